@@ -1,0 +1,19 @@
+//! Attributes: typed facts about one request, and their wire encoding.
+//!
+//! The main type is [`AttributeBag`]: a view of the attributes of one request or report record that borrows from the request
+//! bytes, resolves names to dense [`SlotId`]s of a [`Vocabulary`] once, and records what is read from it.
+//! This room knows nothing of expressions, templates or configuration files.
+//! Spec: attributes.md.
+
+mod bag;
+mod dictionary;
+mod text;
+mod time;
+mod value;
+mod vocabulary;
+
+pub use bag::AttributeBag;
+pub use dictionary::{GLOBAL_WORDS, global_index};
+pub use time::{SignedDuration, Timestamp};
+pub use value::{StringMap, Value, ValueType};
+pub use vocabulary::{SlotId, Vocabulary, VocabularyBuilder};

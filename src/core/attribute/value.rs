@@ -1,0 +1,124 @@
+//! Attribute values and their static types.
+
+use super::{SignedDuration, SlotId, Timestamp};
+
+/// The static type of an attribute or expression. The discriminants are those of `istio.policy.v1beta1.ValueType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(u8)]
+pub enum ValueType {
+    /// No type: an unset dynamic field.
+    #[default]
+    Unspecified = 0,
+    /// Bytes, usually UTF-8 text.
+    String = 1,
+    /// Signed 64-bit integer.
+    Int64 = 2,
+    /// IEEE 754 binary64.
+    Double = 3,
+    /// Truth value.
+    Bool = 4,
+    /// An instant in UTC.
+    Timestamp = 5,
+    /// 4 or 16 bytes.
+    IpAddress = 6,
+    /// A mailbox, carried as text.
+    EmailAddress = 7,
+    /// A URI reference, carried as text.
+    Uri = 8,
+    /// A domain name, carried as text.
+    DnsName = 9,
+    /// Signed nanoseconds.
+    Duration = 10,
+    /// A map from text to text.
+    StringMap = 11,
+}
+
+impl ValueType {
+    /// Every type, in number order.
+    pub const ALL: [ValueType; 12] = [
+        ValueType::Unspecified,
+        ValueType::String,
+        ValueType::Int64,
+        ValueType::Double,
+        ValueType::Bool,
+        ValueType::Timestamp,
+        ValueType::IpAddress,
+        ValueType::EmailAddress,
+        ValueType::Uri,
+        ValueType::DnsName,
+        ValueType::Duration,
+        ValueType::StringMap,
+    ];
+
+    /// The name in configuration files and error texts, for example `IP_ADDRESS`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ValueType::Unspecified => "VALUE_TYPE_UNSPECIFIED",
+            ValueType::String => "STRING",
+            ValueType::Int64 => "INT64",
+            ValueType::Double => "DOUBLE",
+            ValueType::Bool => "BOOL",
+            ValueType::Timestamp => "TIMESTAMP",
+            ValueType::IpAddress => "IP_ADDRESS",
+            ValueType::EmailAddress => "EMAIL_ADDRESS",
+            ValueType::Uri => "URI",
+            ValueType::DnsName => "DNS_NAME",
+            ValueType::Duration => "DURATION",
+            ValueType::StringMap => "STRING_MAP",
+        }
+    }
+
+    /// The type with this configuration name.
+    pub fn from_name(name: &str) -> Option<ValueType> {
+        Self::ALL.into_iter().find(|t| t.name() == name)
+    }
+
+    /// The type with this number.
+    pub fn from_number(number: i64) -> Option<ValueType> {
+        Self::ALL.into_iter().find(|t| *t as i64 == number)
+    }
+}
+
+impl std::fmt::Display for ValueType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A string map as seen through a bag. Entries are in wire order; a key occurs once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StringMap<'a> {
+    /// Keys and values.
+    pub entries: &'a [(&'a [u8], &'a [u8])],
+    /// The received attribute whose keys are recorded when they are looked up; `None` for computed maps.
+    pub source: Option<SlotId>,
+}
+
+impl<'a> StringMap<'a> {
+    /// The value of `key`, without recording the look-up. Cost: linear in the number of entries.
+    pub fn peek(&self, key: &[u8]) -> Option<&'a [u8]> {
+        self.entries.iter().find(|(k, _)| *k == key).map(|(_, v)| *v)
+    }
+}
+
+/// A value as found in a bag or computed by an expression. Copy: everything large is borrowed from the request, from the
+/// program or from the arena of the bag, so a value lives as long as its request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    /// STRING, URI, DNS_NAME, EMAIL_ADDRESS: bytes, not necessarily UTF-8.
+    String(&'a [u8]),
+    /// INT64.
+    Int64(i64),
+    /// DOUBLE.
+    Double(f64),
+    /// BOOL.
+    Bool(bool),
+    /// TIMESTAMP.
+    Timestamp(Timestamp),
+    /// DURATION.
+    Duration(SignedDuration),
+    /// IP_ADDRESS: 4 or 16 bytes from well-behaved callers, any length from others.
+    Bytes(&'a [u8]),
+    /// STRING_MAP.
+    StringMap(&'a StringMap<'a>),
+}

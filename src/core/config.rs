@@ -1,0 +1,15 @@
+//! Configuration: documents with positions, typed resources, diagnostics, and the immutable snapshot built from them.
+//!
+//! A [`Document`](node::Node) tree keeps the place of every value; [`message!`](crate::message) types decode from it the way
+//! the originals decode YAML through JSON into protobuf messages; every problem is a [`Diagnostic`].
+//! Nothing in this room touches the network, the clock or a thread.
+//! Spec: runtime.md sections 1 to 4.
+
+mod diagnostic;
+mod field_path;
+pub mod message;
+mod node;
+
+pub use diagnostic::{Diagnostic, Diagnostics, ExpressionPlace, Severity};
+pub use field_path::{FieldPath, Segment};
+pub use node::{Entry, Location, Node, NodeKind, Span};

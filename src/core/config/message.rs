@@ -1,0 +1,540 @@
+//! Typed messages that decode from a [`Node`] the way the originals decode JSON into protobuf messages.
+//!
+//! Decoding starts from a value that may already hold defaults and writes over it: present fields replace, maps merge key by
+//! key, lists replace as a whole, `null` leaves what is there. Fields are taken in field-number order; the first one that does
+//! not decode stops what is applied (the rest is still examined, so that all problems are reported); unknown fields are noticed
+//! last. Both spellings of a name, lowerCamelCase and snake_case, are accepted. Spec: runtime.md 1.3, adapters-inprocess.md 1.2.
+//!
+//! ```
+//! mixer::message! {
+//!     /// Limits.
+//!     pub struct Limits: "example.Limits" {
+//!         /// Most entries.
+//!         1 max_entries: i64 = 10;
+//!     }
+//! }
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{FieldPath, Node, NodeKind, Span};
+use crate::core::attribute::SignedDuration;
+
+/// One value that did not decode.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecodeError {
+    /// The text of the originals, for example `unknown field "x" in pkg.Message`.
+    pub message: String,
+    /// Where in the message.
+    pub field: FieldPath,
+    /// Where in the file.
+    pub span: Span,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// Collects the problems of one decoding and knows where it is.
+#[derive(Debug, Default)]
+pub struct DecodeContext {
+    path: FieldPath,
+    /// What went wrong, in the order in which it was met; the first is the one that the originals report.
+    pub errors: Vec<DecodeError>,
+}
+
+impl DecodeContext {
+    /// A context for a message that stands at `path` in its resource.
+    pub fn at(path: FieldPath) -> Self {
+        Self { path, errors: Vec::new() }
+    }
+
+    /// Where decoding is.
+    pub fn path(&self) -> &FieldPath {
+        &self.path
+    }
+
+    /// Whether anything went wrong yet.
+    pub fn failed(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// Notes a problem at the present place.
+    pub fn error(&mut self, node: &Node, message: impl Into<String>) {
+        self.error_with_hint(node, message, None);
+    }
+
+    /// Notes a problem at the present place, with advice.
+    pub fn error_with_hint(&mut self, node: &Node, message: impl Into<String>, hint: Option<String>) {
+        self.errors.push(DecodeError {
+            message: message.into(),
+            field: self.path.clone(),
+            span: node.span,
+            hint,
+        });
+    }
+
+    /// Runs `step` one level deeper.
+    pub fn within<T>(&mut self, path: FieldPath, step: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.path, path);
+        let result = step(self);
+        self.path = outer;
+        result
+    }
+}
+
+/// A value that can stand in a message field.
+pub trait Field: Clone {
+    /// Decodes `node` over what is there.
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext);
+    /// The JSON form, with defaults filled in; decoding it gives the value back.
+    fn to_json(&self) -> serde_json::Value;
+}
+
+/// Name and number of a message field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldInfo {
+    /// snake_case.
+    pub name: &'static str,
+    /// Protobuf field number.
+    pub number: u32,
+}
+
+/// A message: a struct made by [`message!`](crate::message).
+pub trait Message: Field + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
+    /// Full protobuf name.
+    const NAME: &'static str;
+    /// Every field, in number order.
+    const FIELDS: &'static [FieldInfo];
+}
+
+/// Decodes a message over `target`; all problems end up in the returned context.
+pub fn decode_over<M: Message>(target: &mut M, node: &Node, path: FieldPath) -> Vec<DecodeError> {
+    let mut context = DecodeContext::at(path);
+    target.merge(node, &mut context);
+    context.errors
+}
+
+/// `snake_case` to `lowerCamelCase`; a name without underscores stays as it is.
+pub fn lower_camel(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut upper = false;
+    for c in name.chars() {
+        if c == '_' {
+            upper = true;
+        } else if upper {
+            out.extend(c.to_uppercase());
+            upper = false;
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// `snake_case` to `CamelCase`, the exported name that error texts of the originals use.
+pub fn upper_camel(name: &str) -> String {
+    let camel = lower_camel(name);
+    let mut chars = camel.chars();
+    chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
+}
+
+/// The entry of a mapping that spells the field in either way.
+pub fn find_field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let camel = lower_camel(name);
+    node.entries().iter().rev().find(|e| *e.key == *camel || &*e.key == name).map(|e| &e.value)
+}
+
+/// Prepares a message node: true when it is a mapping, an error unless it is a mapping or null.
+pub fn enter_message(node: &Node, context: &mut DecodeContext) -> bool {
+    match node.kind {
+        NodeKind::Mapping(_) => true,
+        NodeKind::Null => false,
+        _ => {
+            let text = format!(
+                "json: cannot unmarshal {} into Go value of type map[string]json.RawMessage",
+                json_kind(node)
+            );
+            context.error_with_hint(node, text, Some("a mapping is expected here".to_owned()));
+            false
+        }
+    }
+}
+
+/// Notes every entry of `node` that is not one of `fields`.
+pub fn reject_unknown(node: &Node, message: &str, fields: &[FieldInfo], context: &mut DecodeContext) {
+    for entry in node.entries() {
+        if fields.iter().any(|f| f.name == &*entry.key || lower_camel(f.name) == *entry.key) {
+            continue;
+        }
+        let names = fields.iter().map(|f| lower_camel(f.name)).collect::<Vec<_>>();
+        let hint = suggestion(&entry.key, names.iter().map(String::as_str));
+        let path = context.path.field(&entry.key);
+        let at = Node { kind: NodeKind::Null, span: entry.key_span };
+        context.within(path, |c| {
+            c.error_with_hint(&at, format!("unknown field \"{}\" in {message}", entry.key), hint)
+        });
+    }
+}
+
+/// `did you mean …` for the candidate nearest to `name`, if one is near.
+pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
+    let limit = (name.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|c| (strsim::damerau_levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, c)| format!("did you mean `{c}`?"))
+}
+
+/// What Go's JSON decoder calls this kind of value.
+pub fn json_kind(node: &Node) -> &'static str {
+    match node.kind {
+        NodeKind::Null => "null",
+        NodeKind::Bool(_) => "bool",
+        NodeKind::Int(_) | NodeKind::Float(_) => "number",
+        NodeKind::String(_) => "string",
+        NodeKind::Sequence(_) => "array",
+        NodeKind::Mapping(_) => "object",
+    }
+}
+
+fn wrong_kind(node: &Node, wanted: &str, context: &mut DecodeContext) {
+    if matches!(node.kind, NodeKind::Null) {
+        return;
+    }
+    let hint = match (&node.kind, wanted) {
+        (NodeKind::Bool(_), "string") => Some(
+            "write it in quotes: YAML 1.1 reads a bare y, n, yes, no, on or off as a truth value".to_owned(),
+        ),
+        (NodeKind::Int(_) | NodeKind::Float(_), "string") => {
+            Some("write it in quotes: text is expected here".to_owned())
+        }
+        _ => None,
+    };
+    context.error_with_hint(
+        node,
+        format!("json: cannot unmarshal {} into Go value of type {wanted}", json_kind(node)),
+        hint,
+    );
+}
+
+impl Field for String {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        match &node.kind {
+            NodeKind::String(text) => *self = text.to_string(),
+            _ => wrong_kind(node, "string", context),
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        json!(self)
+    }
+}
+
+impl Field for bool {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        match node.kind {
+            NodeKind::Bool(value) => *self = value,
+            _ => wrong_kind(node, "bool", context),
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        json!(self)
+    }
+}
+
+/// A whole number from a number, an integral float or decimal text.
+fn integer(node: &Node) -> Option<i64> {
+    match &node.kind {
+        NodeKind::Int(value) => Some(*value),
+        NodeKind::Float(value) if value.fract() == 0.0 && value.abs() < 9.3e18 => Some(*value as i64),
+        NodeKind::String(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+macro_rules! integer_field {
+    ($($ty:ty => $go:literal),*) => {$(
+        impl Field for $ty {
+            fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+                match integer(node).and_then(|v| <$ty>::try_from(v).ok()) {
+                    Some(value) => *self = value,
+                    None => wrong_kind(node, $go, context),
+                }
+            }
+
+            fn to_json(&self) -> serde_json::Value {
+                json!(self)
+            }
+        }
+    )*};
+}
+integer_field!(i32 => "int32", i64 => "int64", u32 => "uint32");
+
+impl Field for f64 {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        match &node.kind {
+            NodeKind::Int(value) => *self = *value as f64,
+            NodeKind::Float(value) => *self = *value,
+            NodeKind::String(text) => match text.parse() {
+                Ok(value) => *self = value,
+                Err(_) => wrong_kind(node, "float64", context),
+            },
+            _ => wrong_kind(node, "float64", context),
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        json!(self)
+    }
+}
+
+impl Field for SignedDuration {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        let hint = || Some("write a number and a unit, for example `90s`, `1m30s` or `250ms`".to_owned());
+        match &node.kind {
+            NodeKind::Null => {}
+            NodeKind::String(text) => match SignedDuration::parse(text) {
+                Ok(value) => *self = value,
+                Err(error) => context.error_with_hint(node, format!("bad Duration: {error}"), hint()),
+            },
+            _ => {
+                let text = format!("json: cannot unmarshal {} into Go value of type string", json_kind(node));
+                context.error_with_hint(node, text, hint());
+            }
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        json!(self.to_string())
+    }
+}
+
+impl<T: Field + Default> Field for Vec<T> {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        match &node.kind {
+            NodeKind::Null => {}
+            NodeKind::Sequence(items) => {
+                self.clear();
+                for (index, item) in items.iter().enumerate() {
+                    let mut value = T::default();
+                    let path = context.path.index(index);
+                    context.within(path, |c| value.merge(item, c));
+                    self.push(value);
+                }
+            }
+            _ => wrong_kind(node, "[]json.RawMessage", context),
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.iter().map(Field::to_json).collect()
+    }
+}
+
+impl<T: Field + Default> Field for BTreeMap<String, T> {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        match &node.kind {
+            NodeKind::Null => {}
+            NodeKind::Mapping(entries) => {
+                for entry in entries {
+                    let mut value = T::default();
+                    let path = context.path.key(&entry.key);
+                    context.within(path, |c| value.merge(&entry.value, c));
+                    self.insert(entry.key.to_string(), value);
+                }
+            }
+            _ => wrong_kind(node, "map[string]json.RawMessage", context),
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::Value::Object(self.iter().map(|(k, v)| (k.clone(), v.to_json())).collect())
+    }
+}
+
+impl<T: Field + Default> Field for Option<T> {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        if !matches!(node.kind, NodeKind::Null) {
+            self.get_or_insert_with(T::default).merge(node, context);
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.as_ref().map_or(serde_json::Value::Null, Field::to_json)
+    }
+}
+
+/// A free-form value (`google.protobuf.Struct`, `Any`): kept as it was written.
+impl Field for Node {
+    fn merge(&mut self, node: &Node, _: &mut DecodeContext) {
+        self.clone_from(node);
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        match &self.kind {
+            NodeKind::Null => serde_json::Value::Null,
+            NodeKind::Bool(value) => json!(value),
+            NodeKind::Int(value) => json!(value),
+            NodeKind::Float(value) => json!(value),
+            NodeKind::String(value) => json!(value),
+            NodeKind::Sequence(items) => items.iter().map(Field::to_json).collect(),
+            NodeKind::Mapping(entries) => serde_json::Value::Object(
+                entries.iter().map(|e| (e.key.to_string(), e.value.to_json())).collect(),
+            ),
+        }
+    }
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Node::synthetic(NodeKind::Null)
+    }
+}
+
+/// Declares a message: a struct with defaults, [`Field`] and [`Message`].
+#[macro_export]
+macro_rules! message {
+    ($(#[$meta:meta])* pub struct $name:ident : $full:literal {
+        $($(#[$field_meta:meta])* $number:literal $field:ident : $ty:ty = $default:expr;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $ty,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl $crate::core::config::message::Field for $name {
+            fn merge(
+                &mut self,
+                node: &$crate::core::config::Node,
+                context: &mut $crate::core::config::message::DecodeContext,
+            ) {
+                use $crate::core::config::message::{self, Message};
+                if !message::enter_message(node, context) {
+                    return;
+                }
+                $(
+                    if let Some(value) = message::find_field(node, stringify!($field)) {
+                        let path = context.path().field(&message::lower_camel(stringify!($field)));
+                        let mut scratch = self.$field.clone();
+                        let failed = context.failed();
+                        context.within(path, |c| message::Field::merge(&mut scratch, value, c));
+                        if !failed {
+                            self.$field = scratch;
+                        }
+                    }
+                )*
+                message::reject_unknown(node, Self::NAME, Self::FIELDS, context);
+            }
+
+            fn to_json(&self) -> serde_json::Value {
+                #[allow(unused_mut, clippy::allow_attributes, reason = "a message may have no fields")]
+                let mut object = serde_json::Map::new();
+                $(
+                    object.insert(
+                        $crate::core::config::message::lower_camel(stringify!($field)),
+                        $crate::core::config::message::Field::to_json(&self.$field),
+                    );
+                )*
+                serde_json::Value::Object(object)
+            }
+        }
+
+        impl $crate::core::config::message::Message for $name {
+            const NAME: &'static str = $full;
+            const FIELDS: &'static [$crate::core::config::message::FieldInfo] = &[
+                $($crate::core::config::message::FieldInfo { name: stringify!($field), number: $number },)*
+            ];
+        }
+    };
+}
+
+/// Declares an enum that decodes from the name of a value (case-sensitive) or its number; the first value is the default.
+#[macro_export]
+macro_rules! message_enum {
+    ($(#[$meta:meta])* pub enum $name:ident : $full:literal {
+        $($(#[$value_meta:meta])* $number:literal $text:literal $value:ident;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$value_meta])* $value = $number,)*
+        }
+
+        impl $name {
+            /// The name in configuration files.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $text,)*
+                }
+            }
+
+            /// Names and numbers of all values.
+            pub const NAMES: &'static [(&'static str, i64)] = &[$(($text, $number),)*];
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                const VALUES: &[$name] = &[$($name::$value),*];
+                VALUES[0]
+            }
+        }
+
+        impl $crate::core::config::message::Field for $name {
+            fn merge(
+                &mut self,
+                node: &$crate::core::config::Node,
+                context: &mut $crate::core::config::message::DecodeContext,
+            ) {
+                if let Some(number) = $crate::core::config::message::enum_number(node, $full, Self::NAMES, context) {
+                    $(if number == $number {
+                        *self = Self::$value;
+                    })*
+                }
+            }
+
+            fn to_json(&self) -> serde_json::Value {
+                serde_json::Value::from(self.name())
+            }
+        }
+    };
+}
+
+/// The number of the enum value that `node` names, by name or number; an error unless it is one of `values` or null.
+pub fn enum_number(
+    node: &Node,
+    full: &str,
+    values: &[(&str, i64)],
+    context: &mut DecodeContext,
+) -> Option<i64> {
+    let found = match &node.kind {
+        NodeKind::Null => return None,
+        NodeKind::String(text) => values.iter().find(|(name, _)| *name == &**text),
+        NodeKind::Int(number) => values.iter().find(|(_, n)| n == number),
+        _ => {
+            wrong_kind(node, "int32", context);
+            return None;
+        }
+    };
+    if found.is_none() {
+        let shown = match &node.kind {
+            NodeKind::String(text) => text.to_string(),
+            _ => node.to_json().to_string(),
+        };
+        let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+        let hint = suggestion(&shown, names.iter().copied())
+            .unwrap_or_else(|| format!("one of {}", names.join(", ")));
+        context.error_with_hint(node, format!("unknown value \"{shown}\" for enum {full}"), Some(hint));
+    }
+    found.map(|(_, number)| *number)
+}

@@ -1,0 +1,121 @@
+//! A YAML or JSON document as a tree in which every value knows where it stands.
+
+use super::{FieldPath, Segment};
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Location {
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+/// From the first character of a value to the one behind its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Span {
+    /// First character; for a quoted scalar its quote.
+    pub start: Location,
+    /// Behind the last character.
+    pub end: Location,
+}
+
+/// One value of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// What it is.
+    pub kind: NodeKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// The kinds of values, after YAML 1.1 scalar resolution as Go's yaml.v2 does it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeKind {
+    /// `null`, `~` or nothing.
+    Null,
+    /// `true`, `yes`, `on`, …
+    Bool(bool),
+    /// A number that fits an i64.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// Text.
+    String(Box<str>),
+    /// A list.
+    Sequence(Vec<Node>),
+    /// A mapping in document order; of equal keys only the last is kept.
+    Mapping(Vec<Entry>),
+}
+
+/// One entry of a mapping.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The key as JSON text.
+    pub key: Box<str>,
+    /// Where the key stands.
+    pub key_span: Span,
+    /// The value.
+    pub value: Node,
+}
+
+impl Node {
+    /// A node without a place, for values made by programs.
+    pub fn synthetic(kind: NodeKind) -> Node {
+        Node { kind, span: Span::default() }
+    }
+
+    /// The value under `key`, if this is a mapping that has it.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries().iter().find(|e| &*e.key == key).map(|e| &e.value)
+    }
+
+    /// The entries of a mapping; none for other kinds.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.kind {
+            NodeKind::Mapping(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The items of a sequence; none for other kinds.
+    pub fn items(&self) -> &[Node] {
+        match &self.kind {
+            NodeKind::Sequence(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.kind {
+            NodeKind::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Follows `path` as far as it leads: the node of the longest prefix that exists. Names match in lowerCamelCase and
+    /// snake_case alike.
+    pub fn at(&self, path: &FieldPath) -> &Node {
+        let mut node = self;
+        for segment in path.segments() {
+            let next = match segment {
+                Segment::Field(name) => {
+                    node.entries().iter().find(|e| same_field(&e.key, name)).map(|e| &e.value)
+                }
+                Segment::Key(key) => node.get(key),
+                Segment::Index(index) => node.items().get(*index),
+            };
+            match next {
+                Some(next) => node = next,
+                None => break,
+            }
+        }
+        node
+    }
+}
+
+/// Whether two spellings, camelCase or snake_case, name the same field.
+fn same_field(a: &str, b: &str) -> bool {
+    a == b || super::message::lower_camel(a) == super::message::lower_camel(b)
+}

@@ -1,0 +1,72 @@
+//! The expression language: text -> tree -> type check -> program -> value.
+//!
+//! [`compile`] turns a text into a [`Program`] against a [`Scope`] of typed attributes; [`Program::eval`] runs it over an
+//! [`AttributeBag`](crate::core::attribute::AttributeBag). Three modes: classic, CEL, and classic syntax with CEL semantics.
+//! This room never reads configuration, never allocates outside the arena of the bag while evaluating a classic program.
+//! Spec: expressions.md.
+
+mod error;
+mod program;
+
+pub use error::{CompileError, EvalError, Phase};
+pub use program::Program;
+
+use crate::core::attribute::{SlotId, ValueType, Vocabulary};
+
+/// Which dialect a text is written in. Selected per resource by the annotation `policy.istio.io/lang`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Language {
+    /// The classic language.
+    #[default]
+    Cexl,
+    /// Common Expression Language.
+    Cel,
+    /// Classic syntax, CEL semantics.
+    Compat,
+}
+
+impl Language {
+    /// The mode named by an annotation or by `ISTIO_LANG`; everything but `CEL` and `COMPAT` is classic.
+    pub fn from_name(name: &str) -> Language {
+        match name {
+            "CEL" => Language::Cel,
+            "COMPAT" => Language::Compat,
+            _ => Language::Cexl,
+        }
+    }
+
+    /// `CEXL`, `CEL` or `COMPAT`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Cexl => "CEXL",
+            Language::Cel => "CEL",
+            Language::Compat => "COMPAT",
+        }
+    }
+}
+
+/// The attributes that an expression may name.
+pub trait Scope {
+    /// Slot and type of an attribute.
+    fn attribute(&self, name: &str) -> Option<(SlotId, ValueType)>;
+    /// All names, for CEL's nested objects and for suggestions.
+    fn names(&self) -> Vec<&str>;
+}
+
+impl Scope for Vocabulary {
+    fn attribute(&self, name: &str) -> Option<(SlotId, ValueType)> {
+        let slot = self.slot(name.as_bytes())?;
+        Some((slot, self.value_type(slot)?))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.declared().map(|(name, _)| name).collect()
+    }
+}
+
+/// Compiles `text`.
+///
+/// Errors: the first problem found, with its place in the text; see [`Phase`] for where it was found.
+pub fn compile(language: Language, text: &str, scope: &dyn Scope) -> Result<Program, CompileError> {
+    Program::compile(language, text, scope)
+}

@@ -1,0 +1,51 @@
+//! Errors of compiling and of evaluating an expression.
+
+/// Where in compilation an expression was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Syntax, or a construct or literal that the language does not have.
+    Parse,
+    /// Type check.
+    Type,
+    /// Type-correct, but without an implementation.
+    Compile,
+    /// CEL and COMPAT: parse and check together.
+    Static,
+}
+
+/// Why an expression was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct CompileError {
+    /// Where it was found.
+    pub phase: Phase,
+    /// The text of the reference where the specification fixes one.
+    pub message: String,
+    /// Line and column in the expression, both from 1, columns in characters.
+    pub position: Option<(u32, u32)>,
+    /// The attribute that nobody declared, if that is the problem.
+    pub unknown_attribute: Option<String>,
+    /// What to do about it, when we know.
+    pub hint: Option<String>,
+}
+
+/// Why evaluation gave no value. Cheap to make: a failed look-up is an everyday event in match conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EvalError<'a> {
+    /// A required attribute is absent.
+    Absent {
+        /// The name of the attribute.
+        name: &'a str,
+    },
+    /// Any other problem; the text lies in the arena of the bag.
+    Failed(&'a str),
+}
+
+impl std::fmt::Display for EvalError<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EvalError::Absent { name } => write!(f, "lookup failed: '{name}'"),
+            EvalError::Failed(text) => f.write_str(text),
+        }
+    }
+}

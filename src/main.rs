@@ -1,0 +1,3 @@
+//! Picks the command and runs it.
+
+fn main() {}
