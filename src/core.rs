@@ -5,4 +5,5 @@ pub mod adapter;
 pub mod attribute;
 pub mod config;
 pub mod expr;
+pub mod store;
 pub mod template;

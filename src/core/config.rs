@@ -9,7 +9,14 @@ mod diagnostic;
 mod field_path;
 pub mod message;
 mod node;
+mod resource;
+mod snapshot;
 
 pub use diagnostic::{Diagnostic, Diagnostics, ExpressionPlace, Severity};
 pub use field_path::{FieldPath, Segment};
 pub use node::{Entry, Location, Node, NodeKind, Span};
+pub use resource::{Origin, RawResource, ResourceKey};
+pub use snapshot::{
+    ActionConfig, AttributeBinding, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
+    InstanceConfig, OnError, RuleConfig, Snapshot, SnapshotCounts, SnapshotId,
+};

@@ -45,6 +45,12 @@ pub trait ErasedAdapter: Send + Sync {
     fn build(&self, params: &ErasedParams, instances: Vec<BoundInstance>, env: Env) -> BuildFuture;
 }
 
+impl std::fmt::Debug for dyn ErasedAdapter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.info().name)
+    }
+}
+
 /// Makes an [`ErasedAdapter`] of an [`Adapter`].
 pub(super) struct Erase<A>(pub(super) PhantomData<fn() -> A>);
 

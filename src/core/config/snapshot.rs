@@ -1,0 +1,211 @@
+//! The immutable result of building configuration: everything resolved, typed and compiled.
+
+use std::sync::Arc;
+
+use super::{Diagnostics, Origin, ResourceKey};
+use crate::core::adapter::{BoundInstance, ErasedAdapter, ErasedParams};
+use crate::core::attribute::{SlotId, Vocabulary};
+use crate::core::expr::{Language, Program};
+use crate::core::template::TemplateInfo;
+
+/// The number of a snapshot: 0 is the empty one at start, 1 the first real one, then one more a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct SnapshotId(pub u64);
+
+impl std::fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// All configuration, resolved. Handlers are described here, not built.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Its number.
+    pub id: SnapshotId,
+    /// All attributes.
+    pub vocabulary: Arc<Vocabulary>,
+    /// Every configured handler that decoded, by key, used or not.
+    pub handlers: Vec<Arc<HandlerConfig>>,
+    /// Every instance that passed its checks, by key, used or not.
+    pub instances: Vec<Arc<InstanceConfig>>,
+    /// Every rule with something left to do: the rules of the default namespace first, then by namespace and name.
+    pub rules: Vec<Arc<RuleConfig>>,
+    /// Everything found wrong, by file and place.
+    pub diagnostics: Diagnostics,
+    /// What was counted, for the metrics.
+    pub counts: SnapshotCounts,
+    /// Namespace of mesh-wide rules.
+    pub default_namespace: Arc<str>,
+}
+
+/// Counters of one build; the names are those of the `mixer_config_*` metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SnapshotCounts {
+    /// Declared attributes, outputs of built-in templates included.
+    pub attributes: u64,
+    /// Handlers.
+    pub handler_configs: u64,
+    /// Instances.
+    pub instance_configs: u64,
+    /// Messages about instances.
+    pub instance_config_errors: u64,
+    /// Rules, broken ones included.
+    pub rule_configs: u64,
+    /// Messages about rules.
+    pub rule_config_errors: u64,
+    /// Conditions that do not compile.
+    pub rule_config_match_errors: u64,
+    /// Adapter resources (out of process).
+    pub adapter_info_configs: u64,
+    /// Messages about them.
+    pub adapter_info_config_errors: u64,
+    /// Template resources (out of process).
+    pub template_configs: u64,
+    /// Messages about them.
+    pub template_config_errors: u64,
+}
+
+/// What to answer when something fails. `None` in a rule or handler means the behaviour of the originals: an error in a
+/// condition is "no match", an error in an instance or adapter fails the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnError {
+    /// Refuse with PERMISSION_DENIED and a text that says what failed.
+    Deny,
+    /// Go on as if the action had nothing to say.
+    Allow,
+    /// Repeat the last good answer of the same handler and instance to the same question, of bounded age; else refuse.
+    LastKnown,
+}
+
+/// A configured handler.
+#[derive(Debug)]
+pub struct HandlerConfig {
+    /// Identity.
+    pub key: ResourceKey,
+    /// As shown to users: `name.namespace`, legacy `name.adapter.namespace`.
+    pub name: Arc<str>,
+    /// Its adapter.
+    pub adapter: &'static dyn ErasedAdapter,
+    /// Effective parameters.
+    pub params: ErasedParams,
+    /// What to answer when it fails.
+    pub on_error: Option<OnError>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// An attribute set from the output of a generator.
+#[derive(Debug)]
+pub struct AttributeBinding {
+    /// The attribute to set.
+    pub target: SlotId,
+    /// Its value, over the outputs and the request.
+    pub value: Arc<Program>,
+}
+
+/// A checked and compiled instance.
+#[derive(Debug)]
+pub struct InstanceConfig {
+    /// Identity.
+    pub key: ResourceKey,
+    /// Name, template and leaves, as handlers know it.
+    pub bound: BoundInstance,
+    /// One program a leaf of `bound`, in the same order; `None` where no expression is configured.
+    pub programs: Vec<Option<Arc<Program>>>,
+    /// The name of each leaf in error texts, in the same order: `Value`, `Dimensions[user]`, `Subject.User`.
+    pub leaf_names: Vec<Box<str>>,
+    /// For attribute generators: output field name and slot of every output, then the bindings.
+    pub outputs: Vec<(&'static str, SlotId)>,
+    /// For attribute generators.
+    pub bindings: Vec<AttributeBinding>,
+    /// Dialect of its expressions.
+    pub language: Language,
+    /// The parameters as configured, for dumps.
+    pub params: serde_json::Value,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl InstanceConfig {
+    /// Full name, for example `requestcount.instance.istio-system`.
+    pub fn name(&self) -> &Arc<str> {
+        &self.bound.name
+    }
+
+    /// Its template.
+    pub fn template(&self) -> &'static TemplateInfo {
+        self.bound.template
+    }
+}
+
+/// The condition of a rule.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    /// Blank or the literal `true`.
+    Always,
+    /// A program of type BOOL.
+    When(Arc<Program>),
+    /// It does not compile or is not BOOL: the rule never applies. The text is the cause.
+    Broken(Arc<str>),
+}
+
+/// An action of a rule, resolved.
+#[derive(Debug)]
+pub struct ActionConfig {
+    /// Its name, often empty.
+    pub name: Arc<str>,
+    /// The handler.
+    pub handler: Arc<HandlerConfig>,
+    /// At least one instance.
+    pub instances: Vec<Arc<InstanceConfig>>,
+    /// Its index in the rule as written.
+    pub index: usize,
+}
+
+/// What a header operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HeaderOperationKind {
+    /// Sets the header.
+    Replace,
+    /// Removes the header.
+    Remove,
+    /// Adds a value.
+    Append,
+}
+
+/// A header operation, compiled; one a value.
+#[derive(Debug)]
+pub struct HeaderOperationConfig {
+    /// Header name.
+    pub name: Arc<str>,
+    /// What it does.
+    pub kind: HeaderOperationKind,
+    /// The value as written; empty for REMOVE.
+    pub text: Arc<str>,
+    /// Its value; `None` for REMOVE.
+    pub value: Option<Arc<Program>>,
+}
+
+/// A rule with something to do.
+#[derive(Debug)]
+pub struct RuleConfig {
+    /// Identity.
+    pub key: ResourceKey,
+    /// The condition as written.
+    pub match_text: Arc<str>,
+    /// The condition, compiled.
+    pub condition: Condition,
+    /// Dialect of its expressions.
+    pub language: Language,
+    /// What to do, in order.
+    pub actions: Vec<ActionConfig>,
+    /// Changes to the request; empty if any operation of the rule does not compile.
+    pub request_headers: Vec<HeaderOperationConfig>,
+    /// Changes to the response; likewise.
+    pub response_headers: Vec<HeaderOperationConfig>,
+    /// What to answer when something of it fails.
+    pub on_error: Option<OnError>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
