@@ -1,9 +1,11 @@
 //! The engine. Doors between the rooms open one way:
-//! `attribute <- expr <- template <- config <- {adapter, handler} <- routing <- dispatch <- runtime <- api <- server`.
+//! `attribute <- expr <- template <- config <- adapter <- snapshot <- handler <- routing <- dispatch <- runtime <- api <- server`;
+//! `store` feeds `snapshot`.
 
 pub mod adapter;
 pub mod attribute;
 pub mod config;
 pub mod expr;
+pub mod snapshot;
 pub mod store;
 pub mod template;

@@ -1,4 +1,4 @@
-//! Configuration: documents with positions, typed resources, diagnostics, and the immutable snapshot built from them.
+//! Configuration as documents: values with positions, typed messages, resources with identity and origin, diagnostics.
 //!
 //! A [`Document`](node::Node) tree keeps the place of every value; [`message!`](crate::message) types decode from it the way
 //! the originals decode YAML through JSON into protobuf messages; every problem is a [`Diagnostic`].
@@ -10,13 +10,8 @@ mod field_path;
 pub mod message;
 mod node;
 mod resource;
-mod snapshot;
 
 pub use diagnostic::{Diagnostic, Diagnostics, ExpressionPlace, Severity};
 pub use field_path::{FieldPath, Segment};
 pub use node::{Entry, Location, Node, NodeKind, Span};
 pub use resource::{Origin, RawResource, ResourceKey};
-pub use snapshot::{
-    ActionConfig, AttributeBinding, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
-    InstanceConfig, OnError, RuleConfig, Snapshot, SnapshotCounts, SnapshotId,
-};

@@ -1,10 +1,10 @@
-//! The immutable result of building configuration: everything resolved, typed and compiled.
+//! What a snapshot is made of.
 
 use std::sync::Arc;
 
-use super::{Diagnostics, Origin, ResourceKey};
 use crate::core::adapter::{BoundInstance, ErasedAdapter, ErasedParams};
 use crate::core::attribute::{SlotId, Vocabulary};
+use crate::core::config::{Diagnostics, Origin, ResourceKey};
 use crate::core::expr::{Language, Program};
 use crate::core::template::TemplateInfo;
 

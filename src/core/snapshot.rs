@@ -1,0 +1,13 @@
+//! The snapshot: all configuration of one moment, resolved, typed and compiled. Immutable once built.
+//!
+//! Building is a pure function of resources and the previous build; whatever cannot be built is left out and diagnosed. The
+//! server, `validate`, `snapshot dump`, `routes show` and admission share it. This room never builds handlers and never reads
+//! a file, a clock or the network.
+//! Spec: runtime.md section 4.
+
+mod model;
+
+pub use model::{
+    ActionConfig, AttributeBinding, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
+    InstanceConfig, OnError, RuleConfig, Snapshot, SnapshotCounts, SnapshotId,
+};
