@@ -5,7 +5,9 @@
 //! This room never reads configuration, never allocates outside the arena of the bag while evaluating a classic program.
 //! Spec: expressions.md.
 
+mod cel;
 mod error;
+pub mod functions;
 mod program;
 
 pub use error::{CompileError, EvalError, Phase};

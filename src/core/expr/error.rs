@@ -29,6 +29,13 @@ pub struct CompileError {
     pub hint: Option<String>,
 }
 
+impl CompileError {
+    /// An error without a known position.
+    pub(super) fn new(phase: Phase, message: String) -> CompileError {
+        CompileError { phase, message, position: None, unknown_attribute: None, hint: None }
+    }
+}
+
 /// Why evaluation gave no value. Cheap to make: a failed look-up is an everyday event in match conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvalError<'a> {
@@ -39,6 +46,13 @@ pub enum EvalError<'a> {
     },
     /// Any other problem; the text lies in the arena of the bag.
     Failed(&'a str),
+}
+
+impl<'a> EvalError<'a> {
+    /// An error whose text is written into `arena`.
+    pub(super) fn failed(arena: &'a bumpalo::Bump, text: std::fmt::Arguments<'_>) -> EvalError<'a> {
+        EvalError::Failed(arena.alloc_str(&text.to_string()))
+    }
 }
 
 impl std::fmt::Display for EvalError<'_> {

@@ -1,5 +1,6 @@
 //! Compiled expressions.
 
+use super::cel::CelProgram;
 use super::{CompileError, EvalError, Language, Phase, Scope};
 use crate::core::attribute::{AttributeBag, Value, ValueType};
 
@@ -9,6 +10,12 @@ pub struct Program {
     language: Language,
     text: Box<str>,
     value_type: ValueType,
+    engine: Engine,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Cel(CelProgram),
 }
 
 impl Program {
@@ -16,15 +23,18 @@ impl Program {
     pub(super) fn compile(
         language: Language,
         text: &str,
-        _scope: &dyn Scope,
+        scope: &dyn Scope,
     ) -> Result<Program, CompileError> {
-        Err(CompileError {
-            phase: Phase::Parse,
-            message: format!("unable to parse expression '{text}' ({})", language.name()),
-            position: None,
-            unknown_attribute: None,
-            hint: None,
-        })
+        let engine = match language {
+            Language::Cexl => {
+                return Err(CompileError::new(Phase::Parse, format!("unable to parse expression '{text}'")));
+            }
+            Language::Cel | Language::Compat => Engine::Cel(CelProgram::compile(text, scope, language)?),
+        };
+        let value_type = match &engine {
+            Engine::Cel(program) => program.value_type(),
+        };
+        Ok(Program { language, text: text.into(), value_type, engine })
     }
 
     /// The static type of the result.
@@ -43,7 +53,9 @@ impl Program {
     }
 
     /// Evaluates over `bag`, recording there what was read. What was read before an error stays recorded.
-    pub fn eval<'a>(&'a self, _bag: &AttributeBag<'a>) -> Result<Value<'a>, EvalError<'a>> {
-        Err(EvalError::Failed("no evaluator"))
+    pub fn eval<'a>(&'a self, bag: &AttributeBag<'a>) -> Result<Value<'a>, EvalError<'a>> {
+        match &self.engine {
+            Engine::Cel(program) => program.eval(bag),
+        }
     }
 }

@@ -1,0 +1,21 @@
+//! The functions of the language, shared by all modes: pure, over byte strings, results in the arena of the bag.
+//!
+//! Texts of errors are those of the specification, because operators match on them. Spec: expressions.md, sections 10 and 11.
+
+mod dns;
+mod email;
+mod glob;
+mod ip;
+mod regex;
+mod text;
+mod time;
+mod uri;
+
+pub use dns::{dns_name, dns_name_equal};
+pub use email::{email, email_equal};
+pub use glob::glob_match;
+pub use ip::{ip, ip_equal};
+pub use regex::{Regex, matches};
+pub use text::to_lower;
+pub use time::timestamp;
+pub use uri::{uri, uri_equal};
