@@ -6,6 +6,7 @@ pub mod adapter;
 pub mod attribute;
 pub mod config;
 pub mod expr;
+pub mod server;
 pub mod snapshot;
 pub mod store;
 pub mod template;

@@ -1,0 +1,12 @@
+//! The server process: settings, start sequence, workers and listeners, shutdown sequence.
+//!
+//! [`ServerOptions`] is what the command line, the environment and the configuration file boil down to. Nothing here parses
+//! flags or prints.
+//! Spec: cli-operations.md sections 1.2 and 3, runtime.md section 15.
+
+mod options;
+
+pub use options::{
+    IntrospectionOptions, ListenAddress, LoadSheddingMode, LoadSheddingOptions, LogLevel, LogLevels,
+    LogOptions, LogScopes, OptionsError, ProbeOptions, SCOPES, ServerOptions, TracingOptions,
+};

@@ -1,0 +1,654 @@
+//! The settings of a server, as plain data.
+
+use std::path::PathBuf;
+
+use crate::core::attribute::SignedDuration;
+
+/// A setting that the server refuses. The text is that of the originals.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OptionsError(pub String);
+
+/// All settings of one server. [`Default`] is what `mixer server` runs on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerOptions {
+    /// TCP port of the gRPC API on all interfaces; used only if `address` is empty.
+    pub port: u16,
+    /// `network://address` or `host:port`; see [`ListenAddress`].
+    pub address: String,
+    /// HTTP port of metrics, version, health and profiles, on all interfaces.
+    pub monitoring_port: u16,
+    /// Port of the metrics endpoint that all prometheus handlers share.
+    pub metrics_port: u16,
+    /// Largest message in bytes.
+    pub max_message_size: u64,
+    /// Most calls in flight on one connection.
+    pub max_concurrent_streams: u64,
+    /// Bound of calls in flight.
+    pub api_worker_pool_size: i64,
+    /// Bound of adapter calls in flight.
+    pub adapter_worker_pool_size: i64,
+    /// Everything on one thread.
+    pub single_threaded: bool,
+    /// Worker threads, each with its own event loop; 0 means one a core.
+    pub concurrency: u32,
+    /// Entries of the check cache as shown in the banner; see [`check_cache_entries`](Self::check_cache_entries).
+    pub num_check_cache_entries: i32,
+    /// Whether the size of the check cache was asked for. Without that there is no cache.
+    pub check_cache_requested: bool,
+    /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `embedded://`; never empty.
+    pub config_store_url: String,
+    /// Namespace of mesh-wide rules.
+    pub config_default_namespace: String,
+    /// How long to wait for the first configuration of a remote store.
+    pub config_wait_timeout: SignedDuration,
+    /// Whether all configuration is dropped when its directory disappears, as the originals do; otherwise the last good one stays.
+    pub drop_lost_configuration: bool,
+    /// Certificate for `mcps://`.
+    pub cert_file: PathBuf,
+    /// Its key.
+    pub key_file: PathBuf,
+    /// Roots trusted for `mcps://`.
+    pub ca_cert_file: PathBuf,
+    /// Whether kinds named like adapters are read.
+    pub use_adapter_crds: bool,
+    /// Whether kinds named like templates are read.
+    pub use_template_crds: bool,
+    /// Whether profiles are served on the monitoring port.
+    pub profile: bool,
+    /// File that says "alive".
+    pub liveness_probe: ProbeOptions,
+    /// File that says "ready".
+    pub readiness_probe: ProbeOptions,
+    /// Log.
+    pub log: LogOptions,
+    /// Spans.
+    pub tracing: TracingOptions,
+    /// ControlZ.
+    pub introspection: IntrospectionOptions,
+    /// Overload.
+    pub load_shedding: LoadSheddingOptions,
+    /// Pause between "not ready" and the end of accepting calls, at shutdown.
+    pub drain_delay: SignedDuration,
+    /// Limit of the whole shutdown.
+    pub shutdown_timeout: SignedDuration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            port: 9091,
+            address: String::new(),
+            monitoring_port: 15014,
+            metrics_port: 42422,
+            max_message_size: 1 << 20,
+            max_concurrent_streams: 1024,
+            api_worker_pool_size: 1024,
+            adapter_worker_pool_size: 1024,
+            single_threaded: false,
+            concurrency: 0,
+            num_check_cache_entries: 1_500_000,
+            check_cache_requested: false,
+            config_store_url: "embedded://".to_owned(),
+            config_default_namespace: "istio-system".to_owned(),
+            config_wait_timeout: SignedDuration::from_secs(120),
+            drop_lost_configuration: false,
+            cert_file: PathBuf::from("/etc/certs/cert-chain.pem"),
+            key_file: PathBuf::from("/etc/certs/key.pem"),
+            ca_cert_file: PathBuf::from("/etc/certs/root-cert.pem"),
+            use_adapter_crds: true,
+            use_template_crds: true,
+            profile: true,
+            liveness_probe: ProbeOptions::default(),
+            readiness_probe: ProbeOptions::default(),
+            log: LogOptions::default(),
+            tracing: TracingOptions::default(),
+            introspection: IntrospectionOptions::default(),
+            load_shedding: LoadSheddingOptions::default(),
+            drain_delay: SignedDuration::ZERO,
+            shutdown_timeout: SignedDuration::from_secs(30),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Step 1 of the start sequence. Errors: the first bad setting, in the order and words of 1.3.
+    /// Spec: cli-operations.md 1.2, "Start-up failure texts".
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let refuse = |text: String| Err(OptionsError(text));
+        if self.max_message_size == 0 {
+            return refuse("max message size must be > 0, got 0".to_owned());
+        }
+        if self.max_concurrent_streams == 0 {
+            return refuse("max concurrent streams must be > 0, got 0".to_owned());
+        }
+        if self.api_worker_pool_size <= 0 {
+            let size = self.api_worker_pool_size;
+            return refuse(format!("api worker pool size must be > 0, got pool size {size}"));
+        }
+        if self.adapter_worker_pool_size <= 0 {
+            let size = self.adapter_worker_pool_size;
+            return refuse(format!("adapter worker pool size must be > 0 , got pool size {size}"));
+        }
+        if self.num_check_cache_entries < 0 {
+            let entries = self.num_check_cache_entries;
+            return refuse(format!("# check cache entries must be >= 0 and <= 2^31-1, got {entries}"));
+        }
+        Ok(())
+    }
+
+    /// Most entries of the check cache; `None` means no cache. Spec: runtime.md section 13.
+    pub fn check_cache_entries(&self) -> Option<usize> {
+        let entries = usize::try_from(self.num_check_cache_entries).unwrap_or(0);
+        (self.check_cache_requested && entries > 0).then_some(entries)
+    }
+
+    /// The settings as `Name` and value, in the order of the start banner. Values of groups are `key=value` lists.
+    pub fn banner(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("MaxMessageSize", self.max_message_size.to_string()),
+            ("MaxConcurrentStreams", self.max_concurrent_streams.to_string()),
+            ("APIWorkerPoolSize", self.api_worker_pool_size.to_string()),
+            ("AdapterWorkerPoolSize", self.adapter_worker_pool_size.to_string()),
+            ("APIPort", self.port.to_string()),
+            ("APIAddress", self.address.clone()),
+            ("MonitoringPort", self.monitoring_port.to_string()),
+            ("EnableProfiling", self.profile.to_string()),
+            ("SingleThreaded", self.single_threaded.to_string()),
+            ("NumCheckCacheEntries", self.num_check_cache_entries.to_string()),
+            ("ConfigStoreURL", self.config_store_url.clone()),
+            ("CertificateFile", self.cert_file.display().to_string()),
+            ("KeyFile", self.key_file.display().to_string()),
+            ("CACertificateFile", self.ca_cert_file.display().to_string()),
+            ("ConfigDefaultNamespace", self.config_default_namespace.clone()),
+            ("ConfigWaitTimeout", self.config_wait_timeout.to_string()),
+            ("LoggingOptions", self.log.to_string()),
+            ("TracingOptions", self.tracing.to_string()),
+            ("IntrospectionOptions", self.introspection.to_string()),
+            ("UseTemplateCRDs", self.use_template_crds.to_string()),
+            ("LoadSheddingOptions", self.load_shedding.to_string()),
+            ("UseAdapterCRDs", self.use_adapter_crds.to_string()),
+        ]
+    }
+
+    /// Where the gRPC API listens. Errors: as [`ListenAddress::parse`].
+    pub fn listen_address(&self) -> Result<ListenAddress, OptionsError> {
+        if self.address.is_empty() {
+            return Ok(ListenAddress::Tcp { network: "tcp".to_owned(), address: format!(":{}", self.port) });
+        }
+        ListenAddress::parse(&self.address)
+    }
+}
+
+/// A place to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// `host:port`; an empty host means all interfaces, IPv6 included.
+    Tcp {
+        /// `tcp`, `tcp4` or `tcp6`.
+        network: String,
+        /// `host:port`.
+        address: String,
+    },
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// Reads `network://address`; without a network it is `tcp`.
+    ///
+    /// Errors: the text of the originals without `unable to listen: `, for example `listen foo: unknown network foo`.
+    pub fn parse(text: &str) -> Result<Self, OptionsError> {
+        let (network, address) = text.split_once("://").unwrap_or(("tcp", text));
+        match network {
+            "unix" => Ok(Self::Unix(PathBuf::from(address))),
+            "tcp" | "tcp4" | "tcp6" => {
+                let refuse = |why: &str| OptionsError(format!("listen {network}: address {address}: {why}"));
+                let (host, _) = address.rsplit_once(':').ok_or_else(|| refuse("missing port in address"))?;
+                let bracketed = host.starts_with('[') && host.ends_with(']');
+                if host.contains(':') && !bracketed {
+                    return Err(refuse("too many colons in address"));
+                }
+                Ok(Self::Tcp { network: network.to_owned(), address: address.to_owned() })
+            }
+            _ => Err(OptionsError(format!("listen {network}: unknown network {network}"))),
+        }
+    }
+}
+
+/// `network://address`.
+impl std::fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp { network, address } => write!(f, "{network}://{address}"),
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+        }
+    }
+}
+
+/// A probe file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProbeOptions {
+    /// The file; empty means none.
+    pub path: PathBuf,
+    /// How old the file may get.
+    pub interval: SignedDuration,
+}
+
+impl ProbeOptions {
+    /// Whether there is a probe file at all.
+    pub fn is_enabled(&self) -> bool {
+        !self.path.as_os_str().is_empty() && self.interval > SignedDuration::ZERO
+    }
+}
+
+/// Severity of log records, from most to least silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Nothing.
+    None,
+    /// The process ends.
+    Fatal,
+    /// Someone must act.
+    Error,
+    /// Unexpected, recovered.
+    Warn,
+    /// Life-cycle.
+    Info,
+    /// Everything.
+    Debug,
+}
+
+impl LogLevel {
+    /// Every level and its word, from most to least silent.
+    pub const ALL: [(LogLevel, &'static str); 6] = [
+        (LogLevel::None, "none"),
+        (LogLevel::Fatal, "fatal"),
+        (LogLevel::Error, "error"),
+        (LogLevel::Warn, "warn"),
+        (LogLevel::Info, "info"),
+        (LogLevel::Debug, "debug"),
+    ];
+
+    /// The level with this word.
+    pub fn from_name(word: &str) -> Option<LogLevel> {
+        Self::ALL.iter().find(|(_, name)| *name == word).map(|(level, _)| *level)
+    }
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(level, _)| *level == self).map_or("none", |(_, name)| name)
+    }
+}
+
+/// The log scopes of the server and what they are about, in name order.
+pub const SCOPES: [(&str, &str); 9] = [
+    ("adapters", "Messages from adapters"),
+    ("api", "API dispatcher messages."),
+    ("attributes", "Attribute messages"),
+    ("default", "Unscoped logging messages."),
+    ("grpcAdapter", "Out-of-process adapter messages"),
+    ("kube-converter", "Kubernetes conversion messages"),
+    ("loadshedding", "Information related to loadshedding"),
+    ("mcp", "mcp debugging"),
+    ("meshconfig", "Mesh configuration messages"),
+];
+
+/// Where and what to log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Files, or the words `stdout` and `stderr`.
+    pub targets: Vec<String>,
+    /// An additional file that is rotated; empty means none.
+    pub rotate: PathBuf,
+    /// Size before rotation in MiB.
+    pub rotate_max_size: i64,
+    /// Days that rotated files are kept; 0 means for ever.
+    pub rotate_max_age: i64,
+    /// Rotated files that are kept; 0 means all.
+    pub rotate_max_backups: i64,
+    /// One JSON object a record.
+    pub as_json: bool,
+    /// `[scope:]level,…`.
+    pub output_level: String,
+    /// `[scope:]level,…`.
+    pub stack_trace_level: String,
+    /// `scope,…`.
+    pub caller: String,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            targets: vec!["stdout".to_owned()],
+            rotate: PathBuf::new(),
+            rotate_max_size: 100,
+            rotate_max_age: 30,
+            rotate_max_backups: 1000,
+            as_json: false,
+            output_level: "default:info".to_owned(),
+            stack_trace_level: "default:none".to_owned(),
+            caller: String::new(),
+        }
+    }
+}
+
+/// Levels of the scopes that a list names; scopes without an entry keep their default.
+pub type LogLevels = Vec<(String, LogLevel)>;
+
+/// Scopes that a list names.
+pub type LogScopes = Vec<String>;
+
+impl LogOptions {
+    /// Output level of every scope that the setting names; `all` stands for every scope and ends the list.
+    ///
+    /// Errors: `invalid output level 'X'`, `invalid output level format 'X'`, `unknown scope 'X' specified`.
+    pub fn output_levels(&self) -> Result<LogLevels, OptionsError> {
+        parse_levels(&self.output_level)
+    }
+
+    /// Stack trace levels; otherwise as [`output_levels`](Self::output_levels), texts included.
+    pub fn stack_trace_levels(&self) -> Result<LogLevels, OptionsError> {
+        parse_levels(&self.stack_trace_level)
+    }
+
+    /// Scopes whose records name the caller. Empty elements are skipped. Errors: `unknown scope 'X' specified`.
+    pub fn callers(&self) -> Result<LogScopes, OptionsError> {
+        let mut scopes = Vec::new();
+        for element in self.caller.split(',').filter(|e| !e.is_empty()) {
+            if element == "all" {
+                scopes = SCOPES.iter().map(|(name, _)| (*name).to_owned()).collect();
+                break;
+            }
+            scopes.push(known_scope(element)?);
+        }
+        Ok(scopes)
+    }
+
+    /// The part of the `configLog` step that opens nothing. Errors: see the three lists, in that order.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        self.output_levels()?;
+        self.stack_trace_levels()?;
+        self.callers()?;
+        Ok(())
+    }
+}
+
+fn known_scope(name: &str) -> Result<String, OptionsError> {
+    if SCOPES.iter().any(|(scope, _)| *scope == name) {
+        return Ok(name.to_owned());
+    }
+    Err(OptionsError(format!("unknown scope '{name}' specified")))
+}
+
+fn parse_levels(list: &str) -> Result<LogLevels, OptionsError> {
+    let mut levels = LogLevels::new();
+    for element in list.split(',') {
+        let (scope, word) = match element.split_once(':') {
+            None => ("default", element),
+            Some((_, rest)) if rest.contains(':') => {
+                return Err(OptionsError(format!("invalid output level format '{element}'")));
+            }
+            Some(pair) => pair,
+        };
+        let level = LogLevel::from_name(word)
+            .ok_or_else(|| OptionsError(format!("invalid output level '{element}'")))?;
+        if scope == "all" {
+            return Ok(SCOPES.iter().map(|(name, _)| ((*name).to_owned(), level)).collect());
+        }
+        levels.push((known_scope(scope)?, level));
+    }
+    Ok(levels)
+}
+
+/// `key=value …`.
+impl std::fmt::Display for LogOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "target={} rotate={} rotateMaxSize={} rotateMaxAge={} rotateMaxBackups={} asJson={} outputLevel={} \
+             stackTraceLevel={} caller={}",
+            self.targets.join(","),
+            self.rotate.display(),
+            self.rotate_max_size,
+            self.rotate_max_age,
+            self.rotate_max_backups,
+            self.as_json,
+            self.output_level,
+            self.stack_trace_level,
+            self.caller
+        )
+    }
+}
+
+/// Where spans go.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TracingOptions {
+    /// Zipkin collector; empty means none.
+    pub zipkin_url: String,
+    /// Jaeger collector; empty means none.
+    pub jaeger_url: String,
+    /// A log record a span.
+    pub log_spans: bool,
+    /// Share of new traces that are kept, from 0 to 1.
+    pub sampling_rate: f64,
+}
+
+impl TracingOptions {
+    /// Whether anything is traced.
+    pub fn is_enabled(&self) -> bool {
+        self.log_spans || !self.zipkin_url.is_empty() || !self.jaeger_url.is_empty()
+    }
+
+    /// Errors: two collectors at once, or a rate outside 0 to 1. A rate nobody uses is not looked at.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        if !self.is_enabled() {
+            return Ok(());
+        }
+        if !self.zipkin_url.is_empty() && !self.jaeger_url.is_empty() {
+            let text = "can't have Jaeger and Zipkin outputs active simultaneously";
+            return Err(OptionsError(text.to_owned()));
+        }
+        if !(0.0..=1.0).contains(&self.sampling_rate) {
+            return Err(OptionsError("sampling rate must be in the range: [0.0, 1.0]".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// `key=value …`.
+impl std::fmt::Display for TracingOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "zipkinUrl={} jaegerUrl={} logSpans={} samplingRate={}",
+            self.zipkin_url, self.jaeger_url, self.log_spans, self.sampling_rate
+        )
+    }
+}
+
+/// The introspection endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntrospectionOptions {
+    /// 0 turns it off.
+    pub port: u16,
+    /// Host; `*` means all interfaces; with a port of its own (`127.0.0.1:0`) that one counts.
+    pub address: String,
+}
+
+impl Default for IntrospectionOptions {
+    fn default() -> Self {
+        Self { port: 9876, address: "localhost".to_owned() }
+    }
+}
+
+/// `key=value …`.
+impl std::fmt::Display for IntrospectionOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "port={} address={}", self.port, self.address)
+    }
+}
+
+/// What happens to calls over the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum LoadSheddingMode {
+    /// No limits.
+    #[default]
+    Disabled,
+    /// They are logged and served.
+    LogOnly,
+    /// They are refused.
+    Enforce,
+}
+
+impl LoadSheddingMode {
+    /// Every mode and its word.
+    pub const ALL: [(LoadSheddingMode, &'static str); 3] = [
+        (LoadSheddingMode::Disabled, "disabled"),
+        (LoadSheddingMode::LogOnly, "logonly"),
+        (LoadSheddingMode::Enforce, "enforce"),
+    ];
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(mode, _)| *mode == self).map_or("disabled", |(_, name)| name)
+    }
+}
+
+/// Limits against overload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadSheddingOptions {
+    /// What happens over the limit.
+    pub mode: LoadSheddingMode,
+    /// Highest mean latency; 0 means no such limit.
+    pub average_latency_threshold: SignedDuration,
+    /// Latencies measured per second at most.
+    pub samples_per_second: f64,
+    /// After how long a measurement counts half.
+    pub sample_half_life: SignedDuration,
+    /// Calls per second; a Report counts its attribute sets; 0 means no such limit.
+    pub max_requests_per_second: f64,
+    /// Calls let through beyond the rate.
+    pub burst_size: i64,
+}
+
+impl Default for LoadSheddingOptions {
+    fn default() -> Self {
+        Self {
+            mode: LoadSheddingMode::Disabled,
+            average_latency_threshold: SignedDuration::ZERO,
+            samples_per_second: f64::MAX,
+            sample_half_life: SignedDuration::from_secs(1),
+            max_requests_per_second: 0.0,
+            burst_size: 0,
+        }
+    }
+}
+
+/// `key=value …`.
+impl std::fmt::Display for LoadSheddingOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "mode={} averageLatencyThreshold={} samplesPerSecond={:e} sampleHalfLife={} maxRequestsPerSecond={} burstSize={}",
+            self.mode.name(),
+            self.average_latency_threshold,
+            self.samples_per_second,
+            self.sample_half_life,
+            self.max_requests_per_second,
+            self.burst_size
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_checked_in_the_words_of_the_originals() {
+        type Change = fn(&mut ServerOptions);
+        let cases: [(Change, &str); 6] = [
+            (|o| o.max_message_size = 0, "max message size must be > 0, got 0"),
+            (|o| o.max_concurrent_streams = 0, "max concurrent streams must be > 0, got 0"),
+            (|o| o.api_worker_pool_size = 0, "api worker pool size must be > 0, got pool size 0"),
+            (|o| o.adapter_worker_pool_size = -1, "adapter worker pool size must be > 0 , got pool size -1"),
+            (|o| o.num_check_cache_entries = -1, "# check cache entries must be >= 0 and <= 2^31-1, got -1"),
+            (
+                |o| {
+                    o.api_worker_pool_size = 0;
+                    o.max_message_size = 0;
+                },
+                "max message size must be > 0, got 0",
+            ),
+        ];
+        assert_eq!(ServerOptions::default().check(), Ok(()));
+        for (change, text) in cases {
+            let mut options = ServerOptions::default();
+            change(&mut options);
+            assert_eq!(options.check(), Err(OptionsError(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn log_lists_are_checked_in_the_words_of_the_originals() {
+        let levels =
+            |list: &str| LogOptions { output_level: list.to_owned(), ..LogOptions::default() }.check();
+        for good in ["info", "api:debug,default:none", "all:debug,nosuch:loud", "default:fatal"] {
+            assert_eq!(levels(good), Ok(()), "{good}");
+        }
+        for (bad, text) in [
+            ("loud", "invalid output level 'loud'"),
+            ("nosuch:loud", "invalid output level 'nosuch:loud'"),
+            ("nosuch:info,loud", "unknown scope 'nosuch' specified"),
+            ("", "invalid output level ''"),
+            ("info,", "invalid output level ''"),
+            (":info", "unknown scope '' specified"),
+            ("a:b:c", "invalid output level format 'a:b:c'"),
+        ] {
+            assert_eq!(levels(bad), Err(OptionsError(text.to_owned())), "{bad}");
+        }
+        let callers = |list: &str| LogOptions { caller: list.to_owned(), ..LogOptions::default() }.check();
+        assert_eq!(callers("api,"), Ok(()));
+        assert_eq!(callers("all,nosuch"), Ok(()));
+        assert_eq!(callers("nosuch,all"), Err(OptionsError("unknown scope 'nosuch' specified".to_owned())));
+    }
+
+    #[test]
+    fn addresses_have_a_network() {
+        let text = |t: &str| ListenAddress::parse(t).map(|a| a.to_string()).unwrap_or_else(|e| e.0);
+        assert_eq!(text("tcp4://127.0.0.1:1"), "tcp4://127.0.0.1:1");
+        assert_eq!(text("127.0.0.1:1"), "tcp://127.0.0.1:1");
+        assert_eq!(text("unix:///run/mixer.sock"), "unix:///run/mixer.sock");
+        assert_eq!(text("[::1]:9091"), "tcp://[::1]:9091");
+        assert_eq!(text("foo://x:1"), "listen foo: unknown network foo");
+        assert_eq!(text("127.0.0.1"), "listen tcp: address 127.0.0.1: missing port in address");
+        assert_eq!(text("::1:9091"), "listen tcp: address ::1:9091: too many colons in address");
+    }
+
+    #[test]
+    fn tracing_takes_one_collector_and_a_rate_up_to_one() {
+        let mut options = TracingOptions { sampling_rate: 2.0, ..TracingOptions::default() };
+        assert_eq!(options.check(), Ok(()));
+        options.log_spans = true;
+        assert!(options.check().is_err());
+        options.sampling_rate = f64::NAN;
+        assert!(options.check().is_err());
+        options = TracingOptions {
+            zipkin_url: "http://a".to_owned(),
+            jaeger_url: "http://b".to_owned(),
+            ..TracingOptions::default()
+        };
+        assert!(options.check().is_err());
+    }
+
+    #[test]
+    fn the_check_cache_is_off_unless_asked_for() {
+        let mut options = ServerOptions::default();
+        assert_eq!(options.check_cache_entries(), None);
+        options.check_cache_requested = true;
+        assert_eq!(options.check_cache_entries(), Some(1_500_000));
+        options.num_check_cache_entries = 0;
+        assert_eq!(options.check_cache_entries(), None);
+    }
+}
