@@ -10,3 +10,4 @@ pub mod server;
 pub mod snapshot;
 pub mod store;
 pub mod template;
+pub mod tls;

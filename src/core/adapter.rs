@@ -6,11 +6,15 @@
 //! This room knows nothing of rules, routing or the API.
 //! Spec: adapters-inprocess.md.
 
+pub mod any;
 pub mod denier;
 mod env;
 mod erased;
 mod handler;
 mod inventory;
+pub mod noop;
+#[cfg(test)]
+mod testing;
 
 pub use env::{Clock, Env, SystemClock, TaskSpawner};
 pub use erased::{BuildFuture, ErasedAdapter, ErasedParams};
@@ -19,7 +23,7 @@ pub use handler::{
     HandleReport, Handler, HandlerError, Instance, Leaf, QuotaCall, QuotaResult, Reply, Status, StatusDetail,
     join_errors,
 };
-pub use inventory::{INVENTORY, find};
+pub use inventory::{INVENTORY, InventoryError, find, self_check};
 
 use crate::core::config::{Diagnostics, message::Message};
 
@@ -41,6 +45,10 @@ pub enum BuildError {
     /// The adapter's own words, for example `did not find limit defined for quota q.instance.ns`.
     #[error("{0}")]
     Refused(String),
+    /// Problems of the parameters that only the outside world can tell, for example a backend that refuses them: each
+    /// `<field>: <text>`. Users see them as they see what [`Adapter::validate`] reports.
+    #[error("{}", join_errors(.0))]
+    Invalid(Vec<String>),
 }
 
 /// One kind of handler.

@@ -1,11 +1,12 @@
 //! Refuses every check with one status, and grants no quota. Spec: adapters-inprocess.md section 4.
 
+use super::any::AnyField;
 use super::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota, Handler,
-    Instance, QuotaCall, QuotaResult, Reply, Status,
+    Instance, QuotaCall, QuotaResult, Reply, Status, StatusDetail,
 };
 use crate::core::attribute::SignedDuration;
-use crate::core::config::{Diagnostics, Node};
+use crate::core::config::Diagnostics;
 
 crate::message! {
     /// A `google.rpc.Status` in configuration.
@@ -14,8 +15,8 @@ crate::message! {
         1 code: i32 = 9;
         /// For people.
         2 message: String = String::new();
-        /// `{"@type": "type.googleapis.com/NAME", …}` each.
-        3 details: Vec<Node> = Vec::new();
+        /// `{"@type": "type.googleapis.com/NAME", …}` each. A `DirectHttpResponse` becomes the response of the proxy.
+        3 details: Vec<AnyField> = Vec::new();
     }
 }
 
@@ -48,7 +49,11 @@ impl Adapter for Denier {
     fn validate(_: &Params, _: &[BoundInstance], _: &mut Diagnostics) {}
 
     async fn build(params: Params, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
-        let status = Status { code: params.status.code, message: params.status.message, details: [].into() };
+        let status = Status {
+            code: params.status.code,
+            message: params.status.message,
+            details: encoded_details(params.status.details),
+        };
         Ok(Box::new(Denier {
             refusal: CheckResult {
                 status,
@@ -57,6 +62,11 @@ impl Adapter for Denier {
             },
         }))
     }
+}
+
+/// The details that decoded.
+fn encoded_details(details: Vec<AnyField>) -> Vec<StatusDetail> {
+    details.into_iter().map(|d| d.encoded).filter(|d| !d.type_url.is_empty()).collect()
 }
 
 impl Handler for Denier {
@@ -80,3 +90,6 @@ impl HandleQuota for Denier {
         Reply::Ready(Ok(QuotaResult::default()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,6 +78,13 @@ impl<A: Adapter> ErasedAdapter for Erase<A> {
     }
 
     fn build(&self, params: &ErasedParams, instances: Vec<BoundInstance>, env: Env) -> BuildFuture {
-        Box::pin(A::build(Self::params(params), instances, env))
+        let build = A::build(Self::params(params), instances, env);
+        Box::pin(async move {
+            let handler = build.await?;
+            if let Err(defect) = super::inventory::check_handler(&A::INFO, handler.as_ref()) {
+                return Err(BuildError::Refused(defect.to_string()));
+            }
+            Ok(handler)
+        })
     }
 }

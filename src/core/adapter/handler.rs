@@ -69,7 +69,7 @@ impl<'a> Instance<'a> {
 }
 
 /// A detail of a status, as an encoded `google.protobuf.Any`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatusDetail {
     /// For example `type.googleapis.com/istio.policy.v1beta1.DirectHttpResponse`.
     pub type_url: String,
@@ -84,8 +84,8 @@ pub struct Status {
     pub code: i32,
     /// For people.
     pub message: String,
-    /// Passed on; a direct response becomes part of the route directive.
-    pub details: Arc<[StatusDetail]>,
+    /// Passed on; a direct response becomes part of the route directive. Almost always empty.
+    pub details: Vec<StatusDetail>,
 }
 
 /// What a handler says about a check. The default is "nothing to say".

@@ -1,0 +1,235 @@
+//! The messages that may stand in an `Any` of the configuration.
+
+/// A message.
+#[derive(Debug)]
+pub(super) struct Schema {
+    /// Full protobuf name.
+    pub(super) name: &'static str,
+    /// How its JSON looks.
+    pub(super) shape: Shape,
+}
+
+/// How the JSON of a message looks.
+#[derive(Debug)]
+pub(super) enum Shape {
+    /// A mapping of field names.
+    Fields(&'static [FieldSchema]),
+    /// The bare value of field 1.
+    Wrapper(Kind),
+    /// `1.5s`.
+    Duration,
+    /// RFC 3339.
+    Timestamp,
+    /// Any mapping.
+    Struct,
+    /// Any value.
+    Value,
+    /// Any list.
+    ListValue,
+    /// A mapping with `@type`.
+    Any,
+}
+
+/// A field of a message.
+#[derive(Debug)]
+pub(super) struct FieldSchema {
+    /// Protobuf number.
+    pub(super) number: u32,
+    /// snake_case.
+    pub(super) name: &'static str,
+    /// Type of one value.
+    pub(super) kind: Kind,
+    /// How many values.
+    pub(super) label: Label,
+}
+
+/// How many values a field has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Label {
+    /// At most one.
+    One,
+    /// A list.
+    Many,
+    /// A map with text keys.
+    Map,
+}
+
+/// The type of one value.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// bool
+    Bool,
+    /// int32
+    Int32,
+    /// int64
+    Int64,
+    /// uint32
+    Uint32,
+    /// uint64
+    Uint64,
+    /// float
+    Float,
+    /// double
+    Double,
+    /// string
+    String,
+    /// bytes, base64 in JSON
+    Bytes,
+    /// An enum: full name, names and numbers.
+    Enum(&'static str, &'static [(&'static str, i64)]),
+    /// A message.
+    Message(&'static Schema),
+}
+
+impl Schema {
+    /// Whether an `Any` keeps its JSON under `value`.
+    pub(super) fn is_well_known(&self) -> bool {
+        !matches!(self.shape, Shape::Fields(_)) || self.name == EMPTY.name
+    }
+}
+
+const fn one(number: u32, name: &'static str, kind: Kind) -> FieldSchema {
+    FieldSchema { number, name, kind, label: Label::One }
+}
+
+const fn many(number: u32, name: &'static str, kind: Kind) -> FieldSchema {
+    FieldSchema { number, name, kind, label: Label::Many }
+}
+
+const fn text(number: u32, name: &'static str) -> FieldSchema {
+    one(number, name, Kind::String)
+}
+
+const fn fields(name: &'static str, fields: &'static [FieldSchema]) -> Schema {
+    Schema { name, shape: Shape::Fields(fields) }
+}
+
+const fn wrapper(name: &'static str, kind: Kind) -> Schema {
+    Schema { name, shape: Shape::Wrapper(kind) }
+}
+
+static EMPTY: Schema = fields("google.protobuf.Empty", &[]);
+static DURATION: Schema = Schema { name: "google.protobuf.Duration", shape: Shape::Duration };
+static ANY: Schema = Schema { name: "google.protobuf.Any", shape: Shape::Any };
+static QUOTA_VIOLATION: Schema =
+    fields("google.rpc.QuotaFailure.Violation", &[text(1, "subject"), text(2, "description")]);
+static PRECONDITION_VIOLATION: Schema = fields(
+    "google.rpc.PreconditionFailure.Violation",
+    &[text(1, "type"), text(2, "subject"), text(3, "description")],
+);
+static FIELD_VIOLATION: Schema =
+    fields("google.rpc.BadRequest.FieldViolation", &[text(1, "field"), text(2, "description")]);
+static LINK: Schema = fields("google.rpc.Help.Link", &[text(1, "description"), text(2, "url")]);
+
+/// Every message that may be named in `@type`, in name order.
+pub(super) static SCHEMAS: &[Schema] = &[
+    Schema { name: "google.protobuf.Any", shape: Shape::Any },
+    wrapper("google.protobuf.BoolValue", Kind::Bool),
+    wrapper("google.protobuf.BytesValue", Kind::Bytes),
+    wrapper("google.protobuf.DoubleValue", Kind::Double),
+    Schema { name: "google.protobuf.Duration", shape: Shape::Duration },
+    fields("google.protobuf.Empty", &[]),
+    wrapper("google.protobuf.FloatValue", Kind::Float),
+    wrapper("google.protobuf.Int32Value", Kind::Int32),
+    wrapper("google.protobuf.Int64Value", Kind::Int64),
+    Schema { name: "google.protobuf.ListValue", shape: Shape::ListValue },
+    wrapper("google.protobuf.StringValue", Kind::String),
+    Schema { name: "google.protobuf.Struct", shape: Shape::Struct },
+    Schema { name: "google.protobuf.Timestamp", shape: Shape::Timestamp },
+    wrapper("google.protobuf.UInt32Value", Kind::Uint32),
+    wrapper("google.protobuf.UInt64Value", Kind::Uint64),
+    Schema { name: "google.protobuf.Value", shape: Shape::Value },
+    fields("google.rpc.BadRequest", &[many(1, "field_violations", Kind::Message(&FIELD_VIOLATION))]),
+    fields("google.rpc.DebugInfo", &[many(1, "stack_entries", Kind::String), text(2, "detail")]),
+    fields("google.rpc.Help", &[many(1, "links", Kind::Message(&LINK))]),
+    fields("google.rpc.LocalizedMessage", &[text(1, "locale"), text(2, "message")]),
+    fields(
+        "google.rpc.PreconditionFailure",
+        &[many(1, "violations", Kind::Message(&PRECONDITION_VIOLATION))],
+    ),
+    fields("google.rpc.QuotaFailure", &[many(1, "violations", Kind::Message(&QUOTA_VIOLATION))]),
+    fields("google.rpc.RequestInfo", &[text(1, "request_id"), text(2, "serving_data")]),
+    fields(
+        "google.rpc.ResourceInfo",
+        &[text(1, "resource_type"), text(2, "resource_name"), text(3, "owner"), text(4, "description")],
+    ),
+    fields("google.rpc.RetryInfo", &[one(1, "retry_delay", Kind::Message(&DURATION))]),
+    fields(
+        "google.rpc.Status",
+        &[one(1, "code", Kind::Int32), text(2, "message"), many(3, "details", Kind::Message(&ANY))],
+    ),
+    fields(
+        "istio.policy.v1beta1.DirectHttpResponse",
+        &[
+            one(1, "code", Kind::Enum("istio.policy.v1beta1.HttpStatusCode", HTTP_STATUS_CODES)),
+            text(2, "body"),
+            FieldSchema { number: 3, name: "headers", kind: Kind::String, label: Label::Map },
+        ],
+    ),
+];
+
+/// The message with this full name.
+pub(super) fn find(name: &str) -> Option<&'static Schema> {
+    SCHEMAS.iter().find(|s| s.name == name)
+}
+
+/// `istio.policy.v1beta1.HttpStatusCode`.
+const HTTP_STATUS_CODES: &[(&str, i64)] = &[
+    ("Empty", 0),
+    ("Continue", 100),
+    ("OK", 200),
+    ("Created", 201),
+    ("Accepted", 202),
+    ("NonAuthoritativeInformation", 203),
+    ("NoContent", 204),
+    ("ResetContent", 205),
+    ("PartialContent", 206),
+    ("MultiStatus", 207),
+    ("AlreadyReported", 208),
+    ("IMUsed", 226),
+    ("MultipleChoices", 300),
+    ("MovedPermanently", 301),
+    ("Found", 302),
+    ("SeeOther", 303),
+    ("NotModified", 304),
+    ("UseProxy", 305),
+    ("TemporaryRedirect", 307),
+    ("PermanentRedirect", 308),
+    ("BadRequest", 400),
+    ("Unauthorized", 401),
+    ("PaymentRequired", 402),
+    ("Forbidden", 403),
+    ("NotFound", 404),
+    ("MethodNotAllowed", 405),
+    ("NotAcceptable", 406),
+    ("ProxyAuthenticationRequired", 407),
+    ("RequestTimeout", 408),
+    ("Conflict", 409),
+    ("Gone", 410),
+    ("LengthRequired", 411),
+    ("PreconditionFailed", 412),
+    ("PayloadTooLarge", 413),
+    ("URITooLong", 414),
+    ("UnsupportedMediaType", 415),
+    ("RangeNotSatisfiable", 416),
+    ("ExpectationFailed", 417),
+    ("MisdirectedRequest", 421),
+    ("UnprocessableEntity", 422),
+    ("Locked", 423),
+    ("FailedDependency", 424),
+    ("UpgradeRequired", 426),
+    ("PreconditionRequired", 428),
+    ("TooManyRequests", 429),
+    ("RequestHeaderFieldsTooLarge", 431),
+    ("InternalServerError", 500),
+    ("NotImplemented", 501),
+    ("BadGateway", 502),
+    ("ServiceUnavailable", 503),
+    ("GatewayTimeout", 504),
+    ("HTTPVersionNotSupported", 505),
+    ("VariantAlsoNegotiates", 506),
+    ("InsufficientStorage", 507),
+    ("LoopDetected", 508),
+    ("NotExtended", 510),
+    ("NetworkAuthenticationRequired", 511),
+];
