@@ -1,0 +1,155 @@
+//! Runs the golden cases under `testdata/conformance`, or under the directory that `MIXER_CONFORMANCE_DIR` names.
+//!
+//! A suite is a directory; [`SUITES`] says which module runs it. A case is data: a new one needs no new code. Suites this
+//! program does not know are named as not run. One argument selects the cases whose `SUITE/ID` contains it.
+//!
+//! The suites that need a running server start the binary under test. `MIXER_CONFORMANCE_SERVER` and
+//! `MIXER_CONFORMANCE_CLIENT` name other binaries to play `mixs` and `mixc`: that is how the runners themselves are tried
+//! against the originals. Results of such a run say nothing about this product.
+
+#![expect(clippy::print_stdout, reason = "a test program talks to whoever started it")]
+
+#[path = "conformance/adapters.rs"]
+mod adapters;
+#[path = "conformance/attributes.rs"]
+mod attributes;
+#[path = "conformance/case.rs"]
+mod case;
+#[path = "conformance/cli.rs"]
+mod cli;
+#[path = "conformance/expressions.rs"]
+mod expressions;
+#[path = "conformance/scenarios.rs"]
+mod scenarios;
+#[path = "conformance/wire.rs"]
+mod wire;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use case::{Case, Outcome};
+
+/// Runs the cases found in one directory whose id contains the filter.
+type Run = fn(&Path, Option<&str>) -> Vec<Case>;
+
+/// The suites and what runs them, cheap ones first.
+const SUITES: &[(&str, &[Run])] = &[
+    ("expressions", &[expressions::run]),
+    ("attributes", &[attributes::run, wire::run_rpc]),
+    ("adapters", &[adapters::run, wire::run_adapters]),
+    ("scenarios", &[scenarios::run]),
+    ("cli", &[cli::run]),
+];
+
+/// Longest text about one failure on its line.
+const SHOWN: usize = 400;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    // The flags of the standard test harness mean nothing here, except that their values are not filters.
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map(String::as_str);
+    let root = std::env::var_os("MIXER_CONFORMANCE_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/conformance"), PathBuf::from);
+    let found = match directories(&root) {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("cannot read {}: {error}", root.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut total = Tally::default();
+    for (name, runs) in SUITES {
+        if found.iter().any(|directory| directory == name) {
+            total.add(&suite(name, runs, &root.join(name), filter));
+        }
+    }
+    for name in found.iter().filter(|found| SUITES.iter().all(|(name, _)| name != found)) {
+        println!("{name}: not run: later issue");
+    }
+    println!();
+    let verdict = if total.failed == 0 { "ok" } else { "FAILED" };
+    println!(
+        "test result: {verdict}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out",
+        total.passed, total.failed, total.skipped
+    );
+    if total.passed + total.failed + total.skipped == 0 {
+        eprintln!("no case in {} is called that", root.display());
+        return ExitCode::FAILURE;
+    }
+    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Names of the directories in one directory, sorted.
+fn directories(root: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.path().is_dir() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// Runs one suite and prints its lines.
+fn suite(name: &str, runs: &[Run], directory: &Path, filter: Option<&str>) -> Tally {
+    // A filter may name the suite itself or end inside an id.
+    let inner = match filter.map(|filter| filter.split_once('/').unwrap_or(("", filter))) {
+        Some((suite, rest)) if suite == name => Some(rest),
+        Some(("", rest)) if name.contains(rest) => None,
+        _ => filter,
+    };
+    let mut tally = Tally::default();
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for case in runs.iter().flat_map(|run| run(directory, inner)) {
+        match case.outcome {
+            Outcome::Passed => tally.passed += 1,
+            Outcome::Failed(difference) => {
+                tally.failed += 1;
+                println!("{name}/{}: {}", case.id, one_line(&difference));
+            }
+            Outcome::Skipped(reason) => {
+                tally.skipped += 1;
+                *reasons.entry(reason).or_default() += 1;
+            }
+        }
+    }
+    if tally.passed + tally.failed + tally.skipped > 0 || filter.is_none() {
+        println!("{name}: passed {} of {}", tally.passed, tally.passed + tally.failed);
+        for (reason, count) in reasons {
+            println!("{name}: {count} not run: {reason}");
+        }
+    }
+    tally
+}
+
+/// The text with its line ends visible, cut to what fits on a line.
+fn one_line(text: &str) -> String {
+    let flat = text.trim_end().replace('\n', "\\n");
+    if std::env::var_os("MIXER_CONFORMANCE_VERBOSE").is_some() || flat.chars().count() <= SHOWN {
+        return flat;
+    }
+    let mut cut: String = flat.chars().take(SHOWN).collect();
+    cut.push('…');
+    cut
+}

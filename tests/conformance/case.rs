@@ -1,0 +1,54 @@
+//! What a suite reports.
+
+/// What became of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It holds.
+    Passed,
+    /// It does not; the text says what differed, shortest form first.
+    Failed(String),
+    /// It needs a part that is not in this version; the text says which. docs/compatibility.md lists all reasons.
+    Skipped(String),
+}
+
+/// One golden case after its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Case {
+    /// Unique in its suite.
+    pub(crate) id: String,
+    /// What became of it.
+    pub(crate) outcome: Outcome,
+}
+
+impl Case {
+    /// A case that was run; the error says what differed.
+    pub(crate) fn new(id: impl Into<String>, result: Result<(), String>) -> Self {
+        let outcome = match result {
+            Ok(()) => Outcome::Passed,
+            Err(difference) => Outcome::Failed(difference),
+        };
+        Self { id: id.into(), outcome }
+    }
+
+    /// A case that needs a part this version does not have.
+    pub(crate) fn skipped(id: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { id: id.into(), outcome: Outcome::Skipped(reason.into()) }
+    }
+}
+
+/// Whether the filter lets the id pass.
+pub(crate) fn selected(id: &str, filter: Option<&str>) -> bool {
+    filter.is_none_or(|filter| id.contains(filter))
+}
+
+/// The lines of a `.jsonl` file as documents. A line that does not parse is a failure of the whole suite.
+pub(crate) fn json_lines(path: &std::path::Path) -> Result<Vec<serde_json::Value>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(index, line)| {
+            serde_json::from_str(line).map_err(|error| format!("{}:{}: {error}", path.display(), index + 1))
+        })
+        .collect()
+}
