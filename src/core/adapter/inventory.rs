@@ -7,8 +7,11 @@ use super::{AdapterInfo, ErasedAdapter, Handler};
 use crate::core::template::{self, Variety};
 
 /// Every adapter, in name order.
-pub static INVENTORY: &[&dyn ErasedAdapter] =
-    &[&Erase::<super::denier::Denier>(PhantomData), &Erase::<super::noop::Noop>(PhantomData)];
+pub static INVENTORY: &[&dyn ErasedAdapter] = &[
+    &Erase::<super::denier::Denier>(PhantomData),
+    &Erase::<super::memquota::Memquota>(PhantomData),
+    &Erase::<super::noop::Noop>(PhantomData),
+];
 
 /// The adapter with this name.
 pub fn find(name: &str) -> Option<&'static dyn ErasedAdapter> {

@@ -1,10 +1,37 @@
 //! What the tests of adapters share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use super::{Adapter, Env, Handler, Instance, Reply, SystemClock, TaskSpawner};
-use crate::core::attribute::Value;
+use super::{Adapter, BoundInstance, Clock, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner};
+use crate::core::attribute::{Value, ValueType};
 use crate::core::config::Diagnostics;
+use crate::core::template;
+
+/// A clock that stands until it is moved.
+#[derive(Debug, Default)]
+pub(crate) struct TestClock {
+    nanos: AtomicU64,
+}
+
+impl TestClock {
+    /// A clock that stands at `start`.
+    pub(crate) fn at(start: Duration) -> Arc<Self> {
+        Arc::new(Self { nanos: AtomicU64::new(start.as_nanos() as u64) })
+    }
+
+    /// Sets the time.
+    pub(crate) fn set(&self, time: Duration) {
+        self.nanos.store(time.as_nanos() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn unix_time(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Ordering::SeqCst))
+    }
+}
 
 /// An environment on the present runtime, with the real time.
 pub(crate) fn test_env(name: &str) -> Env {
@@ -31,6 +58,26 @@ pub(crate) fn problems<A: Adapter>(params: &A::Params) -> Vec<String> {
 /// An instance as a handler sees it.
 pub(crate) fn instance<'a>(name: &'a str, values: &'a [Option<Value<'a>>]) -> Instance<'a> {
     Instance { bound: 0, name, values }
+}
+
+/// A bound instance of a template with one map field, for example `quota`'s dimensions.
+pub(crate) fn bound(
+    name: &str,
+    template_name: &str,
+    field: &'static str,
+    keys: &[(&str, ValueType)],
+) -> BoundInstance {
+    let leaves = keys.iter().map(|(key, value_type)| Leaf {
+        field,
+        key: Some((*key).into()),
+        value_type: *value_type,
+    });
+    BoundInstance {
+        name: name.into(),
+        template: template::find(template_name).unwrap(),
+        leaves: leaves.collect(),
+        messages: Vec::new(),
+    }
 }
 
 /// The answer of a handler that need not wait.

@@ -1,0 +1,140 @@
+//! Which limit applies to a call.
+
+use std::net::IpAddr;
+
+use super::{Override, Quota};
+use crate::core::adapter::{BoundInstance, Instance};
+use crate::core::attribute::{SignedDuration, StringMap, Timestamp, Value};
+
+/// A limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limit {
+    /// How much may be in use.
+    pub(super) max_amount: i64,
+    /// Length of the window; zero: no window.
+    pub(super) valid_duration: SignedDuration,
+}
+
+/// The limits of one instance.
+#[derive(Debug)]
+pub(super) struct Limits {
+    overrides: Vec<(Vec<Condition>, Limit)>,
+    default: Limit,
+}
+
+impl Limits {
+    /// Prepares the limits of `quota` for the dimensions of `instance`.
+    pub(super) fn new(quota: &Quota, instance: &BoundInstance) -> Self {
+        let prepare = |over: &Override| {
+            let conditions = over.dimensions.iter().map(|(name, text)| Condition {
+                position: instance.entries("dimensions").find(|(key, _)| key == name).map(|(_, at)| at),
+                text: Pattern::new(text),
+            });
+            let limit = Limit { max_amount: over.max_amount, valid_duration: over.valid_duration };
+            (conditions.collect(), limit)
+        };
+        Self {
+            overrides: quota.overrides.iter().map(prepare).collect(),
+            default: Limit { max_amount: quota.max_amount, valid_duration: quota.valid_duration },
+        }
+    }
+
+    /// The first override whose conditions all hold, or else the limit of the quota.
+    pub(super) fn select(&self, instance: &Instance<'_>) -> Limit {
+        let holds = |condition: &Condition| {
+            condition.text.matches(condition.position.and_then(|at| instance.value(at)))
+        };
+        self.overrides
+            .iter()
+            .find(|(conditions, _)| conditions.iter().all(holds))
+            .map_or(self.default, |(_, limit)| *limit)
+    }
+}
+
+/// One dimension of an override.
+#[derive(Debug)]
+struct Condition {
+    /// `None`: the instance has no such dimension.
+    position: Option<usize>,
+    text: Pattern,
+}
+
+/// Configuration text with everything that it could mean.
+#[derive(Debug)]
+struct Pattern {
+    text: Box<str>,
+    int: Option<i64>,
+    double: Option<f64>,
+    bool: Option<bool>,
+    timestamp: Option<Timestamp>,
+    duration: Option<SignedDuration>,
+    ip: Option<IpAddr>,
+}
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        Self {
+            text: text.into(),
+            int: text.parse().ok(),
+            double: text.parse().ok(),
+            bool: match text {
+                "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+                "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+                _ => None,
+            },
+            timestamp: Timestamp::parse_rfc3339(text),
+            duration: SignedDuration::parse(text).ok(),
+            // Addresses compare by text, so a form that is never printed never matches.
+            ip: text.parse().ok().filter(|ip: &IpAddr| ip.to_canonical().to_string() == text),
+        }
+    }
+
+    /// Whether the text means `value`. compat(1.3): empty text means any number, truth value or time, because it does not
+    /// parse and then compares like an absent value; pinned by `an_empty_override_matches_what_it_cannot_be`.
+    fn matches(&self, value: Option<Value<'_>>) -> bool {
+        let or_empty = |parsed: Option<bool>| parsed.unwrap_or(self.text.is_empty());
+        match value {
+            None => self.text.is_empty(),
+            Some(Value::String(bytes)) => bytes == self.text.as_bytes(),
+            Some(Value::Int64(value)) => or_empty(self.int.map(|p| p == value)),
+            Some(Value::Double(value)) => or_empty(self.double.map(|p| p == value)),
+            Some(Value::Bool(value)) => or_empty(self.bool.map(|p| p == value)),
+            Some(Value::Timestamp(value)) => or_empty(self.timestamp.map(|p| p == value)),
+            Some(Value::Duration(value)) => or_empty(self.duration.map(|p| p == value)),
+            Some(Value::Bytes(bytes)) => self.ip.is_some_and(|ip| address(bytes) == Some(ip)),
+            Some(Value::StringMap(map)) => is_map_text(self.text.as_bytes(), map),
+        }
+    }
+}
+
+/// The address in 4 or 16 bytes; mapped IPv4 is IPv4.
+pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return Some(IpAddr::from(four));
+    }
+    Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical())
+}
+
+/// Whether `text` is `stringmap[k1:v1 k2:v2]` with the entries of `map`, keys sorted.
+fn is_map_text(text: &[u8], map: &StringMap<'_>) -> bool {
+    let Some(inner) = text.strip_prefix(b"stringmap[").and_then(|t| t.strip_suffix(b"]")) else {
+        return false;
+    };
+    let length: usize = map.entries.iter().map(|(k, v)| k.len() + v.len() + 2).sum();
+    if inner.len() != length.saturating_sub(1) {
+        return false;
+    }
+    let mut entries = map.entries.to_vec();
+    entries.sort_unstable();
+    let mut rest = inner;
+    for (index, (key, value)) in entries.iter().enumerate() {
+        let blank: &[u8] = if index == 0 { b"" } else { b" " };
+        for part in [blank, key, b":", value] {
+            match rest.strip_prefix(part) {
+                Some(after) => rest = after,
+                None => return false,
+            }
+        }
+    }
+    rest.is_empty()
+}
