@@ -6,6 +6,8 @@ pub mod adapter;
 pub mod attribute;
 pub mod config;
 pub mod expr;
+pub mod handler;
+pub mod routing;
 pub mod server;
 pub mod snapshot;
 pub mod store;

@@ -1,0 +1,206 @@
+//! All live handlers of one snapshot.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+
+use super::live::{panic_text, supports};
+use super::{LiveHandler, Signature};
+use crate::core::adapter::{BoundInstance, Clock, Env, Handler, TaskSpawner, join_errors};
+use crate::core::config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
+use crate::core::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
+
+/// What every handler of a process gets from it.
+#[derive(Clone)]
+pub struct HandlerEnvironment {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where background tasks and builds run.
+    pub runtime: tokio::runtime::Handle,
+    /// Port of the metrics endpoint of the prometheus adapter.
+    pub metrics_port: u16,
+    /// How long one handler may take to build.
+    pub build_timeout: Duration,
+}
+
+/// What changed from one table to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HandlerTransition {
+    /// Built now.
+    pub new: u64,
+    /// Taken over from the table before.
+    pub reused: u64,
+    /// Could not be built.
+    pub build_failures: u64,
+    /// Of these, refused by the validation of their adapter.
+    pub validation_errors: u64,
+}
+
+/// The live handlers of one snapshot, by the key of their resource.
+#[derive(Debug, Default)]
+pub struct HandlerTable {
+    handlers: BTreeMap<ResourceKey, Arc<LiveHandler>>,
+}
+
+/// A handler and the instances that rules give it.
+struct Wanted<'s> {
+    config: &'s Arc<HandlerConfig>,
+    instances: BTreeMap<&'s str, &'s InstanceConfig>,
+}
+
+impl HandlerTable {
+    /// The handler of a resource, if it could be built.
+    pub fn get(&self, key: &ResourceKey) -> Option<&Arc<LiveHandler>> {
+        self.handlers.get(key)
+    }
+
+    /// All handlers, by key.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<LiveHandler>> {
+        self.handlers.values()
+    }
+
+    /// Builds the handlers that the rules of `snapshot` use, all at once, taking over from `previous` those whose signature is the
+    /// same. A handler that cannot be built is left out and diagnosed.
+    pub async fn build(
+        snapshot: &Snapshot,
+        previous: &HandlerTable,
+        environment: &HandlerEnvironment,
+    ) -> (HandlerTable, HandlerTransition, Diagnostics) {
+        let mut table = HandlerTable::default();
+        let mut transition = HandlerTransition::default();
+        let mut diagnostics = Diagnostics::new();
+        let mut building = FuturesUnordered::new();
+        for (key, wanted) in wanted(snapshot) {
+            let instances: Vec<&InstanceConfig> = wanted.instances.into_values().collect();
+            let signature = Signature::of(wanted.config, &instances);
+            match previous.get(key).filter(|old| old.signature() == signature) {
+                Some(old) => {
+                    transition.reused += 1;
+                    table.handlers.insert(key.clone(), Arc::clone(old));
+                }
+                None => {
+                    let bound = instances.iter().map(|i| i.bound.clone()).collect();
+                    let build = build_one(Arc::clone(wanted.config), bound, signature, environment);
+                    building.push(async move { (key, wanted.config, build.await) });
+                }
+            }
+        }
+        while let Some((key, config, built)) = building.next().await {
+            match built {
+                Ok(handler) => {
+                    transition.new += 1;
+                    table.handlers.insert(key.clone(), Arc::new(handler));
+                }
+                Err(failure) => {
+                    transition.build_failures += 1;
+                    transition.validation_errors += u64::from(failure.validation);
+                    diagnostics.push(failure.diagnose(snapshot, config));
+                }
+            }
+        }
+        diagnostics.sort_by(|a, b| a.resource.cmp(&b.resource));
+        (table, transition, diagnostics)
+    }
+}
+
+fn wanted(snapshot: &Snapshot) -> BTreeMap<&ResourceKey, Wanted<'_>> {
+    let mut wanted: BTreeMap<&ResourceKey, Wanted<'_>> = BTreeMap::new();
+    for action in snapshot.rules.iter().flat_map(|rule| &rule.actions) {
+        let entry = wanted
+            .entry(&action.handler.key)
+            .or_insert_with(|| Wanted { config: &action.handler, instances: BTreeMap::new() });
+        for instance in &action.instances {
+            entry.instances.insert(instance.name(), instance);
+        }
+    }
+    wanted
+}
+
+/// Why a handler was left out.
+struct BuildFailure {
+    text: String,
+    validation: bool,
+}
+
+impl BuildFailure {
+    fn diagnose(self, snapshot: &Snapshot, config: &HandlerConfig) -> Diagnostic {
+        let legacy = format!(
+            "Unable to initialize adapter: snapshot='{}', handler='{}', adapter='{}', err='{}'.\n\
+             Please remove the handler or fix the configuration.",
+            snapshot.id,
+            config.name,
+            config.adapter.info().name,
+            self.text
+        );
+        let mut diagnostic =
+            Diagnostic::new(Severity::Error, "handler-build", FieldPath::parse("spec"), self.text)
+                .with_legacy(legacy);
+        diagnostic.resource = config.key.to_string();
+        diagnostic.file = Some(Arc::clone(&config.origin.file));
+        diagnostic.with_hint("rules that use this handler do nothing until it is mended")
+    }
+}
+
+async fn build_one(
+    config: Arc<HandlerConfig>,
+    instances: Vec<BoundInstance>,
+    signature: Signature,
+    environment: &HandlerEnvironment,
+) -> Result<LiveHandler, BuildFailure> {
+    validate(&config, &instances).map_err(|text| BuildFailure { text, validation: true })?;
+    let tasks = TaskSpawner::new(environment.runtime.clone());
+    let env = Env {
+        handler_name: Arc::clone(&config.name),
+        clock: Arc::clone(&environment.clock),
+        tasks: tasks.clone(),
+        metrics_port: environment.metrics_port,
+    };
+    let started = config.adapter.build(&config.params, instances.clone(), env);
+    let built =
+        tokio::time::timeout(environment.build_timeout, AssertUnwindSafe(started).catch_unwind()).await;
+    let text = match built {
+        Ok(Ok(Ok(handler))) => match unsupported_template(&*handler, &instances) {
+            None => return Ok(LiveHandler::new(config, instances, signature, handler, tasks)),
+            Some(text) => text,
+        },
+        Ok(Ok(Err(error))) => format!("adapter instantiation error: {error}"),
+        Ok(Err(panic)) => build_panic(&*panic),
+        Err(_) => format!("adapter instantiation error: not built within {:?}", environment.build_timeout),
+    };
+    tasks.shut_down().await;
+    Err(BuildFailure { text, validation: false })
+}
+
+fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), String> {
+    let mut problems = Diagnostics::new();
+    std::panic::catch_unwind(AssertUnwindSafe(|| {
+        config.adapter.validate(&config.params, instances, &mut problems)
+    }))
+    .map_err(|panic| build_panic(&*panic))?;
+    let errors: Vec<&str> =
+        problems.iter().filter(|p| p.severity == Severity::Error).map(|p| p.message.as_str()).collect();
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let list = join_errors(&errors);
+    Err(format!(
+        "adapter builder validation failed: adapter validation failed : builder validation failed: '{list}'"
+    ))
+}
+
+fn build_panic(panic: &(dyn Any + Send)) -> String {
+    format!("panic during factory.build: '{}' ", panic_text(panic))
+}
+
+fn unsupported_template(handler: &dyn Handler, instances: &[BoundInstance]) -> Option<String> {
+    let missing = instances.iter().find(|i| !supports(handler, i.template.variety))?;
+    Some(format!(
+        "builder for adapter does not actually support template: template='{}'",
+        missing.template.name
+    ))
+}

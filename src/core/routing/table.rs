@@ -1,0 +1,278 @@
+//! The routing table of one snapshot.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::rule_set::{RuleSetBuilder, RuleSet};
+use crate::core::attribute::{AttributeBag, Value};
+use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Segment, Severity};
+use crate::core::handler::{HandlerTable, LiveHandler};
+use crate::core::snapshot::{ActionConfig, Condition, RuleConfig, Snapshot};
+use crate::core::template::{TemplateInfo, Variety};
+
+/// What a set of rules is matched for. The first four are varieties; header operations are matched on their own, after a check
+/// that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RuleKind {
+    /// Attribute generators, before everything else.
+    Generate,
+    /// Checks.
+    Check,
+    /// Quotas.
+    Quota,
+    /// Reports.
+    Report,
+    /// Header operations.
+    Headers,
+}
+
+impl RuleKind {
+    const ALL: [RuleKind; 5] =
+        [RuleKind::Generate, RuleKind::Check, RuleKind::Quota, RuleKind::Report, RuleKind::Headers];
+
+    /// The set that instances of a variety belong to; CHECK_WITH_OUTPUT is filed under check.
+    pub fn of(variety: Variety) -> RuleKind {
+        match variety {
+            Variety::Check | Variety::CheckWithOutput => RuleKind::Check,
+            Variety::Report => RuleKind::Report,
+            Variety::Quota => RuleKind::Quota,
+            Variety::AttributeGenerator => RuleKind::Generate,
+        }
+    }
+}
+
+/// The number of a [`Destination`] in its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DestinationId(pub u32);
+
+impl DestinationId {
+    /// The number as an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A handler and a template: what one report call goes to.
+#[derive(Debug)]
+pub struct Destination {
+    /// The handler.
+    pub handler: Arc<LiveHandler>,
+    /// The template of all instances.
+    pub template: &'static TemplateInfo,
+}
+
+/// Rules by namespace: those of the default namespace apply to every request.
+#[derive(Debug, Default)]
+struct ByNamespace {
+    default: RuleSet,
+    own: FxHashMap<Box<[u8]>, RuleSet>,
+}
+
+/// The rules for one request: those of the default namespace, then those of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct SelectedRules<'t> {
+    /// Rules of the default namespace.
+    pub default: &'t RuleSet,
+    /// Rules of the namespace of the request, if it has any and is not the default one.
+    pub own: Option<&'t RuleSet>,
+}
+
+impl<'t> SelectedRules<'t> {
+    /// Both sets, in order.
+    pub fn sets(self) -> impl Iterator<Item = &'t RuleSet> {
+        std::iter::once(self.default).chain(self.own)
+    }
+
+    /// Number of destinations that the rules name, for the metrics.
+    pub fn destinations(self) -> usize {
+        self.sets().map(RuleSet::destinations).sum()
+    }
+}
+
+/// All rules of a snapshot, joined with live handlers.
+#[derive(Debug)]
+pub struct RoutingTable {
+    snapshot: Arc<Snapshot>,
+    handlers: HandlerTable,
+    destinations: Vec<Destination>,
+    rules: [ByNamespace; 5],
+    diagnostics: Diagnostics,
+}
+
+impl RoutingTable {
+    /// Joins a snapshot with its handlers. Actions whose handler could not be built are left out and diagnosed.
+    pub fn build(snapshot: Arc<Snapshot>, handlers: HandlerTable) -> RoutingTable {
+        let mut builder = TableBuilder::default();
+        for rule in &snapshot.rules {
+            builder.add(rule, &snapshot.default_namespace, &handlers);
+        }
+        let rules = builder.rules.map(|sets| ByNamespace {
+            default: sets.default.build(),
+            own: sets.own.into_iter().map(|(namespace, set)| (namespace, set.build())).collect(),
+        });
+        RoutingTable {
+            destinations: builder.destinations,
+            diagnostics: builder.diagnostics,
+            rules,
+            snapshot,
+            handlers,
+        }
+    }
+
+    /// The snapshot behind the table.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The live handlers.
+    pub fn handlers(&self) -> &HandlerTable {
+        &self.handlers
+    }
+
+    /// Everything that report calls go to, by [`DestinationId`].
+    pub fn destinations(&self) -> &[Destination] {
+        &self.destinations
+    }
+
+    /// Actions that were left out for want of their handler.
+    pub fn diagnostics(&self) -> &Diagnostics {
+        &self.diagnostics
+    }
+
+    /// The rules that apply to a request with these attributes. Reads, and so records, `context.reporter.kind` and then the
+    /// namespace attribute that it selects. Spec: runtime.md 9.2.
+    pub fn select(&self, kind: RuleKind, bag: &AttributeBag<'_>) -> SelectedRules<'_> {
+        let rules = self.of(kind);
+        let own = request_namespace(bag).and_then(|namespace| rules.own.get(namespace));
+        SelectedRules { default: &rules.default, own }
+    }
+
+    /// Whether there are rules of this kind anywhere.
+    pub fn has(&self, kind: RuleKind) -> bool {
+        let rules = self.of(kind);
+        !rules.default.is_empty() || !rules.own.is_empty()
+    }
+
+    /// Number of destinations of this kind over all namespaces, for the metrics.
+    pub fn destinations_of(&self, kind: RuleKind) -> usize {
+        let rules = self.of(kind);
+        rules.default.destinations() + rules.own.values().map(RuleSet::destinations).sum::<usize>()
+    }
+
+    fn of(&self, kind: RuleKind) -> &ByNamespace {
+        let [generate, check, quota, report, headers] = &self.rules;
+        match kind {
+            RuleKind::Generate => generate,
+            RuleKind::Check => check,
+            RuleKind::Quota => quota,
+            RuleKind::Report => report,
+            RuleKind::Headers => headers,
+        }
+    }
+}
+
+/// The namespace whose own rules apply, if any is named.
+fn request_namespace<'a>(bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
+    let vocabulary = bag.vocabulary();
+    let attribute = match bag.get(vocabulary.reporter_kind()) {
+        Some(Value::String(b"outbound")) => vocabulary.source_namespace(),
+        Some(Value::String(kind)) if kind != b"inbound" => return None,
+        _ => vocabulary.destination_namespace(),
+    };
+    match bag.get(attribute) {
+        Some(Value::String(namespace)) => Some(namespace),
+        _ => None,
+    }
+}
+
+#[derive(Default)]
+struct SetsBuilder {
+    default: RuleSetBuilder,
+    own: FxHashMap<Box<[u8]>, RuleSetBuilder>,
+}
+
+#[derive(Default)]
+struct TableBuilder {
+    rules: [SetsBuilder; 5],
+    destinations: Vec<Destination>,
+    known: FxHashMap<(*const LiveHandler, &'static str), DestinationId>,
+    diagnostics: Diagnostics,
+}
+
+impl TableBuilder {
+    fn add(&mut self, rule: &Arc<RuleConfig>, default_namespace: &str, handlers: &HandlerTable) {
+        if let Condition::Broken(_) = rule.condition {
+            return;
+        }
+        for action in &rule.actions {
+            match handlers.get(&action.handler.key) {
+                Some(handler) => self.add_action(rule, action, handler, default_namespace),
+                None => self.diagnostics.push(unsatisfied(rule, action)),
+            }
+        }
+        if !rule.request_headers.is_empty() || !rule.response_headers.is_empty() {
+            self.set(RuleKind::Headers, rule, default_namespace).add_rule(rule);
+        }
+    }
+
+    fn add_action(
+        &mut self,
+        rule: &Arc<RuleConfig>,
+        action: &ActionConfig,
+        handler: &Arc<LiveHandler>,
+        default_namespace: &str,
+    ) {
+        for kind in RuleKind::ALL {
+            let instances: Vec<_> =
+                action.instances.iter().filter(|i| RuleKind::of(i.template().variety) == kind).collect();
+            if instances.is_empty() || kind == RuleKind::Headers {
+                continue;
+            }
+            let routed = instances
+                .into_iter()
+                .map(|instance| (Arc::clone(instance), self.destination(handler, instance.template())))
+                .collect();
+            self.set(kind, rule, default_namespace).add_action(rule, handler, action.index, routed);
+        }
+    }
+
+    fn destination(&mut self, handler: &Arc<LiveHandler>, template: &'static TemplateInfo) -> DestinationId {
+        let next = DestinationId(u32::try_from(self.destinations.len()).unwrap_or(u32::MAX));
+        *self.known.entry((Arc::as_ptr(handler), template.name)).or_insert_with(|| {
+            self.destinations.push(Destination { handler: Arc::clone(handler), template });
+            next
+        })
+    }
+
+    fn set(&mut self, kind: RuleKind, rule: &RuleConfig, default_namespace: &str) -> &mut RuleSetBuilder {
+        let [generate, check, quota, report, headers] = &mut self.rules;
+        let sets = match kind {
+            RuleKind::Generate => generate,
+            RuleKind::Check => check,
+            RuleKind::Quota => quota,
+            RuleKind::Report => report,
+            RuleKind::Headers => headers,
+        };
+        if &*rule.key.namespace == default_namespace {
+            &mut sets.default
+        } else {
+            sets.own.entry(rule.key.namespace.as_bytes().into()).or_default()
+        }
+    }
+}
+
+fn unsatisfied(rule: &RuleConfig, action: &ActionConfig) -> Diagnostic {
+    let text = format!(
+        "Unable to find a handler for action. rule[action]='{}[{}]', handler='{}'",
+        rule.key, action.index, action.handler.name
+    );
+    let field = FieldPath::root().field("spec").field("actions").index(action.index).field("handler");
+    debug_assert!(matches!(field.segments().last(), Some(Segment::Field(_))));
+    let mut diagnostic = Diagnostic::new(Severity::Warning, "handler-missing", field, text.clone())
+        .with_legacy(text)
+        .with_resource(rule.key.to_string())
+        .with_hint("the handler could not be built; its own diagnostic says why");
+    diagnostic.file = Some(Arc::clone(&rule.origin.file));
+    diagnostic
+}
