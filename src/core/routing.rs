@@ -10,6 +10,8 @@ mod outline;
 mod rule_set;
 mod table;
 
-pub use outline::{DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline};
+pub use outline::{
+    DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,
+};
 pub use rule_set::{Matched, Route, RouteAction, RouteInstance, RuleSet};
 pub use table::{Destination, DestinationId, RoutingTable, RuleKind, SelectedRules};

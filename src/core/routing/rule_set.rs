@@ -170,7 +170,8 @@ impl RuleSetBuilder {
             });
             if let Some(condition) = conditions.get_mut(at) {
                 condition.routes.push(i);
-                condition.wants_errors |= matches!(route.rule.on_error, Some(OnError::Deny | OnError::LastKnown));
+                condition.wants_errors |=
+                    matches!(route.rule.on_error, Some(OnError::Deny | OnError::LastKnown));
             }
         }
         let index = PredicateIndex::build(&conditions);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::rule_set::{RuleSetBuilder, RuleSet};
+use super::rule_set::{RuleSet, RuleSetBuilder};
 use crate::core::attribute::{AttributeBag, Value};
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Segment, Severity};
 use crate::core::handler::{HandlerTable, LiveHandler};
