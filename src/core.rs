@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod attribute;
 pub mod config;
+pub mod dispatch;
 pub mod expr;
 pub mod handler;
 pub mod routing;

@@ -1,6 +1,7 @@
 //! The routing table of one snapshot.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -60,6 +61,34 @@ pub struct Destination {
     pub handler: Arc<LiveHandler>,
     /// The template of all instances.
     pub template: &'static TemplateInfo,
+    /// Where calls of it are counted.
+    pub meter: Arc<dyn DestinationMeter>,
+}
+
+/// Counts the calls of one destination. Called on every dispatch: must be cheap and must not block.
+pub trait DestinationMeter: Send + Sync + std::fmt::Debug {
+    /// One call ended.
+    fn dispatched(&self, took: Duration, failed: bool);
+}
+
+/// Makes the meters of a table.
+pub trait MeterFactory {
+    /// The meter of a handler, its adapter and a template; the same one for the same names.
+    fn destination(&self, handler: &str, adapter: &str, template: &str) -> Arc<dyn DestinationMeter>;
+}
+
+/// Counts nothing: for tools that run without a server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoMeter;
+
+impl DestinationMeter for NoMeter {
+    fn dispatched(&self, _: Duration, _: bool) {}
+}
+
+impl MeterFactory for NoMeter {
+    fn destination(&self, _: &str, _: &str, _: &str) -> Arc<dyn DestinationMeter> {
+        Arc::new(NoMeter)
+    }
 }
 
 /// Rules by namespace: those of the default namespace apply to every request.
@@ -102,8 +131,8 @@ pub struct RoutingTable {
 
 impl RoutingTable {
     /// Joins a snapshot with its handlers. Actions whose handler could not be built are left out and diagnosed.
-    pub fn build(snapshot: Arc<Snapshot>, handlers: HandlerTable) -> RoutingTable {
-        let mut builder = TableBuilder::default();
+    pub fn build(snapshot: Arc<Snapshot>, handlers: HandlerTable, meters: &dyn MeterFactory) -> RoutingTable {
+        let mut builder = TableBuilder::new(meters);
         for rule in &snapshot.rules {
             builder.add(rule, &snapshot.default_namespace, &handlers);
         }
@@ -192,15 +221,25 @@ struct SetsBuilder {
     own: FxHashMap<Box<[u8]>, RuleSetBuilder>,
 }
 
-#[derive(Default)]
-struct TableBuilder {
+struct TableBuilder<'m> {
+    meters: &'m dyn MeterFactory,
     rules: [SetsBuilder; 5],
     destinations: Vec<Destination>,
     known: FxHashMap<(*const LiveHandler, &'static str), DestinationId>,
     diagnostics: Diagnostics,
 }
 
-impl TableBuilder {
+impl<'m> TableBuilder<'m> {
+    fn new(meters: &'m dyn MeterFactory) -> Self {
+        Self {
+            meters,
+            rules: Default::default(),
+            destinations: Vec::new(),
+            known: FxHashMap::default(),
+            diagnostics: Diagnostics::new(),
+        }
+    }
+
     fn add(&mut self, rule: &Arc<RuleConfig>, default_namespace: &str, handlers: &HandlerTable) {
         if let Condition::Broken(_) = rule.condition {
             return;
@@ -240,7 +279,8 @@ impl TableBuilder {
     fn destination(&mut self, handler: &Arc<LiveHandler>, template: &'static TemplateInfo) -> DestinationId {
         let next = DestinationId(u32::try_from(self.destinations.len()).unwrap_or(u32::MAX));
         *self.known.entry((Arc::as_ptr(handler), template.name)).or_insert_with(|| {
-            self.destinations.push(Destination { handler: Arc::clone(handler), template });
+            let meter = self.meters.destination(handler.name(), handler.adapter(), template.name);
+            self.destinations.push(Destination { handler: Arc::clone(handler), template, meter });
             next
         })
     }

@@ -1,0 +1,26 @@
+//! Carries out a request over one routing table: preprocess, check, quota, report.
+//!
+//! The functions here take a [`RoutingTable`](crate::core::routing::RoutingTable) and an
+//! [`AttributeBag`](crate::core::attribute::AttributeBag), evaluate instances into the arena of the bag and call handlers.
+//! Handlers that answer at once run inline; those that wait are awaited together. Results are combined in rule order, whatever
+//! order they come in. This room knows nothing of the wire, of caches or of load.
+//! Spec: runtime.md section 10.
+
+mod check;
+mod combine;
+mod context;
+mod generate;
+mod instances;
+mod last_known;
+mod quota;
+mod report;
+mod trace;
+
+pub use check::{HeaderChange, RouteDirective, check};
+pub use combine::CheckOutcome;
+pub use context::{DispatchContext, DispatchError, DispatchMeter};
+pub use generate::preprocess;
+pub use last_known::LastKnownAnswers;
+pub use quota::{QuotaOutcome, QuotaRequest, quota};
+pub use report::ReportCollector;
+pub use trace::{DispatchTrace, TracedDispatch};
