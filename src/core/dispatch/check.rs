@@ -11,7 +11,9 @@ use super::{CheckOutcome, DispatchContext, DispatchError, TracedDispatch};
 use crate::core::adapter::{CheckResult, HandlerError, Instance, Reply, Status};
 use crate::core::attribute::{AttributeBag, Value};
 use crate::core::expr::EvalError;
-use crate::core::routing::{Destination, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind, SelectedRules};
+use crate::core::routing::{
+    Destination, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind, SelectedRules,
+};
 use crate::core::snapshot::{HeaderOperationConfig, HeaderOperationKind, OnError};
 
 /// PERMISSION_DENIED: the code of a refusal because something failed.
@@ -44,7 +46,12 @@ pub struct RouteDirective {
 /// What is known of one dispatch before it is combined.
 enum Said<'t> {
     /// A handler was called.
-    Called { action: &'t RouteAction, on_error: Option<OnError>, question: Option<u64>, result: Result<CheckResult, HandlerError> },
+    Called {
+        action: &'t RouteAction,
+        on_error: Option<OnError>,
+        question: Option<u64>,
+        result: Result<CheckResult, HandlerError>,
+    },
     /// Something failed that its rule answers itself.
     Instead { result: CheckResult },
 }
@@ -147,13 +154,16 @@ impl<'t, 'c> Operation<'t, 'c> {
         self.instances += 1;
         self.depends_on_map |= evaluated.holds_map;
         let instance = &evaluated.instance;
-        let question = (on_error == Some(OnError::LastKnown)).then(|| super::last_known::question(&action.handler, instance));
+        let question = (on_error == Some(OnError::LastKnown))
+            .then(|| super::last_known::question(&action.handler, instance));
         let traced = self.context.trace.map(|trace| {
             let dispatches = &mut trace.borrow_mut().dispatches;
             dispatches.push(traced(route, action, route_instance, instance));
             dispatches.len() - 1
         });
-        let Some(destination) = self.table.destinations().get(route_instance.destination.index()) else { return };
+        let Some(destination) = self.table.destinations().get(route_instance.destination.index()) else {
+            return;
+        };
         let started = Instant::now();
         let result = match action.handler.check(instance) {
             Reply::Ready(result) => {
@@ -186,7 +196,8 @@ impl<'t, 'c> Operation<'t, 'c> {
             None => self.errors.errors.push(text.to_owned()),
             Some(OnError::Allow) => {}
             Some(OnError::Deny | OnError::LastKnown) => {
-                self.said.push(Said::Instead { result: refusal(format!("{}:{text}", action.handler.name())) });
+                self.said
+                    .push(Said::Instead { result: refusal(format!("{}:{text}", action.handler.name())) });
             }
         }
     }
@@ -257,10 +268,14 @@ fn settle_error(
         }
         (Err(error), None) => Err(Some(error)),
         (Err(_), Some(OnError::Allow)) => Err(None),
-        (Err(error), Some(OnError::Deny)) => Ok(refusal(format!("handler `{handler}` failed: {}", error.message))),
-        (Err(error), Some(OnError::LastKnown)) => Ok(question
-            .and_then(|question| context.last_known.recall(question))
-            .unwrap_or_else(|| refusal(format!("handler `{handler}` failed and has no last answer: {}", error.message)))),
+        (Err(error), Some(OnError::Deny)) => {
+            Ok(refusal(format!("handler `{handler}` failed: {}", error.message)))
+        }
+        (Err(error), Some(OnError::LastKnown)) => {
+            Ok(question.and_then(|question| context.last_known.recall(question)).unwrap_or_else(|| {
+                refusal(format!("handler `{handler}` failed and has no last answer: {}", error.message))
+            }))
+        }
     }
 }
 
@@ -296,7 +311,7 @@ pub(super) fn traced(
         .leaf_names
         .iter()
         .zip(instance.values)
-        .filter_map(|(name, value)| Some((name.to_string(), value.as_ref()?.to_text())))
+        .filter_map(|(name, value)| Some((name.to_string(), format!("{:?}", value.as_ref()?))))
         .collect();
     traced
 }
@@ -349,6 +364,10 @@ fn changes<'a>(
         if operation.kind != HeaderOperationKind::Remove && value.is_empty() {
             continue;
         }
-        out.push(HeaderChange { name: operation.name.to_string(), value: value.into_owned(), kind: operation.kind });
+        out.push(HeaderChange {
+            name: operation.name.to_string(),
+            value: value.into_owned(),
+            kind: operation.kind,
+        });
     }
 }

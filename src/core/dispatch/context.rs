@@ -71,9 +71,14 @@ impl DispatchContext<'_> {
             Reply::Ready(result) => result,
             Reply::Later(future) => match self.deadline {
                 None => future.await,
-                Some(deadline) => tokio::time::timeout_at(deadline.into(), future).await.unwrap_or_else(|_| {
-                    Err(HandlerError::new(format!("handler `{}` did not answer before the deadline of the call", destination.handler.name())))
-                }),
+                Some(deadline) => {
+                    tokio::time::timeout_at(deadline.into(), future).await.unwrap_or_else(|_| {
+                        Err(HandlerError::new(format!(
+                            "handler `{}` did not answer before the deadline of the call",
+                            destination.handler.name()
+                        )))
+                    })
+                }
             },
         };
         destination.meter.dispatched(started.elapsed(), result.is_err());

@@ -57,7 +57,8 @@ pub async fn preprocess<'t: 'a, 'a>(
     let answers = futures_util::future::join_all(settling).await;
     let mut made: Vec<(SlotId, Value<'a>)> = Vec::new();
     for (instance, answer) in routed.into_iter().zip(answers) {
-        let bound = answer.map_err(|e| e.message).and_then(|generated| bind(&instance.config, &generated, bag));
+        let bound =
+            answer.map_err(|e| e.message).and_then(|generated| bind(&instance.config, &generated, bag));
         match bound {
             Ok(values) => made.extend(values),
             Err(error) => errors.errors.push(error),
@@ -99,7 +100,9 @@ fn keep<'a>(value: &GeneratedValue, bag: &AttributeBag<'a>) -> Value<'a> {
     let arena = bag.arena();
     match value {
         GeneratedValue::String(text) => Value::String(arena.alloc_slice_copy(text.as_bytes())),
-        GeneratedValue::IpAddress(std::net::IpAddr::V4(ip)) => Value::Bytes(arena.alloc_slice_copy(&ip.octets())),
+        GeneratedValue::IpAddress(std::net::IpAddr::V4(ip)) => {
+            Value::Bytes(arena.alloc_slice_copy(&ip.octets()))
+        }
         GeneratedValue::IpAddress(std::net::IpAddr::V6(ip)) => match ip.to_ipv4_mapped() {
             Some(ip) => Value::Bytes(arena.alloc_slice_copy(&ip.octets())),
             None => Value::Bytes(arena.alloc_slice_copy(&ip.octets())),

@@ -13,7 +13,10 @@ pub(super) struct Evaluated<'a> {
 }
 
 /// Evaluates all leaves of an instance into the arena of the bag. The error text lies there too.
-pub(super) fn evaluate<'a>(route: &'a RouteInstance, bag: &AttributeBag<'a>) -> Result<Evaluated<'a>, &'a str> {
+pub(super) fn evaluate<'a>(
+    route: &'a RouteInstance,
+    bag: &AttributeBag<'a>,
+) -> Result<Evaluated<'a>, &'a str> {
     let programs = &route.config.programs;
     let values = bag.arena().alloc_slice_fill_copy(programs.len(), None::<Value<'a>>);
     let mut holds_map = false;

@@ -57,7 +57,11 @@ pub async fn quota<'t: 'a, 'a>(
     }
     context.meter.conditions_failed(failures);
     let deduplication_id = format!("{}{}", request.deduplication_id, request.name);
-    let call = QuotaCall { amount: request.amount, best_effort: request.best_effort, deduplication_id: &deduplication_id };
+    let call = QuotaCall {
+        amount: request.amount,
+        best_effort: request.best_effort,
+        deduplication_id: &deduplication_id,
+    };
     let mut answers = Vec::new();
     let mut errors = DispatchError::default();
     for Matched { route, failed } in &matched {
@@ -115,7 +119,8 @@ async fn ask<'t: 'a, 'a>(
     let evaluated = evaluate(route_instance, bag).map_err(str::to_owned)?;
     let started = Instant::now();
     let reply: Reply<QuotaResult> = action.handler.quota(&evaluated.instance, call);
-    let destination = table.destinations().get(route_instance.destination.index()).ok_or("no such destination")?;
+    let destination =
+        table.destinations().get(route_instance.destination.index()).ok_or("no such destination")?;
     let result = context.settle(destination, started, reply).await;
     if let Some(trace) = context.trace {
         let mut traced = traced(route, action, route_instance, &evaluated.instance);

@@ -23,13 +23,21 @@ impl<'a> ReportCollector<'a> {
     /// A collector for one call.
     pub fn new(table: &'a RoutingTable) -> Self {
         let destinations = table.destinations().len();
-        Self { table, batches: (0..destinations).map(|_| Vec::new()).collect(), lenient: vec![false; destinations] }
+        Self {
+            table,
+            batches: (0..destinations).map(|_| Vec::new()).collect(),
+            lenient: vec![false; destinations],
+        }
     }
 
     /// Evaluates the instances of all rules that match a preprocessed bag.
     ///
     /// Errors: instances that could not be evaluated; all others are collected.
-    pub fn collect(&mut self, bag: &AttributeBag<'a>, context: &DispatchContext<'_>) -> Result<(), DispatchError> {
+    pub fn collect(
+        &mut self,
+        bag: &AttributeBag<'a>,
+        context: &DispatchContext<'_>,
+    ) -> Result<(), DispatchError> {
         let rules = self.table.select(RuleKind::Report, bag);
         let mut matched: ArenaVec<'a, Matched<'a, 'a>> = ArenaVec::new_in(bag.arena());
         let mut failures = 0;
@@ -72,7 +80,9 @@ impl<'a> ReportCollector<'a> {
     /// Errors: those of the handlers, as `failed to report all values: …`; everything that could be delivered was.
     pub async fn flush(self, context: &DispatchContext<'_>) -> Result<(), DispatchError> {
         let mut pending = Vec::new();
-        for ((destination, batch), lenient) in self.table.destinations().iter().zip(&self.batches).zip(&self.lenient) {
+        for ((destination, batch), lenient) in
+            self.table.destinations().iter().zip(&self.batches).zip(&self.lenient)
+        {
             if batch.is_empty() {
                 continue;
             }
