@@ -7,10 +7,6 @@ const PROTOS: &[&str] = &["istio/mixer/v1/mixer.proto"];
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(PROTOS, ["proto"])?;
-    tonic_prost_build::configure()
-        .bytes(".")
-        .btree_map(".")
-        .include_file("protos.rs")
-        .compile_fds(descriptors)?;
+    tonic_prost_build::configure().bytes(".").btree_map(".").compile_fds(descriptors)?;
     Ok(())
 }

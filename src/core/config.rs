@@ -7,9 +7,12 @@
 
 mod diagnostic;
 mod field_path;
+mod json;
 pub mod message;
 mod node;
+pub(crate) mod number;
 mod resource;
+pub mod yaml;
 
 pub use diagnostic::{Diagnostic, Diagnostics, ExpressionPlace, Severity};
 pub use field_path::{FieldPath, Segment};

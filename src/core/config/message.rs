@@ -11,14 +11,23 @@
 //!     pub struct Limits: "example.Limits" {
 //!         /// Most entries.
 //!         1 max_entries: i64 = 10;
+//!         /// A field whose proto name is a keyword.
+//!         2 kind as "type": String = String::new();
 //!     }
 //! }
 //! ```
+
+mod names;
+mod quoted;
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
+pub use names::{enum_name, go_type, is_lower_camel_of, lower_camel, suggestion, upper_camel};
+use quoted::Quoted;
+
+use super::number::shortest_f64;
 use super::{FieldPath, Node, NodeKind, Span};
 use crate::core::attribute::SignedDuration;
 
@@ -38,20 +47,33 @@ pub struct DecodeError {
 /// Collects the problems of one decoding and knows where it is.
 #[derive(Debug, Default)]
 pub struct DecodeContext {
-    path: FieldPath,
+    base: FieldPath,
+    steps: Vec<Step>,
     /// What went wrong, in the order in which it was met; the first is the one that the originals report.
     pub errors: Vec<DecodeError>,
+}
+
+/// One step below the base; becomes part of a path only if there is something to report.
+#[derive(Debug)]
+enum Step {
+    Field(&'static str),
+    Index(usize),
+    Key(String),
 }
 
 impl DecodeContext {
     /// A context for a message that stands at `path` in its resource.
     pub fn at(path: FieldPath) -> Self {
-        Self { path, errors: Vec::new() }
+        Self { base: path, ..Self::default() }
     }
 
     /// Where decoding is.
-    pub fn path(&self) -> &FieldPath {
-        &self.path
+    pub fn path(&self) -> FieldPath {
+        self.steps.iter().fold(self.base.clone(), |path, step| match step {
+            Step::Field(name) => path.field(&lower_camel(name)),
+            Step::Index(index) => path.index(*index),
+            Step::Key(key) => path.key(key),
+        })
     }
 
     /// Whether anything went wrong yet.
@@ -66,19 +88,27 @@ impl DecodeContext {
 
     /// Notes a problem at the present place, with advice.
     pub fn error_with_hint(&mut self, node: &Node, message: impl Into<String>, hint: Option<String>) {
-        self.errors.push(DecodeError {
-            message: message.into(),
-            field: self.path.clone(),
-            span: node.span,
-            hint,
-        });
+        self.errors.push(DecodeError { message: message.into(), field: self.path(), span: node.span, hint });
     }
 
-    /// Runs `step` one level deeper.
+    /// Runs `step` at another place.
     pub fn within<T>(&mut self, path: FieldPath, step: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.path, path);
+        let base = std::mem::replace(&mut self.base, path);
+        let steps = std::mem::take(&mut self.steps);
         let result = step(self);
-        self.path = outer;
+        (self.base, self.steps) = (base, steps);
+        result
+    }
+
+    /// Runs `step` in a field, given by its proto name. Costs nothing when all goes well.
+    pub fn in_field<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Self) -> T) -> T {
+        self.deeper(Step::Field(name), step)
+    }
+
+    fn deeper<T>(&mut self, to: Step, step: impl FnOnce(&mut Self) -> T) -> T {
+        self.steps.push(to);
+        let result = step(self);
+        self.steps.pop();
         result
     }
 }
@@ -115,34 +145,11 @@ pub fn decode_over<M: Message>(target: &mut M, node: &Node, path: FieldPath) -> 
     context.errors
 }
 
-/// `snake_case` to `lowerCamelCase`; a name without underscores stays as it is.
-pub fn lower_camel(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut upper = false;
-    for c in name.chars() {
-        if c == '_' {
-            upper = true;
-        } else if upper {
-            out.extend(c.to_uppercase());
-            upper = false;
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// `snake_case` to `CamelCase`, the exported name that error texts of the originals use.
-pub fn upper_camel(name: &str) -> String {
-    let camel = lower_camel(name);
-    let mut chars = camel.chars();
-    chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
-}
-
-/// The entry of a mapping that spells the field in either way.
+/// The entry of a mapping that spells the field in either way; lowerCamelCase goes first.
 pub fn find_field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
-    let camel = lower_camel(name);
-    node.entries().iter().rev().find(|e| *e.key == *camel || &*e.key == name).map(|e| &e.value)
+    let entries = node.entries();
+    let camel = entries.iter().find(|e| is_lower_camel_of(&e.key, name));
+    camel.or_else(|| entries.iter().find(|e| &*e.key == name)).map(|e| &e.value)
 }
 
 /// Prepares a message node: true when it is a mapping, an error unless it is a mapping or null.
@@ -164,28 +171,18 @@ pub fn enter_message(node: &Node, context: &mut DecodeContext) -> bool {
 /// Notes every entry of `node` that is not one of `fields`.
 pub fn reject_unknown(node: &Node, message: &str, fields: &[FieldInfo], context: &mut DecodeContext) {
     for entry in node.entries() {
-        if fields.iter().any(|f| f.name == &*entry.key || lower_camel(f.name) == *entry.key) {
+        if fields.iter().any(|f| f.name == &*entry.key || is_lower_camel_of(&entry.key, f.name)) {
             continue;
         }
         let names = fields.iter().map(|f| lower_camel(f.name)).collect::<Vec<_>>();
         let hint = suggestion(&entry.key, names.iter().map(String::as_str));
-        let path = context.path.field(&entry.key);
+        let path = context.path().field(&entry.key);
         let at = Node { kind: NodeKind::Null, span: entry.key_span };
         context.within(path, |c| {
-            c.error_with_hint(&at, format!("unknown field \"{}\" in {message}", entry.key), hint)
+            let text = format!("unknown field \"{}\" in {}", entry.key, go_type(message));
+            c.error_with_hint(&at, text, hint);
         });
     }
-}
-
-/// `did you mean …` for the candidate nearest to `name`, if one is near.
-pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
-    let limit = (name.chars().count() / 3).max(1);
-    candidates
-        .into_iter()
-        .map(|c| (strsim::damerau_levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, c)| format!("did you mean `{c}`?"))
 }
 
 /// What Go's JSON decoder calls this kind of value.
@@ -246,13 +243,27 @@ impl Field for bool {
     }
 }
 
-/// A whole number from a number, an integral float or decimal text.
-fn integer(node: &Node) -> Option<i64> {
+/// The JSON text of a number, also of one in a string; `None` after an error and for null.
+fn number_text(node: &Node, go: &str, context: &mut DecodeContext) -> Option<String> {
     match &node.kind {
-        NodeKind::Int(value) => Some(*value),
-        NodeKind::Float(value) if value.fract() == 0.0 && value.abs() < 9.3e18 => Some(*value as i64),
-        NodeKind::String(text) => text.parse().ok(),
-        _ => None,
+        NodeKind::Int(value) => Some(value.to_string()),
+        NodeKind::Float(value) => Some(shortest_f64(*value).json()),
+        NodeKind::String(text) => match quoted::read(text) {
+            Quoted::Number(literal) => Some(literal.to_owned()),
+            Quoted::Null => None,
+            Quoted::Refused(kind) if kind == "bool" => {
+                context.error(node, format!("json: cannot unmarshal bool into Go value of type {go}"));
+                None
+            }
+            Quoted::Refused(text) => {
+                context.error_with_hint(node, text, Some("a number is expected here".to_owned()));
+                None
+            }
+        },
+        _ => {
+            wrong_kind(node, go, context);
+            None
+        }
     }
 }
 
@@ -260,9 +271,20 @@ macro_rules! integer_field {
     ($($ty:ty => $go:literal),*) => {$(
         impl Field for $ty {
             fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
-                match integer(node).and_then(|v| <$ty>::try_from(v).ok()) {
-                    Some(value) => *self = value,
-                    None => wrong_kind(node, $go, context),
+                if let NodeKind::Int(value) = node.kind
+                    && let Ok(value) = <$ty>::try_from(value)
+                {
+                    *self = value;
+                    return;
+                }
+                let Some(text) = number_text(node, $go, context) else { return };
+                match text.parse() {
+                    Ok(value) => *self = value,
+                    Err(_) => {
+                        let text = format!("json: cannot unmarshal number {text} into Go value of type {}", $go);
+                        let range = format!("a whole number from {} to {} is expected here", <$ty>::MIN, <$ty>::MAX);
+                        context.error_with_hint(node, text, Some(range));
+                    }
                 }
             }
 
@@ -272,36 +294,53 @@ macro_rules! integer_field {
         }
     )*};
 }
-integer_field!(i32 => "int32", i64 => "int64", u32 => "uint32");
+integer_field!(i32 => "int32", i64 => "int64", u32 => "uint32", u64 => "uint64");
 
 impl Field for f64 {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
         match &node.kind {
             NodeKind::Int(value) => *self = *value as f64,
             NodeKind::Float(value) => *self = *value,
-            NodeKind::String(text) => match text.parse() {
-                Ok(value) => *self = value,
-                Err(_) => wrong_kind(node, "float64", context),
-            },
-            _ => wrong_kind(node, "float64", context),
+            NodeKind::String(text) if matches!(&**text, "NaN" | "Infinity" | "-Infinity") => {
+                *self = text.parse().unwrap_or(f64::NAN);
+            }
+            _ => {
+                let Some(text) = number_text(node, "float64", context) else { return };
+                match text.parse::<f64>() {
+                    Ok(value) if value.is_finite() => *self = value,
+                    _ => {
+                        let text =
+                            format!("json: cannot unmarshal number {text} into Go value of type float64");
+                        context.error(node, text);
+                    }
+                }
+            }
         }
     }
 
     fn to_json(&self) -> serde_json::Value {
-        json!(self)
+        match *self {
+            v if v.is_finite() => json!(v),
+            v if v.is_nan() => json!("NaN"),
+            v if v > 0.0 => json!("Infinity"),
+            _ => json!("-Infinity"),
+        }
     }
 }
 
 impl Field for SignedDuration {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
         let hint = || Some("write a number and a unit, for example `90s`, `1m30s` or `250ms`".to_owned());
-        match &node.kind {
-            NodeKind::Null => {}
-            NodeKind::String(text) => match SignedDuration::parse(text) {
-                Ok(value) => *self = value,
-                Err(error) => context.error_with_hint(node, format!("bad Duration: {error}"), hint()),
-            },
-            _ => {
+        let text = match &node.kind {
+            // An explicit null reads as an empty text, which is no duration.
+            NodeKind::Null => Some(""),
+            NodeKind::String(text) => Some(&**text),
+            _ => None,
+        };
+        match text.map(SignedDuration::parse) {
+            Some(Ok(value)) => *self = value,
+            Some(Err(error)) => context.error_with_hint(node, format!("bad Duration: {error}"), hint()),
+            None => {
                 let text = format!("json: cannot unmarshal {} into Go value of type string", json_kind(node));
                 context.error_with_hint(node, text, hint());
             }
@@ -321,8 +360,7 @@ impl<T: Field + Default> Field for Vec<T> {
                 self.clear();
                 for (index, item) in items.iter().enumerate() {
                     let mut value = T::default();
-                    let path = context.path.index(index);
-                    context.within(path, |c| value.merge(item, c));
+                    context.deeper(Step::Index(index), |c| value.merge(item, c));
                     self.push(value);
                 }
             }
@@ -342,8 +380,7 @@ impl<T: Field + Default> Field for BTreeMap<String, T> {
             NodeKind::Mapping(entries) => {
                 for entry in entries {
                     let mut value = T::default();
-                    let path = context.path.key(&entry.key);
-                    context.within(path, |c| value.merge(&entry.value, c));
+                    context.deeper(Step::Key(entry.key.to_string()), |c| value.merge(&entry.value, c));
                     self.insert(entry.key.to_string(), value);
                 }
             }
@@ -359,7 +396,8 @@ impl<T: Field + Default> Field for BTreeMap<String, T> {
 impl<T: Field + Default> Field for Option<T> {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
         if !matches!(node.kind, NodeKind::Null) {
-            self.get_or_insert_with(T::default).merge(node, context);
+            // compat(1.3): what a default holds is forgotten, not merged with.
+            self.insert(T::default()).merge(node, context);
         }
     }
 
@@ -399,7 +437,7 @@ impl Default for Node {
 #[macro_export]
 macro_rules! message {
     ($(#[$meta:meta])* pub struct $name:ident : $full:literal {
-        $($(#[$field_meta:meta])* $number:literal $field:ident : $ty:ty = $default:expr;)*
+        $($(#[$field_meta:meta])* $number:literal $field:ident $(as $alias:literal)? : $ty:ty = $default:expr;)*
     }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
@@ -424,13 +462,14 @@ macro_rules! message {
                     return;
                 }
                 $(
-                    if let Some(value) = message::find_field(node, stringify!($field)) {
-                        let path = context.path().field(&message::lower_camel(stringify!($field)));
-                        let mut scratch = self.$field.clone();
-                        let failed = context.failed();
-                        context.within(path, |c| message::Field::merge(&mut scratch, value, c));
-                        if !failed {
-                            self.$field = scratch;
+                    if let Some(value) = message::find_field(node, $crate::message_field_name!($field $($alias)?)) {
+                        let name = $crate::message_field_name!($field $($alias)?);
+                        // Behind the first problem everything is still examined, but nothing applies.
+                        if context.failed() {
+                            let mut examined = self.$field.clone();
+                            context.in_field(name, |c| message::Field::merge(&mut examined, value, c));
+                        } else {
+                            context.in_field(name, |c| message::Field::merge(&mut self.$field, value, c));
                         }
                     }
                 )*
@@ -442,7 +481,7 @@ macro_rules! message {
                 let mut object = serde_json::Map::new();
                 $(
                     object.insert(
-                        $crate::core::config::message::lower_camel(stringify!($field)),
+                        $crate::core::config::message::lower_camel($crate::message_field_name!($field $($alias)?)),
                         $crate::core::config::message::Field::to_json(&self.$field),
                     );
                 )*
@@ -453,9 +492,24 @@ macro_rules! message {
         impl $crate::core::config::message::Message for $name {
             const NAME: &'static str = $full;
             const FIELDS: &'static [$crate::core::config::message::FieldInfo] = &[
-                $($crate::core::config::message::FieldInfo { name: stringify!($field), number: $number },)*
+                $($crate::core::config::message::FieldInfo {
+                    name: $crate::message_field_name!($field $($alias)?),
+                    number: $number,
+                },)*
             ];
         }
+    };
+}
+
+/// The proto name of a field that [`message!`](crate::message) declares.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! message_field_name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $alias:literal) => {
+        $alias
     };
 }
 
@@ -521,8 +575,9 @@ pub fn enum_number(
         NodeKind::Null => return None,
         NodeKind::String(text) => values.iter().find(|(name, _)| *name == &**text),
         NodeKind::Int(number) => values.iter().find(|(_, n)| n == number),
+        NodeKind::Float(number) if number.fract() == 0.0 => values.iter().find(|(_, n)| *n as f64 == *number),
         _ => {
-            wrong_kind(node, "int32", context);
+            wrong_kind(node, &go_type(full), context);
             return None;
         }
     };
@@ -534,7 +589,11 @@ pub fn enum_number(
         let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
         let hint = suggestion(&shown, names.iter().copied())
             .unwrap_or_else(|| format!("one of {}", names.join(", ")));
-        context.error_with_hint(node, format!("unknown value \"{shown}\" for enum {full}"), Some(hint));
+        context.error_with_hint(
+            node,
+            format!("unknown value \"{shown}\" for enum {}", enum_name(full)),
+            Some(hint),
+        );
     }
     found.map(|(_, number)| *number)
 }

@@ -94,6 +94,13 @@ impl Node {
         }
     }
 
+    /// As one line of JSON the way the originals print it: keys sorted, no blanks, `<`, `>` and `&` escaped.
+    pub fn compact_json(&self) -> String {
+        let mut out = String::new();
+        super::json::write(self, &mut out);
+        out
+    }
+
     /// Follows `path` as far as it leads: the node of the longest prefix that exists. Names match in lowerCamelCase and
     /// snake_case alike.
     pub fn at(&self, path: &FieldPath) -> &Node {
@@ -117,5 +124,6 @@ impl Node {
 
 /// Whether two spellings, camelCase or snake_case, name the same field.
 fn same_field(a: &str, b: &str) -> bool {
-    a == b || super::message::lower_camel(a) == super::message::lower_camel(b)
+    use super::message::{is_lower_camel_of, lower_camel};
+    a == b || is_lower_camel_of(a, b) || is_lower_camel_of(b, a) || lower_camel(a) == lower_camel(b)
 }

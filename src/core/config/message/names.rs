@@ -1,0 +1,84 @@
+//! Spellings of names: of fields in configuration, of types in the error texts of the originals.
+
+/// `snake_case` to `lowerCamelCase`; a name without underscores stays as it is.
+pub fn lower_camel(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut upper = false;
+    for c in name.chars() {
+        if c == '_' {
+            upper = true;
+        } else if upper {
+            out.extend(c.to_uppercase());
+            upper = false;
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// `snake_case` to `CamelCase`, the exported name that error texts of the originals use.
+pub fn upper_camel(name: &str) -> String {
+    let camel = lower_camel(name);
+    let mut chars = camel.chars();
+    chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
+}
+
+/// Whether `key` is the lowerCamelCase form of `snake`. Allocates nothing.
+pub fn is_lower_camel_of(key: &str, snake: &str) -> bool {
+    let mut key = key.bytes();
+    let mut upper = false;
+    for byte in snake.bytes() {
+        if byte == b'_' {
+            upper = true;
+            continue;
+        }
+        let wanted = if upper { byte.to_ascii_uppercase() } else { byte };
+        upper = false;
+        if key.next() != Some(wanted) {
+            return false;
+        }
+    }
+    key.next().is_none()
+}
+
+/// The packages of a full protobuf name, and its types.
+fn parts(full: &str) -> (&str, &str) {
+    let mut at = 0;
+    for segment in full.split('.') {
+        if segment.starts_with(|c: char| c.is_ascii_uppercase()) {
+            return (full.get(..at).unwrap_or("").trim_end_matches('.'), full.get(at..).unwrap_or(""));
+        }
+        at += segment.len() + 1;
+    }
+    full.rsplit_once('.').unwrap_or(("", full))
+}
+
+/// The Go type of a message or enum: `adapter.memquota.config.Params.Quota` is `config.Params_Quota`.
+pub fn go_type(full: &str) -> String {
+    let (package, types) = parts(full);
+    let package = match package {
+        // The one package whose Go name is written out.
+        "adapter.template.kubernetes" => "adapter_template_kubernetes",
+        package => package.rsplit('.').next().unwrap_or(""),
+    };
+    format!("{package}.{}", types.replace('.', "_"))
+}
+
+/// The name of an enum in error texts: nested types are joined with underscores.
+pub fn enum_name(full: &str) -> String {
+    let (package, types) = parts(full);
+    let types = types.replace('.', "_");
+    if package.is_empty() { types } else { format!("{package}.{types}") }
+}
+
+/// `did you mean …` for the candidate nearest to `name`, if one is near.
+pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
+    let limit = (name.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|c| (strsim::damerau_levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, c)| format!("did you mean `{c}`?"))
+}
