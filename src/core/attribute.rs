@@ -7,13 +7,13 @@
 
 mod bag;
 mod dictionary;
-mod text;
+pub mod text;
 mod time;
 mod value;
 mod vocabulary;
 
 pub use bag::AttributeBag;
 pub use dictionary::{GLOBAL_WORDS, global_index};
-pub use time::{SignedDuration, Timestamp};
+pub use time::{SignedDuration, TextForm, Timestamp, TimestampText};
 pub use value::{StringMap, Value, ValueType};
 pub use vocabulary::{SlotId, Vocabulary, VocabularyBuilder};

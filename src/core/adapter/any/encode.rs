@@ -184,7 +184,7 @@ fn duration(node: &Node, context: &mut DecodeContext, out: &mut Vec<u8>) {
 }
 
 fn timestamp(node: &Node, context: &mut DecodeContext, out: &mut Vec<u8>) {
-    match node.as_str().map(Timestamp::parse_rfc3339) {
+    match node.as_str().map(|text| Timestamp::from_text(text.as_bytes())) {
         Some(Some(value)) => {
             varint(1, value.seconds.cast_unsigned(), false, out);
             varint(2, u64::from(value.nanos), false, out);

@@ -82,7 +82,7 @@ impl Pattern {
                 "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
                 _ => None,
             },
-            timestamp: Timestamp::parse_rfc3339(text),
+            timestamp: Timestamp::from_text(text.as_bytes()),
             duration: SignedDuration::parse(text).ok(),
             // Addresses compare by text, so a form that is never printed never matches.
             ip: text.parse().ok().filter(|ip: &IpAddr| ip.to_canonical().to_string() == text),
