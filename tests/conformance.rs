@@ -13,12 +13,24 @@
 mod adapters;
 #[path = "conformance/attributes.rs"]
 mod attributes;
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/bag.rs"]
+mod bag;
 #[path = "conformance/case.rs"]
 mod case;
 #[path = "conformance/cli.rs"]
 mod cli;
 #[path = "conformance/expressions.rs"]
 mod expressions;
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/process.rs"]
+mod process;
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/rpc.rs"]
+mod rpc;
 #[path = "conformance/scenarios.rs"]
 mod scenarios;
 #[path = "conformance/wire.rs"]

@@ -1,4 +1,8 @@
-//! What a suite reports.
+//! What a suite reports, and the running of several cases at a time.
+
+use std::sync::Mutex;
+
+use crate::process::programs;
 
 /// What became of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,4 +55,34 @@ pub(crate) fn json_lines(path: &std::path::Path) -> Result<Vec<serde_json::Value
             serde_json::from_str(line).map_err(|error| format!("{}:{}: {error}", path.display(), index + 1))
         })
         .collect()
+}
+
+/// How many cases with a server of their own run at a time: `MIXER_CONFORMANCE_JOBS`, default 4; they mostly wait.
+pub(crate) fn jobs() -> usize {
+    let asked = std::env::var("MIXER_CONFORMANCE_JOBS").ok().and_then(|jobs| jobs.parse().ok());
+    // All handlers of the originals share one fixed metrics port.
+    asked.unwrap_or(if programs().foreign_server { 1 } else { 4 })
+}
+
+/// Runs the cases on some threads; the results come in the order of the work.
+pub(crate) fn in_parallel<W: Send>(jobs: usize, work: Vec<W>, run: impl Fn(W) -> Case + Sync) -> Vec<Case> {
+    let waiting = Mutex::new(work.into_iter().enumerate());
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().ok().and_then(|mut waiting| waiting.next());
+                    let Some((index, work)) = next else { return };
+                    let case = run(work);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((index, case));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, case)| case).collect()
 }
