@@ -12,6 +12,7 @@ mod env;
 mod erased;
 mod handler;
 mod inventory;
+pub mod list;
 pub mod memquota;
 pub mod noop;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::core::template::{self, Variety};
 /// Every adapter, in name order.
 pub static INVENTORY: &[&dyn ErasedAdapter] = &[
     &Erase::<super::denier::Denier>(PhantomData),
+    &Erase::<super::list::ListChecker>(PhantomData),
     &Erase::<super::memquota::Memquota>(PhantomData),
     &Erase::<super::noop::Noop>(PhantomData),
 ];

@@ -539,8 +539,8 @@ macro_rules! message_enum {
 
         impl Default for $name {
             fn default() -> Self {
-                const VALUES: &[$name] = &[$($name::$value),*];
-                VALUES[0]
+                let [first, ..] = [$($name::$value),*];
+                first
             }
         }
 

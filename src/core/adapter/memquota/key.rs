@@ -1,8 +1,8 @@
 //! What tells one cell from another: the instance and the values of all its dimensions, typed.
 
-use super::limit::address;
 use crate::core::adapter::Instance;
 use crate::core::attribute::Value;
+use crate::core::attribute::text::ip_from_bytes;
 
 /// Appends bytes that are equal exactly for equal instances with equal values.
 pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
@@ -20,7 +20,7 @@ pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
                 out.extend_from_slice(&time.nanos.to_le_bytes());
             }
             Some(Value::Duration(value)) => tagged(6, &value.nanos.to_le_bytes(), out),
-            Some(Value::Bytes(bytes)) => match address(bytes) {
+            Some(Value::Bytes(bytes)) => match ip_from_bytes(bytes) {
                 Some(std::net::IpAddr::V4(ip)) => tagged_bytes(7, &ip.octets(), out),
                 Some(std::net::IpAddr::V6(ip)) => tagged_bytes(7, &ip.octets(), out),
                 None => tagged_bytes(7, bytes, out),

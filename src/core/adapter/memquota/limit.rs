@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::{Override, Quota};
 use crate::core::adapter::{BoundInstance, Instance};
+use crate::core::attribute::text::{ip_from_bytes, push_text};
 use crate::core::attribute::{SignedDuration, StringMap, Timestamp, Value};
 
 /// A limit.
@@ -101,40 +102,15 @@ impl Pattern {
             Some(Value::Bool(value)) => or_empty(self.bool.map(|p| p == value)),
             Some(Value::Timestamp(value)) => or_empty(self.timestamp.map(|p| p == value)),
             Some(Value::Duration(value)) => or_empty(self.duration.map(|p| p == value)),
-            Some(Value::Bytes(bytes)) => self.ip.is_some_and(|ip| address(bytes) == Some(ip)),
+            Some(Value::Bytes(bytes)) => self.ip.is_some_and(|ip| ip_from_bytes(bytes) == Some(ip)),
             Some(Value::StringMap(map)) => is_map_text(self.text.as_bytes(), map),
         }
     }
 }
 
-/// The address in 4 or 16 bytes; mapped IPv4 is IPv4.
-pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
-    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
-        return Some(IpAddr::from(four));
-    }
-    Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical())
-}
-
 /// Whether `text` is `stringmap[k1:v1 k2:v2]` with the entries of `map`, keys sorted.
 fn is_map_text(text: &[u8], map: &StringMap<'_>) -> bool {
-    let Some(inner) = text.strip_prefix(b"stringmap[").and_then(|t| t.strip_suffix(b"]")) else {
-        return false;
-    };
-    let length: usize = map.entries.iter().map(|(k, v)| k.len() + v.len() + 2).sum();
-    if inner.len() != length.saturating_sub(1) {
-        return false;
-    }
-    let mut entries = map.entries.to_vec();
-    entries.sort_unstable();
-    let mut rest = inner;
-    for (index, (key, value)) in entries.iter().enumerate() {
-        let blank: &[u8] = if index == 0 { b"" } else { b" " };
-        for part in [blank, key, b":", value] {
-            match rest.strip_prefix(part) {
-                Some(after) => rest = after,
-                None => return false,
-            }
-        }
-    }
-    rest.is_empty()
+    let mut shown = Vec::with_capacity(text.len());
+    push_text(&mut shown, Value::StringMap(map));
+    shown == text
 }

@@ -1,0 +1,137 @@
+//! Networks as sorted ranges.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// A network. Host bits are gone; one inside the mapped IPv4 space is an IPv4 network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Network {
+    /// First and last address.
+    V4(u32, u32),
+    /// First and last address.
+    V6(u128, u128),
+}
+
+impl Network {
+    /// Reads `address/length`; an address alone means `/32`, IPv6 included.
+    ///
+    /// Errors: `invalid CIDR address: ` and the entry, `/32` appended where it had no slash.
+    pub(super) fn parse(entry: &str) -> Result<Self, String> {
+        let (address, length) = entry.split_once('/').unwrap_or((entry, "32"));
+        Self::read(address, length).ok_or_else(|| format!("invalid CIDR address: {address}/{length}"))
+    }
+
+    fn read(address: &str, length: &str) -> Option<Self> {
+        let digits = (1..=3).contains(&length.len()) && length.bytes().all(|b| b.is_ascii_digit());
+        let length: u32 = if digits { length.parse().ok()? } else { return None };
+        match address.parse().ok()? {
+            IpAddr::V4(ip) if length <= 32 => Some(Self::v4(u32::from(ip), length)),
+            IpAddr::V6(ip) if length <= 128 => {
+                let hosts = u128::MAX.checked_shr(length).unwrap_or(0);
+                let first = u128::from(ip) & !hosts;
+                Some(match Ipv6Addr::from(first).to_ipv4_mapped() {
+                    Some(ip) if length >= 96 => Self::v4(u32::from(ip), length - 96),
+                    _ => Self::V6(first, first | hosts),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn v4(ip: u32, length: u32) -> Self {
+        let hosts = u32::MAX.checked_shr(length).unwrap_or(0);
+        Self::V4(ip & !hosts, ip | hosts)
+    }
+}
+
+/// Many networks. Looking an address up costs the logarithm of their number.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    v4: Vec<(u32, u32)>,
+    v6: Vec<(u128, u128)>,
+}
+
+impl Addresses {
+    pub(super) fn new(networks: impl IntoIterator<Item = Network>) -> Self {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for network in networks {
+            match network {
+                Network::V4(first, last) => v4.push((first, last)),
+                Network::V6(first, last) => v6.push((first, last)),
+            }
+        }
+        Self { v4: merged(v4), v6: merged(v6) }
+    }
+
+    pub(super) fn contains(&self, ip: IpAddr) -> bool {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => within(&self.v4, u32::from(ip)),
+            IpAddr::V6(ip) => within(&self.v6, u128::from(ip)),
+        }
+    }
+}
+
+/// Sorts ranges and joins those that overlap.
+fn merged<T: Ord + Copy>(mut ranges: Vec<(T, T)>) -> Vec<(T, T)> {
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, kept| {
+        let overlaps = next.0 <= kept.1;
+        if overlaps {
+            kept.1 = kept.1.max(next.1);
+        }
+        overlaps
+    });
+    ranges
+}
+
+fn within<T: Ord + Copy>(ranges: &[(T, T)], value: T) -> bool {
+    let after = ranges.partition_point(|(first, _)| *first <= value);
+    after.checked_sub(1).and_then(|i| ranges.get(i)).is_some_and(|(_, last)| value <= *last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contains(networks: &[&str], ip: &str) -> bool {
+        Addresses::new(networks.iter().map(|n| Network::parse(n).unwrap())).contains(ip.parse().unwrap())
+    }
+
+    #[test]
+    fn membership() {
+        let rows = [
+            ("inside", &["10.57.3.4/16"][..], "10.57.255.255", true),
+            ("outside", &["10.57.3.4/16"], "10.58.0.0", false),
+            ("no length means 32", &["192.168.1.7"], "192.168.1.7", true),
+            ("no length means 32, IPv6 too", &["2001:db8::1"], "2001:db8:ffff::5", true),
+            ("beside it", &["2001:db8::1"], "2001:db9::", false),
+            ("mapped address, IPv4 network", &["10.57.0.0/16"], "::ffff:10.57.9.9", true),
+            ("IPv4 address, IPv6 network", &["::/0"], "10.0.0.1", false),
+            ("mapped address, IPv6 network", &["::/0"], "::ffff:10.0.0.1", false),
+            ("mapped network", &["::ffff:10.0.0.0/104"], "10.200.0.1", true),
+            ("everything", &["1.2.3.4/0"], "255.255.255.255", true),
+            ("nested networks", &["10.0.0.0/8", "10.1.0.0/16", "10.2.0.0/16"], "10.200.0.1", true),
+            ("last of several", &["1.0.0.0/8", "3.0.0.0/8", "9.9.9.9/32"], "9.9.9.9", true),
+            ("between several", &["1.0.0.0/8", "3.0.0.0/8"], "2.0.0.0", false),
+            ("no networks", &[], "1.1.1.1", false),
+            ("one IPv6 address", &["::1/128"], "::1", true),
+        ];
+        for (name, networks, ip, wanted) in rows {
+            assert_eq!(contains(networks, ip), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn errors_show_the_entry_with_its_length() {
+        for (entry, shown) in [
+            ("x", "x/32"),
+            ("10.0.0.0/33", "10.0.0.0/33"),
+            ("", "/32"),
+            ("::/129", "::/129"),
+            ("1.1.1.1/", "1.1.1.1/"),
+            ("1.1.1.1/+8", "1.1.1.1/+8"),
+            ("1.1.1.1/8/8", "1.1.1.1/8/8"),
+        ] {
+            assert_eq!(Network::parse(entry), Err(format!("invalid CIDR address: {shown}")));
+        }
+    }
+}
