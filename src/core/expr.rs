@@ -5,12 +5,20 @@
 //! This room never reads configuration, never allocates outside the arena of the bag while evaluating a classic program.
 //! Spec: expressions.md.
 
+mod ast;
 mod cel;
+mod check;
+mod classic;
 mod error;
 pub mod functions;
+mod lexer;
+mod literal;
+mod parse;
 mod program;
+mod term;
 
-pub use error::{CompileError, EvalError, Phase};
+pub use classic::{Conjunct, Explanation, Outcome, Read};
+pub use error::{CompileError, EvalError, NotBoolean, Phase};
 pub use program::Program;
 
 use crate::core::attribute::{SlotId, ValueType, Vocabulary};
@@ -71,4 +79,18 @@ impl Scope for Vocabulary {
 /// Errors: the first problem found, with its place in the text; see [`Phase`] for where it was found.
 pub fn compile(language: Language, text: &str, scope: &dyn Scope) -> Result<Program, CompileError> {
     Program::compile(language, text, scope)
+}
+
+/// The type of `text`, without compiling it, for the validation of configuration.
+///
+/// Classic expressions that type-check but that the compiler has no implementation for are accepted here, as they always
+/// were. Errors: problems of phase parse are wrapped as `failed to parse expression '<text>': ...`; others are those of
+/// [`compile`]. Spec: expressions.md, section 13.
+pub fn type_check(language: Language, text: &str, scope: &dyn Scope) -> Result<ValueType, CompileError> {
+    match language {
+        Language::Cexl => check::type_of(text, scope),
+        Language::Cel | Language::Compat => {
+            compile(language, text, scope).map(|program| program.value_type())
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Errors of compiling and of evaluating an expression.
 
+use crate::core::attribute::ValueType;
+
 /// Where in compilation an expression was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -61,5 +63,22 @@ impl std::fmt::Display for EvalError<'_> {
             EvalError::Absent { name } => write!(f, "lookup failed: '{name}'"),
             EvalError::Failed(text) => f.write_str(text),
         }
+    }
+}
+
+/// A condition that does not give a truth value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expression '{expression}' evaluated to type {value_type}, expected type BOOL")]
+pub struct NotBoolean {
+    /// The text of the condition.
+    pub expression: String,
+    /// What it gives instead.
+    pub value_type: ValueType,
+}
+
+impl NotBoolean {
+    /// The text of the routing layer; the [`Display`](std::fmt::Display) form is that of validation.
+    pub fn routing_text(&self) -> String {
+        format!("expression does not return a boolean: '{}'", self.expression)
     }
 }

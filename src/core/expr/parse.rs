@@ -1,0 +1,330 @@
+//! Text -> syntax tree: a Pratt parser for Go's expressions. Spec: expressions.md, sections 3 and 4.
+//!
+//! What Go accepts as an expression and this language refuses (slices, type assertions, composite literals, types) is
+//! recognised and becomes [`SyntaxKind::Foreign`], so that it is reported as such and not as a slip of the pen.
+
+mod foreign;
+
+use super::ast::{NodeId, SyntaxKind, SyntaxTree};
+use super::lexer::{Lexer, Span, SyntaxError, Token, TokenKind};
+use super::{CompileError, Phase};
+
+/// Deepest nesting of parentheses, calls, indexes and operators. Every pass over the tree, and evaluation, recurses at
+/// most so often, which keeps all of them within a 2 MB stack.
+pub(super) const MAX_DEPTH: u32 = 1_200;
+
+/// Parses a text that must be one expression.
+///
+/// Errors: phase parse, `unable to parse expression '<text>': <line>:<column>: <what>`.
+pub(super) fn parse(text: &str) -> Result<SyntaxTree<'_>, CompileError> {
+    if text.len() > u32::MAX as usize {
+        return Err(CompileError::new(
+            Phase::Parse,
+            "unable to parse expression: the text is too long".into(),
+        ));
+    }
+    let start = Token { kind: TokenKind::End, span: Span { start: 0, end: 0 } };
+    let mut parser =
+        Parser { text, lexer: Lexer::new(text), token: start, tree: SyntaxTree::new(text), depth: 0 };
+    match parser.whole() {
+        Ok(()) => Ok(parser.tree),
+        Err(error) => Err(located(text, error)),
+    }
+}
+
+fn located(text: &str, error: SyntaxError) -> CompileError {
+    let before = text.get(..error.offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let last_line = before.rsplit('\n').next().unwrap_or("");
+    // The text counts bytes, as it always did; the position counts characters.
+    let message =
+        format!("unable to parse expression '{text}': {line}:{}: {}", last_line.len() + 1, error.message);
+    CompileError {
+        position: position(text, error.offset),
+        hint: error.hint,
+        ..CompileError::new(Phase::Parse, message)
+    }
+}
+
+/// Line and column of a byte offset, from 1, columns in characters.
+pub(super) fn position(text: &str, offset: usize) -> Option<(u32, u32)> {
+    let before = text.get(..offset)?;
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    Some((u32::try_from(line).ok()?, u32::try_from(column).ok()?))
+}
+
+/// Binding strength of a binary operator, 0 if it is none.
+fn precedence(operator: &str) -> u8 {
+    match operator {
+        "||" => 1,
+        "&&" => 2,
+        // A single `=` is read as `==` and then reported.
+        "==" | "!=" | "<" | "<=" | ">" | ">=" | "=" => 3,
+        "+" | "-" | "|" | "^" => 4,
+        "*" | "/" | "%" | "<<" | ">>" | "&" | "&^" => 5,
+        _ => 0,
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    lexer: Lexer<'t>,
+    /// The token under consideration.
+    token: Token,
+    tree: SyntaxTree<'t>,
+    depth: u32,
+}
+
+type Parsed<T> = Result<T, SyntaxError>;
+
+impl<'t> Parser<'t> {
+    fn whole(&mut self) -> Parsed<()> {
+        self.advance()?;
+        self.expression(1)?;
+        if self.token.kind == TokenKind::Terminator {
+            self.advance()?;
+        }
+        if self.token.kind == TokenKind::End {
+            return Ok(());
+        }
+        let mut error = self.expected("'EOF'");
+        error.hint = self.trailing_hint();
+        Err(error)
+    }
+
+    /// `Unary { operator Unary }` for operators that bind at least as tightly as `weakest`.
+    fn expression(&mut self, weakest: u8) -> Parsed<NodeId> {
+        let mut left = self.unary()?;
+        loop {
+            let operator = self.token;
+            let strength = precedence(self.operator());
+            if strength < weakest || strength == 0 {
+                return Ok(left);
+            }
+            if self.at("=") {
+                let mut error = self.expected("'=='");
+                error.hint = Some("compare with ==".into());
+                return Err(error);
+            }
+            self.advance()?;
+            let right = self.nested(|p| p.expression(strength + 1))?;
+            let kind = SyntaxKind::Binary { operator: operator.span, left, right };
+            let span = self.tree.node(left).span.to(self.tree.node(right).span);
+            left = self.add(kind, span)?;
+        }
+    }
+
+    fn unary(&mut self) -> Parsed<NodeId> {
+        let operator = self.token;
+        match self.operator() {
+            "+" | "-" | "!" | "^" | "&" | "<-" | "~" => {
+                self.advance()?;
+                let operand = self.nested(Self::unary)?;
+                let span = operator.span.to(self.tree.node(operand).span);
+                let foreign = matches!(self.tree.node(operand).kind, SyntaxKind::Foreign(_));
+                match operator.span.of(self.text) {
+                    "~" => Err(SyntaxError::new(operator.span.start, "unexpected operator '~'")),
+                    "<-" if foreign => Ok(self.tree.push(SyntaxKind::Foreign("channel type"), span)),
+                    _ => self.add(SyntaxKind::Unary { operator: operator.span, operand }, span),
+                }
+            }
+            "*" => {
+                self.advance()?;
+                let operand = self.nested(Self::unary)?;
+                let span = operator.span.to(self.tree.node(operand).span);
+                Ok(self.tree.push(SyntaxKind::Foreign("pointer indirection"), span))
+            }
+            _ => self.primary(),
+        }
+    }
+
+    fn primary(&mut self) -> Parsed<NodeId> {
+        let mut operand = self.operand()?;
+        loop {
+            operand = match self.operator() {
+                "." => self.selector(operand)?,
+                "[" => self.index(operand)?,
+                "(" => self.call(operand)?,
+                "{" if self.is_type_like(operand) => self.composite(operand)?,
+                _ => return Ok(operand),
+            };
+        }
+    }
+
+    fn operand(&mut self) -> Parsed<NodeId> {
+        let token = self.token;
+        match token.kind {
+            TokenKind::Identifier => {
+                self.advance()?;
+                Ok(self.tree.push(SyntaxKind::Identifier, token.span))
+            }
+            TokenKind::Integer
+            | TokenKind::Float
+            | TokenKind::Imaginary
+            | TokenKind::Character
+            | TokenKind::String => {
+                self.advance()?;
+                Ok(self.tree.push(SyntaxKind::Literal(token.kind), token.span))
+            }
+            TokenKind::Operator if self.at("(") => {
+                self.advance()?;
+                let operand = self.nested(|p| p.expression(1))?;
+                let close = self.expect("')'", ")")?;
+                self.add(SyntaxKind::Parenthesized(operand), token.span.to(close.span))
+            }
+            TokenKind::Operator | TokenKind::Keyword => self.foreign_operand(),
+            TokenKind::End | TokenKind::Terminator => Err(self.expected("operand")),
+        }
+    }
+
+    fn selector(&mut self, operand: NodeId) -> Parsed<NodeId> {
+        self.advance()?;
+        let name = self.token;
+        if self.at("(") {
+            return self.type_assertion(operand);
+        }
+        if name.kind != TokenKind::Identifier {
+            let mut error = self.expected("selector or type assertion");
+            if name.kind == TokenKind::Keyword {
+                error.hint = Some(format!(
+                    "`{}` is a keyword and cannot be part of a name; the CEL mode can name this attribute",
+                    name.span.of(self.text)
+                ));
+            }
+            return Err(error);
+        }
+        self.advance()?;
+        let span = self.tree.node(operand).span.to(name.span);
+        self.add(SyntaxKind::Select { operand, name: name.span }, span)
+    }
+
+    fn call(&mut self, function: NodeId) -> Parsed<NodeId> {
+        self.advance()?;
+        let mut arguments = Vec::new();
+        while !self.at(")") && self.token.kind != TokenKind::End {
+            arguments.push(self.nested(|p| p.expression(1))?);
+            let spread = self.at("...");
+            if spread {
+                self.advance()?;
+            }
+            if self.at(",") {
+                self.advance()?;
+            } else if !self.at(")") {
+                return Err(self.missing_comma("argument list"));
+            }
+            if spread {
+                break;
+            }
+        }
+        let close = self.expect("')'", ")")?;
+        let span = self.tree.node(function).span.to(close.span);
+        self.add(SyntaxKind::Call { function, arguments }, span)
+    }
+
+    fn index(&mut self, operand: NodeId) -> Parsed<NodeId> {
+        self.advance()?;
+        let start = self.tree.node(operand).span;
+        if self.at("]") {
+            return Err(self.expected("operand"));
+        }
+        if self.at(":") {
+            return self.slice(start);
+        }
+        let key = self.nested(|p| p.expression(1))?;
+        if self.at(":") {
+            return self.slice(start);
+        }
+        if self.at(",") {
+            return self.index_list(start);
+        }
+        let close = self.expect("']'", "]")?;
+        self.add(SyntaxKind::Index { operand, key }, start.to(close.span))
+    }
+
+    fn add(&mut self, kind: SyntaxKind, span: Span) -> Parsed<NodeId> {
+        let id = self.tree.push(kind, span);
+        if self.tree.node(id).depth > MAX_DEPTH {
+            return Err(too_deep(span.start));
+        }
+        Ok(id)
+    }
+
+    /// Runs a part of the parser one level deeper.
+    fn nested(&mut self, part: impl FnOnce(&mut Self) -> Parsed<NodeId>) -> Parsed<NodeId> {
+        if self.depth >= MAX_DEPTH {
+            return Err(too_deep(self.token.span.start));
+        }
+        self.depth += 1;
+        let result = part(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn advance(&mut self) -> Parsed<()> {
+        self.token = self.lexer.next()?;
+        Ok(())
+    }
+
+    /// The text of the token if it is an operator or punctuation, else nothing.
+    fn operator(&self) -> &'t str {
+        match self.token.kind {
+            TokenKind::Operator => self.token.span.of(self.text),
+            _ => "",
+        }
+    }
+
+    fn at(&self, operator: &str) -> bool {
+        self.operator() == operator
+    }
+
+    fn expect(&mut self, name: &str, operator: &str) -> Parsed<Token> {
+        let token = self.token;
+        if !self.at(operator) {
+            return Err(self.expected(name));
+        }
+        self.advance()?;
+        Ok(token)
+    }
+
+    fn expected(&self, what: &str) -> SyntaxError {
+        let found = self.token.span.of(self.text);
+        let found = match self.token.kind {
+            TokenKind::End => "'EOF'".into(),
+            TokenKind::Terminator => "newline".into(),
+            TokenKind::Operator | TokenKind::Keyword => format!("'{found}'"),
+            _ => found.into(),
+        };
+        SyntaxError::new(self.token.span.start, format!("expected {what}, found {found}"))
+    }
+
+    fn missing_comma(&self, place: &str) -> SyntaxError {
+        let newline = if self.token.kind == TokenKind::Terminator { " before newline" } else { "" };
+        let mut error = SyntaxError::new(self.token.span.start, format!("missing ','{newline} in {place}"));
+        let ends = self.text.get(self.token.span.start..).is_some_and(|rest| rest.trim().is_empty());
+        if self.token.kind == TokenKind::Terminator && ends {
+            error.hint = Some("close the parenthesis".into());
+        }
+        error
+    }
+
+    /// What the writer may have meant when something follows a complete expression.
+    fn trailing_hint(&self) -> Option<String> {
+        let hint = match (self.token.kind, self.token.span.of(self.text)) {
+            (TokenKind::Identifier, "and") => "write && for `and`",
+            (TokenKind::Identifier, "or") => "write || for `or`, and a | b for a default",
+            (TokenKind::Identifier, "in") => "write (m[\"key\"] | \"\") != \"\" to test for a key",
+            (TokenKind::Operator, ")" | "]" | "}") => "nothing is open here to close",
+            (TokenKind::Operator, ";") => "an expression has no `;`",
+            _ if self.text.get(..self.token.span.start).is_some_and(|before| before.contains('\n')) => {
+                "a line that is to be continued must end with an operator, a comma or an open bracket"
+            }
+            _ => return None,
+        };
+        Some(hint.into())
+    }
+}
+
+fn too_deep(offset: usize) -> SyntaxError {
+    SyntaxError::new(offset, format!("expression is nested more than {MAX_DEPTH} levels deep"))
+}

@@ -1,0 +1,345 @@
+//! Syntax tree -> terms: constants, variables and function applications, the only three things that have a meaning.
+//! Spec: expressions.md, section 5.
+
+use std::fmt::Write;
+
+use super::ast::{NodeId, SyntaxKind, SyntaxTree};
+use super::lexer::{Span, TokenKind};
+use super::literal::{self, Constant};
+use super::parse::position;
+use super::{CompileError, Phase};
+
+/// A term of its [`Terms`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TermId(u32);
+
+impl TermId {
+    /// The place of the term in a list of per-term facts.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What is applied to arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Callee<'t> {
+    /// An operator, under the name that error texts use; empty for the nameless ones.
+    Operator(&'static str),
+    /// A function, under the name in the text.
+    Named(&'t str),
+}
+
+impl<'t> Callee<'t> {
+    /// The name in error texts.
+    pub(super) fn name(self) -> &'t str {
+        match self {
+            Callee::Operator(name) | Callee::Named(name) => name,
+        }
+    }
+}
+
+/// What a term is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum TermKind<'t> {
+    Constant(Constant),
+    /// The attribute of this name.
+    Variable(Box<str>),
+    Function {
+        callee: Callee<'t>,
+        target: Option<TermId>,
+        arguments: Vec<TermId>,
+    },
+}
+
+/// One term with its place in the text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Term<'t> {
+    pub(super) kind: TermKind<'t>,
+    pub(super) span: Span,
+}
+
+/// The meaning of a text. Arguments come before what they are applied to; the last term is the root.
+#[derive(Debug)]
+pub(super) struct Terms<'t> {
+    text: &'t str,
+    terms: Vec<Term<'t>>,
+}
+
+static MISSING: Term<'static> =
+    Term { kind: TermKind::Constant(Constant::Bool(false)), span: Span { start: 0, end: 0 } };
+
+impl<'t> Terms<'t> {
+    /// Reads a meaning into a syntax tree.
+    ///
+    /// Errors: phase parse; the first refused construct from left to right and from the outside in.
+    pub(super) fn new(tree: &SyntaxTree<'t>) -> Result<Terms<'t>, CompileError> {
+        let mut terms = Terms { text: tree.text(), terms: Vec::new() };
+        Converter { tree, terms: &mut terms }.convert(tree.root())?;
+        Ok(terms)
+    }
+
+    /// The outermost term.
+    pub(super) fn root(&self) -> TermId {
+        TermId(u32::try_from(self.terms.len()).unwrap_or(u32::MAX).saturating_sub(1))
+    }
+
+    /// Number of terms.
+    pub(super) fn len(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// A term of this list.
+    pub(super) fn term(&self, id: TermId) -> &Term<'t> {
+        self.terms.get(id.index()).unwrap_or(&MISSING)
+    }
+
+    /// The text that was parsed.
+    pub(super) fn text(&self) -> &'t str {
+        self.text
+    }
+
+    /// The left side of a chain of binary operators: the operator terms from the outermost to the innermost, and the
+    /// term at the far left.
+    pub(super) fn spine(&self, root: TermId) -> (Vec<TermId>, TermId) {
+        let mut spine = Vec::new();
+        let mut leftmost = root;
+        while let TermKind::Function { callee: Callee::Operator(name), arguments, .. } =
+            &self.term(leftmost).kind
+            && *name != "INDEX"
+            && let [left, _] = arguments.as_slice()
+        {
+            spine.push(leftmost);
+            leftmost = *left;
+        }
+        (spine, leftmost)
+    }
+
+    /// The form of a term in error texts: `NAME(arg, arg)`, `target:NAME(arg)`, `$variable`, or the literal.
+    pub(super) fn render(&self, id: TermId) -> String {
+        let mut out = String::new();
+        self.render_into(id, &mut out);
+        out
+    }
+
+    fn render_into(&self, id: TermId, out: &mut String) {
+        let (spine, leftmost) = self.spine(id);
+        for term in &spine {
+            if let TermKind::Function { callee, .. } = &self.term(*term).kind {
+                let _ = write!(out, "{}(", callee.name());
+            }
+        }
+        self.render_leaf(leftmost, out);
+        for term in spine.iter().rev() {
+            if let TermKind::Function { arguments, .. } = &self.term(*term).kind {
+                for right in arguments.iter().skip(1) {
+                    out.push_str(", ");
+                    self.render_into(*right, out);
+                }
+                out.push(')');
+            }
+        }
+    }
+
+    fn render_leaf(&self, id: TermId, out: &mut String) {
+        let term = self.term(id);
+        match &term.kind {
+            TermKind::Constant(Constant::Bool(value)) => {
+                let _ = write!(out, "{value}");
+            }
+            TermKind::Constant(_) => out.push_str(term.span.of(self.text)),
+            TermKind::Variable(name) => {
+                let _ = write!(out, "${name}");
+            }
+            TermKind::Function { callee, target, arguments } => {
+                if let Some(target) = target {
+                    self.render_into(*target, out);
+                    out.push(':');
+                }
+                let _ = write!(out, "{}(", callee.name());
+                for (i, argument) in arguments.iter().enumerate() {
+                    if i > 0 {
+                        out.push_str(", ");
+                    }
+                    self.render_into(*argument, out);
+                }
+                out.push(')');
+            }
+        }
+    }
+
+    fn push(&mut self, kind: TermKind<'t>, span: Span) -> TermId {
+        self.terms.push(Term { kind, span });
+        self.root()
+    }
+}
+
+/// The name of a binary operator in error texts; empty for those that have none.
+fn binary_name(operator: &str) -> &'static str {
+    match operator {
+        "==" => "EQ",
+        "!=" => "NEQ",
+        "<" => "LT",
+        "<=" => "LEQ",
+        ">" => "GT",
+        ">=" => "GEQ",
+        "||" => "LOR",
+        "&&" => "LAND",
+        "|" => "OR",
+        "+" => "ADD",
+        "-" => "SUB",
+        "*" => "MUL",
+        "/" => "QUO",
+        "%" => "REM",
+        "&" => "AND",
+        "^" => "XOR",
+        "!" => "NOT",
+        _ => "",
+    }
+}
+
+struct Converter<'c, 't> {
+    tree: &'c SyntaxTree<'t>,
+    terms: &'c mut Terms<'t>,
+}
+
+impl<'t> Converter<'_, 't> {
+    fn convert(&mut self, id: NodeId) -> Result<TermId, CompileError> {
+        let mut chain = Vec::new();
+        let mut leftmost = id;
+        while let SyntaxKind::Binary { operator, left, right } = self.tree.node(leftmost).kind {
+            chain.push((operator, right, self.tree.node(leftmost).span));
+            leftmost = left;
+        }
+        let mut left = self.convert_operand(leftmost)?;
+        for (operator, right, span) in chain.into_iter().rev() {
+            let right = self.convert(right)?;
+            let callee = Callee::Operator(binary_name(operator.of(self.tree.text())));
+            let kind = TermKind::Function { callee, target: None, arguments: vec![left, right] };
+            left = self.terms.push(kind, span);
+        }
+        Ok(left)
+    }
+
+    fn convert_operand(&mut self, id: NodeId) -> Result<TermId, CompileError> {
+        let node = self.tree.node(id);
+        let kind = match &node.kind {
+            SyntaxKind::Literal(kind) => TermKind::Constant(self.literal(*kind, node.span)?),
+            SyntaxKind::Identifier => self.identifier(node.span),
+            SyntaxKind::Select { .. } => match self.dotted_name(id) {
+                Some(name) => TermKind::Variable(name.into()),
+                None => return Err(self.selection_refused(id)),
+            },
+            SyntaxKind::Parenthesized(operand) => return self.convert(*operand),
+            SyntaxKind::Unary { operator, operand } => {
+                let callee = Callee::Operator(binary_name(operator.of(self.tree.text())));
+                let arguments = vec![self.convert(*operand)?];
+                TermKind::Function { callee, target: None, arguments }
+            }
+            SyntaxKind::Index { operand, key } => {
+                let arguments = vec![self.convert(*operand)?, self.convert(*key)?];
+                TermKind::Function { callee: Callee::Operator("INDEX"), target: None, arguments }
+            }
+            SyntaxKind::Call { function, arguments } => self.call(id, *function, arguments)?,
+            SyntaxKind::Foreign(what) => return Err(self.refused(id, what)),
+            SyntaxKind::Binary { .. } => return self.convert(id),
+        };
+        Ok(self.terms.push(kind, node.span))
+    }
+
+    fn literal(&self, kind: TokenKind, span: Span) -> Result<Constant, CompileError> {
+        literal::constant(kind, span.of(self.tree.text())).map_err(|message| CompileError {
+            position: position(self.tree.text(), span.start),
+            hint: (kind == TokenKind::Integer).then(|| "write a decimal number below 2^63".into()),
+            ..CompileError::new(Phase::Parse, message)
+        })
+    }
+
+    fn identifier(&self, span: Span) -> TermKind<'t> {
+        let name = span.of(self.tree.text());
+        if name.eq_ignore_ascii_case("true") {
+            TermKind::Constant(Constant::Bool(true))
+        } else if name.eq_ignore_ascii_case("false") {
+            TermKind::Constant(Constant::Bool(false))
+        } else {
+            TermKind::Variable(name.into())
+        }
+    }
+
+    fn call(
+        &mut self,
+        id: NodeId,
+        function: NodeId,
+        arguments: &[NodeId],
+    ) -> Result<TermKind<'t>, CompileError> {
+        let (name, target) = match self.tree.node(function).kind {
+            SyntaxKind::Identifier => (self.tree.source(function), None),
+            SyntaxKind::Select { operand, name } => (name.of(self.tree.text()), Some(self.target(operand)?)),
+            SyntaxKind::Foreign(what) => return Err(self.refused(function, what)),
+            _ => return Err(self.refused(id, "call of something that is not a function name")),
+        };
+        let arguments = arguments.iter().map(|a| self.convert(*a)).collect::<Result<Vec<_>, _>>()?;
+        Ok(TermKind::Function { callee: Callee::Named(name), target, arguments })
+    }
+
+    /// What a method is called on.
+    fn target(&mut self, id: NodeId) -> Result<TermId, CompileError> {
+        let node = self.tree.node(id);
+        match &node.kind {
+            SyntaxKind::Call { .. } | SyntaxKind::Literal(_) | SyntaxKind::Parenthesized(_) => {
+                self.convert(id)
+            }
+            SyntaxKind::Identifier | SyntaxKind::Select { .. } => match self.dotted_name(id) {
+                Some(name) => Ok(self.terms.push(TermKind::Variable(name.into()), node.span)),
+                None => Err(self.selection_refused(id)),
+            },
+            SyntaxKind::Foreign(what) => Err(self.refused(id, what)),
+            _ => Err(self.method_refused(id)),
+        }
+    }
+
+    /// The name that a chain of identifiers and dots spells.
+    fn dotted_name(&self, id: NodeId) -> Option<String> {
+        let mut segments = Vec::new();
+        let mut node = self.tree.node(id);
+        while let SyntaxKind::Select { operand, name } = node.kind {
+            segments.push(name.of(self.tree.text()));
+            node = self.tree.node(operand);
+        }
+        if node.kind != SyntaxKind::Identifier {
+            return None;
+        }
+        segments.push(node.span.of(self.tree.text()));
+        segments.reverse();
+        Some(segments.join("."))
+    }
+
+    fn selection_refused(&self, id: NodeId) -> CompileError {
+        let mut base = id;
+        while let SyntaxKind::Select { operand, .. } = self.tree.node(base).kind {
+            base = operand;
+        }
+        match self.tree.node(base).kind {
+            SyntaxKind::Foreign(what) => self.refused(base, what),
+            SyntaxKind::Index { .. } => self.method_refused(base),
+            _ => self.refused(id, "selection on something that is not a name"),
+        }
+    }
+
+    /// A method on an indexed map without the parentheses that it needs.
+    fn method_refused(&self, id: NodeId) -> CompileError {
+        let mut error = self.refused(id, "selection on an index or operator expression");
+        error.hint = Some(format!("write ({}) in parentheses before the dot", self.tree.source(id)));
+        error
+    }
+
+    fn refused(&self, id: NodeId, what: &str) -> CompileError {
+        let node = self.tree.node(id);
+        CompileError {
+            position: position(self.tree.text(), node.span.start),
+            ..CompileError::new(
+                Phase::Parse,
+                format!("unexpected expression: {what} `{}`", node.span.of(self.tree.text())),
+            )
+        }
+    }
+}
