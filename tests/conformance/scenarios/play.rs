@@ -21,7 +21,7 @@ const UNCHANGED: Duration = Duration::from_millis(2500);
 /// From the record of a new snapshot to its being served, at most.
 const SETTLED: Duration = Duration::from_millis(300);
 /// How long lines written by an adapter may take to reach their file.
-const WRITTEN: Duration = Duration::from_secs(3);
+pub(super) const WRITTEN: Duration = Duration::from_secs(3);
 
 /// Plays all steps; the error says which one differed first and how.
 pub(super) fn play(suite: &Path, directory: &Path, scenario: &Value) -> Result<(), String> {
@@ -246,7 +246,7 @@ fn copy(from: &Path, to: &Path, root: &Path) -> Result<(), String> {
     fs::write(to, bytes).map_err(text)
 }
 
-fn copy_all(from: &Path, to: &Path, root: &Path) -> Result<(), String> {
+pub(super) fn copy_all(from: &Path, to: &Path, root: &Path) -> Result<(), String> {
     fs::create_dir_all(to).map_err(text)?;
     for entry in fs::read_dir(from).map_err(text)? {
         let entry = entry.map_err(text)?;

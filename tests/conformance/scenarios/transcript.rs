@@ -4,8 +4,10 @@ use std::path::Path;
 
 use serde_yaml::Value;
 
+use super::compare;
+use super::play::{WRITTEN, copy_all};
 use crate::case::{Case, selected};
-use crate::process::{PATIENCE, Server, ServerArguments, programs, run as run_command};
+use crate::process::{PATIENCE, Server, ServerArguments, programs, run as run_command, wait_for};
 
 /// Runs `transcript.yaml` in `dir`; a case is one command.
 pub(super) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
@@ -21,13 +23,35 @@ pub(super) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
 fn transcript(dir: &Path) -> Result<Vec<Case>, String> {
     let text = std::fs::read_to_string(dir.join("transcript.yaml")).map_err(|error| error.to_string())?;
     let transcript: Value = serde_yaml::from_str(&text).map_err(|error| error.to_string())?;
-    let server = Server::start(&ServerArguments::on(&dir.join("config")))?;
+    let root =
+        tempfile::Builder::new().prefix("mixer-transcript").tempdir().map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(root.path().join("out")).map_err(|error| error.to_string())?;
+    copy_all(&dir.join("config"), &root.path().join("config"), root.path())?;
+    let server = Server::start(&ServerArguments::on(&root.path().join("config")))?;
     let commands = transcript.get("commands").and_then(Value::as_sequence).cloned().unwrap_or_default();
-    Ok(commands
+    let mut cases: Vec<Case> = commands
         .iter()
         .enumerate()
         .map(|(index, command)| Case::new(format!("_mixc/{:02}", index + 1), one(&server, command)))
-        .collect())
+        .collect();
+    for (file, lines) in transcript.get("adapter_output").and_then(Value::as_mapping).into_iter().flatten() {
+        let file = file.as_str().unwrap_or_default();
+        let path = root.path().join("out").join(file);
+        cases.push(Case::new(format!("_mixc/{file}"), written(&path, lines)));
+    }
+    Ok(cases)
+}
+
+/// Compares the whole of a file that an adapter wrote.
+fn written(path: &Path, lines: &Value) -> Result<(), String> {
+    let expected = lines.as_sequence().cloned().unwrap_or_default();
+    let mut found = Vec::new();
+    wait_for(WRITTEN, || {
+        let content = std::fs::read_to_string(path).unwrap_or_default();
+        found = content.lines().map(str::to_owned).collect();
+        (found.len() >= expected.len()).then_some(())
+    });
+    compare::output(&found, &expected, &Value::Null)
 }
 
 fn one(server: &Server, command: &Value) -> Result<(), String> {
