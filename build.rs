@@ -1,6 +1,8 @@
-//! Compiles the wire contracts in `proto/` with a compiler written in Rust, so that a bare machine needs only cargo.
+//! Compiles the wire contracts in `proto/` with a compiler written in Rust, so that a bare machine needs only cargo, and
+//! gathers the sample configuration that the binary carries.
 
 use std::error::Error;
+use std::path::{Path, PathBuf};
 
 const PROTOS: &[&str] = &["istio/mixer/v1/mixer.proto"];
 
@@ -8,5 +10,37 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(PROTOS, ["proto"])?;
     tonic_prost_build::configure().bytes(".").btree_map(".").compile_fds(descriptors)?;
+    embed_sample()
+}
+
+/// Writes `sample.rs`: name and text of every file below testdata/config, in path order.
+fn embed_sample() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=testdata/config");
+    let root = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("testdata/config");
+    let mut files = Vec::new();
+    gather(&root, &mut files)?;
+    files.sort();
+    let mut code = "&[\n".to_owned();
+    for file in files {
+        let name = file.strip_prefix(&root)?;
+        code.push_str(&format!("    ({:?}, include_str!({:?})),\n", name.to_string_lossy(), file));
+    }
+    code.push_str("]\n");
+    std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("sample.rs"), code)?;
+    Ok(())
+}
+
+fn gather(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    if !directory.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            gather(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "yaml" || e == "yml") {
+            files.push(path);
+        }
+    }
     Ok(())
 }

@@ -14,7 +14,7 @@ pub(crate) mod number;
 mod resource;
 pub mod yaml;
 
-pub use diagnostic::{Diagnostic, Diagnostics, ExpressionPlace, Severity};
+pub use diagnostic::{Chunk, Diagnostic, Diagnostics, ExpressionPlace, Severity};
 pub use field_path::{FieldPath, Segment};
 pub use node::{Entry, Location, Node, NodeKind, Span};
 pub use resource::{Origin, RawResource, ResourceKey};

@@ -1,24 +1,26 @@
 //! Where configuration comes from.
 //!
-//! A [`ConfigStore`] holds raw resources by key and says when they change. Backends: a directory of files, the embedded sample,
-//! memory. This room parses documents and finds their identity; it never decodes by kind.
+//! A [`ConfigStore`] holds raw resources by key and says when they change. Backends: a directory of files ([`FsStore`]), the
+//! embedded sample, memory. [`open`] finds the backend for a URL; [`read_sources`] reads paths and URLs once, for tools. This
+//! room parses documents and finds their identity; it never decodes by kind.
 //! Spec: runtime.md section 3.
 
-use std::collections::BTreeMap;
+mod contents;
+mod document;
+mod fs;
+mod memory;
+mod sources;
+mod url;
+
+use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::core::config::{Diagnostics, RawResource, ResourceKey};
-
-/// The state of a store at one moment.
-#[derive(Debug, Clone, Default)]
-pub struct StoreContents {
-    /// All resources.
-    pub resources: BTreeMap<ResourceKey, Arc<RawResource>>,
-    /// Files and documents that could not be read, duplicates, and the like.
-    pub diagnostics: Diagnostics,
-    /// Why the store itself is not available, if it is not: the text of the readiness probe.
-    pub unavailable: Option<String>,
-}
+pub use contents::StoreContents;
+pub use document::{FileContents, read_file};
+pub use fs::{FsStore, WhenLost};
+pub use memory::MemoryStore;
+pub use sources::{SourceError, read_sources};
+pub use url::{EMBEDDED_SAMPLE, StoreError, open, open_with};
 
 /// A source of configuration.
 pub trait ConfigStore: Send + Sync + 'static {
@@ -28,7 +30,10 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// Everything it holds now. May read files.
     fn contents(&self) -> Arc<StoreContents>;
 
-    /// Waits until [`contents`](Self::contents) may differ from what was last returned, with changes that come close together
-    /// as one. No polling at rest.
-    fn changed(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// Waits until [`contents`](Self::contents) differs from what it last returned, with changes that come close together as
+    /// one. No polling at rest. Dropping the future loses nothing.
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
+
+/// The files of the sample configuration that the binary carries: name and text.
+pub static SAMPLE: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sample.rs"));

@@ -1,5 +1,6 @@
 //! Problems in the user's configuration.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{FieldPath, Span};
@@ -61,6 +62,17 @@ pub struct Diagnostic {
     pub expression: Option<ExpressionPlace>,
     /// What to do about it.
     pub hint: Option<String>,
+    /// For problems of documents that are no resources.
+    pub chunk: Option<Chunk>,
+}
+
+/// A document by its place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk {
+    /// From 0, empty ones counted.
+    pub index: usize,
+    /// The line on which it starts.
+    pub line: u32,
 }
 
 impl Diagnostic {
@@ -87,6 +99,18 @@ impl Diagnostic {
             field,
             expression: None,
             hint: None,
+            chunk: None,
+        }
+    }
+
+    /// What the originals write to their log about it: an entry of their error list, or what their store says of a document.
+    pub fn log_text(&self) -> Cow<'_, str> {
+        match (&self.legacy, self.chunk, &self.file) {
+            (Some(text), Some(chunk), Some(file)) => {
+                format!("Error processing {file}[{}]: {text}", chunk.index).into()
+            }
+            (Some(text), ..) => text.into(),
+            (None, ..) => (&self.message).into(),
         }
     }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Node;
+use parking_lot::Mutex;
+
+use super::{Node, Span, yaml};
 
 /// What identifies a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,8 +36,18 @@ pub struct Origin {
     pub first_line: u32,
 }
 
+impl Origin {
+    /// A span of the document as a span of the file.
+    pub fn in_file(&self, mut span: Span) -> Span {
+        let before = self.first_line.saturating_sub(1);
+        span.start.line = span.start.line.saturating_add(before);
+        span.end.line = span.end.line.saturating_add(before);
+        span
+    }
+}
+
 /// A resource as a store holds it: identified, not yet decoded by kind.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RawResource {
     /// Identity.
     pub key: ResourceKey,
@@ -45,6 +57,38 @@ pub struct RawResource {
     pub origin: Origin,
     /// Hash of the text; equal revisions are equal resources.
     pub revision: u64,
-    /// The whole document.
-    pub document: Arc<Node>,
+    /// The tree that was read for the identity, until somebody asks for it.
+    parsed: Mutex<Option<Node>>,
+}
+
+impl RawResource {
+    /// A resource whose text was just read.
+    pub fn new(
+        key: ResourceKey,
+        annotations: BTreeMap<String, String>,
+        origin: Origin,
+        revision: u64,
+        parsed: Option<Node>,
+    ) -> Self {
+        Self { key, annotations, origin, revision, parsed: Mutex::new(parsed) }
+    }
+
+    /// The same resource found at another place.
+    #[must_use]
+    pub fn moved(&self, origin: Origin) -> Self {
+        Self::new(
+            self.key.clone(),
+            self.annotations.clone(),
+            origin,
+            self.revision,
+            self.parsed.lock().take(),
+        )
+    }
+
+    /// The whole document, with spans that count lines from the start of `origin.text`. Trees are large beside their texts and
+    /// are not kept: the first caller gets the one that was read, later ones have the text read again.
+    pub fn document(&self) -> Node {
+        let kept = self.parsed.lock().take();
+        kept.unwrap_or_else(|| yaml::parse(&self.origin.text).map(|p| p.root).unwrap_or_default())
+    }
 }

@@ -1,0 +1,103 @@
+//! Kind, name, namespace and annotations of a document, as Go's JSON decoder picks them out.
+
+use std::collections::BTreeMap;
+
+use crate::core::config::message::json_kind;
+use crate::core::config::number::shortest_f32;
+use crate::core::config::{Node, NodeKind, ResourceKey, Span};
+
+/// What identifies a document.
+pub(super) struct Identity {
+    pub(super) key: ResourceKey,
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+/// Why a document has no identity.
+pub(super) enum Unidentified {
+    /// Nothing of a resource is there at all; skipped.
+    Empty,
+    /// Parts of the key are missing.
+    Missing {
+        /// `name.kind.namespace` as far as they are there.
+        extracted: String,
+        missing: Vec<&'static str>,
+    },
+    /// Something is of the wrong type.
+    Type { message: String, span: Span },
+}
+
+/// Finds the identity of a document.
+pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
+    match root.kind {
+        NodeKind::Null => return Err(Unidentified::Empty),
+        NodeKind::Mapping(_) => {}
+        _ => return Err(wrong(root, "Go value of type store.BackEndResource")),
+    }
+    let kind = text(member(root, "kind"), "BackEndResource.Kind")?;
+    let metadata = member(root, "metadata");
+    if let Some(node) = metadata.filter(|m| !matches!(m.kind, NodeKind::Mapping(_))) {
+        return Err(wrong(node, "Go struct field BackEndResource.Metadata of type store.ResourceMeta"));
+    }
+    let part = |name| metadata.and_then(|m| member(m, name));
+    let annotations = texts(part("annotations"), "ResourceMeta.Metadata.Annotations")?;
+    let labels = texts(part("labels"), "ResourceMeta.Metadata.Labels")?;
+    let name = text(part("name"), "ResourceMeta.Metadata.Name")?;
+    let namespace = text(part("namespace"), "ResourceMeta.Metadata.Namespace")?;
+    let revision = text(part("revision"), "ResourceMeta.Metadata.Revision")?;
+    let spec = member(root, "spec");
+    if let Some(node) = spec.filter(|s| !matches!(s.kind, NodeKind::Mapping(_))) {
+        return Err(wrong(node, "Go struct field BackEndResource.Spec of type map[string]interface {}"));
+    }
+    let parts = [("kind", &kind), ("metadata.name", &name), ("metadata.namespace", &namespace)];
+    let missing = parts.iter().filter(|(_, text)| text.is_empty()).map(|(part, _)| *part).collect::<Vec<_>>();
+    if missing.is_empty() {
+        let key = ResourceKey { kind: kind.into(), namespace: namespace.into(), name: name.into() };
+        return Ok(Identity { key, annotations: annotations.unwrap_or_default() });
+    }
+    if missing.len() == 3
+        && annotations.is_none()
+        && labels.is_none()
+        && revision.is_empty()
+        && spec.is_none()
+    {
+        return Err(Unidentified::Empty);
+    }
+    Err(Unidentified::Missing { extracted: format!("{name}.{kind}.{namespace}"), missing })
+}
+
+/// A member of a mapping: the exact name first, else in any case. Null is as good as absent.
+fn member<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let found = node
+        .get(name)
+        .or_else(|| node.entries().iter().find(|e| e.key.eq_ignore_ascii_case(name)).map(|e| &e.value));
+    found.filter(|n| !matches!(n.kind, NodeKind::Null))
+}
+
+/// Text; here, and only here, numbers and truth values become text.
+fn text(node: Option<&Node>, field: &str) -> Result<String, Unidentified> {
+    let Some(node) = node else { return Ok(String::new()) };
+    Ok(match &node.kind {
+        NodeKind::Null => String::new(),
+        NodeKind::String(text) => text.to_string(),
+        NodeKind::Bool(value) => value.to_string(),
+        NodeKind::Int(value) => value.to_string(),
+        NodeKind::Float(value) => shortest_f32(*value as f32).general(),
+        _ => return Err(wrong(node, &format!("Go struct field {field} of type string"))),
+    })
+}
+
+fn texts(node: Option<&Node>, field: &str) -> Result<Option<BTreeMap<String, String>>, Unidentified> {
+    let Some(node) = node else { return Ok(None) };
+    if !matches!(node.kind, NodeKind::Mapping(_)) {
+        return Err(wrong(node, &format!("Go struct field {field} of type map[string]string")));
+    }
+    let entries = node.entries().iter();
+    entries.map(|e| Ok((e.key.to_string(), text(Some(&e.value), field)?))).collect::<Result<_, _>>().map(Some)
+}
+
+fn wrong(node: &Node, target: &str) -> Unidentified {
+    Unidentified::Type {
+        message: format!("json: cannot unmarshal {} into {target}", json_kind(node)),
+        span: node.span,
+    }
+}

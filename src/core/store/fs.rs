@@ -1,0 +1,281 @@
+//! A directory of files.
+//!
+//! [`FsStore`] reads only files that changed and parses only chunks that changed. It sleeps until the system tells it of a change,
+//! then waits for a short quiet time; a slow poll finds what the system did not tell. A directory that is lost leaves the last
+//! contents in force. Spec: runtime.md 3.1, cli-operations.md 2.2.
+
+pub(super) mod walk;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{ConfigStore, FileContents, StoreContents, read_file};
+use crate::core::config::{Diagnostic, FieldPath};
+use walk::{Found, Stamp, Walk};
+use watch::Watch;
+
+/// How long nothing may happen before changes are read.
+const QUIET: Duration = Duration::from_millis(50);
+/// How long changes wait at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How often the tree is looked at without cause.
+const POLL: Duration = Duration::from_secs(60);
+/// How often it is looked at when the system cannot watch it.
+const POLL_UNWATCHED: Duration = Duration::from_secs(1);
+/// Largest file that is read, in bytes.
+const MAX_FILE: u64 = 256 << 20;
+
+/// What happens when the directory cannot be read any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenLost {
+    /// The last contents stay in force.
+    #[default]
+    Keep,
+    /// All configuration is dropped, as the originals do.
+    Drop,
+}
+
+/// A directory of YAML files.
+pub struct FsStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    url: String,
+    root: PathBuf,
+    lost: WhenLost,
+    signal: Arc<Notify>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<PathBuf, Cached>,
+    contents: Arc<StoreContents>,
+    /// Number of the contents; 0 before the first reading.
+    version: u64,
+    /// The version that was last given out.
+    given: u64,
+    watch: Option<Watch>,
+    unwatchable: bool,
+}
+
+/// A file as it was read.
+struct Cached {
+    stamp: Stamp,
+    /// Read so soon after its last change that another change may not show in its stamp.
+    fresh: bool,
+    hash: u64,
+    /// Whether the path is a symbolic link.
+    link: bool,
+    contents: Arc<FileContents>,
+}
+
+impl FsStore {
+    /// A store of the files below `root`, known to users as `url`.
+    pub fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
+        let root = root.into();
+        let state = Mutex::new(State::default());
+        Self { inner: Arc::new(Inner { url: url.to_owned(), root, lost, signal: Arc::default(), state }) }
+    }
+}
+
+impl ConfigStore for FsStore {
+    fn url(&self) -> &str {
+        &self.inner.url
+    }
+
+    fn contents(&self) -> Arc<StoreContents> {
+        let mut state = self.inner.state.lock();
+        if state.version == 0 {
+            self.inner.refresh(&mut state);
+        }
+        state.given = state.version;
+        state.contents.clone()
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            if self.look(true).await {
+                return;
+            }
+            loop {
+                let poll = if self.inner.state.lock().unwatchable { POLL_UNWATCHED } else { POLL };
+                if timeout(poll, self.inner.signal.notified()).await.is_ok() {
+                    let latest = Instant::now() + LONGEST_WAIT;
+                    while timeout_at(latest.min(Instant::now() + QUIET), self.inner.signal.notified())
+                        .await
+                        .is_ok()
+                    {
+                        if Instant::now() >= latest {
+                            break;
+                        }
+                    }
+                }
+                if self.look(false).await {
+                    return;
+                }
+            }
+        })
+    }
+}
+
+impl FsStore {
+    /// Reads what changed, away from the event loop; true if there is something to give out. The first look starts the watch.
+    async fn look(&self, start: bool) -> bool {
+        let inner = self.inner.clone();
+        let look = move || {
+            let mut state = inner.state.lock();
+            if state.version != state.given {
+                return true;
+            }
+            if start {
+                if state.watch.is_some() {
+                    return false;
+                }
+                state.watch = Watch::new(inner.signal.clone()).ok();
+                state.unwatchable = state.watch.is_none();
+                inner.aim(&mut state);
+            }
+            inner.refresh(&mut state);
+            state.version != state.given
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or(false)
+    }
+}
+
+impl Inner {
+    /// Walks the tree and reads what changed.
+    fn refresh(&self, state: &mut State) {
+        let mut found = Walk::default();
+        walk::walk(&self.root, &mut found);
+        let lost = found.errors.iter().any(|(path, _)| *path == self.root);
+        let mut contents = if lost && self.lost == WhenLost::Keep {
+            StoreContents {
+                resources: state.contents.resources.clone(),
+                files: state.contents.files,
+                documents: state.contents.documents,
+                ..StoreContents::default()
+            }
+        } else {
+            self.read(&found.files, &found.errors, state)
+        };
+        for (path, error) in &found.errors {
+            let text = walk_error(path, error);
+            contents.diagnostics.push(unreadable(path, &text));
+            contents.unavailable.get_or_insert(text);
+        }
+        // Resources that only stand elsewhere now are replaced without a new version.
+        if state.version == 0 || !contents.same_as(&state.contents) {
+            state.version += 1;
+        }
+        state.contents = Arc::new(contents);
+        self.aim(state);
+    }
+
+    fn aim(&self, state: &mut State) {
+        let links = state.files.iter().filter(|(_, f)| f.link).map(|(p, _)| p.clone()).collect::<Vec<_>>();
+        if let Some(watch) = &mut state.watch {
+            watch.aim(&self.root, &links);
+        }
+    }
+
+    fn read(
+        &self,
+        found: &[Found],
+        errors: &[(PathBuf, std::io::Error)],
+        state: &mut State,
+    ) -> StoreContents {
+        let mut before = std::mem::take(&mut state.files);
+        let mut contents = StoreContents::default();
+        for file in found {
+            let cached = before.remove(&file.path);
+            match read_if_changed(file, cached) {
+                Ok(cached) => {
+                    contents.add(&cached.contents);
+                    state.files.insert(file.path.clone(), cached);
+                }
+                // Gone since the walk.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let text = walk_error(&file.path, &error);
+                    contents.diagnostics.push(unreadable(&file.path, &text));
+                    contents.unavailable.get_or_insert(text);
+                }
+            }
+        }
+        // Files that cannot be looked at now keep what they held.
+        for (path, cached) in before {
+            if self.lost == WhenLost::Keep && errors.iter().any(|(lost, _)| path.starts_with(lost)) {
+                contents.add(&cached.contents);
+                state.files.insert(path, cached);
+            }
+        }
+        contents
+    }
+}
+
+fn read_if_changed(file: &Found, cached: Option<Cached>) -> std::io::Result<Cached> {
+    if let Some(cached) = &cached
+        && cached.stamp == file.stamp
+        && !cached.fresh
+    {
+        return Ok(Cached { contents: cached.contents.clone(), ..*cached });
+    }
+    let metadata = std::fs::metadata(&file.path)?;
+    if metadata.len() > MAX_FILE {
+        return Err(std::io::Error::other(format!("file is larger than {} MiB", MAX_FILE >> 20)));
+    }
+    let stamp = Stamp::of(&metadata);
+    let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| i64::try_from(t.as_secs()).unwrap_or(i64::MAX));
+    let fresh = stamp.last_change() + 1 >= now;
+    let bytes = std::fs::read(&file.path)?;
+    let hash = hash(&bytes);
+    let contents = match &cached {
+        Some(cached) if cached.hash == hash => cached.contents.clone(),
+        cached => {
+            let name = file.path.display().to_string().into();
+            Arc::new(read_file(&name, &bytes, cached.as_ref().map(|c| &*c.contents)))
+        }
+    };
+    Ok(Cached { stamp, fresh, hash, link: file.link, contents })
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    use std::hash::Hasher as _;
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// The text of Go for a failed look at a path.
+fn walk_error(path: &Path, error: &std::io::Error) -> String {
+    let text = match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::NotADirectory => "not a directory".to_owned(),
+        _ => error.to_string(),
+    };
+    let call =
+        if error.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() { "lstat" } else { "open" };
+    format!("{call} {}: {text}", path.display())
+}
+
+fn unreadable(path: &Path, text: &str) -> Diagnostic {
+    let mut diagnostic = Diagnostic::error("store-unreadable", FieldPath::root(), text.to_owned())
+        .with_legacy(format!("failure during filepath.Walk: {text}"))
+        .with_hint("until it can be read, what was read from it before stays in force");
+    diagnostic.file = Some(path.display().to_string().into());
+    diagnostic
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Wakes the store when something happens to its files.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::AccessKind};
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+/// Most directories outside the tree that are watched because links lead there.
+const MAX_OUTSIDE: usize = 64;
+
+/// Watches a tree, the way to it, and what its links lead to.
+pub(super) struct Watch {
+    watcher: RecommendedWatcher,
+    /// Path and inode of what is watched.
+    watched: BTreeMap<PathBuf, (u64, bool)>,
+    /// Only what happens at, below or on the way to these matters.
+    interest: Arc<RwLock<Vec<PathBuf>>>,
+}
+
+impl Watch {
+    /// A watch on nothing yet.
+    pub(super) fn new(signal: Arc<Notify>) -> notify::Result<Self> {
+        let interest = Arc::new(RwLock::new(Vec::<PathBuf>::new()));
+        let seen = interest.clone();
+        let handler = move |event: notify::Result<notify::Event>| {
+            let matters = match &event {
+                Ok(event) => {
+                    let reading = matches!(event.kind, EventKind::Access(kind)
+                        if !matches!(kind, AccessKind::Close(notify::event::AccessMode::Write)));
+                    let interest = seen.read();
+                    !reading
+                        && (event.paths.is_empty()
+                            || event
+                                .paths
+                                .iter()
+                                .any(|p| interest.iter().any(|i| p.starts_with(i) || i.starts_with(p))))
+                }
+                Err(_) => true,
+            };
+            if matters {
+                signal.notify_one();
+            }
+        };
+        let config = notify::Config::default().with_follow_symlinks(false);
+        let watcher = RecommendedWatcher::new(handler, config)?;
+        Ok(Self { watcher, watched: BTreeMap::new(), interest })
+    }
+
+    /// Watches what matters for `root` now, and nothing else. `links` are the links among its files.
+    pub(super) fn aim(&mut self, root: &Path, links: &[PathBuf]) {
+        let mut wanted: BTreeMap<PathBuf, bool> = BTreeMap::new();
+        let mut interest = vec![root.to_owned()];
+        let real = root.canonicalize().ok().filter(|r| r.is_dir());
+        if let Some(real) = &real {
+            wanted.insert(real.clone(), true);
+            interest.push(real.clone());
+        }
+        let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        interest.push(absolute.clone());
+        // The nearest directory that exists tells when the root appears, vanishes or is replaced.
+        if let Some(parent) = absolute.ancestors().skip(1).find(|a| a.is_dir()) {
+            wanted.entry(parent.to_owned()).or_insert(false);
+        }
+        let outside = links.iter().filter_map(|link| link.canonicalize().ok());
+        let outside = outside.filter(|target| !real.as_ref().is_some_and(|real| target.starts_with(real)));
+        for target in outside.take(MAX_OUTSIDE) {
+            if let Some(parent) = target.parent() {
+                wanted.entry(parent.to_owned()).or_insert(false);
+            }
+            interest.push(target);
+        }
+        *self.interest.write() = interest;
+        self.apply(&wanted);
+    }
+
+    fn apply(&mut self, wanted: &BTreeMap<PathBuf, bool>) {
+        let inode = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.ino());
+        let stale = self
+            .watched
+            .iter()
+            .filter(|(path, (old, recursive))| wanted.get(*path) != Some(recursive) || inode(path) != *old);
+        for path in stale.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
+            // It may be gone already.
+            let _ = self.watcher.unwatch(&path);
+            self.watched.remove(&path);
+        }
+        for (path, recursive) in wanted {
+            if self.watched.contains_key(path) {
+                continue;
+            }
+            let mode = if *recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+            // What cannot be watched is found by the slow poll.
+            if self.watcher.watch(path, mode).is_ok() {
+                self.watched.insert(path.clone(), (inode(path), *recursive));
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A store that holds what it is given: the embedded sample, standard input, tests.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{ConfigStore, StoreContents, read_file};
+
+/// Configuration in memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    url: String,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    contents: Arc<StoreContents>,
+    /// Whether somebody has seen them.
+    seen: bool,
+}
+
+impl MemoryStore {
+    /// A store of files, each with a name and a text.
+    pub fn new<'f>(url: &str, files: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
+        let state = State { contents: Arc::new(read_all(files)), seen: false };
+        Self { url: url.to_owned(), state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// Replaces all files.
+    pub fn set<'f>(&self, files: impl IntoIterator<Item = (&'f str, &'f str)>) {
+        *self.state.lock() = State { contents: Arc::new(read_all(files)), seen: false };
+        self.changed.notify_one();
+    }
+}
+
+fn read_all<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> StoreContents {
+    let mut contents = StoreContents::default();
+    for (name, text) in files {
+        contents.add(&read_file(&name.into(), text.as_bytes(), None));
+    }
+    contents
+}
+
+impl ConfigStore for MemoryStore {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn contents(&self) -> Arc<StoreContents> {
+        let mut state = self.state.lock();
+        state.seen = true;
+        state.contents.clone()
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            while self.state.lock().seen {
+                self.changed.notified().await;
+            }
+        })
+    }
+}
