@@ -12,5 +12,6 @@ pub mod routing;
 pub mod server;
 pub mod snapshot;
 pub mod store;
+pub mod telemetry;
 pub mod template;
 pub mod tls;

@@ -18,7 +18,7 @@ pub mod noop;
 #[cfg(test)]
 mod testing;
 
-pub use env::{Clock, Env, SystemClock, TaskSpawner};
+pub use env::{Clock, Commons, Env, SystemClock, TaskSpawner};
 pub use erased::{BuildFuture, ErasedAdapter, ErasedParams};
 pub use handler::{
     BoundInstance, CheckResult, Generated, GeneratedValue, HandleCheck, HandleGenerate, HandleQuota,

@@ -1,9 +1,14 @@
 //! What the outside world looks like to a handler.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
+
 use crate::core::attribute::Timestamp;
+use crate::core::telemetry::metrics::Metrics;
 
 /// The time. Tests stop and move it.
 pub trait Clock: Send + Sync {
@@ -36,8 +41,37 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Where background tasks run; they end with the handler.
     pub tasks: TaskSpawner,
-    /// Port of the metrics endpoint that all prometheus handlers share.
+    /// Port of the metrics endpoint that all prometheus handlers share; 0 means any.
     pub metrics_port: u16,
+    /// Where the handler counts what it drops.
+    pub metrics: Arc<Metrics>,
+    /// What the handlers of one server share, and keep from one configuration to the next.
+    pub commons: Arc<Commons>,
+}
+
+/// What the handlers of one server share: at most one value a type, made when it is first asked for.
+///
+/// An adapter that has one listener, file or client for all of its handlers keeps it here instead of in a global, so that
+/// servers and tests in one process do not meet.
+#[derive(Default)]
+pub struct Commons {
+    values: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Commons {
+    /// The value of type `T`, the same one for everybody.
+    pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut values = self.values.lock();
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        // INVARIANT: the value under the id of a type is of that type.
+        Arc::clone(value).downcast().unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Commons {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Commons").field("values", &self.values.lock().len()).finish()
+    }
 }
 
 /// Starts background tasks that belong to one handler.

@@ -40,6 +40,8 @@ pub(crate) fn test_env(name: &str) -> Env {
         clock: Arc::new(SystemClock),
         tasks: TaskSpawner::new(tokio::runtime::Handle::current()),
         metrics_port: 0,
+        metrics: Arc::default(),
+        commons: Arc::default(),
     }
 }
 

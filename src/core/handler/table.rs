@@ -11,9 +11,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use super::live::{panic_text, supports};
 use super::{LiveHandler, Signature};
-use crate::core::adapter::{BoundInstance, Clock, Env, Handler, TaskSpawner, join_errors};
+use crate::core::adapter::{BoundInstance, Clock, Commons, Env, Handler, TaskSpawner, join_errors};
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 use crate::core::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
+use crate::core::telemetry::metrics::Metrics;
 
 /// What every handler of a process gets from it.
 #[derive(Clone)]
@@ -24,6 +25,10 @@ pub struct HandlerEnvironment {
     pub runtime: tokio::runtime::Handle,
     /// Port of the metrics endpoint of the prometheus adapter.
     pub metrics_port: u16,
+    /// Where handlers count.
+    pub metrics: Arc<Metrics>,
+    /// What handlers share, from one configuration to the next; one a server.
+    pub commons: Arc<Commons>,
     /// How long one handler may take to build.
     pub build_timeout: Duration,
 }
@@ -159,6 +164,8 @@ async fn build_one(
         clock: Arc::clone(&environment.clock),
         tasks: tasks.clone(),
         metrics_port: environment.metrics_port,
+        metrics: Arc::clone(&environment.metrics),
+        commons: Arc::clone(&environment.commons),
     };
     let started = config.adapter.build(&config.params, instances.clone(), env);
     let built =

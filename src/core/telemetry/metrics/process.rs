@@ -1,0 +1,107 @@
+//! What the operating system says about the process.
+
+use super::{Collected, Family};
+
+/// Clock ticks a second in `/proc`; the kernel shows user space 100 on every architecture that we build for.
+const TICKS: f64 = 100.0;
+
+/// Adds what `/proc` tells; nothing where it cannot be read.
+pub(super) fn collect(into: &mut Collected) {
+    let mut add = |family, value: Option<f64>| {
+        if let Some(value) = value {
+            into.add(family, &[], value);
+        }
+    };
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let stat = Stat::parse(&stat);
+    add(Family::ProcessCpu, stat.map(|s| s.cpu_seconds));
+    add(Family::ProcessThreads, stat.map(|s| s.threads));
+    add(Family::ProcessVirtualMemory, stat.map(|s| s.virtual_bytes));
+    add(Family::ProcessResidentMemory, resident_bytes());
+    add(Family::ProcessStartTime, stat.and_then(|s| Some(boot_time()? + s.start_seconds)));
+    let open = std::fs::read_dir("/proc/self/fd").map(Iterator::count).ok();
+    // One of them is the directory being read.
+    add(Family::ProcessOpenFds, open.map(|n| n.saturating_sub(1) as f64));
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    add(Family::ProcessMaxFds, limit(&limits, "Max open files"));
+    add(Family::ProcessVirtualMemoryMax, limit(&limits, "Max address space"));
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stat {
+    cpu_seconds: f64,
+    threads: f64,
+    start_seconds: f64,
+    virtual_bytes: f64,
+}
+
+impl Stat {
+    /// Reads `/proc/PID/stat`. The name in brackets may hold anything, so fields count from behind it.
+    fn parse(text: &str) -> Option<Stat> {
+        let (_, tail) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+        // proc(5) counts from 1, and the first field behind the name is number 3.
+        let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
+        Some(Stat {
+            cpu_seconds: (field(14)? + field(15)?) / TICKS,
+            threads: field(20)?,
+            start_seconds: field(22)? / TICKS,
+            virtual_bytes: field(23)?,
+        })
+    }
+}
+
+fn resident_bytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0)
+}
+
+/// Seconds since the epoch.
+fn boot_time() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|l| l.strip_prefix("btime "))?.trim().parse().ok()
+}
+
+/// The soft limit with this name; -1 when there is none.
+fn limit(limits: &str, name: &str) -> Option<f64> {
+    let line = limits.lines().find_map(|l| l.strip_prefix(name))?;
+    match line.split_ascii_whitespace().next()? {
+        "unlimited" => Some(-1.0),
+        number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_is_read_behind_the_name() {
+        let text = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 13 14 15 16 7 18 12345 67890 21 22";
+        let stat = Stat { cpu_seconds: 3.0, threads: 7.0, start_seconds: 123.45, virtual_bytes: 67890.0 };
+        assert_eq!(Stat::parse(text), Some(stat));
+        assert_eq!(Stat::parse("42 (a"), None);
+        assert_eq!(Stat::parse("42 (a) S 1"), None);
+    }
+
+    #[test]
+    fn limits_are_read() {
+        let text = "Max open files            1024                 20000                files\n\
+                    Max address space         unlimited            unlimited            bytes\n";
+        assert_eq!(limit(text, "Max open files"), Some(1024.0));
+        assert_eq!(limit(text, "Max address space"), Some(-1.0));
+        assert_eq!(limit(text, "Max cpu time"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory_and_threads() {
+        let mut collected = Collected::default();
+        collect(&mut collected);
+        let value = |family| collected.values.get(&(family, Vec::new())).copied().unwrap();
+        assert!(value(Family::ProcessResidentMemory) > 0.0);
+        assert!(value(Family::ProcessThreads) >= 1.0);
+        assert!(value(Family::ProcessOpenFds) >= 1.0);
+        assert!(value(Family::ProcessStartTime) > 1.5e9);
+    }
+}

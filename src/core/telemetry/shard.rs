@@ -1,0 +1,118 @@
+//! Which share of divided state the present thread writes to.
+//!
+//! Counters that every request touches are kept once a shard, so that workers on different cores never write to one cache line;
+//! readers add the shards up. Threads get shards in turn; workers claim theirs, so that no two of them meet while there are
+//! enough.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// How many shards divided state has: a power of two, at least twice the number of cores, at most 64.
+pub fn count() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        (cores * 2).next_power_of_two().min(64)
+    })
+}
+
+/// The shard of the present thread, below [`count`].
+#[inline]
+pub fn current() -> usize {
+    let mine = MINE.get();
+    if mine != usize::MAX {
+        return mine;
+    }
+    // Threads that claim nothing share the upper half, away from the first workers.
+    let next = count() / 2 + NEXT.fetch_add(1, Ordering::Relaxed) % (count() / 2).max(1);
+    MINE.set(next % count());
+    MINE.get()
+}
+
+/// Gives the present thread the shard of worker `index`. Call it once, when the worker starts.
+pub fn claim(index: usize) {
+    MINE.set(index % count());
+}
+
+/// As much as two cache lines, because neighbouring lines are fetched in pairs.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Lines([AtomicU64; PER_LINES]);
+
+const PER_LINES: usize = 16;
+
+/// A row of counters, once a shard.
+#[derive(Debug)]
+pub struct ShardedCounters {
+    lines_per_shard: usize,
+    lines: Box<[Lines]>,
+}
+
+impl ShardedCounters {
+    /// `width` counters, all 0.
+    pub fn new(width: usize) -> Self {
+        let lines_per_shard = width.div_ceil(PER_LINES);
+        let lines = (0..lines_per_shard * count()).map(|_| Lines::default()).collect();
+        Self { lines_per_shard, lines }
+    }
+
+    fn cell(&self, shard: usize, index: usize) -> Option<&AtomicU64> {
+        self.lines.get(shard * self.lines_per_shard + index / PER_LINES)?.0.get(index % PER_LINES)
+    }
+
+    /// Adds to counter `index` of the present thread's shard; wraps around. Out of range does nothing.
+    #[inline]
+    pub fn add(&self, index: usize, amount: u64) {
+        debug_assert!(index < self.lines_per_shard * PER_LINES);
+        if let Some(cell) = self.cell(current(), index) {
+            cell.fetch_add(amount, Ordering::Relaxed);
+        }
+    }
+
+    /// Counter `index` over all shards.
+    pub fn total(&self, index: usize) -> u64 {
+        (0..count())
+            .filter_map(|shard| self.cell(shard, index))
+            .fold(0, |sum, cell| sum.wrapping_add(cell.load(Ordering::Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_add_up() {
+        let counters = ShardedCounters::new(20);
+        std::thread::scope(|scope| {
+            for worker in 0..8 {
+                let counters = &counters;
+                scope.spawn(move || {
+                    if worker % 2 == 0 {
+                        claim(worker);
+                    }
+                    for _ in 0..1000 {
+                        counters.add(0, 1);
+                        counters.add(19, 2);
+                    }
+                });
+            }
+        });
+        assert_eq!((counters.total(0), counters.total(1), counters.total(19)), (8000, 0, 16000));
+    }
+
+    #[test]
+    fn a_claimed_shard_is_kept() {
+        claim(1);
+        assert_eq!(current(), 1 % count());
+        claim(count() + 1);
+        assert_eq!(current(), 1 % count());
+    }
+}
