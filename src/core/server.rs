@@ -7,6 +7,8 @@
 mod options;
 
 pub use options::{
-    IntrospectionOptions, ListenAddress, LoadSheddingMode, LoadSheddingOptions, LogLevel, LogLevels,
-    LogOptions, LogScopes, OptionsError, ProbeOptions, SCOPES, ServerOptions, TracingOptions,
+    IntrospectionOptions, ListenAddress, LoadSheddingMode, LoadSheddingOptions, ProbeOptions, ServerOptions,
+    TracingOptions,
 };
+
+pub use crate::core::telemetry::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};

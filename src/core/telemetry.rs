@@ -5,5 +5,10 @@
 //! Spec: cli-operations.md sections 5 and 6.
 
 pub mod exposition;
+pub mod http;
+pub mod json;
+pub mod log;
 pub mod metrics;
+pub mod monitor;
+pub mod rotate;
 pub mod shard;

@@ -1,0 +1,57 @@
+//! JSON text as log lines have it: nothing escaped that need not be.
+
+/// Appends `text` in quotes. `"`, `\`, line feed, carriage return and tab are escaped by letter, other control characters by
+/// number; bytes that are not UTF-8 become `\ufffd` each; everything else stays as it is. Spec: adapters-inprocess.md 11.3.
+pub fn push_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    for chunk in text.utf8_chunks() {
+        push_valid(out, chunk.valid().as_bytes());
+        for _ in chunk.invalid() {
+            out.extend_from_slice(b"\\ufffd");
+        }
+    }
+    out.push(b'"');
+}
+
+/// Copies runs of plain characters as a whole.
+fn push_valid(out: &mut Vec<u8>, mut text: &[u8]) {
+    while let Some(at) = text.iter().position(|b| *b < 0x20 || matches!(b, b'"' | b'\\')) {
+        let (plain, rest) = text.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((special, rest)) = rest.split_first() else { return };
+        match special {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *special]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => {
+                let digit = |n: u8| if n < 10 { b'0' + n } else { b'a' + n - 10 };
+                out.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(special >> 4), digit(special & 15)]);
+            }
+        }
+        text = rest;
+    }
+    out.extend_from_slice(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_must_be_is_escaped() {
+        for (text, json) in [
+            (&b""[..], r#""""#),
+            (b"plain", r#""plain""#),
+            (b"he said \"hi\"\n\t\r\\", r#""he said \"hi\"\n\t\r\\""#),
+            (b"\x00\x01\x1f\x7f", "\"\\u0000\\u0001\\u001f\x7f\""),
+            ("é<>&/\u{2028}".as_bytes(), "\"é<>&/\u{2028}\""),
+            (b"a\xff\xc3(b", r#""a\ufffd\ufffd(b""#),
+            (b"\xe2\x82", r#""\ufffd\ufffd""#),
+        ] {
+            let mut out = Vec::new();
+            push_string(&mut out, text);
+            assert_eq!(String::from_utf8(out).unwrap(), json);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Where records go.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::{LogOptions, OptionsError};
+use crate::core::attribute::Timestamp;
+use crate::core::telemetry::metrics::Counter;
+use crate::core::telemetry::rotate::{RotatingFile, RotationPolicy, append_to};
+
+/// All places that every record goes to.
+#[derive(Default)]
+pub(super) struct Sinks {
+    sinks: Vec<Sink>,
+    lost: Option<Counter>,
+}
+
+enum Sink {
+    Stdout,
+    Stderr,
+    File(File),
+    Rotating(RotatingFile),
+}
+
+const MEBIBYTE: u64 = 1 << 20;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+impl Sinks {
+    /// Opens the files. Errors: the text of the originals.
+    pub(super) fn open(options: &LogOptions) -> Result<Self, OptionsError> {
+        let mut sinks = Vec::new();
+        for target in &options.targets {
+            sinks.push(match target.as_str() {
+                "stdout" => Sink::Stdout,
+                "stderr" => Sink::Stderr,
+                path => {
+                    let file = append_to(Path::new(path)).map_err(|error| {
+                        let why = os_text(&error);
+                        OptionsError(format!("couldn't open sink \"{path}\": open {path}: {why}"))
+                    })?;
+                    Sink::File(file)
+                }
+            });
+        }
+        if !options.rotate.as_os_str().is_empty() {
+            sinks.push(Sink::Rotating(RotatingFile::new(options.rotate.clone(), rotation(options))));
+        }
+        Ok(Self { sinks, lost: None })
+    }
+
+    /// Takes the sinks of `other`, keeps the counter.
+    pub(super) fn replace(&mut self, other: Self) {
+        self.sinks = other.sinks;
+    }
+
+    pub(super) fn count_lost_in(&mut self, counter: Counter) {
+        self.lost = Some(counter);
+    }
+
+    /// One write a sink. What fails is told on standard error, and counted.
+    pub(super) fn write(&mut self, line: &[u8]) {
+        for sink in &mut self.sinks {
+            let result = match sink {
+                Sink::Stdout => write_now(&mut io::stdout().lock(), line),
+                Sink::Stderr => write_now(&mut io::stderr().lock(), line),
+                Sink::File(file) => file.write_all(line),
+                Sink::Rotating(file) => file.push(line).and_then(|()| file.flush()),
+            };
+            if let Err(error) = result {
+                if let Some(lost) = &self.lost {
+                    lost.increment();
+                }
+                let now = Timestamp::from_system_time(SystemTime::now()).rfc3339_micros();
+                // Nobody is left to tell if this fails as well.
+                let _ = writeln!(io::stderr().lock(), "{now} log write error: {error}");
+            }
+        }
+    }
+}
+
+fn write_now(stream: &mut impl Write, line: &[u8]) -> io::Result<()> {
+    stream.write_all(line)?;
+    stream.flush()
+}
+
+/// Sizes that mean nothing count as the default; an age or number of 0 means no limit.
+fn rotation(options: &LogOptions) -> RotationPolicy {
+    let size = u64::try_from(options.rotate_max_size).ok().filter(|size| *size > 0).unwrap_or(100);
+    let days = u32::try_from(options.rotate_max_age).unwrap_or(0);
+    let backups = usize::try_from(options.rotate_max_backups).unwrap_or(0);
+    RotationPolicy {
+        max_bytes: size.saturating_mul(MEBIBYTE),
+        max_age: (days > 0).then(|| DAY * days),
+        max_backups: (backups > 0).then_some(backups),
+    }
+}
+
+/// What the operating system says, as the originals spell it: lower case, without the number.
+pub(super) fn os_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
