@@ -51,9 +51,8 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
     values.flat_map(|v| v.split(',')).any(|part| {
         let mut words = part.split(';').map(str::trim);
         let named = words.next().is_some_and(|w| w.eq_ignore_ascii_case("gzip"));
-        let refused = words.any(|w| {
-            w.strip_prefix("q=").and_then(|q| q.parse::<f64>().ok()).is_some_and(|q| q <= 0.0)
-        });
+        let refused =
+            words.any(|w| w.strip_prefix("q=").and_then(|q| q.parse::<f64>().ok()).is_some_and(|q| q <= 0.0));
         named && !refused
     })
 }
@@ -85,7 +84,9 @@ mod tests {
         let response = |accept: &'static str, size: usize| {
             let mut request = HeaderMap::new();
             request.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accept));
-            compressible(&request, "text/plain", vec![b'a'; size]).headers().contains_key(header::CONTENT_ENCODING)
+            compressible(&request, "text/plain", vec![b'a'; size])
+                .headers()
+                .contains_key(header::CONTENT_ENCODING)
         };
         assert!(response("gzip", 5000));
         assert!(response("deflate, GZIP;q=0.5", 5000));

@@ -37,7 +37,8 @@ const TARGETS: &[(&str, &str)] = &[
 
 /// The index in [`SCOPES`] of the scope of a record with this target.
 pub fn scope_of_target(target: &str) -> usize {
-    let scope = TARGETS.iter().find(|(prefix, _)| target.starts_with(prefix)).map_or(target, |(_, scope)| scope);
+    let scope =
+        TARGETS.iter().find(|(prefix, _)| target.starts_with(prefix)).map_or(target, |(_, scope)| scope);
     let index = |name: &str| SCOPES.iter().position(|(scope, _)| *scope == name);
     index(scope).or_else(|| index("default")).unwrap_or(0)
 }
@@ -225,7 +226,9 @@ impl<S: Subscriber> Layer<S> for Output {
             caller: switches.caller.load(Ordering::Relaxed),
             stack_trace: level <= level_of(switches.stack_trace.load(Ordering::Relaxed)),
         };
-        format::with_line(core.json.load(Ordering::Relaxed), &place, event, |line| core.sinks.lock().write(line));
+        format::with_line(core.json.load(Ordering::Relaxed), &place, event, |line| {
+            core.sinks.lock().write(line)
+        });
     }
 }
 

@@ -69,7 +69,8 @@ mod tests {
     async fn paths_answer() {
         let metrics = Arc::new(Metrics::new());
         metrics.gauge(Family::ConfigRules, &[]).set(7_u64);
-        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", true).fallback(async || super::super::http::not_found());
+        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", true)
+            .fallback(async || super::super::http::not_found());
         let (status, kind, body) = get(&with_profile, "/metrics").await;
         assert_eq!((status, kind.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
         assert!(body.contains("\nmixer_config_rule_configs_total 7\n"), "{body}");
@@ -78,7 +79,10 @@ mod tests {
         assert_eq!(get(&with_profile, "/debug/pprof/").await.0, 200);
         assert_eq!(get(&with_profile, "/debug/pprof/cmdline").await.0, 200);
         for path in ["/", "/metrics/", "/healthz", "/debug/pprof/nosuch"] {
-            assert_eq!(get(&with_profile, path).await, (404, plain.clone(), "404 page not found\n".to_owned()));
+            assert_eq!(
+                get(&with_profile, path).await,
+                (404, plain.clone(), "404 page not found\n".to_owned())
+            );
         }
         let without = routes(metrics, "v", false);
         assert_eq!(get(&without, "/debug/pprof/").await.0, 404);
@@ -90,7 +94,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
         let router = routes(Arc::new(Metrics::new()), "v", false);
-        let served = tokio::spawn(super::super::http::serve(listener, router, stop.clone(), Duration::from_secs(5)));
+        let served =
+            tokio::spawn(super::super::http::serve(listener, router, stop.clone(), Duration::from_secs(5)));
         let answer = tokio::task::spawn_blocking(move || {
             use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(address).unwrap();

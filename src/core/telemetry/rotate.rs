@@ -104,7 +104,8 @@ impl RotatingFile {
 
     fn name_parts(&self) -> (String, String) {
         let part = |text: Option<&std::ffi::OsStr>| text.unwrap_or_default().to_string_lossy().into_owned();
-        let extension = self.path.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
+        let extension =
+            self.path.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
         (format!("{}-", part(self.path.file_stem())), extension)
     }
 
@@ -230,7 +231,10 @@ mod tests {
         let path = directory.path().join("a");
         let mut file = RotatingFile::new(path.clone(), policy(4));
         file.push(b"1\n").unwrap();
-        assert_eq!(file.push(b"12345\n").unwrap_err().to_string(), "write length 6 exceeds maximum file size 4");
+        assert_eq!(
+            file.push(b"12345\n").unwrap_err().to_string(),
+            "write length 6 exceeds maximum file size 4"
+        );
         file.push(b"2\n").unwrap();
         file.flush().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n2\n");
@@ -241,7 +245,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let make = |name: &str| std::fs::write(directory.path().join(name), "").unwrap();
         let day = Duration::from_secs(24 * 3600);
-        let recent = |days: u32| format!("a-{}.log", stamp(SystemTime::now() - day * days));
+        let now = SystemTime::now();
+        let recent = |days: u32| format!("a-{}.log", stamp(now - day * days));
         for name in ["a-2001-01-01T00-00-00.000.log", "a-old.log", "b-2001-01-01T00-00-00.000.log", "a.txt"] {
             make(name);
         }

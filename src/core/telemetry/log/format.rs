@@ -32,7 +32,11 @@ pub(super) fn with_line(json: bool, place: &Place, event: &Event<'_>, write: imp
         let mut shared = buffer.try_borrow_mut();
         let line = shared.as_deref_mut().unwrap_or(&mut own);
         line.clear();
-        if json { push_json(line, place, event) } else { push_text(line, place, event) };
+        if json {
+            push_json(line, place, event)
+        } else {
+            push_text(line, place, event)
+        };
         write(line);
         line.shrink_to(64 << 10);
     });
@@ -72,7 +76,7 @@ fn push_json(line: &mut Vec<u8>, place: &Place, event: &Event<'_>) {
     let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", place.level.name());
     push_time(line);
     line.push(b'"');
-    let mut member = |line: &mut Vec<u8>, name: &str, value: &[u8]| {
+    let member = |line: &mut Vec<u8>, name: &str, value: &[u8]| {
         let _ = write!(line, ",\"{name}\":");
         push_string(line, value);
     };

@@ -122,8 +122,12 @@ fn scopes_change_while_running() {
     let fixture = Fixture::new(|_| {});
     fixture.run(|| {
         let mut state = fixture.log.scopes().into_iter().find(|s| s.name == "loadshedding").unwrap();
-        assert_eq!((state.output_level, state.stack_trace_level, state.caller), (LogLevel::Info, LogLevel::None, false));
-        for (level, text) in [(LogLevel::Debug, "one"), (LogLevel::None, "unseen"), (LogLevel::Debug, "two")] {
+        assert_eq!(
+            (state.output_level, state.stack_trace_level, state.caller),
+            (LogLevel::Info, LogLevel::None, false)
+        );
+        for (level, text) in [(LogLevel::Debug, "one"), (LogLevel::None, "unseen"), (LogLevel::Debug, "two")]
+        {
             state.output_level = level;
             fixture.log.set_scope(&state).unwrap();
             tracing::debug!(target: "loadshedding", "{text}");
