@@ -4,12 +4,24 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-const PROTOS: &[&str] = &["istio/mixer/v1/mixer.proto"];
+const PROTOS: &[&str] = &[
+    "istio/mixer/v1/mixer.proto",
+    "istio/mixer/adapter/model/v1beta1/adapter.proto",
+    "istio/policy/v1beta1/value.proto",
+    "istio/template/checknothing.proto",
+    "istio/template/metric.proto",
+    "istio/template/quota.proto",
+    "istio/template/reportnothing.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(PROTOS, ["proto"])?;
-    tonic_prost_build::configure().bytes(".").btree_map(".").compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .btree_map(".")
+        .include_file("wire.rs")
+        .compile_fds(descriptors)?;
     embed_sample()
 }
 

@@ -15,3 +15,4 @@ pub mod store;
 pub mod telemetry;
 pub mod template;
 pub mod tls;
+pub mod wire;

@@ -7,6 +7,7 @@
 //! Spec: adapters-inprocess.md.
 
 pub mod any;
+pub mod bypass;
 pub mod denier;
 mod env;
 mod erased;

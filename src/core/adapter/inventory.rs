@@ -8,6 +8,7 @@ use crate::core::template::{self, Variety};
 
 /// Every adapter, in name order.
 pub static INVENTORY: &[&dyn ErasedAdapter] = &[
+    &Erase::<super::bypass::Bypass>(PhantomData),
     &Erase::<super::denier::Denier>(PhantomData),
     &Erase::<super::list::ListChecker>(PhantomData),
     &Erase::<super::memquota::Memquota>(PhantomData),
