@@ -1,0 +1,78 @@
+//! The engine at work: configuration in, one published routing table out.
+//!
+//! [`Runtime`] is what requests see: an atomic pointer to the present [`Published`] table. [`Configurator`] is what changes it: it
+//! follows a store, builds snapshot, handlers and routes in the background, publishes them in one step, and retires what was
+//! replaced. A request that began on one table ends on it. Commands share this with the server.
+//! Spec: runtime.md sections 3.4, 7, 9 and 17.
+
+mod configurator;
+
+pub use configurator::{Configurator, ConfiguratorOptions, RuntimeMeter};
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+
+use crate::core::api::CheckAnswer;
+use crate::core::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
+use crate::core::config::Diagnostics;
+use crate::core::handler::HandlerTable;
+use crate::core::routing::{NoMeter, RoutingTable};
+use crate::core::snapshot::{Snapshot, SnapshotId};
+
+/// What requests run on: routes, and the answers that they gave.
+pub struct Published {
+    /// The routes, with their snapshot and handlers.
+    pub routes: RoutingTable,
+    /// Answers of these routes; none unless a cache was asked for.
+    pub cache: Option<CheckCache<CheckAnswer>>,
+    /// Everything wrong with the configuration: documents, snapshot, handlers and routes.
+    pub diagnostics: Diagnostics,
+}
+
+impl Published {
+    /// The number of the snapshot.
+    pub fn id(&self) -> SnapshotId {
+        self.routes.snapshot().id
+    }
+}
+
+/// The present routing table.
+pub struct Runtime {
+    published: ArcSwap<Published>,
+    cache_limits: Option<CheckCacheLimits>,
+    cache_counters: Arc<CheckCacheCounters>,
+}
+
+impl Runtime {
+    /// A runtime without any configuration: every check passes, every report is accepted.
+    pub fn new(default_namespace: &str, cache_limits: Option<CheckCacheLimits>) -> Self {
+        let snapshot = Arc::new(Snapshot::empty(default_namespace));
+        let routes = RoutingTable::build(snapshot, HandlerTable::default(), &NoMeter);
+        let cache_counters = Arc::new(CheckCacheCounters::default());
+        let cache = cache_limits.map(|limits| CheckCache::new(limits, Arc::clone(&cache_counters)));
+        let published = ArcSwap::from_pointee(Published { routes, cache, diagnostics: Diagnostics::new() });
+        Self { published, cache_limits, cache_counters }
+    }
+
+    /// The present table. Load it once a request and keep it until the request ends. Cost: no shared write.
+    pub fn load(&self) -> Guard<Arc<Published>> {
+        self.published.load()
+    }
+
+    /// The present table, to keep for longer.
+    pub fn load_full(&self) -> Arc<Published> {
+        self.published.load_full()
+    }
+
+    /// What happened in the check caches of all tables.
+    pub fn cache_counters(&self) -> &Arc<CheckCacheCounters> {
+        &self.cache_counters
+    }
+
+    /// Replaces the table, with an empty cache. Returns the one before, which requests may still hold.
+    fn publish(&self, routes: RoutingTable, diagnostics: Diagnostics) -> Arc<Published> {
+        let cache = self.cache_limits.map(|limits| CheckCache::new(limits, Arc::clone(&self.cache_counters)));
+        self.published.swap(Arc::new(Published { routes, cache, diagnostics }))
+    }
+}

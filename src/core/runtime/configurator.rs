@@ -1,0 +1,156 @@
+//! Follows a store and publishes what it holds.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Runtime;
+use crate::core::config::{Diagnostic, Severity};
+use crate::core::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
+use crate::core::routing::{MeterFactory, RoutingTable};
+use crate::core::snapshot::{BuildOptions, SnapshotBuilder};
+use crate::core::store::{ConfigStore, StoreContents};
+
+/// How long the calls of a replaced handler are waited for before that is worth a line in the log.
+const RETIREMENT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Hears of every new configuration.
+pub trait RuntimeMeter: MeterFactory + Send + Sync {
+    /// A table was published.
+    fn published(&self, routes: &RoutingTable, transition: HandlerTransition, took: Duration);
+    /// Replaced handlers were closed: how many, and how many of them with a problem.
+    fn closed(&self, handlers: u64, failures: u64);
+}
+
+/// What a configurator works with.
+pub struct ConfiguratorOptions {
+    /// The store to follow.
+    pub store: Arc<dyn ConfigStore>,
+    /// How to build snapshots.
+    pub build: BuildOptions,
+    /// What handlers get.
+    pub environment: HandlerEnvironment,
+    /// Where it is counted.
+    pub meter: Arc<dyn RuntimeMeter>,
+}
+
+/// Turns the contents of a store into the present routing table.
+pub struct Configurator {
+    runtime: Arc<Runtime>,
+    options: ConfiguratorOptions,
+    builder: SnapshotBuilder,
+    retiring: TaskTracker,
+    applied: Option<Arc<StoreContents>>,
+}
+
+impl Configurator {
+    /// A configurator for `runtime`.
+    pub fn new(runtime: Arc<Runtime>, options: ConfiguratorOptions) -> Self {
+        let builder = SnapshotBuilder::new(options.build.clone());
+        Self { runtime, options, builder, retiring: TaskTracker::new(), applied: None }
+    }
+
+    /// Publishes what the store holds now, unless that is what was published last.
+    pub async fn apply(&mut self) {
+        let started = Instant::now();
+        let contents = self.options.store.contents();
+        let events = changes(self.applied.as_deref(), &contents);
+        if events == 0 && self.applied.is_some() {
+            return;
+        }
+        tracing::info!("Publishing {events} events");
+        let snapshot = self.builder.build(&contents);
+        self.applied = Some(contents);
+        let before = self.runtime.load_full();
+        let (handlers, transition, problems) =
+            HandlerTable::build(&snapshot, before.routes.handlers(), &self.options.environment).await;
+        let routes = RoutingTable::build(Arc::clone(&snapshot), handlers, &*self.options.meter);
+        let mut diagnostics = snapshot.diagnostics.clone();
+        diagnostics.extend(problems);
+        diagnostics.extend(routes.diagnostics().iter().cloned());
+        log_diagnostics(&diagnostics);
+        let gone = replaced(before.routes.handlers(), routes.handlers());
+        drop(before);
+        let previous = self.runtime.publish(routes, diagnostics);
+        drop(previous);
+        let published = self.runtime.load_full();
+        self.options.meter.published(&published.routes, transition, started.elapsed());
+        tracing::info!(rules = snapshot.rules.len(), took = ?started.elapsed(), "Built new config.Snapshot: id='{}'", snapshot.id);
+        self.retire(gone);
+    }
+
+    /// Follows the store until `stop`.
+    pub async fn run(mut self, stop: CancellationToken) -> Self {
+        let store = Arc::clone(&self.options.store);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return self,
+                () = store.changed() => {}
+            }
+            self.apply().await;
+        }
+    }
+
+    /// Takes all configuration out of service and closes every handler; waits at most `patience`. Returns whether all of them
+    /// closed in time.
+    pub async fn close(self, patience: Duration) -> bool {
+        let before = self.runtime.load_full();
+        let gone: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
+        let empty = Arc::new(crate::core::snapshot::Snapshot::empty(&before.routes.snapshot().default_namespace));
+        drop(before);
+        drop(self.runtime.publish(RoutingTable::build(empty, HandlerTable::default(), &*self.options.meter), Vec::new()));
+        self.retire(gone);
+        self.retiring.close();
+        tokio::time::timeout(patience, self.retiring.wait()).await.is_ok()
+    }
+
+    fn retire(&self, gone: Vec<Arc<LiveHandler>>) {
+        if gone.is_empty() {
+            self.options.meter.closed(0, 0);
+            return;
+        }
+        let meter = Arc::clone(&self.options.meter);
+        self.options.environment.runtime.spawn(self.retiring.track_future(async move {
+            let (closed, failures) = retire(gone, RETIREMENT_PATIENCE).await;
+            meter.closed(closed, failures);
+        }));
+    }
+}
+
+/// Handlers that the new table did not take over.
+fn replaced(old: &HandlerTable, new: &HandlerTable) -> Vec<Arc<LiveHandler>> {
+    let is_gone = |handler: &&Arc<LiveHandler>| {
+        !new.get(&handler.config.key).is_some_and(|kept| Arc::ptr_eq(kept, handler))
+    };
+    old.iter().filter(is_gone).cloned().collect()
+}
+
+/// Number of resources that were added, changed or removed.
+fn changes(before: Option<&StoreContents>, now: &StoreContents) -> usize {
+    let Some(before) = before else { return now.resources.len() };
+    let changed = now
+        .resources
+        .iter()
+        .filter(|(key, resource)| before.resources.get(*key).is_none_or(|old| old.revision != resource.revision))
+        .count();
+    let removed = before.resources.keys().filter(|key| !now.resources.contains_key(*key)).count();
+    changed + removed
+}
+
+/// One record a problem, once a change of configuration.
+fn log_diagnostics(diagnostics: &[Diagnostic]) {
+    for diagnostic in diagnostics {
+        let text = diagnostic.legacy.as_deref().unwrap_or(&diagnostic.message);
+        let file = diagnostic.file.as_deref().unwrap_or("");
+        let line = diagnostic.span.map_or(0, |s| s.start.line);
+        let (resource, code) = (&diagnostic.resource, diagnostic.code);
+        let hint = diagnostic.hint.as_deref().unwrap_or("");
+        match diagnostic.severity {
+            Severity::Error => tracing::error!(code, resource, file, line, hint, "{text}"),
+            Severity::Warning => tracing::warn!(code, resource, file, line, hint, "{text}"),
+            Severity::Info => tracing::info!(code, resource, file, line, hint, "{text}"),
+        }
+    }
+}
