@@ -18,7 +18,7 @@ mod trace;
 
 pub use check::{HeaderChange, RouteDirective, check};
 pub use combine::CheckOutcome;
-pub use context::{DispatchContext, DispatchError, DispatchMeter};
+pub use context::{DispatchContext, DispatchError};
 pub use generate::preprocess;
 pub use last_known::LastKnownAnswers;
 pub use quota::{QuotaOutcome, QuotaRequest, quota};

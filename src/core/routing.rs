@@ -14,7 +14,4 @@ pub use outline::{
     DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,
 };
 pub use rule_set::{Matched, Route, RouteAction, RouteInstance, RuleSet};
-pub use table::{
-    Destination, DestinationId, DestinationMeter, MeterFactory, NoMeter, RoutingTable, RuleKind,
-    SelectedRules,
-};
+pub use table::{Destination, DestinationId, RoutingTable, RuleKind, SelectedRules};

@@ -7,7 +7,7 @@
 
 mod configurator;
 
-pub use configurator::{Configurator, ConfiguratorOptions, RuntimeMeter};
+pub use configurator::{Configurator, ConfiguratorOptions};
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::core::api::CheckAnswer;
 use crate::core::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
 use crate::core::config::Diagnostics;
 use crate::core::handler::HandlerTable;
-use crate::core::routing::{NoMeter, RoutingTable};
+use crate::core::routing::RoutingTable;
+use crate::core::telemetry::metrics::Metrics;
 use crate::core::snapshot::{Snapshot, SnapshotId};
 
 /// What requests run on: routes, and the answers that they gave.
@@ -48,7 +49,7 @@ impl Runtime {
     /// A runtime without any configuration: every check passes, every report is accepted.
     pub fn new(default_namespace: &str, cache_limits: Option<CheckCacheLimits>) -> Self {
         let snapshot = Arc::new(Snapshot::empty(default_namespace));
-        let routes = RoutingTable::build(snapshot, HandlerTable::default(), &NoMeter);
+        let routes = RoutingTable::build(snapshot, HandlerTable::default(), &Metrics::new());
         let cache_counters = Arc::new(CheckCacheCounters::default());
         let cache = cache_limits.map(|limits| CheckCache::new(limits, Arc::clone(&cache_counters)));
         let published = ArcSwap::from_pointee(Published { routes, cache, diagnostics: Diagnostics::new() });

@@ -81,7 +81,7 @@ pub async fn check<'t: 'a, 'a>(
     for set in rules.sets() {
         failures += set.matches(bag, &mut matched);
     }
-    context.meter.conditions_failed(failures);
+    context.metrics.conditions_failed(failures);
     let mut operation = Operation::new(table, context);
     for Matched { route, failed } in &matched {
         match failed {
@@ -89,7 +89,7 @@ pub async fn check<'t: 'a, 'a>(
             None => operation.dispatch(route, bag),
         }
     }
-    context.meter.operation(rules.destinations(), operation.instances);
+    context.metrics.dispatch_shape(rules.destinations(), operation.instances);
     let mut outcome = operation.finish().await?;
     if outcome.status.code == 0 {
         add_header_changes(table.select(RuleKind::Headers, bag), bag, &mut outcome, context);
@@ -167,7 +167,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         let started = Instant::now();
         let result = match action.handler.check(instance) {
             Reply::Ready(result) => {
-                destination.meter.dispatched(started.elapsed(), result.is_err());
+                destination.counters.record(started.elapsed(), result.is_err());
                 note(self.context, traced, &result);
                 result
             }
@@ -356,7 +356,8 @@ fn changes<'a>(
                 Ok(Value::String(text)) => String::from_utf8_lossy(text),
                 Ok(_) => continue,
                 Err(error) => {
-                    context.meter.header_value_failed(&error);
+                    context.metrics.header_value_failed();
+                    tracing::debug!("Failed to evaluate header value: {error}");
                     continue;
                 }
             },

@@ -5,32 +5,13 @@ use std::time::Instant;
 
 use super::{DispatchTrace, LastKnownAnswers};
 use crate::core::adapter::{HandlerError, Reply, join_errors};
-use crate::core::expr::EvalError;
-use crate::core::routing::{Destination, NoMeter};
-
-/// Counts what happens to requests. Called on every operation: must be cheap and must not block.
-pub trait DispatchMeter {
-    /// Conditions that gave no answer.
-    fn conditions_failed(&self, count: usize);
-    /// One operation: destinations that its rules name, instances that were built.
-    fn operation(&self, destinations: usize, instances: usize);
-    /// A quota was asked for that no instance is named like.
-    fn unknown_quota(&self, name: &str);
-    /// A header value could not be evaluated.
-    fn header_value_failed(&self, error: &EvalError<'_>);
-}
-
-impl DispatchMeter for NoMeter {
-    fn conditions_failed(&self, _: usize) {}
-    fn operation(&self, _: usize, _: usize) {}
-    fn unknown_quota(&self, _: &str) {}
-    fn header_value_failed(&self, _: &EvalError<'_>) {}
-}
+use crate::core::routing::Destination;
+use crate::core::telemetry::metrics::Metrics;
 
 /// The surroundings of a request.
 pub struct DispatchContext<'c> {
     /// Where calls are counted.
-    pub meter: &'c dyn DispatchMeter,
+    pub metrics: &'c Metrics,
     /// Last good answers of handlers that are configured to repeat them.
     pub last_known: &'c LastKnownAnswers,
     /// When the caller stops waiting.
@@ -81,7 +62,7 @@ impl DispatchContext<'_> {
                 }
             },
         };
-        destination.meter.dispatched(started.elapsed(), result.is_err());
+        destination.counters.record(started.elapsed(), result.is_err());
         result
     }
 }

@@ -21,7 +21,7 @@ pub async fn preprocess<'t: 'a, 'a>(
     context: &DispatchContext<'_>,
 ) -> Result<(), DispatchError> {
     if !table.has(RuleKind::Generate) {
-        context.meter.operation(0, 0);
+        context.metrics.dispatch_shape(0, 0);
         return Ok(());
     }
     let rules = table.select(RuleKind::Generate, bag);
@@ -30,7 +30,7 @@ pub async fn preprocess<'t: 'a, 'a>(
     for set in rules.sets() {
         failures += set.matches(bag, &mut matched);
     }
-    context.meter.conditions_failed(failures);
+    context.metrics.conditions_failed(failures);
     let mut errors = DispatchError::default();
     let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
     for Matched { route, failed } in matched {
@@ -52,7 +52,7 @@ pub async fn preprocess<'t: 'a, 'a>(
             }
         }
     }
-    context.meter.operation(rules.destinations(), pending.len());
+    context.metrics.dispatch_shape(rules.destinations(), pending.len());
     let (routed, settling): (Vec<_>, Vec<_>) = pending.into_iter().unzip();
     let answers = futures_util::future::join_all(settling).await;
     let mut made: Vec<(SlotId, Value<'a>)> = Vec::new();

@@ -55,7 +55,7 @@ pub async fn quota<'t: 'a, 'a>(
     for set in rules.sets() {
         failures += set.matches(bag, &mut matched);
     }
-    context.meter.conditions_failed(failures);
+    context.metrics.conditions_failed(failures);
     let deduplication_id = format!("{}{}", request.deduplication_id, request.name);
     let call = QuotaCall {
         amount: request.amount,
@@ -79,10 +79,10 @@ pub async fn quota<'t: 'a, 'a>(
             }
         }
     }
-    context.meter.operation(rules.destinations(), answers.len());
+    context.metrics.dispatch_shape(rules.destinations(), answers.len());
     let granted = if answers.is_empty() {
         if !rules.sets().flat_map(|s| s.routes()).any(|route| named(route, request.name).next().is_some()) {
-            context.meter.unknown_quota(request.name);
+            tracing::warn!("Requested quota '{}' is not configured", request.name);
         }
         as_asked(request.amount)
     } else {

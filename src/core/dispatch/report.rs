@@ -44,7 +44,7 @@ impl<'a> ReportCollector<'a> {
         for set in rules.sets() {
             failures += set.matches(bag, &mut matched);
         }
-        context.meter.conditions_failed(failures);
+        context.metrics.conditions_failed(failures);
         let mut errors = DispatchError::default();
         let mut instances = 0;
         for Matched { route, failed } in matched {
@@ -71,7 +71,7 @@ impl<'a> ReportCollector<'a> {
                 }
             }
         }
-        context.meter.operation(rules.destinations(), instances);
+        context.metrics.dispatch_shape(rules.destinations(), instances);
         errors.into_result(())
     }
 

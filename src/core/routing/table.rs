@@ -1,7 +1,6 @@
 //! The routing table of one snapshot.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -10,6 +9,7 @@ use crate::core::attribute::{AttributeBag, Value};
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Segment, Severity};
 use crate::core::handler::{HandlerTable, LiveHandler};
 use crate::core::snapshot::{ActionConfig, Condition, RuleConfig, Snapshot};
+use crate::core::telemetry::metrics::{DispatchCounters, Metrics};
 use crate::core::template::{TemplateInfo, Variety};
 
 /// What a set of rules is matched for. The first four are varieties; header operations are matched on their own, after a check
@@ -62,33 +62,7 @@ pub struct Destination {
     /// The template of all instances.
     pub template: &'static TemplateInfo,
     /// Where calls of it are counted.
-    pub meter: Arc<dyn DestinationMeter>,
-}
-
-/// Counts the calls of one destination. Called on every dispatch: must be cheap and must not block.
-pub trait DestinationMeter: Send + Sync + std::fmt::Debug {
-    /// One call ended.
-    fn dispatched(&self, took: Duration, failed: bool);
-}
-
-/// Makes the meters of a table.
-pub trait MeterFactory {
-    /// The meter of a handler, its adapter and a template; the same one for the same names.
-    fn destination(&self, handler: &str, adapter: &str, template: &str) -> Arc<dyn DestinationMeter>;
-}
-
-/// Counts nothing: for tools that run without a server.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoMeter;
-
-impl DestinationMeter for NoMeter {
-    fn dispatched(&self, _: Duration, _: bool) {}
-}
-
-impl MeterFactory for NoMeter {
-    fn destination(&self, _: &str, _: &str, _: &str) -> Arc<dyn DestinationMeter> {
-        Arc::new(NoMeter)
-    }
+    pub counters: Arc<DispatchCounters>,
 }
 
 /// Rules by namespace: those of the default namespace apply to every request.
@@ -131,8 +105,8 @@ pub struct RoutingTable {
 
 impl RoutingTable {
     /// Joins a snapshot with its handlers. Actions whose handler could not be built are left out and diagnosed.
-    pub fn build(snapshot: Arc<Snapshot>, handlers: HandlerTable, meters: &dyn MeterFactory) -> RoutingTable {
-        let mut builder = TableBuilder::new(meters);
+    pub fn build(snapshot: Arc<Snapshot>, handlers: HandlerTable, metrics: &Metrics) -> RoutingTable {
+        let mut builder = TableBuilder::new(metrics);
         for rule in &snapshot.rules {
             builder.add(rule, &snapshot.default_namespace, &handlers);
         }
@@ -222,7 +196,7 @@ struct SetsBuilder {
 }
 
 struct TableBuilder<'m> {
-    meters: &'m dyn MeterFactory,
+    metrics: &'m Metrics,
     rules: [SetsBuilder; 5],
     destinations: Vec<Destination>,
     known: FxHashMap<(*const LiveHandler, &'static str), DestinationId>,
@@ -230,9 +204,9 @@ struct TableBuilder<'m> {
 }
 
 impl<'m> TableBuilder<'m> {
-    fn new(meters: &'m dyn MeterFactory) -> Self {
+    fn new(metrics: &'m Metrics) -> Self {
         Self {
-            meters,
+            metrics,
             rules: Default::default(),
             destinations: Vec::new(),
             known: FxHashMap::default(),
@@ -279,8 +253,8 @@ impl<'m> TableBuilder<'m> {
     fn destination(&mut self, handler: &Arc<LiveHandler>, template: &'static TemplateInfo) -> DestinationId {
         let next = DestinationId(u32::try_from(self.destinations.len()).unwrap_or(u32::MAX));
         *self.known.entry((Arc::as_ptr(handler), template.name)).or_insert_with(|| {
-            let meter = self.meters.destination(handler.name(), handler.adapter(), template.name);
-            self.destinations.push(Destination { handler: Arc::clone(handler), template, meter });
+            let counters = self.metrics.dispatch(handler.name(), handler.adapter(), template.name);
+            self.destinations.push(Destination { handler: Arc::clone(handler), template, counters });
             next
         })
     }

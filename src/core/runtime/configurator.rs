@@ -6,23 +6,17 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Runtime;
+use super::{Published, Runtime};
 use crate::core::config::{Diagnostic, Severity};
 use crate::core::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
-use crate::core::routing::{MeterFactory, RoutingTable};
+use crate::core::routing::{RoutingTable, RuleKind};
 use crate::core::snapshot::{BuildOptions, SnapshotBuilder};
+use crate::core::telemetry::metrics::{Family, Metrics};
 use crate::core::store::{ConfigStore, StoreContents};
+use crate::core::template::Variety;
 
 /// How long the calls of a replaced handler are waited for before that is worth a line in the log.
 const RETIREMENT_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Hears of every new configuration.
-pub trait RuntimeMeter: MeterFactory + Send + Sync {
-    /// A table was published.
-    fn published(&self, routes: &RoutingTable, transition: HandlerTransition, took: Duration);
-    /// Replaced handlers were closed: how many, and how many of them with a problem.
-    fn closed(&self, handlers: u64, failures: u64);
-}
 
 /// What a configurator works with.
 pub struct ConfiguratorOptions {
@@ -33,7 +27,7 @@ pub struct ConfiguratorOptions {
     /// What handlers get.
     pub environment: HandlerEnvironment,
     /// Where it is counted.
-    pub meter: Arc<dyn RuntimeMeter>,
+    pub metrics: Arc<Metrics>,
 }
 
 /// Turns the contents of a store into the present routing table.
@@ -66,7 +60,7 @@ impl Configurator {
         let before = self.runtime.load_full();
         let (handlers, transition, problems) =
             HandlerTable::build(&snapshot, before.routes.handlers(), &self.options.environment).await;
-        let routes = RoutingTable::build(Arc::clone(&snapshot), handlers, &*self.options.meter);
+        let routes = RoutingTable::build(Arc::clone(&snapshot), handlers, &self.options.metrics);
         let mut diagnostics = snapshot.diagnostics.clone();
         diagnostics.extend(problems);
         diagnostics.extend(routes.diagnostics().iter().cloned());
@@ -76,7 +70,7 @@ impl Configurator {
         let previous = self.runtime.publish(routes, diagnostics);
         drop(previous);
         let published = self.runtime.load_full();
-        self.options.meter.published(&published.routes, transition, started.elapsed());
+        show(&self.options.metrics, &published, transition);
         tracing::info!(rules = snapshot.rules.len(), took = ?started.elapsed(), "Built new config.Snapshot: id='{}'", snapshot.id);
         self.retire(gone);
     }
@@ -100,7 +94,7 @@ impl Configurator {
         let gone: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
         let empty = Arc::new(crate::core::snapshot::Snapshot::empty(&before.routes.snapshot().default_namespace));
         drop(before);
-        drop(self.runtime.publish(RoutingTable::build(empty, HandlerTable::default(), &*self.options.meter), Vec::new()));
+        drop(self.runtime.publish(RoutingTable::build(empty, HandlerTable::default(), &self.options.metrics), Vec::new()));
         self.retire(gone);
         self.retiring.close();
         tokio::time::timeout(patience, self.retiring.wait()).await.is_ok()
@@ -108,13 +102,13 @@ impl Configurator {
 
     fn retire(&self, gone: Vec<Arc<LiveHandler>>) {
         if gone.is_empty() {
-            self.options.meter.closed(0, 0);
+            show_closed(&self.options.metrics, 0, 0);
             return;
         }
-        let meter = Arc::clone(&self.options.meter);
+        let metrics = Arc::clone(&self.options.metrics);
         self.options.environment.runtime.spawn(self.retiring.track_future(async move {
             let (closed, failures) = retire(gone, RETIREMENT_PATIENCE).await;
-            meter.closed(closed, failures);
+            show_closed(&metrics, closed, failures);
         }));
     }
 }
@@ -153,4 +147,44 @@ fn log_diagnostics(diagnostics: &[Diagnostic]) {
             Severity::Info => tracing::info!(code, resource, file, line, hint, "{text}"),
         }
     }
+}
+
+/// Shows a new configuration in the metrics.
+fn show(metrics: &Metrics, published: &Published, transition: HandlerTransition) {
+    let counts = published.routes.snapshot().counts;
+    let set = |family, value: u64| metrics.gauge(family, &[]).set(value);
+    set(Family::ConfigAttributes, counts.attributes);
+    set(Family::ConfigHandlers, counts.handler_configs);
+    set(Family::ConfigInstances, counts.instance_configs);
+    set(Family::ConfigInstanceErrors, counts.instance_config_errors);
+    set(Family::ConfigRules, counts.rule_configs);
+    set(Family::ConfigRuleErrors, counts.rule_config_errors);
+    set(Family::ConfigRuleMatchErrors, counts.rule_config_match_errors);
+    set(Family::ConfigAdapterInfos, counts.adapter_info_configs);
+    set(Family::ConfigAdapterInfoErrors, counts.adapter_info_config_errors);
+    set(Family::ConfigTemplates, counts.template_configs);
+    set(Family::ConfigTemplateErrors, counts.template_config_errors);
+    set(Family::ConfigUnsatisfiedActions, published.routes.diagnostics().len() as u64);
+    set(Family::ConfigHandlerValidationErrors, transition.validation_errors);
+    set(Family::HandlerNew, transition.new);
+    set(Family::HandlerReused, transition.reused);
+    set(Family::HandlerBuildFailures, transition.build_failures);
+    for (kind, variety) in [
+        (RuleKind::Check, Variety::Check),
+        (RuleKind::Report, Variety::Report),
+        (RuleKind::Quota, Variety::Quota),
+        (RuleKind::Generate, Variety::AttributeGenerator),
+    ] {
+        let destinations = published.routes.destinations_of(kind) as u64;
+        metrics.gauge(Family::DispatcherDestinationsPerVariety, &[variety.name()]).set(destinations);
+    }
+    for severity in [Severity::Error, Severity::Warning, Severity::Info] {
+        let count = published.diagnostics.iter().filter(|d| d.severity == severity).count() as u64;
+        metrics.gauge(Family::ConfigDiagnostics, &[severity.name()]).set(count);
+    }
+}
+
+fn show_closed(metrics: &Metrics, closed: u64, failures: u64) {
+    metrics.gauge(Family::HandlerClosed, &[]).set(closed);
+    metrics.gauge(Family::HandlerCloseFailures, &[]).set(failures);
 }
