@@ -3,6 +3,7 @@
 //! `store` feeds `snapshot`.
 
 pub mod adapter;
+pub mod api;
 pub mod attribute;
 pub mod config;
 pub mod dispatch;

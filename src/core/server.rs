@@ -4,7 +4,9 @@
 //! flags or prints.
 //! Spec: cli-operations.md sections 1.2 and 3, runtime.md section 15.
 
+pub mod listener;
 mod options;
+pub mod workers;
 
 pub use options::{
     IntrospectionOptions, ListenAddress, LoadSheddingMode, LoadSheddingOptions, ProbeOptions, ServerOptions,

@@ -1,0 +1,10 @@
+//! The gRPC services, and the bytes between them and the engine.
+//!
+//! [`grpc`] frames unary calls on HTTP/2 without intermediate copies; [`proto`] holds the generated message types for everything
+//! off the hot path. This room knows nothing of listeners, threads or start-up.
+//! Spec: runtime.md section 11, attributes.md.
+
+pub mod grpc;
+
+pub use crate::core::wire as proto;
+pub use grpc::ApiBody;

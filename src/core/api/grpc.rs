@@ -1,0 +1,260 @@
+//! Unary gRPC calls on HTTP/2, framed by hand: one message in, one message out.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Response, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+
+/// Length of the prefix of a message: a flag and four bytes of length.
+const PREFIX: usize = 5;
+
+/// Codes of gRPC statuses that the server itself gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Code {
+    /// Success.
+    Ok = 0,
+    /// The caller went away.
+    Cancelled = 1,
+    /// Reports that failed in part.
+    Unknown = 2,
+    /// The request makes no sense.
+    InvalidArgument = 3,
+    /// Too late.
+    DeadlineExceeded = 4,
+    /// The caller may not.
+    PermissionDenied = 7,
+    /// Too large.
+    ResourceExhausted = 8,
+    /// No such method, or a compression that is not spoken.
+    Unimplemented = 12,
+    /// Checks that could not be carried out.
+    Internal = 13,
+    /// Overload.
+    Unavailable = 14,
+}
+
+impl Code {
+    /// For example `RESOURCE_EXHAUSTED`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Code::Ok => "OK",
+            Code::Cancelled => "CANCELLED",
+            Code::Unknown => "UNKNOWN",
+            Code::InvalidArgument => "INVALID_ARGUMENT",
+            Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Code::PermissionDenied => "PERMISSION_DENIED",
+            Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+            Code::Unimplemented => "UNIMPLEMENTED",
+            Code::Internal => "INTERNAL",
+            Code::Unavailable => "UNAVAILABLE",
+        }
+    }
+}
+
+/// A call that failed, as its caller sees it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", code.name())]
+pub struct GrpcError {
+    /// Why.
+    pub code: Code,
+    /// In words.
+    pub message: String,
+}
+
+impl GrpcError {
+    /// A failure.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// The body of a response: one message with its trailers, or the body of a service that tonic serves.
+pub enum ApiBody {
+    /// A unary answer.
+    Unary {
+        /// The framed message.
+        data: Option<Bytes>,
+        /// `grpc-status: 0`.
+        trailers: Option<HeaderMap>,
+    },
+    /// Anything else.
+    Other(tonic::body::Body),
+}
+
+impl Body for ApiBody {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        match self.get_mut() {
+            ApiBody::Unary { data, trailers } => {
+                let frame = match data.take() {
+                    Some(data) => Some(Frame::data(data)),
+                    None => trailers.take().map(Frame::trailers),
+                };
+                Poll::Ready(frame.map(Ok))
+            }
+            ApiBody::Other(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            ApiBody::Unary { data, trailers } => data.is_none() && trailers.is_none(),
+            ApiBody::Other(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            ApiBody::Unary { data, .. } => SizeHint::with_exact(data.as_ref().map_or(0, |d| d.len() as u64)),
+            ApiBody::Other(body) => body.size_hint(),
+        }
+    }
+}
+
+/// Reads the one message of a unary call. A message that arrives in one piece is not copied.
+///
+/// Errors: RESOURCE_EXHAUSTED above `max_message` bytes; UNIMPLEMENTED for a compressed message; INTERNAL for a body that is not
+/// one message; CANCELLED when the caller goes away.
+pub async fn read_message<B>(mut body: B, max_message: usize) -> Result<Bytes, GrpcError>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let mut first: Option<Bytes> = None;
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|e| GrpcError::new(Code::Cancelled, format!("the request broke off: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if data.is_empty() {
+            continue;
+        }
+        if rest.is_empty() {
+            match first.take() {
+                None => {
+                    check_prefix(&data, max_message)?;
+                    first = Some(data);
+                }
+                Some(head) => {
+                    rest.reserve(expected_length(&head).unwrap_or(0).max(head.len() + data.len()));
+                    rest.extend_from_slice(&head);
+                    rest.extend_from_slice(&data);
+                    check_prefix(&rest, max_message)?;
+                }
+            }
+        } else {
+            rest.extend_from_slice(&data);
+            check_prefix(&rest, max_message)?;
+        }
+    }
+    let mut framed = first.unwrap_or_else(|| rest.freeze());
+    if expected_length(&framed) != Some(framed.len()) {
+        return Err(GrpcError::new(Code::Internal, "the request is not one whole gRPC message"));
+    }
+    framed.advance(PREFIX);
+    Ok(framed)
+}
+
+/// Prefix and message together, if the prefix is there.
+fn expected_length(framed: &[u8]) -> Option<usize> {
+    let [_, a, b, c, d, ..] = *framed else { return None };
+    Some(PREFIX + u32::from_be_bytes([a, b, c, d]) as usize)
+}
+
+fn check_prefix(framed: &[u8], max_message: usize) -> Result<(), GrpcError> {
+    if framed.first().is_some_and(|flag| *flag != 0) {
+        return Err(GrpcError::new(
+            Code::Unimplemented,
+            "compressed messages are not accepted here; send identity",
+        ));
+    }
+    match expected_length(framed) {
+        Some(length) if length - PREFIX > max_message => {
+            let text =
+                format!("grpc: received message larger than max ({} vs. {max_message})", length - PREFIX);
+            Err(GrpcError::new(Code::ResourceExhausted, text))
+        }
+        Some(length) if framed.len() > length => {
+            Err(GrpcError::new(Code::Internal, "a unary call carries one message; this one carries more"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Starts a framed message in `out`; [`finish_message`] fills in the length.
+pub fn begin_message(out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[0; PREFIX]);
+}
+
+/// Fills in the length of the message begun with [`begin_message`].
+pub fn finish_message(out: &mut [u8]) {
+    let length = u32::try_from(out.len().saturating_sub(PREFIX)).unwrap_or(u32::MAX);
+    if let Some(prefix) = out.get_mut(1..PREFIX) {
+        prefix.copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+/// A successful answer with a message framed by [`begin_message`] and [`finish_message`].
+pub fn answer(framed: Bytes) -> Response<ApiBody> {
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    grpc_response(ApiBody::Unary { data: Some(framed), trailers: Some(trailers) })
+}
+
+/// The answer to a call that failed.
+pub fn refuse(error: &GrpcError) -> Response<ApiBody> {
+    let mut response = grpc_response(ApiBody::Unary { data: None, trailers: None });
+    let headers = response.headers_mut();
+    headers.insert("grpc-status", HeaderValue::from(error.code as u16));
+    if let Ok(message) = HeaderValue::from_str(&percent_encode(&error.message)) {
+        headers.insert("grpc-message", message);
+    }
+    response
+}
+
+fn grpc_response(body: ApiBody) -> Response<ApiBody> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+/// The encoding of `grpc-message`: everything but printable ASCII, and `%`, as `%XX`.
+fn percent_encode(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if (0x20..0x7f).contains(&byte) && byte != b'%' {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// The deadline of a call from its `grpc-timeout` header: digits and one of `H M S m u n`.
+pub fn timeout(headers: &HeaderMap) -> Option<std::time::Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (unit_at, unit) = text.char_indices().next_back()?;
+    let amount: u64 = text.get(..unit_at)?.parse().ok()?;
+    Some(match unit {
+        'H' => std::time::Duration::from_secs(amount.saturating_mul(3600)),
+        'M' => std::time::Duration::from_secs(amount.saturating_mul(60)),
+        'S' => std::time::Duration::from_secs(amount),
+        'm' => std::time::Duration::from_millis(amount),
+        'u' => std::time::Duration::from_micros(amount),
+        'n' => std::time::Duration::from_nanos(amount),
+        _ => return None,
+    })
+}

@@ -1,0 +1,249 @@
+//! Listening sockets: TCP and unix.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use super::ListenAddress;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Why a socket could not be opened. The text is that of the originals behind `unable to …`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ListenError(pub String);
+
+/// A bound socket.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A unix socket; its file is removed when the listener goes.
+    Unix {
+        /// The socket.
+        listener: UnixListener,
+        /// Its file.
+        path: PathBuf,
+    },
+}
+
+/// Who calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// Over TCP, from this address.
+    Tcp(SocketAddr),
+    /// Over a unix socket.
+    Unix,
+}
+
+impl Peer {
+    /// Whether the caller is on this machine.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Peer::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Peer::Unix => true,
+        }
+    }
+}
+
+/// A connection that was accepted and belongs to no event loop yet.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The connection.
+    pub socket: Socket,
+    /// Who called.
+    pub peer: Peer,
+}
+
+/// A connection without an event loop.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP.
+    Tcp(std::net::TcpStream),
+    /// Unix.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Socket {
+    /// Ties the connection to the event loop of this thread.
+    pub fn into_stream(self) -> std::io::Result<Stream> {
+        Ok(match self {
+            Socket::Tcp(socket) => Stream::Tcp(TcpStream::from_std(socket)?),
+            Socket::Unix(socket) => Stream::Unix(UnixStream::from_std(socket)?),
+        })
+    }
+}
+
+/// A connection on an event loop.
+#[derive(Debug)]
+pub enum Stream {
+    /// TCP.
+    Tcp(TcpStream),
+    /// Unix.
+    Unix(UnixStream),
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+impl Listener {
+    /// Opens a socket. Must run on an event loop.
+    ///
+    /// Errors: `listen tcp 127.0.0.1:9091: bind: address already in use` and the like.
+    pub fn bind(address: &ListenAddress) -> Result<Self, ListenError> {
+        match address {
+            ListenAddress::Tcp { network, address } => {
+                let refuse = |step: &str, error: &std::io::Error| {
+                    ListenError(format!("listen {network} {address}: {step}{}", os_text(error)))
+                };
+                let resolved = resolve(network, address).map_err(|e| refuse("", &e))?;
+                let socket = tcp_socket(resolved).map_err(|e| refuse("socket: ", &e))?;
+                socket.bind(&resolved.into()).map_err(|e| refuse("bind: ", &e))?;
+                socket.listen(BACKLOG).map_err(|e| refuse("listen: ", &e))?;
+                let listener = TcpListener::from_std(socket.into()).map_err(|e| refuse("", &e))?;
+                Ok(Listener::Tcp(listener))
+            }
+            ListenAddress::Unix(path) => {
+                let listener = UnixListener::bind(path).map_err(|e| {
+                    ListenError(format!("listen unix {}: bind: {}", path.display(), os_text(&e)))
+                })?;
+                Ok(Listener::Unix { listener, path: path.clone() })
+            }
+        }
+    }
+
+    /// Waits for the next connection.
+    pub async fn accept(&self) -> std::io::Result<Accepted> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Accepted { socket: Socket::Tcp(stream.into_std()?), peer: Peer::Tcp(peer) })
+            }
+            Listener::Unix { listener, .. } => {
+                let (stream, _) = listener.accept().await?;
+                Ok(Accepted { socket: Socket::Unix(stream.into_std()?), peer: Peer::Unix })
+            }
+        }
+    }
+
+    /// The TCP address, once a port was chosen; `None` for unix sockets.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix { .. } => None,
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix { path, .. } = self {
+            // A file that is gone already is what is wanted.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the unix socket that an earlier process left at `path`. Only sockets are removed.
+///
+/// Errors: `unable to remove unix://PATH: …`.
+pub fn remove_stale_socket(path: &Path) -> Result<(), ListenError> {
+    let refuse = |why: &str| Err(ListenError(format!("unable to remove unix://{}: {why}", path.display())));
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => refuse(&os_text(&error)),
+        Ok(found) if !found.file_type().is_socket() => refuse("not a socket"),
+        Ok(_) => std::fs::remove_file(path).or_else(|error| refuse(&os_text(&error))),
+    }
+}
+
+/// `host:port` to an address; an empty host means all interfaces.
+fn resolve(network: &str, address: &str) -> std::io::Result<SocketAddr> {
+    if let Some(port) = address.strip_prefix(':') {
+        let port = port.parse().map_err(|_| std::io::Error::other(format!("unknown port {port}")))?;
+        let any =
+            if network == "tcp4" { IpAddr::from([0, 0, 0, 0]) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+        return Ok(SocketAddr::new(any, port));
+    }
+    let fits = |a: &SocketAddr| match network {
+        "tcp4" => a.is_ipv4(),
+        "tcp6" => a.is_ipv6(),
+        _ => true,
+    };
+    let mut found: Vec<SocketAddr> = address.to_socket_addrs()?.filter(fits).collect();
+    found.sort_by_key(SocketAddr::is_ipv6);
+    found.first().copied().ok_or_else(|| std::io::Error::other("no suitable address found"))
+}
+
+fn tcp_socket(address: SocketAddr) -> std::io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        socket.set_only_v6(false)?;
+    }
+    Ok(socket)
+}
+
+/// The text of an operating-system error without Rust's `(os error N)`, in lower case as the originals print it.
+pub(super) fn os_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
