@@ -45,10 +45,13 @@ struct Test {
     subject: Subject,
     /// Conditions behind this test: all of them fail if it does.
     conditions: usize,
-    equal: FxHashMap<Box<[u8]>, Branch>,
+    equal: Branches,
     /// By length of the prefix.
-    prefixes: Vec<(usize, FxHashMap<Box<[u8]>, Branch>)>,
+    prefixes: Vec<(usize, Branches)>,
 }
+
+/// Branches by the text that they want.
+type Branches = FxHashMap<Box<[u8]>, Branch>;
 
 /// Where a passed test leads.
 #[derive(Debug, Default)]
@@ -183,7 +186,7 @@ impl Test {
             }
             .push((condition, conjuncts));
         }
-        let mut prefixes: Vec<(usize, FxHashMap<Box<[u8]>, Branch>)> = Vec::new();
+        let mut prefixes: Vec<(usize, Branches)> = Vec::new();
         for (prefix, pending) in prefixed {
             let branch = Branch::build(pending, depth + 1);
             match prefixes.iter_mut().find(|(length, _)| *length == prefix.len()) {
