@@ -1,6 +1,6 @@
 //! The gRPC services, and the bytes between them and the engine.
 //!
-//! [`grpc`] frames unary calls on HTTP/2 without intermediate copies; [`proto`] holds the generated message types for everything
+//! [`grpc`] frames unary calls on HTTP/2 without intermediate copies; [`proto`] are the generated message types for everything
 //! off the hot path. This room knows nothing of listeners, threads or start-up.
 //! Spec: runtime.md section 11, attributes.md.
 
