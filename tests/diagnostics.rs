@@ -1,0 +1,104 @@
+//! Every directory of `testdata/bad` shows one mistake that a real user makes; `mixer validate` must say what and where.
+//!
+//! Each stands beside the good configuration in `testdata/bad/_base`. Its file `expected` lists the diagnostics in order: code,
+//! severity, `at: FILE:LINE:COLUMN`, and texts that message and hint contain.
+
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/process.rs"]
+mod process;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// The fewest examples that must be there: a test that finds none proves nothing.
+const FEWEST: usize = 45;
+
+fn examples() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bad");
+    let entries = std::fs::read_dir(root).expect("testdata/bad is there");
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a readable entry").path())
+        .filter(|path| path.join("expected").exists())
+        .collect();
+    found.sort();
+    found
+}
+
+fn validate(paths: &[&Path]) -> (i32, Value) {
+    let mut arguments = vec!["validate".to_owned(), "--output".to_owned(), "json".to_owned()];
+    arguments.extend(paths.iter().map(|path| path.display().to_string()));
+    let mixer = process::programs().path("mixer");
+    let finished =
+        process::run(&mixer, &arguments, &[], None, None, process::PATIENCE).expect("the command ends");
+    let document = serde_json::from_str(&finished.stdout)
+        .unwrap_or_else(|error| panic!("no JSON ({error}): {} {}", finished.stdout, finished.stderr));
+    (finished.status, document)
+}
+
+/// What one diagnostic says, in the shape of the file `expected`.
+fn shown(diagnostic: &Value, example: &Path) -> String {
+    let text = |key: &str| diagnostic.get(key).and_then(Value::as_str).unwrap_or_default();
+    let number = |key: &str| diagnostic.get(key).and_then(Value::as_u64).unwrap_or_default();
+    let file = Path::new(text("file"));
+    let file = file.strip_prefix(example).unwrap_or(file).display();
+    format!(
+        "- code: {}\n  severity: {}\n  at: {file}:{}:{}\n  message: {:?}\n  hint: {:?}\n",
+        text("code"),
+        text("severity"),
+        number("line"),
+        number("column"),
+        text("message"),
+        text("hint")
+    )
+}
+
+fn difference(example: &Path, status: i32, document: &Value) -> Option<String> {
+    let text = std::fs::read_to_string(example.join("expected")).expect("expected is readable");
+    let expected: Vec<Value> = serde_yaml::from_str(&text).expect("expected is a list");
+    let found = document["diagnostics"].as_array().cloned().unwrap_or_default();
+    let is_error = |diagnostic: &Value| diagnostic["severity"] == "error";
+    let mut same = found.len() == expected.len() && status == i32::from(expected.iter().any(is_error));
+    for (found, expected) in found.iter().zip(&expected) {
+        let contains = |key: &str| {
+            let wanted = expected[key].as_str().unwrap_or_default();
+            found[key].as_str().unwrap_or_default().contains(wanted)
+        };
+        let file = Path::new(found["file"].as_str().unwrap_or_default());
+        let file = file.strip_prefix(example).unwrap_or(file).display();
+        let place = format!("{file}:{}:{}", found["line"], found["column"]);
+        same &= found["code"] == expected["code"]
+            && found["severity"] == expected["severity"]
+            && Some(place.as_str()) == expected["at"].as_str()
+            && contains("message")
+            && contains("hint");
+    }
+    let name = example.file_name().unwrap_or_default().display();
+    let list: String = found.iter().map(|diagnostic| shown(diagnostic, example)).collect();
+    (!same).then(|| format!("== {name} (exit {status})\nfound:\n{list}expected:\n{text}"))
+}
+
+#[test]
+fn every_bad_example_is_explained() {
+    let examples = examples();
+    assert!(examples.len() >= FEWEST, "{} examples", examples.len());
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bad/_base");
+    let differences: Vec<String> = examples
+        .iter()
+        .filter_map(|example| {
+            let (status, document) = validate(&[&base, example]);
+            difference(example, status, &document)
+        })
+        .collect();
+    assert!(differences.is_empty(), "{} of {}\n{}", differences.len(), examples.len(), differences.join("\n"));
+}
+
+#[test]
+fn good_configuration_has_no_diagnostics() {
+    for good in ["testdata/bad/_base", "testdata/config"] {
+        let (status, document) = validate(&[&Path::new(env!("CARGO_MANIFEST_DIR")).join(good)]);
+        assert_eq!(document["diagnostics"].as_array().map(Vec::len), Some(0), "{good}: {document}");
+        assert_eq!(status, 0, "{good}");
+    }
+}
