@@ -91,7 +91,13 @@ fn every_bad_example_is_explained() {
             difference(example, status, &document)
         })
         .collect();
-    assert!(differences.is_empty(), "{} of {}\n{}", differences.len(), examples.len(), differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{} of {}\n{}",
+        differences.len(),
+        examples.len(),
+        differences.join("\n")
+    );
 }
 
 #[test]
