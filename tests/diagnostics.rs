@@ -3,6 +3,8 @@
 //! Each stands beside the good configuration in `testdata/bad/_base`. Its file `expected` lists the diagnostics in order: code,
 //! severity, `at: FILE:LINE:COLUMN`, and texts that message and hint contain.
 
+#![cfg(test)]
+
 #[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
 #[allow(dead_code, reason = "see above")]
 #[path = "support/process.rs"]
