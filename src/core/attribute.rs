@@ -7,13 +7,21 @@
 
 mod bag;
 mod dictionary;
+mod owned;
+mod report;
+pub mod request;
+pub mod response;
 pub mod text;
 mod time;
 mod value;
 mod vocabulary;
+mod wire;
 
-pub use bag::AttributeBag;
+pub use bag::{AttributeBag, Condition, NamedValue, Reference, ReferenceMark, StrictError};
 pub use dictionary::{GLOBAL_WORDS, global_index};
+pub use owned::{OwnedAttributes, OwnedValue};
+pub use report::{RecordError, ReportRecords};
 pub use time::{SignedDuration, TextForm, Timestamp, TimestampText};
 pub use value::{StringMap, Value, ValueType};
 pub use vocabulary::{SlotId, Vocabulary, VocabularyBuilder};
+pub use wire::{CompressedAttributes, DecodeError, Words};

@@ -1,9 +1,11 @@
 //! Which attributes exist and of which type they are.
 
-use rustc_hash::FxHashMap;
-
 use super::ValueType;
-use super::dictionary::GLOBAL_WORDS;
+use super::dictionary::{GLOBAL_WORDS, global_index};
+
+mod index;
+
+use index::NameIndex;
 
 /// The dense number of an attribute in its [`Vocabulary`]. Slots are numbered in the byte order of the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,8 +26,9 @@ const WELL_KNOWN: [&str; 3] = ["context.reporter.kind", "destination.namespace",
 pub struct Vocabulary {
     names: Vec<Box<str>>,
     types: Vec<Option<ValueType>>,
-    by_name: FxHashMap<Box<[u8]>, SlotId>,
+    by_name: NameIndex,
     by_global_word: Vec<Option<SlotId>>,
+    global_words: Vec<Option<u32>>,
     well_known: [SlotId; 3],
 }
 
@@ -45,9 +48,14 @@ impl Vocabulary {
         self.names.is_empty()
     }
 
-    /// The slot of an attribute, declared or well known.
+    /// The slot of an attribute, declared or well known. Cost: a hash of the length and both ends, one comparison.
     pub fn slot(&self, name: &[u8]) -> Option<SlotId> {
-        self.by_name.get(name).copied()
+        self.by_name.find(name, |slot| self.name(SlotId(slot)).as_bytes()).map(SlotId)
+    }
+
+    /// The place of the name of a slot in the global dictionary.
+    pub fn global_word_of(&self, slot: SlotId) -> Option<u32> {
+        self.global_words.get(slot.index()).copied().flatten()
     }
 
     /// The slot of a word of the global dictionary. Cost: one array look-up.
@@ -105,11 +113,16 @@ impl VocabularyBuilder {
         for name in WELL_KNOWN {
             types.entry(name.into()).or_insert(None);
         }
-        let by_name: FxHashMap<Box<[u8]>, SlotId> =
-            types.keys().zip(0u32..).map(|(n, i)| (n.as_bytes().into(), SlotId(i))).collect();
-        let by_global_word = GLOBAL_WORDS.iter().map(|w| by_name.get(w.as_bytes()).copied()).collect();
-        let well_known = WELL_KNOWN.map(|n| by_name.get(n.as_bytes()).copied().unwrap_or(SlotId(0)));
-        let (names, types) = types.into_iter().unzip();
-        Vocabulary { names, types, by_name, by_global_word, well_known }
+        let (names, types): (Vec<Box<str>>, Vec<_>) = types.into_iter().unzip();
+        let by_name = NameIndex::new(names.iter().map(|name| name.as_bytes()));
+        let find = |name: &str| {
+            by_name
+                .find(name.as_bytes(), |slot| names.get(slot as usize).map_or(&[], |n| n.as_bytes()))
+                .map(SlotId)
+        };
+        let by_global_word = GLOBAL_WORDS.iter().map(|word| find(word)).collect();
+        let well_known = WELL_KNOWN.map(|name| find(name).unwrap_or(SlotId(0)));
+        let global_words = names.iter().map(|name| global_index(name.as_bytes())).collect();
+        Vocabulary { names, types, by_name, by_global_word, global_words, well_known }
     }
 }

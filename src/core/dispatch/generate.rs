@@ -66,7 +66,7 @@ pub async fn preprocess<'t: 'a, 'a>(
     }
     errors.into_result(())?;
     for (slot, value) in made {
-        if bag.peek(slot).is_none() {
+        if !bag.contains(slot) {
             bag.set(slot, value);
         }
     }

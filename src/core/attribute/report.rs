@@ -1,0 +1,58 @@
+//! The records of a report as bags, one after the other. Spec: attributes.md 6.
+
+use bumpalo::Bump;
+
+use super::request::{ReportRequest, Semantics};
+use super::{AttributeBag, StrictError, Vocabulary, Words};
+
+/// Why a record is left out of a report; the records after it are not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("request could not be processed due to invalid attributes: {0}")]
+pub struct RecordError(#[from] pub StrictError);
+
+/// Walks over the records of a report.
+///
+/// There is one bag, in turn filled with each record: values read from it stay valid as long as the arena. What was set on the
+/// bag for one record is not visible in the next.
+pub struct ReportRecords<'a> {
+    request: ReportRequest<'a>,
+    default_words: Words<'a>,
+    bag: AttributeBag<'a>,
+    next: usize,
+}
+
+impl<'a> ReportRecords<'a> {
+    /// Starts before the first record.
+    pub fn new(request: &ReportRequest<'a>, vocabulary: &'a Vocabulary, arena: &'a Bump) -> Self {
+        Self {
+            request: *request,
+            default_words: Words::new(request.default_words, vocabulary, arena),
+            bag: AttributeBag::empty(vocabulary, arena),
+            next: 0,
+        }
+    }
+
+    /// The next record; `None` after the last, and at once for an unknown semantics.
+    ///
+    /// Errors: a later record of a delta report that cannot be decoded strictly. It changes nothing.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an item borrows the walker, which no Iterator can express"
+    )]
+    pub fn next(&mut self) -> Option<Result<&mut AttributeBag<'a>, RecordError>> {
+        if matches!(self.request.semantics, Semantics::Unknown(_)) {
+            return None;
+        }
+        let record = self.request.records.get(self.next)?;
+        self.next += 1;
+        if self.next == 1 || self.request.semantics == Semantics::Independent {
+            self.bag.replace(record, Some(self.default_words));
+        } else {
+            self.bag.rewind(0);
+            if let Err(error) = self.bag.apply_delta(record, Some(self.default_words)) {
+                return Some(Err(RecordError(error)));
+            }
+        }
+        Some(Ok(&mut self.bag))
+    }
+}

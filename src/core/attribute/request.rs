@@ -1,0 +1,246 @@
+//! Check and Report requests: decoded straight from the bytes of a call, and encoded for clients.
+//!
+//! [`CheckRequest::decode`] and [`ReportRequest::decode`] check the whole message, attributes included, so that a bag can be
+//! made later without an error. Texts that are not UTF-8 are accepted, as the reference does. Spec: attributes.md 2 to 4.
+
+use std::collections::BTreeMap;
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::wire::{Parts, Reader, VARINT, WordList, nested, put_nonempty, put_nonzero, put_tag, put_varint};
+use super::{CompressedAttributes, DecodeError, GLOBAL_WORDS, OwnedAttributes};
+
+/// Whether a caller may announce that many global words: not more than this side knows.
+///
+/// Errors: the text of the reference, for gRPC INTERNAL.
+pub fn check_global_word_count(count: u32) -> Result<(), String> {
+    let known = GLOBAL_WORDS.len();
+    if usize::try_from(count).is_ok_and(|count| count <= known) {
+        return Ok(());
+    }
+    Err(format!(
+        "inconsistent global dictionary versions used: mixer knows {known} words, caller knows {count}"
+    ))
+}
+
+/// One quota that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaParams<'a> {
+    /// Which quota.
+    pub name: &'a str,
+    /// How much; negative gives back.
+    pub amount: i64,
+    /// Whether less than all is welcome.
+    pub best_effort: bool,
+}
+
+/// A decoded CheckRequest.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CheckRequest<'a> {
+    /// The attributes; empty when the request has none.
+    pub attributes: CompressedAttributes<'a>,
+    /// How many leading global words the caller knows.
+    pub global_word_count: u32,
+    /// Equal ids with equal quota names are one allocation.
+    pub deduplication_id: &'a str,
+    /// What is asked of quotas, sorted by name, each name once.
+    pub quotas: &'a [QuotaParams<'a>],
+}
+
+impl<'a> CheckRequest<'a> {
+    /// Decodes a request. Memory from `arena` alone.
+    ///
+    /// Errors: what is wrong at the level of protobuf, for gRPC INTERNAL `grpc: error unmarshalling request: <error>`.
+    pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
+        let mut request = Self::default();
+        let mut attributes = None;
+        let mut quotas = ArenaVec::new_in(arena);
+        let mut reader = Reader::new(body);
+        while let Some((number, wire_type)) = reader.tag()? {
+            match number {
+                1 => {
+                    let bytes = reader.bytes_of(number, wire_type)?;
+                    attributes.get_or_insert_with(|| Parts::new(bytes.len(), arena)).read(bytes)?;
+                }
+                2 => request.global_word_count = uint32(&mut reader, number, wire_type)?,
+                3 => request.deduplication_id = text(reader.bytes_of(number, wire_type)?, arena),
+                4 => quotas.push(quota(reader.bytes_of(number, wire_type)?, arena)?),
+                _ => reader.skip(wire_type)?,
+            }
+        }
+        request.attributes = attributes.map(Parts::finish).unwrap_or_default();
+        // Of equal names the last counts.
+        quotas.reverse();
+        quotas.sort_by_key(|quota: &QuotaParams<'_>| quota.name);
+        quotas.dedup_by_key(|quota| quota.name);
+        request.quotas = quotas.into_bump_slice();
+        Ok(request)
+    }
+}
+
+fn quota<'a>(bytes: &'a [u8], arena: &'a Bump) -> Result<QuotaParams<'a>, DecodeError> {
+    let mut quota = QuotaParams { name: "", amount: 0, best_effort: false };
+    let mut reader = Reader::new(bytes);
+    while let Some((number, wire_type)) = reader.tag()? {
+        match number {
+            1 => quota.name = text(reader.bytes_of(number, wire_type)?, arena),
+            2 => {
+                let mut params = Reader::new(reader.bytes_of(number, wire_type)?);
+                while let Some((number, wire_type)) = params.tag()? {
+                    match number {
+                        1 => quota.amount = params.varint_of(number, wire_type)?.cast_signed(),
+                        2 => quota.best_effort = params.varint_of(number, wire_type)? != 0,
+                        _ => params.skip(wire_type)?,
+                    }
+                }
+            }
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok(quota)
+}
+
+/// How the records of a report relate to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Semantics {
+    /// Each record changes attributes of those before it.
+    #[default]
+    Delta,
+    /// Each record stands alone.
+    Independent,
+    /// Something newer: the records are ignored, as in the reference.
+    Unknown(i32),
+}
+
+/// A decoded ReportRequest.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReportRequest<'a> {
+    /// The records, in order.
+    pub records: &'a [CompressedAttributes<'a>],
+    /// The words of records that have none of their own.
+    pub default_words: &'a [&'a [u8]],
+    /// How many leading global words the caller knows.
+    pub global_word_count: u32,
+    /// What a record says about those before it.
+    pub semantics: Semantics,
+}
+
+impl<'a> ReportRequest<'a> {
+    /// Decodes a request, records included. Memory from `arena` alone.
+    ///
+    /// Errors: as in [`CheckRequest::decode`].
+    pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
+        let mut request = Self::default();
+        let mut records = ArenaVec::new_in(arena);
+        let mut default_words = ArenaVec::new_in(arena);
+        let mut reader = Reader::new(body);
+        while let Some((number, wire_type)) = reader.tag()? {
+            match number {
+                1 => records.push(reader.bytes_of(number, wire_type)?),
+                2 => default_words.push(reader.bytes_of(number, wire_type)?),
+                3 => request.global_word_count = uint32(&mut reader, number, wire_type)?,
+                4 => {
+                    request.semantics = match uint32(&mut reader, number, wire_type)?.cast_signed() {
+                        0 => Semantics::Delta,
+                        1 => Semantics::Independent,
+                        other => Semantics::Unknown(other),
+                    };
+                }
+                _ => reader.skip(wire_type)?,
+            }
+        }
+        let mut decoded = ArenaVec::with_capacity_in(records.len(), arena);
+        for record in records {
+            decoded.push(CompressedAttributes::decode(record, arena)?);
+        }
+        request.records = decoded.into_bump_slice();
+        request.default_words = default_words.into_bump_slice();
+        Ok(request)
+    }
+}
+
+/// A 32-bit number: the low 32 bits of its varint.
+fn uint32(reader: &mut Reader<'_>, number: u32, wire_type: u8) -> Result<u32, DecodeError> {
+    Ok(reader.varint_of(number, wire_type)? as u32)
+}
+
+/// The text, or a copy with U+FFFD where it is not UTF-8.
+fn text<'a>(bytes: &'a [u8], arena: &'a Bump) -> &'a str {
+    match String::from_utf8_lossy(bytes) {
+        std::borrow::Cow::Borrowed(text) => text,
+        std::borrow::Cow::Owned(text) => arena.alloc_str(&text),
+    }
+}
+
+/// What a client asks in a Check.
+#[derive(Debug, Clone, Default)]
+pub struct CheckCall<'r> {
+    /// The deduplication id; empty for none.
+    pub deduplication_id: &'r str,
+    /// Amount and best effort by quota name.
+    pub quotas: BTreeMap<String, (i64, bool)>,
+}
+
+/// The canonical encoding of a CheckRequest. `global_word_count` is sent, and global words below it by their index; with 0
+/// every word is in the message.
+pub fn encode_check_request(
+    attributes: &OwnedAttributes,
+    global_word_count: u32,
+    call: &CheckCall<'_>,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    nested(&mut out, 1, |out| attributes.encode(global_word_count, out));
+    put_nonzero(&mut out, 2, u64::from(global_word_count));
+    put_nonempty(&mut out, 3, call.deduplication_id.as_bytes());
+    for (name, (amount, best_effort)) in &call.quotas {
+        nested(&mut out, 4, |out| {
+            put_nonempty(out, 1, name.as_bytes());
+            nested(out, 2, |out| {
+                put_nonzero(out, 1, amount.cast_unsigned());
+                put_nonzero(out, 2, u64::from(*best_effort));
+            });
+        });
+    }
+    out
+}
+
+/// Where a report has its message words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReportWords {
+    /// In every record.
+    #[default]
+    Own,
+    /// Once, as default words.
+    Shared,
+}
+
+/// The canonical encoding of a ReportRequest. `global_word_count` as in [`encode_check_request`].
+pub fn encode_report_request<'r>(
+    records: impl IntoIterator<Item = &'r OwnedAttributes>,
+    global_word_count: u32,
+    words: ReportWords,
+    semantics: Semantics,
+) -> Vec<u8> {
+    let scratch = Bump::new();
+    let mut shared = WordList::new_in(global_word_count, &scratch);
+    let mut out = Vec::new();
+    for record in records {
+        nested(&mut out, 1, |out| match words {
+            ReportWords::Own => record.encode(global_word_count, out),
+            ReportWords::Shared => record.encode_without_words(&mut shared, &scratch, out),
+        });
+    }
+    shared.write(&mut out, 2);
+    put_nonzero(&mut out, 3, u64::from(global_word_count));
+    let semantics = match semantics {
+        Semantics::Delta => 0,
+        Semantics::Independent => 1,
+        Semantics::Unknown(number) => number,
+    };
+    if semantics != 0 {
+        put_tag(&mut out, 4, VARINT);
+        put_varint(&mut out, i64::from(semantics).cast_unsigned());
+    }
+    out
+}
