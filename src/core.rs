@@ -5,10 +5,12 @@
 pub mod adapter;
 pub mod api;
 pub mod attribute;
+pub mod build_info;
 pub mod config;
 pub mod dispatch;
 pub mod expr;
 pub mod handler;
+pub mod probe;
 pub mod routing;
 pub mod server;
 pub mod snapshot;
