@@ -1,3 +1,10 @@
 //! Picks the command and runs it.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match mixer::cmd::parse(std::env::args_os()) {
+        Ok(invocation) => ExitCode::from(invocation.run(&mut mixer::cmd::Io::process())),
+        Err(shown) => shown.print(),
+    }
+}

@@ -1,0 +1,216 @@
+//! The connection to a server: plain text HTTP/2 over TCP or a unix socket, made by the first call.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use crate::core::probe::os_text;
+use crate::core::wire::istio::mixer::v1::mixer_client::MixerClient;
+use crate::core::wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
+
+/// Where to connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    /// `host:port`.
+    Tcp(String),
+    /// A socket file.
+    Unix(PathBuf),
+    /// Something that no connection can be made to, and why.
+    Impossible(String),
+}
+
+impl Target {
+    fn parse(text: &str) -> Target {
+        if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
+            return Target::Unix(PathBuf::from(path));
+        }
+        let address = text.strip_prefix("dns:///").unwrap_or(text);
+        let refuse = |why: &str| Target::Impossible(format!("dial tcp: address {address}: {why}"));
+        match address.rsplit_once(':') {
+            None => refuse("missing port in address"),
+            Some((host, _)) if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) => {
+                refuse("too many colons in address")
+            }
+            Some((_, "")) => {
+                Target::Impossible(format!("dial tcp: address {address}: missing port in address"))
+            }
+            Some(_) => Target::Tcp(address.to_owned()),
+        }
+    }
+}
+
+/// A connection could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct DialError(String);
+
+/// A client of one server. Cheap to clone; clones share the connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    client: MixerClient<Channel>,
+    timeout: Option<Duration>,
+}
+
+/// A call that failed: code and message, as in a gRPC status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RpcError {
+    /// gRPC status code.
+    pub(crate) code: i32,
+    /// Message.
+    pub(crate) message: String,
+}
+
+impl Connection {
+    /// Prepares a connection; nothing is opened yet. Must be called inside a tokio runtime.
+    pub(crate) fn new(target: &str, timeout: Option<Duration>) -> Self {
+        let target = Arc::new(Target::parse(target));
+        let authority = match &*target {
+            Target::Tcp(address) => address.clone(),
+            _ => "localhost".to_owned(),
+        };
+        let uri = Uri::try_from(format!("http://{authority}"))
+            .or_else(|_| Uri::try_from("http://localhost"))
+            .unwrap_or_default();
+        let connector = tower::service_fn(move |_: Uri| {
+            let target = Arc::clone(&target);
+            async move { dial(&target).await }
+        });
+        let channel = Endpoint::from(uri).connect_with_connector_lazy(connector);
+        let client = MixerClient::new(channel)
+            .max_decoding_message_size(usize::MAX)
+            .max_encoding_message_size(usize::MAX);
+        Self { client, timeout }
+    }
+
+    /// Calls Check.
+    pub(crate) async fn check(&mut self, request: CheckRequest) -> Result<CheckResponse, RpcError> {
+        let request = self.request(request);
+        let call = self.client.check(request);
+        limited(self.timeout, call).await
+    }
+
+    /// Calls Report.
+    pub(crate) async fn report(&mut self, request: ReportRequest) -> Result<(), RpcError> {
+        let request = self.request(request);
+        let call = self.client.report(request);
+        limited(self.timeout, call).await.map(drop)
+    }
+
+    fn request<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        if let Some(timeout) = self.timeout {
+            request.set_timeout(timeout);
+        }
+        request
+    }
+}
+
+async fn limited<T>(
+    timeout: Option<Duration>,
+    call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+) -> Result<T, RpcError> {
+    let answer = match timeout {
+        None => call.await,
+        Some(limit) => tokio::time::timeout(limit, call)
+            .await
+            .unwrap_or_else(|_| Err(tonic::Status::deadline_exceeded("context deadline exceeded"))),
+    };
+    answer.map(tonic::Response::into_inner).map_err(|status| rpc_error(&status))
+}
+
+/// The code and message to show: of the server, or the cause on this side.
+fn rpc_error(status: &tonic::Status) -> RpcError {
+    let mut source = std::error::Error::source(status);
+    let mut deepest = None;
+    while let Some(error) = source {
+        if let Some(dial) = error.downcast_ref::<DialError>() {
+            let message = format!("connection error: desc = \"transport: Error while dialing {dial}\"");
+            return RpcError { code: tonic::Code::Unavailable.into(), message };
+        }
+        deepest = Some(error.to_string());
+        source = error.source();
+    }
+    // Without a source the status came from the server; with one, the transport broke.
+    match deepest {
+        None => RpcError { code: status.code().into(), message: status.message().to_owned() },
+        Some(cause) => {
+            let code = match status.code() {
+                tonic::Code::Unknown | tonic::Code::Internal => tonic::Code::Unavailable,
+                code => code,
+            };
+            RpcError { code: code.into(), message: format!("{}: {cause}", status.message()) }
+        }
+    }
+}
+
+trait Duplex: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
+impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Duplex for T {}
+
+async fn dial(target: &Target) -> Result<TokioIo<Box<dyn Duplex>>, DialError> {
+    let stream: Box<dyn Duplex> = match target {
+        Target::Tcp(address) => {
+            // An empty host means this machine.
+            let reachable =
+                if address.starts_with(':') { format!("localhost{address}") } else { address.clone() };
+            let stream = tokio::net::TcpStream::connect(&reachable)
+                .await
+                .map_err(|e| DialError(format!("dial tcp {address}: connect: {}", os_text(&e))))?;
+            // Without it small requests wait for acknowledgements; failing to set it costs only time.
+            let _ = stream.set_nodelay(true);
+            Box::new(stream)
+        }
+        Target::Unix(path) => {
+            let failed = |e: std::io::Error| {
+                DialError(format!("dial unix {}: connect: {}", path.display(), os_text(&e)))
+            };
+            Box::new(tokio::net::UnixStream::connect(path).await.map_err(failed)?)
+        }
+        Target::Impossible(text) => return Err(DialError(text.clone())),
+    };
+    Ok(TokioIo::new(stream))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        for (text, expected) in [
+            ("localhost:9091", Target::Tcp("localhost:9091".to_owned())),
+            ("dns:///mixer.istio-system:9091", Target::Tcp("mixer.istio-system:9091".to_owned())),
+            ("[::1]:9091", Target::Tcp("[::1]:9091".to_owned())),
+            ("unix:///run/mixer.sock", Target::Unix(PathBuf::from("/run/mixer.sock"))),
+            ("unix:/run/mixer.sock", Target::Unix(PathBuf::from("/run/mixer.sock"))),
+            (
+                "tcp://127.0.0.1:9",
+                Target::Impossible(
+                    "dial tcp: address tcp://127.0.0.1:9: too many colons in address".to_owned(),
+                ),
+            ),
+            ("foo", Target::Impossible("dial tcp: address foo: missing port in address".to_owned())),
+        ] {
+            assert_eq!(Target::parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refused_connection_is_named() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let error = runtime.block_on(async {
+            Connection::new("unix:///nowhere/mixer.sock", None)
+                .check(CheckRequest::default())
+                .await
+                .unwrap_err()
+        });
+        assert_eq!(error.code, 14);
+        assert!(
+            error.message.contains("dial unix /nowhere/mixer.sock: connect: no such file or directory"),
+            "{}",
+            error.message
+        );
+    }
+}

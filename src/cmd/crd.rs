@@ -1,0 +1,177 @@
+//! `crd`: the custom resource definitions of all kinds, for clusters that keep configuration in Kubernetes.
+
+use std::io::Write as _;
+
+use super::{Exit, Io, Outcome};
+use crate::core::template::TEMPLATES;
+
+/// Flags of `crd`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct CrdArgs {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum Which {
+    /// List all kinds: core, adapters, instances
+    All(CrdFlags),
+    /// List the kinds that are named like adapters
+    Adapter(CrdFlags),
+    /// List the kinds that are named like templates
+    Instance(CrdFlags),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct CrdFlags {
+    /// Version of the definitions: v1beta1 or v1.
+    ///
+    /// v1beta1 is what the originals print; clusters from Kubernetes 1.22 on take v1 only.
+    #[arg(long, default_value = "v1beta1", value_parser = ["v1beta1", "v1"], value_name = "VERSION")]
+    api_version: String,
+}
+
+/// Adapters that have a kind of their own. Spec: cli-operations.md 1.4.
+const ADAPTERS: [&str; 20] = [
+    "bypass",
+    "circonus",
+    "cloudwatch",
+    "denier",
+    "dogstatsd",
+    "fluentd",
+    "kubernetesenv",
+    "listchecker",
+    "memquota",
+    "noop",
+    "opa",
+    "prometheus",
+    "rbac",
+    "redisquota",
+    "servicecontrol",
+    "signalfx",
+    "solarwinds",
+    "stackdriver",
+    "statsd",
+    "stdio",
+];
+
+/// A kind.
+struct Kind {
+    name: &'static str,
+    package: &'static str,
+    role: &'static str,
+}
+
+/// Prints one document a kind.
+pub(crate) fn run(args: &CrdArgs, io: &mut Io) -> Outcome {
+    let (flags, kinds) = match &args.which {
+        Which::All(flags) => (flags, core().chain(adapters()).chain(instances()).collect::<Vec<_>>()),
+        Which::Adapter(flags) => (flags, adapters().collect()),
+        Which::Instance(flags) => (flags, instances().collect()),
+    };
+    for kind in kinds {
+        let document = if flags.api_version == "v1" { v1(&kind) } else { v1beta1(&kind) };
+        write!(io.out, "{document}---\n\n")?;
+    }
+    Ok(Exit::Success)
+}
+
+fn core() -> impl Iterator<Item = Kind> {
+    ["rule", "attributemanifest"].into_iter().map(|name| Kind {
+        name,
+        package: "istio.io.mixer",
+        role: "core",
+    })
+}
+
+fn adapters() -> impl Iterator<Item = Kind> {
+    ADAPTERS.into_iter().map(|name| Kind { name, package: name, role: "mixer-adapter" })
+}
+
+fn instances() -> impl Iterator<Item = Kind> {
+    TEMPLATES.iter().map(|t| Kind { name: t.name, package: t.package, role: "mixer-instance" })
+}
+
+/// The plural of a kind. compat(1.0): `cloudwatch` becomes `cloudwatchs`; pinned by `plurals_follow_three_rules`.
+fn plural(name: &str) -> String {
+    if name.ends_with(['s', 'x']) {
+        return format!("{name}es");
+    }
+    match name.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{name}s"),
+    }
+}
+
+fn head(kind: &Kind, version: &str) -> String {
+    let Kind { name, package, role } = kind;
+    let plural = plural(name);
+    format!(
+        "kind: CustomResourceDefinition
+apiVersion: apiextensions.k8s.io/{version}
+metadata:
+  name: {plural}.config.istio.io
+  labels:
+    package: {package}
+    istio: {role}
+spec:
+  group: config.istio.io
+  names:
+    kind: {name}
+    plural: {plural}
+    singular: {name}
+    categories:
+    - istio-io
+    - policy-istio-io
+  scope: Namespaced
+"
+    )
+}
+
+fn v1beta1(kind: &Kind) -> String {
+    head(kind, "v1beta1") + "  version: v1alpha2\n"
+}
+
+fn v1(kind: &Kind) -> String {
+    head(kind, "v1")
+        + "  versions:
+  - name: v1alpha2
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        x-kubernetes-preserve-unknown-fields: true
+"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_follow_three_rules() {
+        for (name, expected) in [
+            ("bypass", "bypasses"),
+            ("prometheus", "prometheuses"),
+            ("apikey", "apikeies"),
+            ("listentry", "listentries"),
+            ("cloudwatch", "cloudwatchs"),
+            ("signalfx", "signalfxes"),
+            ("rule", "rules"),
+        ] {
+            assert_eq!(plural(name), expected);
+        }
+    }
+
+    #[test]
+    fn both_versions_are_yaml_documents() {
+        for kind in core().chain(adapters()).chain(instances()) {
+            for text in [v1beta1(&kind), v1(&kind)] {
+                let document: serde_yaml::Value = serde_yaml::from_str(&text).unwrap();
+                assert_eq!(document["spec"]["names"]["kind"], kind.name);
+            }
+        }
+    }
+}

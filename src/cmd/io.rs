@@ -1,0 +1,173 @@
+//! The outside of a command: streams and what is known about the terminal. Tests put buffers there.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Streams and terminal of one command.
+pub struct Io {
+    /// Results.
+    pub out: Box<dyn Write + Send>,
+    /// Talk: errors, progress, summaries.
+    pub err: Box<dyn Write + Send>,
+    /// Standard input.
+    pub input: Box<dyn Read + Send>,
+    /// Whether results go to a terminal.
+    pub out_is_terminal: bool,
+    /// Whether talk goes to a terminal.
+    pub err_is_terminal: bool,
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Whether results may be coloured.
+    pub color: bool,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Io {
+    /// The streams of this process.
+    pub fn process() -> Self {
+        let (out, err) = (io::stdout(), io::stderr());
+        let (out_is_terminal, err_is_terminal) = (out.is_terminal(), err.is_terminal());
+        let out: Box<dyn Write + Send> = if out_is_terminal {
+            Box::new(out)
+        } else {
+            Box::new(io::BufWriter::with_capacity(1 << 16, out))
+        };
+        let mut io = Self {
+            out,
+            err: Box::new(err),
+            input: Box::new(io::stdin()),
+            out_is_terminal,
+            err_is_terminal,
+            width: terminal_width(),
+            color: false,
+        };
+        io.choose_color(ColorChoice::Auto);
+        io
+    }
+
+    /// Buffers instead of streams, 100 columns, no terminal, no colour.
+    pub fn captured(input: impl Into<Vec<u8>>) -> (Self, Captured) {
+        let captured = Captured::default();
+        let io = Self {
+            out: Box::new(captured.out.clone()),
+            err: Box::new(captured.err.clone()),
+            input: Box::new(io::Cursor::new(input.into())),
+            out_is_terminal: false,
+            err_is_terminal: false,
+            width: 100,
+            color: false,
+        };
+        (io, captured)
+    }
+
+    /// Decides about colour for the rest of the command.
+    pub fn choose_color(&mut self, choice: ColorChoice) {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
+        self.color = match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");
+                set("CLICOLOR_FORCE") || (self.out_is_terminal && !set("NO_COLOR") && !dumb)
+            }
+        };
+    }
+
+    /// `text` in a style, if colours are on.
+    pub fn paint(&self, style: Style, text: &str) -> String {
+        if self.color { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
+    }
+}
+
+impl std::fmt::Debug for Io {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Io").field("width", &self.width).field("color", &self.color).finish_non_exhaustive()
+    }
+}
+
+/// What a piece of output is; decides its colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// An error, or a refusal.
+    Error,
+    /// A warning.
+    Warning,
+    /// Something granted or added.
+    Good,
+    /// Frame, numbers of lines, what is less important.
+    Dim,
+    /// A heading.
+    Bold,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Style::Error => "1;31",
+            Style::Warning => "1;33",
+            Style::Good => "32",
+            Style::Dim => "2",
+            Style::Bold => "1",
+        }
+    }
+}
+
+fn terminal_width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    columns
+        .or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+        .filter(|width| *width >= 20)
+        .unwrap_or(100)
+}
+
+/// What a command wrote into the buffers of [`Io::captured`].
+#[derive(Debug, Clone, Default)]
+pub struct Captured {
+    out: Shared,
+    err: Shared,
+}
+
+impl Captured {
+    /// Standard output so far.
+    pub fn out(&self) -> String {
+        self.out.text()
+    }
+
+    /// Standard error so far.
+    pub fn err(&self) -> String {
+        self.err.text()
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

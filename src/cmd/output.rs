@@ -1,0 +1,80 @@
+//! Rendering shared by commands: documents as JSON and YAML, rows as tables, numbers and times in words.
+
+use serde::Serialize;
+use tabled::settings::object::Columns;
+use tabled::settings::{Modify, Padding, Style, Width};
+
+use crate::core::attribute::SignedDuration;
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Tables and excerpts for people.
+    Table,
+    /// One line a result.
+    Plain,
+    /// One document.
+    Json,
+    /// The same document.
+    Yaml,
+}
+
+/// A document as JSON, indented by two blanks, without a final line end.
+pub(crate) fn json(document: &impl Serialize) -> String {
+    serde_json::to_string_pretty(document).unwrap_or_default()
+}
+
+/// A document as YAML, with a final line end.
+pub(crate) fn yaml(document: &impl Serialize) -> String {
+    serde_yaml::to_string(document).unwrap_or_default()
+}
+
+/// Rows under headers in aligned columns without frames; the last column wraps at `width`.
+pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> String {
+    let mut builder = tabled::builder::Builder::new();
+    builder.push_record(headers.iter().copied());
+    for row in rows {
+        builder.push_record(row.iter().map(String::as_str));
+    }
+    let mut table = builder.build();
+    table.with(Style::empty()).with(Padding::new(0, 2, 0, 0));
+    if let Some(last) = headers.len().checked_sub(1) {
+        let widest = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.chain(headers.get(column).map(|h| h.len())).max().unwrap_or(0) + 2
+        };
+        let others: usize = (0..last).map(widest).sum();
+        let room = width.saturating_sub(others).max(16);
+        table.with(Modify::new(Columns::last()).with(Width::wrap(room).keep_words(true)));
+    }
+    let text = table.to_string();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A duration for people: `1h 30m`, `5s`, `250ms`.
+pub(crate) fn words(duration: SignedDuration) -> String {
+    let magnitude =
+        humantime::format_duration(std::time::Duration::from_nanos(duration.nanos.unsigned_abs()));
+    if duration.nanos < 0 { format!("-{magnitude}") } else { magnitude.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align_and_wrap_the_last_column() {
+        let rows = vec![
+            vec!["a".to_owned(), "short".to_owned()],
+            vec!["longer".to_owned(), "several words that do not fit".to_owned()],
+        ];
+        let text = table(&["NAME", "TEXT"], &rows, 26);
+        assert_eq!(text, "NAME    TEXT\na       short\nlonger  several words\n        that do not fit\n");
+    }
+
+    #[test]
+    fn durations_in_words() {
+        assert_eq!(words(SignedDuration::from_secs(5400)), "1h 30m");
+        assert_eq!(words(SignedDuration::from_nanos(-250_000_000)), "-250ms");
+    }
+}

@@ -1,0 +1,109 @@
+//! `report`: hands in what happened.
+
+use serde_json::json;
+
+use super::attributes::encode;
+use super::call::{
+    Call, CallFlags, Connection, Documents, Finished, Progress, RpcError, drive, rpc_code_name, seconds_text,
+};
+use super::{Exit, Failure, Io, Outcome, Personality, Stop};
+use crate::core::wire::istio::mixer::v1::CompressedAttributes;
+use crate::core::wire::istio::mixer::v1::ReportRequest;
+
+/// Flags of `report`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    call: CallFlags,
+}
+
+/// Reports, prints and judges. Spec: cli-operations.md 1.6 to 1.9, 9.3.
+pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> Outcome {
+    let flags = &args.call;
+    let attributes = flags.attributes.read(&mut io.input)?;
+    flags.check()?;
+    if flags.load.report_batch_size < 1 {
+        return Err(Failure::usage("report batch size has to be at least 1").into());
+    }
+    let sets = flags.load.repeat.max(0);
+    let calls =
+        flags.calls(sets.saturating_add(flags.load.report_batch_size - 1) / flags.load.report_batch_size);
+    let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
+    let summarize = calls > 1 && !personality.is_legacy() && !flags.result.quiet;
+    let mut documents = Documents::new(flags.format(personality, io), "ReportResultList", calls != 1);
+    let workers = || {
+        let dictionary = flags.attributes.dictionary;
+        let names = attributes.iter().map(|(name, _)| name.as_bytes().to_vec().into()).collect();
+        let worker = Reporter {
+            connection: Connection::new(&flags.mixer, flags.timeout()),
+            set: encode(&attributes, dictionary),
+            request: ReportRequest {
+                default_words: names,
+                global_word_count: dictionary.word_count(),
+                ..ReportRequest::default()
+            },
+            batch: flags.load.report_batch_size,
+            left: sets,
+        };
+        vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)]
+    };
+    documents.begin(io)?;
+    let print = flags.result.print_response;
+    let summary = drive(workers, flags.load.rate, progress, io, |io, finished| {
+        if print { show(io, &mut documents, &finished) } else { Ok(()) }
+    })?;
+    documents.end(io, summarize.then(|| summary.json()))?;
+    if summarize && !documents.are_used() {
+        io.err.write_all(summary.text().as_bytes())?;
+    }
+    Ok(flags.exit(personality, summary.worst()))
+}
+
+fn show(
+    io: &mut Io,
+    documents: &mut Documents,
+    finished: &Finished<Result<(), RpcError>>,
+) -> Result<(), Stop> {
+    let ok = RpcError { code: 0, message: String::new() };
+    let rpc = finished.answer.as_ref().err().unwrap_or(&ok);
+    let code = rpc_code_name(rpc.code);
+    if documents.are_used() {
+        let rpc = json!({
+            "code": rpc.code, "name": code, "message": rpc.message, "latency": seconds_text(finished.latency),
+        });
+        return documents.add(io, &json!({"apiVersion": "mixer/v1", "kind": "ReportResult", "rpc": rpc}));
+    }
+    let message = if rpc.code == 0 { String::new() } else { format!(" ({})", rpc.message) };
+    Ok(writeln!(io.out, "Report RPC returned {code}{message}")?)
+}
+
+/// One worker.
+#[derive(Debug, Clone)]
+struct Reporter {
+    connection: Connection,
+    set: CompressedAttributes,
+    request: ReportRequest,
+    batch: i64,
+    left: i64,
+}
+
+impl Call for Reporter {
+    type Answer = Result<(), RpcError>;
+
+    fn more(&self) -> bool {
+        self.left > 0
+    }
+
+    async fn next(&mut self) -> (Self::Answer, Exit) {
+        let size = self.left.min(self.batch);
+        self.left -= size;
+        let attributes = vec![self.set.clone(); usize::try_from(size).unwrap_or(0)];
+        let answer = self.connection.report(ReportRequest { attributes, ..self.request.clone() }).await;
+        let exit = match &answer {
+            Ok(()) => Exit::Success,
+            Err(error) if error.code == i32::from(tonic::Code::DeadlineExceeded) => Exit::Deadline,
+            Err(_) => Exit::Rpc,
+        };
+        (answer, exit)
+    }
+}

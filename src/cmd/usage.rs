@@ -1,0 +1,158 @@
+//! Errors of the command line of `mixer`: one line that names the culprit, and a suggestion.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::{Failure, Shown};
+
+/// How failures are written to standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ErrorFormat {
+    /// `error:`, `cause:` and `hint:` lines.
+    #[default]
+    Text,
+    /// One JSON document on one line.
+    Json,
+}
+
+/// The format that the arguments ask for, found without understanding the rest of them.
+pub(crate) fn error_format(args: &[OsString]) -> ErrorFormat {
+    let mut format = ErrorFormat::Text;
+    let mut words = args.iter().map(|a| a.to_string_lossy());
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix("--error-format") {
+            Some("") => words.next().map(|w| w.into_owned()),
+            Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        match value.as_deref() {
+            Some("json") => format = ErrorFormat::Json,
+            Some("text") => format = ErrorFormat::Text,
+            _ => {}
+        }
+    }
+    format
+}
+
+/// What to show for a clap error; help and version are "errors" too.
+pub(crate) fn shown(error: &clap::Error, title: &str, format: ErrorFormat) -> Shown {
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            use std::io::IsTerminal as _;
+            let plain = std::env::var_os("NO_COLOR").is_some() || !std::io::stdout().is_terminal();
+            let text = error.render();
+            Shown::help(if plain { text.to_string() } else { text.ansi().to_string() })
+        }
+        _ => shown_failure(&failure(error, title), format),
+    }
+}
+
+/// What to show for a failure before a command ran.
+pub(crate) fn shown_failure(failure: &Failure, format: ErrorFormat) -> Shown {
+    Shown::refused(failure_text(failure, format), failure.exit.code())
+}
+
+/// The text of a failure under the name `mixer`.
+pub(crate) fn failure_text(failure: &Failure, format: ErrorFormat) -> String {
+    match format {
+        ErrorFormat::Text => failure.text(),
+        ErrorFormat::Json => format!("{}\n", failure.json()),
+    }
+}
+
+/// A clap error in our words. The hint names the help of `title` if there is nothing better to say.
+pub(crate) fn failure(error: &clap::Error, title: &str) -> Failure {
+    let get = |kind: ContextKind| error.get(kind).map(text).filter(|t| !t.is_empty());
+    let arg = get(ContextKind::InvalidArg).map(|a| flag_name(&a));
+    let value = get(ContextKind::InvalidValue).unwrap_or_default();
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let (what, cause) = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let arg = arg.unwrap_or_default();
+            let what = if arg.starts_with('-') { "unknown flag" } else { "unexpected argument" };
+            (format!("{what} `{arg}`"), None)
+        }
+        ErrorKind::InvalidSubcommand => {
+            let name = get(ContextKind::InvalidSubcommand).unwrap_or_default();
+            (format!("unknown command `{name}`"), None)
+        }
+        ErrorKind::InvalidValue if value.is_empty() => {
+            (format!("flag `{}` needs a value", arg.unwrap_or_default()), None)
+        }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            (format!("invalid value `{value}` for `{}`", arg.unwrap_or_default()), cause)
+        }
+        ErrorKind::NoEquals => {
+            (format!("flag `{}` takes its value after `=`", arg.unwrap_or_default()), None)
+        }
+        ErrorKind::MissingRequiredArgument => (format!("missing `{}`", arg.unwrap_or_default()), None),
+        ErrorKind::MissingSubcommand => ("missing command".to_owned(), None),
+        ErrorKind::ArgumentConflict => {
+            let other = get(ContextKind::PriorArg).map(|a| flag_name(&a)).unwrap_or_default();
+            (format!("`{}` and `{other}` exclude each other", arg.unwrap_or_default()), None)
+        }
+        ErrorKind::TooManyValues | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            (format!("wrong number of values for `{}`", arg.unwrap_or_default()), None)
+        }
+        _ => (one_line(&error.to_string()), None),
+    };
+    let mut failure = Failure::usage(what);
+    failure.cause = cause;
+    failure.hint = hint(error).or_else(|| (!title.is_empty()).then(|| format!("see `{title} --help`")));
+    failure
+}
+
+fn hint(error: &clap::Error) -> Option<String> {
+    let suggested =
+        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
+            .into_iter()
+            .find_map(|kind| error.get(kind))
+            .map(text)
+            .filter(|t| !t.is_empty());
+    let suggested = suggested.map(|name| format!("did you mean `{}`?", flag_name(&name)));
+    let values = error.get(ContextKind::ValidValue).map(text).filter(|t| !t.is_empty());
+    let values = values.map(|values| format!("one of {values}"));
+    let parts: Vec<String> = suggested.into_iter().chain(values).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// The command that the arguments name, as far as they go: `mixer crd all`.
+pub(crate) fn title(root: &clap::Command, args: &[OsString]) -> String {
+    let mut command = root;
+    let mut words = vec![root.get_name()];
+    for arg in args.iter().skip(1) {
+        if let Some(next) = command.find_subcommand(arg) {
+            words.push(next.get_name());
+            command = next;
+        }
+    }
+    words.join(" ")
+}
+
+fn text(value: &ContextValue) -> String {
+    match value {
+        ContextValue::String(text) => text.clone(),
+        ContextValue::Strings(texts) => texts.join(", "),
+        ContextValue::StyledStr(text) => text.to_string(),
+        ContextValue::StyledStrs(texts) => {
+            texts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
+        _ => String::new(),
+    }
+}
+
+/// `--repeat <COUNT>` without its value.
+fn flag_name(arg: &str) -> String {
+    if arg.starts_with('-') {
+        return arg.split([' ', '=', '[']).next().unwrap_or(arg).to_owned();
+    }
+    arg.to_owned()
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
+    line.trim_start_matches("error: ").to_owned()
+}
