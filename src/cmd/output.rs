@@ -1,8 +1,7 @@
 //! Rendering shared by commands: documents as JSON and YAML, rows as tables, numbers and times in words.
 
 use serde::Serialize;
-use tabled::settings::object::Columns;
-use tabled::settings::{Modify, Padding, Style, Width};
+use tabled::settings::{Padding, Style};
 
 use crate::core::attribute::SignedDuration;
 
@@ -29,26 +28,45 @@ pub(crate) fn yaml(document: &impl Serialize) -> String {
     serde_yaml::to_string(document).unwrap_or_default()
 }
 
-/// Rows under headers in aligned columns without frames; the last column wraps at `width`.
+/// Rows under headers in aligned columns without frames; the last column wraps so that lines fit `width`.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> String {
+    let last = headers.len().saturating_sub(1);
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(headers.get(column).map(|h| h.len())).max().unwrap_or(0) + GAP
+    };
+    let others: usize = (0..last).map(widest).sum();
+    let room = width.saturating_sub(others).max(16);
     let mut builder = tabled::builder::Builder::new();
     builder.push_record(headers.iter().copied());
     for row in rows {
-        builder.push_record(row.iter().map(String::as_str));
+        let cells = row.iter().enumerate();
+        builder.push_record(cells.map(|(i, cell)| if i == last { wrap(cell, room) } else { cell.clone() }));
     }
     let mut table = builder.build();
-    table.with(Style::empty()).with(Padding::new(0, 2, 0, 0));
-    if let Some(last) = headers.len().checked_sub(1) {
-        let widest = |column: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-            cells.chain(headers.get(column).map(|h| h.len())).max().unwrap_or(0) + 2
-        };
-        let others: usize = (0..last).map(widest).sum();
-        let room = width.saturating_sub(others).max(16);
-        table.with(Modify::new(Columns::last()).with(Width::wrap(room).keep_words(true)));
+    table.with(Style::empty()).with(Padding::new(0, GAP, 0, 0));
+    table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+/// Breaks a text between words so that lines have at most `width` characters; longer words stay whole.
+fn wrap(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut line));
+            } else if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
     }
-    let text = table.to_string();
-    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    lines.join("\n")
 }
 
 /// A duration for people: `1h 30m`, `5s`, `250ms`.

@@ -8,6 +8,9 @@ use serde_json::json;
 
 use crate::cmd::Exit;
 
+/// Longest latency that is told apart: an hour.
+const HIGHEST_NANOS: u64 = 3_600_000_000_000;
+
 /// Counts and latencies of all calls.
 #[derive(Debug)]
 pub(crate) struct Summary {
@@ -28,7 +31,7 @@ impl Summary {
             granted: 0,
             denied: 0,
             failed: 0,
-            latencies: Histogram::new(3).ok(),
+            latencies: Histogram::new_with_bounds(1, HIGHEST_NANOS, 3).ok(),
             worst: Exit::Success,
         }
     }
