@@ -5,8 +5,20 @@
 //! a file, a clock or the network.
 //! Spec: runtime.md section 4.
 
+mod build;
+pub mod decode;
+mod dynamic;
+mod handlers;
+mod instances;
+mod memo;
 mod model;
+mod names;
+mod params;
+mod report;
+mod rules;
+mod vocabulary;
 
+pub use build::{SnapshotBuilder, SnapshotOptions};
 pub use model::{
     ActionConfig, AttributeBinding, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
     InstanceConfig, OnError, RuleConfig, Snapshot, SnapshotCounts, SnapshotId,

@@ -79,7 +79,7 @@ pub enum OnError {
 }
 
 /// A configured handler.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct HandlerConfig {
     /// Identity.
     pub key: ResourceKey,
@@ -96,7 +96,7 @@ pub struct HandlerConfig {
 }
 
 /// An attribute set from the output of a generator.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct AttributeBinding {
     /// The attribute to set.
     pub target: SlotId,
@@ -105,7 +105,7 @@ pub struct AttributeBinding {
 }
 
 /// A checked and compiled instance.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct InstanceConfig {
     /// Identity.
     pub key: ResourceKey,
@@ -151,7 +151,7 @@ pub enum Condition {
 }
 
 /// An action of a rule, resolved.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ActionConfig {
     /// Its name, often empty.
     pub name: Arc<str>,
@@ -175,7 +175,7 @@ pub enum HeaderOperationKind {
 }
 
 /// A header operation, compiled; one a value.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct HeaderOperationConfig {
     /// Header name.
     pub name: Arc<str>,
@@ -188,7 +188,7 @@ pub struct HeaderOperationConfig {
 }
 
 /// A rule with something to do.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RuleConfig {
     /// Identity.
     pub key: ResourceKey,
