@@ -16,6 +16,7 @@ mod inventory;
 pub mod list;
 pub mod memquota;
 pub mod noop;
+pub mod prometheus;
 #[cfg(test)]
 mod testing;
 

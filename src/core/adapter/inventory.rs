@@ -13,6 +13,7 @@ pub static INVENTORY: &[&dyn ErasedAdapter] = &[
     &Erase::<super::list::ListChecker>(PhantomData),
     &Erase::<super::memquota::Memquota>(PhantomData),
     &Erase::<super::noop::Noop>(PhantomData),
+    &Erase::<super::prometheus::Prometheus>(PhantomData),
 ];
 
 /// The adapter with this name.

@@ -157,9 +157,9 @@ families! {
     LogRecordsLost: Counter "mixer_log_records_lost_total"
         "The number of log records that could not be written." [&[]];
     ProcessThreads: Gauge "mixer_process_threads" "Number of operating system threads." [&[]];
-    PrometheusSeriesRefused: Counter "mixer_prometheus_reports_refused_total"
+    PrometheusReportsRefused: Counter "mixer_prometheus_reports_refused_total"
         "The number of reports that the prometheus adapter dropped because their metric had reached its limit of series."
-        [&["handler", "metric"]];
+        [&["metric"]];
     RuntimeConditionErrors: Counter "mixer_runtime_condition_errors_total"
         "The number of times a rule condition could not be evaluated." [&[]];
     RuntimeDispatchDuration: Histogram "mixer_runtime_dispatch_duration_seconds"
