@@ -103,7 +103,8 @@ fn params_are_checked() {
         instance_name: instance.to_owned(),
         ..info("m", MetricKind::Counter, &["a"])
     };
-    let cases: [(&str, Params, &[(&str, &str)]); 7] = [
+    type Found = [(&'static str, &'static str)];
+    let cases: [(&str, Params, &Found); 7] = [
         ("nothing", Params::default(), &[]),
         (
             "no expiry",
@@ -239,7 +240,9 @@ async fn kinds_do_what_they_are_for() {
 async fn values_are_numbers_or_errors() {
     let env = test_env("h.istio-system");
     let m = metric("m", &[]);
-    let handler = build(&params(vec![info("m", MetricKind::Gauge, &[])]), &[m.clone()], &env).await.unwrap();
+    let handler = build(&params(vec![info("m", MetricKind::Gauge, &[])]), std::slice::from_ref(&m), &env)
+        .await
+        .unwrap();
     let good = [
         (Value::Int64(5), "5"),
         (Value::Double(1e21), "1e+21"),
@@ -336,7 +339,9 @@ async fn values_with_one_text_are_one_series() {
     let env = test_env("h.istio-system");
     let m = metric("m", &["l"]);
     let handler =
-        build(&params(vec![info("m", MetricKind::Counter, &["l"])]), &[m.clone()], &env).await.unwrap();
+        build(&params(vec![info("m", MetricKind::Counter, &["l"])]), std::slice::from_ref(&m), &env)
+            .await
+            .unwrap();
     let v4 = [10, 0, 0, 1];
     let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 0, 0, 1];
     let instant = |nanos| Some(Value::Timestamp(Timestamp { seconds: 0, nanos }));
@@ -397,7 +402,7 @@ async fn bad_metrics_refuse_the_handler_and_change_nothing() {
     let env = test_env("h.istio-system");
     let m = metric("m", &[]);
     let good = params(vec![info("m", MetricKind::Counter, &[])]);
-    let handler = build(&good, &[m.clone()], &env).await.unwrap();
+    let handler = build(&good, std::slice::from_ref(&m), &env).await.unwrap();
     report(&*handler, 0, &m.name, &[number(1.0)]).unwrap();
     let same_name =
         |labels: &[&str]| MetricInfo { name: "m".to_owned(), ..info("n", MetricKind::Counter, labels) };
@@ -420,7 +425,7 @@ async fn bad_metrics_refuse_the_handler_and_change_nothing() {
     ];
     for (bad, why) in cases {
         let params = params(vec![good.metrics[0].clone(), bad]);
-        let error = build(&params, &[m.clone()], &env).await.err().unwrap().to_string();
+        let error = build(&params, std::slice::from_ref(&m), &env).await.err().unwrap().to_string();
         assert!(error.starts_with(&format!("1 error occurred:\n\t* {why}")), "{error}");
     }
     assert_eq!(scrape(&env), ["istio_m 1"]);
@@ -487,9 +492,9 @@ async fn the_listener_lives_from_the_first_handler_to_the_last() {
     assert_eq!(endpoint.address(), None);
     let m = metric("m", &["l"]);
     let params = params(vec![info("m", MetricKind::Counter, &["l"])]);
-    let first = build(&params, &[m.clone()], &env).await.unwrap();
+    let first = build(&params, std::slice::from_ref(&m), &env).await.unwrap();
     let address = endpoint.address().unwrap();
-    let second = build(&params, &[m.clone()], &env).await.unwrap();
+    let second = build(&params, std::slice::from_ref(&m), &env).await.unwrap();
     assert_eq!(endpoint.address(), Some(address));
     first.close(Duration::from_secs(5)).await.unwrap();
     drop(first);
@@ -512,7 +517,7 @@ async fn the_listener_lives_from_the_first_handler_to_the_last() {
 
     // Another server cannot have the port.
     let taken = Env { metrics_port: address.port(), ..test_env("h.istio-system") };
-    let error = build(&params, &[m.clone()], &taken).await.err().unwrap().to_string();
+    let error = build(&params, std::slice::from_ref(&m), &taken).await.err().unwrap().to_string();
     let port = address.port();
     assert_eq!(
         error,
@@ -537,7 +542,7 @@ async fn the_number_of_series_is_limited() {
     let m = metric("m", &["l"]);
     let limited =
         |max_series| params(vec![MetricInfo { max_series, ..info("m", MetricKind::Counter, &["l"]) }]);
-    let handler = build(&limited(2), &[m.clone()], &env).await.unwrap();
+    let handler = build(&limited(2), std::slice::from_ref(&m), &env).await.unwrap();
     let add = |handler: &dyn Handler| {
         for label in ["a", "b", "c", "d"] {
             report(handler, 0, &m.name, &[number(1.0), text(label)]).unwrap();
@@ -547,7 +552,7 @@ async fn the_number_of_series_is_limited() {
     let refused =
         env.metrics.counter(crate::core::telemetry::metrics::Family::PrometheusReportsRefused, &["istio_m"]);
     assert_eq!((scrape(&env).len(), refused.get()), (2, 2));
-    let wider = build(&limited(-1), &[m.clone()], &env).await.unwrap();
+    let wider = build(&limited(-1), std::slice::from_ref(&m), &env).await.unwrap();
     add(&*wider);
     assert_eq!((scrape(&env).len(), refused.get()), (4, 2));
     assert_eq!(scrape(&env)[0], "istio_m{l=\"a\"} 2");
@@ -565,7 +570,7 @@ async fn series_are_forgotten_after_their_time() {
         }),
         ..params(vec![info("m", MetricKind::Counter, &["l"])])
     };
-    let handler = build(&params, &[m.clone()], &env).await.unwrap();
+    let handler = build(&params, std::slice::from_ref(&m), &env).await.unwrap();
     let add = |label| report(&*handler, 0, &m.name, &[number(1.0), text(label)]).unwrap();
     // The clock of the values is moved by hand; the sweeper looks every few real milliseconds.
     let at = async |seconds: u64| {
