@@ -1,0 +1,304 @@
+//! One case: build the handler, take the steps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bumpalo::Bump;
+use mixer::core::adapter::{
+    BuildError, Commons, Env, ErasedAdapter, Handler, Instance, QuotaCall, Reply, TaskSpawner,
+};
+use mixer::core::attribute::{AttributeBag, SignedDuration, Value, Vocabulary};
+use mixer::core::config::message::Field as _;
+use mixer::core::config::{Diagnostics, FieldPath, Node, NodeKind, Severity};
+use mixer::core::telemetry::metrics::Metrics;
+use serde_json::{Value as Json, json};
+
+use super::compare::compare;
+use super::fixture::Fixture;
+use super::instance::{Compiled, bag};
+
+/// How long a handler may take to close.
+const CLOSE_TIME: Duration = Duration::from_secs(10);
+
+/// Runs a case.
+///
+/// Errors: the first difference.
+pub(super) async fn run(
+    case: &Node,
+    adapter: &'static dyn ErasedAdapter,
+    vocabulary: &Arc<Vocabulary>,
+) -> Result<(), String> {
+    let fixture = Fixture::new(case).await?;
+    let instances = case.get("instances").map(Node::items).unwrap_or_default();
+    let instances = instances.iter().map(|i| Compiled::new(i, vocabulary)).collect::<Result<Vec<_>, _>>()?;
+    let mut runner = Runner {
+        adapter,
+        vocabulary,
+        fixture: &fixture,
+        instances: &instances,
+        metrics: Arc::new(Metrics::default()),
+        commons: Arc::new(Commons::default()),
+        live: None,
+        calls: 0,
+    };
+    let params = case.get("handler").and_then(|h| h.get("params"));
+    let built = match runner.build(params).await {
+        Ok(live) => {
+            runner.live = Some(live);
+            json!({"ok": true})
+        }
+        Err(text) => json!({"error": text}),
+    };
+    fixture.time.start();
+    runner.expect_build(case.get("build"), &built)?;
+    for (index, step) in case.get("steps").map(Node::items).unwrap_or_default().iter().enumerate() {
+        runner.step(step).await.map_err(|error| format!("step {}: {error}", index + 1))?;
+    }
+    if let Some(live) = runner.live.take() {
+        live.close().await?;
+    }
+    Ok(())
+}
+
+/// A handler and the tasks that belong to it.
+struct Live {
+    handler: Box<dyn Handler>,
+    tasks: TaskSpawner,
+}
+
+impl Live {
+    async fn close(self) -> Result<(), String> {
+        let closed = tokio::time::timeout(CLOSE_TIME, self.handler.close(CLOSE_TIME)).await;
+        let tasks = tokio::time::timeout(CLOSE_TIME, self.tasks.shut_down()).await;
+        closed.map_err(|_| "close hangs".to_owned())?.map_err(|e| e.message)?;
+        tasks.map_err(|_| "a background task does not end".to_owned())
+    }
+}
+
+struct Runner<'r> {
+    adapter: &'static dyn ErasedAdapter,
+    vocabulary: &'r Arc<Vocabulary>,
+    fixture: &'r Fixture,
+    instances: &'r [Compiled],
+    metrics: Arc<Metrics>,
+    commons: Arc<Commons>,
+    live: Option<Live>,
+    calls: u32,
+}
+
+impl Runner<'_> {
+    async fn build(&self, params: Option<&Node>) -> Result<Live, String> {
+        let params = params.map(|p| self.fixture.fill_node(p));
+        // The server goes on with what decoded; so does this.
+        let (params, _) = self.adapter.decode(params.as_ref(), FieldPath::root());
+        let bound: Vec<_> = self.instances.iter().map(|i| i.bound.clone()).collect();
+        let mut problems = Diagnostics::new();
+        self.adapter.validate(&params, &bound, &mut problems);
+        let errors: Vec<_> =
+            problems.into_iter().filter(|p| p.severity == Severity::Error).map(|p| p.message).collect();
+        if !errors.is_empty() {
+            return Err(errors.join("\n"));
+        }
+        let tasks = TaskSpawner::new(tokio::runtime::Handle::current());
+        let env = Env {
+            handler_name: "h.istio-system".into(),
+            clock: self.fixture.time.clock(),
+            tasks: tasks.clone(),
+            metrics_port: self.fixture.metrics_port,
+            metrics: self.metrics.clone(),
+            commons: self.commons.clone(),
+        };
+        let handler = self.adapter.build(&params, bound, env).await.map_err(|e: BuildError| e.to_string())?;
+        Ok(Live { handler, tasks })
+    }
+
+    fn expect_build(&self, want: Option<&Node>, got: &Json) -> Result<(), String> {
+        let Some(want) = want else { return self.expect(&json!({"ok": true}), got) };
+        let want = self.fixture.fill_node(want).to_json();
+        match want.get("anyOf").and_then(Json::as_array) {
+            Some(choices) if choices.iter().any(|choice| self.expect(choice, got).is_ok()) => Ok(()),
+            _ => self.expect(&want, got).map_err(|e| format!("build: {e}")),
+        }
+    }
+
+    fn expect(&self, want: &Json, got: &Json) -> Result<(), String> {
+        compare(want, got)
+    }
+
+    async fn step(&mut self, step: &Node) -> Result<(), String> {
+        if let Some(at) = step.get("at").and_then(Node::as_str) {
+            self.fixture.time.reach(SignedDuration::parse(at)?.to_std_or_zero()).await;
+        }
+        let got = self.act(step).await?;
+        match step.get("want") {
+            Some(want) => self.expect(&self.fixture.fill_node(want).to_json(), &got),
+            None => Ok(()),
+        }
+    }
+
+    async fn act(&mut self, step: &Node) -> Result<Json, String> {
+        if let Some(node) = step.get("provider") {
+            self.fixture.provide(node);
+            return Ok(Json::Null);
+        }
+        if let Some(node) = step.get("reload") {
+            let new = self.build(node.get("params")).await;
+            return match new {
+                Ok(new) => {
+                    if let Some(old) = self.live.replace(new) {
+                        old.close().await?;
+                    }
+                    Ok(json!({"ok": true}))
+                }
+                Err(text) => Ok(json!({"error": text})),
+            };
+        }
+        if step.get("scrape").is_some() {
+            return self.fixture.scrape().await;
+        }
+        if step.get("lines").is_some() {
+            return self.fixture.lines();
+        }
+        if step.get("calls").is_some() {
+            return Ok(self.fixture.backend.as_ref().map_or(json!({"calls": []}), |b| b.take_calls()));
+        }
+        if step.get("close").is_some() {
+            return match self.live.take() {
+                Some(live) => {
+                    Ok(live.close().await.map_or_else(|e| json!({"error": e}), |()| json!({"ok": true})))
+                }
+                None => Err("there is no handler to close".to_owned()),
+            };
+        }
+        if let Some(attributes) = step.get("check") {
+            return self.check(attributes).await;
+        }
+        if let Some(call) = step.get("quota") {
+            self.calls += 1;
+            return self.quota(call).await;
+        }
+        if let Some(attributes) = step.get("report") {
+            return self.report(attributes).await;
+        }
+        Err(format!("a step this runner does not know: {}", step.to_json()))
+    }
+
+    fn handler(&self) -> Result<&dyn Handler, String> {
+        self.live.as_ref().map(|live| &*live.handler).ok_or_else(|| "there is no handler".to_owned())
+    }
+
+    fn first(&self) -> Result<&Compiled, String> {
+        self.instances.first().ok_or_else(|| "the case has no instance".to_owned())
+    }
+
+    async fn check(&self, attributes: &Node) -> Result<Json, String> {
+        let arena = Bump::new();
+        let bag = bag(attributes, self.vocabulary, &arena)?;
+        let compiled = self.first()?;
+        let values = match compiled.evaluate(&bag) {
+            Ok(values) => values,
+            Err(text) => return Ok(json!({"instanceError": text})),
+        };
+        let instance = Instance { bound: 0, name: &compiled.bound.name, values: &values };
+        let check = self.handler()?.as_check().ok_or("the handler takes no checks")?;
+        Ok(match settle(check.check(&instance)).await {
+            Ok(result) => json!({
+                "code": result.status.code,
+                "message": result.status.message,
+                "validDuration": result.valid_duration.to_string(),
+                "validUseCount": result.valid_use_count,
+            }),
+            Err(text) => json!({"error": text}),
+        })
+    }
+
+    async fn quota(&self, call: &Node) -> Result<Json, String> {
+        let arena = Bump::new();
+        let empty = Node::default();
+        let bag = bag(call.get("attrs").unwrap_or(&empty), self.vocabulary, &arena)?;
+        let wanted = call.get("instance").and_then(Node::as_str);
+        let position = wanted.map_or(Some(0), |name| {
+            let full = format!("{name}.instance.istio-system");
+            self.instances.iter().position(|i| *i.bound.name == *full)
+        });
+        let position = position.ok_or("the step names an unknown instance")?;
+        let compiled = self.instances.get(position).ok_or("the case has no instance")?;
+        let values = match compiled.evaluate(&bag) {
+            Ok(values) => values,
+            Err(text) => return Ok(json!({"instanceError": text})),
+        };
+        let instance = Instance { bound: position, name: &compiled.bound.name, values: &values };
+        let unique = format!("case-{}", self.calls);
+        let asked = QuotaCall {
+            amount: match call.get("amount").map(|n| &n.kind) {
+                Some(NodeKind::Int(amount)) => *amount,
+                _ => 0,
+            },
+            best_effort: call.get("bestEffort").is_some_and(|n| n.kind == NodeKind::Bool(true)),
+            deduplication_id: call.get("dedupId").and_then(Node::as_str).unwrap_or(&unique),
+        };
+        let quota = self.handler()?.as_quota().ok_or("the handler takes no quotas")?;
+        Ok(match settle(quota.quota(&instance, asked)).await {
+            Ok(result) => {
+                json!({"granted": result.granted, "validDuration": result.valid_duration.to_string()})
+            }
+            Err(text) => json!({"error": text}),
+        })
+    }
+
+    async fn report(&self, attributes: &Node) -> Result<Json, String> {
+        let arena = Bump::new();
+        let bag = bag(attributes, self.vocabulary, &arena)?;
+        let (batches, not_evaluated) = self.batches(&bag);
+        let report = self.handler()?.as_report().ok_or("the handler takes no reports")?;
+        let mut errors = Vec::new();
+        for (_, batch) in &batches {
+            let instances: Vec<Instance<'_>> =
+                batch.iter().map(|(bound, name, values)| Instance { bound: *bound, name, values }).collect();
+            errors.extend(settle(report.report(&instances)).await.err());
+        }
+        Ok(if !not_evaluated.is_empty() {
+            json!({"instanceError": not_evaluated.join("\n")})
+        } else if !errors.is_empty() {
+            json!({"error": errors.join("\n")})
+        } else {
+            json!({"ok": true})
+        })
+    }
+
+    /// The instances that could be evaluated, by template, and why the others could not.
+    fn batches<'a>(
+        &'a self,
+        bag: &AttributeBag<'a>,
+    ) -> (Vec<(&'static str, Vec<Evaluated<'a>>)>, Vec<String>) {
+        let mut batches: Vec<(&'static str, Vec<Evaluated<'a>>)> = Vec::new();
+        let mut errors = Vec::new();
+        for (bound, compiled) in self.instances.iter().enumerate() {
+            let values = match compiled.evaluate(bag) {
+                Ok(values) => values,
+                Err(text) => {
+                    errors.push(text);
+                    continue;
+                }
+            };
+            let one = (bound, &*compiled.bound.name, values);
+            let template = compiled.bound.template.name;
+            match batches.iter_mut().find(|(name, _)| *name == template) {
+                Some((_, batch)) => batch.push(one),
+                None => batches.push((template, vec![one])),
+            }
+        }
+        (batches, errors)
+    }
+}
+
+/// Index, name and values of an instance.
+type Evaluated<'a> = (usize, &'a str, Vec<Option<Value<'a>>>);
+
+async fn settle<T>(reply: Reply<T>) -> Result<T, String> {
+    match reply {
+        Reply::Ready(result) => result,
+        Reply::Later(future) => future.await,
+    }
+    .map_err(|e| e.message)
+}
