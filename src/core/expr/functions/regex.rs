@@ -1,33 +1,188 @@
-//! Regular expressions with RE2's syntax.
+//! Regular expressions with RE2's syntax and its idea of text: a byte that is not UTF-8 is one character, U+FFFD.
+
+mod translate;
+
+use std::cell::RefCell;
 
 use bumpalo::Bump;
+use bumpalo::collections::String as ArenaString;
+use rustc_hash::FxHashMap;
 
 use super::super::EvalError;
 
-/// A compiled pattern. Searching is unanchored, over bytes.
+/// Most memory that one compiled pattern may take, in bytes.
+const MAX_COMPILED: usize = 32 << 20;
+
+/// Patterns computed at run time that a thread remembers.
+const MAX_REMEMBERED: usize = 64;
+
+/// A compiled pattern. Searching is unanchored.
 #[derive(Debug, Clone)]
 pub struct Regex {
-    inner: regex::bytes::Regex,
+    inner: regex::Regex,
 }
 
 impl Regex {
     /// Compiles a pattern.
     ///
-    /// Errors: `error parsing regexp: <detail>: ` and the offending part in backquotes.
+    /// Errors: `error parsing regexp: <detail>: ` and the offending part in backquotes. Spec: expressions.md, section 10.
     pub fn compile(pattern: &[u8]) -> Result<Regex, String> {
-        let text = String::from_utf8_lossy(pattern);
-        let inner = regex::bytes::Regex::new(&text).map_err(|_| format!("error parsing regexp: `{text}`"))?;
-        Ok(Regex { inner })
+        let refused = |detail: &str, part: &str| format!("error parsing regexp: {detail}: `{part}`");
+        let Ok(pattern) = std::str::from_utf8(pattern) else {
+            return Err(refused("invalid UTF-8", &String::from_utf8_lossy(pattern)));
+        };
+        let translated =
+            translate::translate(pattern).map_err(|problem| refused(problem.detail, problem.part))?;
+        match regex::RegexBuilder::new(&translated).size_limit(MAX_COMPILED).build() {
+            Ok(inner) => Ok(Regex { inner }),
+            Err(regex::Error::CompiledTooBig(_)) => Err(refused("expression is too large", pattern)),
+            Err(_) => Err(refused("invalid or unsupported syntax", pattern)),
+        }
     }
 
-    /// Whether the pattern matches somewhere in `subject`.
+    /// Whether the pattern matches somewhere in `subject`. Allocates only for a subject that is not UTF-8.
     pub fn is_match(&self, subject: &[u8]) -> bool {
-        self.inner.is_match(subject)
+        match std::str::from_utf8(subject) {
+            Ok(text) => self.inner.is_match(text),
+            Err(_) => self.inner.is_match(&replaced(subject, &Bump::new())),
+        }
     }
 }
 
-/// Searches with a pattern that was not known at compile time; a bounded cache keeps recent patterns.
+/// The text with U+FFFD for every byte that is not UTF-8.
+fn replaced<'a>(subject: &[u8], arena: &'a Bump) -> ArenaString<'a> {
+    let mut text = ArenaString::with_capacity_in(subject.len() * 3, arena);
+    for chunk in subject.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for _ in chunk.invalid() {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    text
+}
+
+/// Compiled patterns, or why they are none, by their text.
+type Patterns = FxHashMap<Box<[u8]>, Result<Regex, String>>;
+
+thread_local! {
+    static REMEMBERED: RefCell<Patterns> = RefCell::default();
+}
+
+/// Searches with a pattern that was not known at compile time. Each thread remembers recent patterns.
 pub fn matches<'a>(pattern: &[u8], subject: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
-    let regex = Regex::compile(pattern).map_err(|text| EvalError::failed(arena, format_args!("{text}")))?;
-    Ok(regex.is_match(subject))
+    REMEMBERED.with_borrow_mut(|remembered| {
+        if !remembered.contains_key(pattern) {
+            if remembered.len() >= MAX_REMEMBERED {
+                remembered.clear();
+            }
+            remembered.insert(pattern.into(), Regex::compile(pattern));
+        }
+        match remembered.get(pattern) {
+            Some(Ok(regex)) => Ok(regex.is_match(subject)),
+            Some(Err(text)) => Err(EvalError::Failed(arena.alloc_str(text))),
+            None => Ok(false),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_re2() {
+        for (pattern, subject, expected) in [
+            (r"\d", "5", true),
+            (r"\d", "٣", false),
+            (r"^\w+$", "é", false),
+            (r"\s", "\u{b}", false),
+            (r"\bé", "é", false),
+            (r"^.$", "😀", true),
+            (r"[[]", "[", true),
+            (r"[a&&b]", "&", true),
+            (r"[+--]", ",", true),
+            (r"[\]-a]", "^", true),
+            (r"[]a]+", "]a", true),
+            (r"[^]a]", "]", false),
+            (r"[[:alpha:][:^digit:]x-]", "-", true),
+            (r"[\d\-x]", "-", true),
+            (r"[^\D]", "7", true),
+            (r"\pL", "é", true),
+            (r"\p{Greek}", "λ", true),
+            (r"\P{Greek}", "λ", false),
+            (r"\p{^Greek}", "a", true),
+            (r"^\p{Lu}[\PN]$", "Éx", true),
+            (r"\Qa.b\E+", "a.bbb", true),
+            (r"\Qa.b", "a.b", true),
+            (r"x{,2}", "x{,2}", true),
+            (r"x{", "x{", true),
+            (r"^a{2}$", "aa", true),
+            (r"a{0}b", "b", true),
+            (r"\x{263a}\x41\101\07", "☺AA\u{7}", true),
+            (r"\<a\>", "<a>", true),
+            (r"(?i)straSSE", "STRASSE", true),
+            (r"(?P<n>a)(?U:b+)", "ab", true),
+            (r"(?-s).", "\n", false),
+            (r"(?s).", "\n", true),
+            (r"a$", "a\n", false),
+            (r"\Aa\z", "a", true),
+            (r"a||b", "", true),
+            ("", "", true),
+            (r"^*", "", true),
+            (r"\_\-\/", "_-/", true),
+        ] {
+            let regex = Regex::compile(pattern.as_bytes()).unwrap_or_else(|e| panic!("{pattern}: {e}"));
+            assert_eq!(regex.is_match(subject.as_bytes()), expected, "{pattern} on {subject:?}");
+        }
+        let dot = Regex::compile(b"^..$").unwrap();
+        assert!(dot.is_match(b"\xff\xfe") && !dot.is_match(b"\xc3\xa9"));
+    }
+
+    #[test]
+    fn what_re2_refuses_is_refused_with_its_text() {
+        for (pattern, detail) in [
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("a+?+", "invalid nested repetition operator: `+?+`"),
+            ("a{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
+            ("*a", "missing argument to repetition operator: `*`"),
+            ("a|*", "missing argument to repetition operator: `*`"),
+            ("a(", "missing closing ): `a(`"),
+            ("a)", "unexpected ): `a)`"),
+            ("[a", "missing closing ]: `[a`"),
+            ("[z-a]", "invalid character class range: `z-a`"),
+            ("[a--z]", "invalid character class range: `a--`"),
+            ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+            (r"\p{Foo}", r"invalid character class range: `\p{Foo}`"),
+            (r"\1", r"invalid escape sequence: `\1`"),
+            (r"\C", r"invalid escape sequence: `\C`"),
+            (r"\Z", r"invalid escape sequence: `\Z`"),
+            (r"[\b]", r"invalid escape sequence: `\b`"),
+            ("a\\", "trailing backslash at end of expression: ``"),
+            ("(?z)", "invalid or unsupported Perl syntax: `(?z`"),
+            ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+            ("(?<n>a)", "invalid or unsupported Perl syntax: `(?<`"),
+            ("(?P<>a)", "invalid named capture: `(?P<>`"),
+            ("(?P<n>a)(?P<n>b)", "duplicate capture group name: `n`"),
+            ("a{2,1}", "invalid repeat count: `{2,1}`"),
+            ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("(a{100}){11}", "invalid repeat count: `{11}`"),
+        ] {
+            let text = Regex::compile(pattern.as_bytes()).map(|_| ()).unwrap_err();
+            assert_eq!(text, format!("error parsing regexp: {detail}"), "{pattern}");
+        }
+        assert!(Regex::compile(b"\xff").is_err());
+        assert!(Regex::compile(b"(a{100}){10}").is_ok());
+    }
+
+    #[test]
+    fn patterns_of_the_run_time_are_remembered_within_bounds() {
+        let arena = Bump::new();
+        for i in 0..200 {
+            let pattern = format!("^a{{{}}}$", i % 100);
+            let subject = "a".repeat(i % 100);
+            assert_eq!(matches(pattern.as_bytes(), subject.as_bytes(), &arena), Ok(true));
+        }
+        assert!(REMEMBERED.with_borrow(|r| r.len()) <= MAX_REMEMBERED);
+        assert!(matches(b"a(", b"a", &arena).is_err());
+    }
 }

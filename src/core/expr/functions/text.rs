@@ -1,6 +1,7 @@
 //! `toLower(s)`.
 
 use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
 
 /// The text with every code point mapped by its one-to-one lower-case mapping; bytes that are not UTF-8 become U+FFFD,
 /// unless all of the text is ASCII.
@@ -13,5 +14,36 @@ pub fn to_lower<'a>(text: &'a [u8], arena: &'a Bump) -> &'a [u8] {
         lower.make_ascii_lowercase();
         return lower;
     }
-    text
+    let mut lower = ArenaVec::with_capacity_in(text.len() + 4, arena);
+    for chunk in text.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            // Only U+0130 has a longer mapping; its first character is the one-to-one mapping.
+            let mapped = c.to_lowercase().next().unwrap_or(c);
+            lower.extend_from_slice(mapped.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        for _ in chunk.invalid() {
+            lower.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+    lower.into_bump_slice()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_point_is_mapped_alone() {
+        let arena = Bump::new();
+        for (text, lower) in [
+            (&b"ABC xyz 1"[..], &b"abc xyz 1"[..]),
+            ("ΟΔΥΣΣΕΥΣ".as_bytes(), "οδυσσευσ".as_bytes()),
+            ("İẞﬀ\u{2126}\u{212a}".as_bytes(), "ißﬀωk".as_bytes()),
+            (b"A\xffB", "a\u{fffd}b".as_bytes()),
+            (b"\xe2\x82", "\u{fffd}\u{fffd}".as_bytes()),
+            (b"", b""),
+        ] {
+            assert_eq!(to_lower(text, &arena), lower);
+        }
+    }
 }
