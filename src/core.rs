@@ -10,6 +10,7 @@ pub mod config;
 pub mod dispatch;
 pub mod expr;
 pub mod handler;
+pub mod load_shedding;
 pub mod probe;
 pub mod routing;
 pub mod server;

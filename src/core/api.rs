@@ -5,6 +5,8 @@
 //! Spec: runtime.md section 11, attributes.md.
 
 pub mod grpc;
+pub mod mixer;
 
 pub use crate::core::wire as proto;
 pub use grpc::ApiBody;
+pub use mixer::{CheckAnswer, MixerService};

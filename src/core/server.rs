@@ -9,8 +9,9 @@ mod options;
 pub mod workers;
 
 pub use options::{
-    IntrospectionOptions, ListenAddress, LoadSheddingMode, LoadSheddingOptions, ProbeOptions, ServerOptions,
+    IntrospectionOptions, ListenAddress, ProbeOptions, ServerOptions,
     TracingOptions,
 };
 
 pub use crate::core::telemetry::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
+pub use crate::core::load_shedding::{LoadSheddingMode, LoadSheddingOptions};

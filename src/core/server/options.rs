@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::core::attribute::SignedDuration;
+use crate::core::load_shedding::LoadSheddingOptions;
 use crate::core::telemetry::log::{LogOptions, OptionsError};
 
 /// All settings of one server. [`Default`] is what `mixer server` runs on.
@@ -306,77 +307,6 @@ impl std::fmt::Display for IntrospectionOptions {
     }
 }
 
-/// What happens to calls over the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum LoadSheddingMode {
-    /// No limits.
-    #[default]
-    Disabled,
-    /// They are logged and served.
-    LogOnly,
-    /// They are refused.
-    Enforce,
-}
-
-impl LoadSheddingMode {
-    /// Every mode and its word.
-    pub const ALL: [(LoadSheddingMode, &'static str); 3] = [
-        (LoadSheddingMode::Disabled, "disabled"),
-        (LoadSheddingMode::LogOnly, "logonly"),
-        (LoadSheddingMode::Enforce, "enforce"),
-    ];
-
-    /// Its word.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(mode, _)| *mode == self).map_or("disabled", |(_, name)| name)
-    }
-}
-
-/// Limits against overload.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LoadSheddingOptions {
-    /// What happens over the limit.
-    pub mode: LoadSheddingMode,
-    /// Highest mean latency; 0 means no such limit.
-    pub average_latency_threshold: SignedDuration,
-    /// Latencies measured per second at most.
-    pub samples_per_second: f64,
-    /// After how long a measurement counts half.
-    pub sample_half_life: SignedDuration,
-    /// Calls per second; a Report counts its attribute sets; 0 means no such limit.
-    pub max_requests_per_second: f64,
-    /// Calls let through beyond the rate.
-    pub burst_size: i64,
-}
-
-impl Default for LoadSheddingOptions {
-    fn default() -> Self {
-        Self {
-            mode: LoadSheddingMode::Disabled,
-            average_latency_threshold: SignedDuration::ZERO,
-            samples_per_second: f64::MAX,
-            sample_half_life: SignedDuration::from_secs(1),
-            max_requests_per_second: 0.0,
-            burst_size: 0,
-        }
-    }
-}
-
-/// `key=value …`.
-impl std::fmt::Display for LoadSheddingOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "mode={} averageLatencyThreshold={} samplesPerSecond={:e} sampleHalfLife={} maxRequestsPerSecond={} burstSize={}",
-            self.mode.name(),
-            self.average_latency_threshold,
-            self.samples_per_second,
-            self.sample_half_life,
-            self.max_requests_per_second,
-            self.burst_size
-        )
-    }
-}
 
 #[cfg(test)]
 mod tests {

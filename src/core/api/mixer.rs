@@ -1,0 +1,355 @@
+//! `istio.mixer.v1.Mixer`: from the bytes of a request to the bytes of its response.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bumpalo::Bump;
+use bytes::Bytes;
+
+use super::grpc::{Code, GrpcError, begin_message, finish_message};
+use crate::core::adapter::join_errors;
+use crate::core::attribute::{
+    AttributeBag, CheckRequest, HeaderAction, HeaderOperation, Precondition, QuotaGrant, QuotaParams, ReportRecords,
+    ReportRequest, RouteDirective, SignedDuration, check_global_word_count, push_precondition, push_quota,
+};
+use crate::core::check_cache::{CachedAnswer, CheckCache};
+use crate::core::dispatch::{
+    self, CheckOutcome, DispatchContext, DispatchTrace, LastKnownAnswers, QuotaRequest, ReportCollector,
+};
+use crate::core::load_shedding::{LoadShedder, OVERLOADED};
+use crate::core::runtime::{Published, Runtime};
+use crate::core::snapshot::HeaderOperationKind;
+use crate::core::telemetry::metrics::Metrics;
+
+/// Arenas that a worker keeps for its next requests.
+const SPARE_ARENAS: usize = 64;
+/// An arena that grew beyond this is given back to the allocator.
+const MAX_SPARE_BYTES: usize = 256 << 10;
+
+/// Answers Check and Report. One a worker: it keeps memory for reuse without locks.
+pub struct MixerService {
+    runtime: Arc<Runtime>,
+    metrics: Arc<Metrics>,
+    last_known: Arc<LastKnownAnswers>,
+    shedder: Option<Arc<LoadShedder>>,
+    arenas: RefCell<Vec<Bump>>,
+    scratch: RefCell<Vec<u8>>,
+}
+
+/// A check answer, encoded but for its duration and framing.
+#[derive(Debug, Clone)]
+pub struct CheckAnswer(Arc<EncodedAnswer>);
+
+#[derive(Debug)]
+struct EncodedAnswer {
+    status_code: i32,
+    status_message: String,
+    valid_use_count: i32,
+    references: Vec<u8>,
+    directive: Option<Vec<u8>>,
+}
+
+impl CachedAnswer for CheckAnswer {
+    fn size(&self) -> usize {
+        size_of::<EncodedAnswer>()
+            + self.0.status_message.len()
+            + self.0.references.len()
+            + self.0.directive.as_ref().map_or(0, Vec::len)
+    }
+}
+
+impl CheckAnswer {
+    fn push(&self, valid: SignedDuration, out: &mut Vec<u8>) {
+        let precondition = Precondition {
+            status_code: self.0.status_code,
+            status_message: &self.0.status_message,
+            valid_duration: valid,
+            valid_use_count: self.0.valid_use_count,
+            route_directive: self.0.directive.as_deref(),
+        };
+        push_precondition(out, &precondition, |out| out.extend_from_slice(&self.0.references));
+    }
+}
+
+impl MixerService {
+    /// A service over `runtime`.
+    pub fn new(
+        runtime: Arc<Runtime>,
+        metrics: Arc<Metrics>,
+        last_known: Arc<LastKnownAnswers>,
+        shedder: Option<Arc<LoadShedder>>,
+    ) -> Self {
+        Self { runtime, metrics, last_known, shedder, arenas: RefCell::default(), scratch: RefCell::default() }
+    }
+
+    /// Answers a CheckRequest with a framed CheckResponse.
+    ///
+    /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read or carried out; never a refusal, which is a
+    /// response. Spec: runtime.md 11.3.
+    pub async fn check(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
+        self.admit(1)?;
+        let arena = self.arena();
+        let published = self.runtime.load();
+        let context = self.context(deadline, None);
+        let answer = answer_check(&published, &body, &arena, &context, &self.scratch).await;
+        self.give_back(arena);
+        answer
+    }
+
+    /// Answers a ReportRequest with a framed, empty ReportResponse.
+    ///
+    /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read, UNKNOWN with the list of everything that could
+    /// not be reported; the rest was. Spec: runtime.md 11.4.
+    pub async fn report(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
+        let arena = self.arena();
+        let published = self.runtime.load();
+        let context = self.context(deadline, None);
+        let answer = match ReportRequest::decode(&body, &arena) {
+            Err(error) => Err(undecodable(error)),
+            Ok(request) => match self.admit(request.records.len()) {
+                Err(error) => Err(error),
+                Ok(()) => answer_report(&published, &request, &arena, &context).await,
+            },
+        };
+        self.give_back(arena);
+        answer.map(|()| {
+            let mut out = Vec::new();
+            begin_message(&mut out);
+            out.into()
+        })
+    }
+
+    /// Like [`check`](Self::check), with a record of what every handler said. Answers without load shedding or cache.
+    pub async fn traced_check(&self, body: Bytes) -> Result<(Bytes, DispatchTrace), GrpcError> {
+        let arena = self.arena();
+        let published = self.runtime.load();
+        let trace = RefCell::new(DispatchTrace::default());
+        let context = self.context(None, Some(&trace));
+        let answer = decide(&published, &body, &arena, &context).await;
+        self.give_back(arena);
+        Ok((answer?, trace.into_inner()))
+    }
+
+    fn admit(&self, cost: usize) -> Result<(), GrpcError> {
+        match &self.shedder {
+            Some(shedder) if !shedder.admit(cost) => Err(GrpcError::new(Code::Unavailable, OVERLOADED)),
+            _ => Ok(()),
+        }
+    }
+
+    fn context<'c>(
+        &'c self,
+        deadline: Option<Instant>,
+        trace: Option<&'c RefCell<DispatchTrace>>,
+    ) -> DispatchContext<'c> {
+        DispatchContext { metrics: &self.metrics, last_known: &self.last_known, deadline, trace }
+    }
+
+    fn arena(&self) -> Bump {
+        self.arenas.borrow_mut().pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, mut arena: Bump) {
+        let mut spare = self.arenas.borrow_mut();
+        if spare.len() < SPARE_ARENAS && arena.allocated_bytes() <= MAX_SPARE_BYTES {
+            arena.reset();
+            spare.push(arena);
+        }
+    }
+}
+
+fn undecodable(error: impl std::fmt::Display) -> GrpcError {
+    GrpcError::new(Code::Internal, format!("grpc: error unmarshalling request: {error}"))
+}
+
+fn internal(error: impl std::fmt::Display) -> GrpcError {
+    GrpcError::new(Code::Internal, error.to_string())
+}
+
+/// Answers from the cache where it can.
+async fn answer_check(
+    published: &Published,
+    body: &[u8],
+    arena: &Bump,
+    context: &DispatchContext<'_>,
+    scratch: &RefCell<Vec<u8>>,
+) -> Result<Bytes, GrpcError> {
+    let Some(cache) = &published.cache else { return decide(published, body, arena, context).await };
+    let request = read_check(body, arena)?;
+    let bag = AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
+    let found = cache.get(&bag, request.global_word_count, &mut scratch.borrow_mut());
+    if let Some((answer, left)) = found
+        && (request.quotas.is_empty() || answer.0.status_code != 0)
+    {
+        let mut out = Vec::with_capacity(answer.size() + 64);
+        begin_message(&mut out);
+        answer.push(SignedDuration::from_std(left), &mut out);
+        finish_message(&mut out);
+        return Ok(out.into());
+    }
+    decide_over(published, &request, bag, Some(cache), context).await
+}
+
+/// Decides without the cache.
+async fn decide(
+    published: &Published,
+    body: &[u8],
+    arena: &Bump,
+    context: &DispatchContext<'_>,
+) -> Result<Bytes, GrpcError> {
+    let request = read_check(body, arena)?;
+    let bag = AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
+    decide_over(published, &request, bag, None, context).await
+}
+
+fn read_check<'a>(body: &'a [u8], arena: &'a Bump) -> Result<CheckRequest<'a>, GrpcError> {
+    let request = CheckRequest::decode(body, arena).map_err(undecodable)?;
+    check_global_word_count(request.global_word_count).map_err(internal)?;
+    Ok(request)
+}
+
+async fn decide_over<'a>(
+    published: &'a Published,
+    request: &CheckRequest<'a>,
+    mut bag: AttributeBag<'a>,
+    cache: Option<&CheckCache<CheckAnswer>>,
+    context: &DispatchContext<'_>,
+) -> Result<Bytes, GrpcError> {
+    let routes = &published.routes;
+    dispatch::preprocess(routes, &mut bag, context)
+        .await
+        .map_err(|e| internal(format_args!("preprocessing attributes failed: {e}")))?;
+    let preprocessed = bag.mark_references();
+    let outcome = dispatch::check(routes, &bag, context)
+        .await
+        .map_err(|e| internal(format_args!("performing check operation failed: {e}")))?;
+    let mut out = Vec::with_capacity(256);
+    begin_message(&mut out);
+    if let Some(cache) = cache.filter(|_| !outcome.depends_on_map) {
+        let answer = encode(&outcome, &bag, request.global_word_count);
+        answer.push(outcome.valid_duration, &mut out);
+        let valid = outcome.valid_duration.to_std_or_zero();
+        cache.put(&bag, request.global_word_count, &bag.references(), valid, answer);
+    } else {
+        push_outcome(&outcome, &bag, request.global_word_count, &mut out);
+    }
+    if outcome.status.code == 0 {
+        for asked in request.quotas {
+            bag.reset_references(&preprocessed);
+            let grant = allocate(published, &bag, request, asked, context).await;
+            push_quota(&mut out, asked.name, grant, |out| bag.encode_references(request.global_word_count, out));
+        }
+    }
+    finish_message(&mut out);
+    Ok(out.into())
+}
+
+async fn allocate<'a>(
+    published: &'a Published,
+    bag: &AttributeBag<'a>,
+    request: &CheckRequest<'a>,
+    asked: &QuotaParams<'a>,
+    context: &DispatchContext<'_>,
+) -> QuotaGrant {
+    let quota = QuotaRequest {
+        name: asked.name,
+        amount: asked.amount,
+        best_effort: asked.best_effort,
+        deduplication_id: request.deduplication_id,
+    };
+    match dispatch::quota(&published.routes, bag, quota, context).await {
+        Ok(granted) => QuotaGrant { valid_duration: granted.valid_duration, granted_amount: granted.granted },
+        Err(error) => {
+            tracing::warn!(target: "api", "Quota failure: performing quota alloc failed: {error}");
+            QuotaGrant::default()
+        }
+    }
+}
+
+fn push_outcome(outcome: &CheckOutcome, bag: &AttributeBag<'_>, global_word_count: u32, out: &mut Vec<u8>) {
+    let directive = encode_directive(outcome);
+    let precondition = Precondition {
+        status_code: outcome.status.code,
+        status_message: &outcome.status.message,
+        valid_duration: outcome.valid_duration,
+        valid_use_count: outcome.valid_use_count,
+        route_directive: directive.as_deref(),
+    };
+    push_precondition(out, &precondition, |out| bag.encode_references(global_word_count, out));
+}
+
+fn encode(outcome: &CheckOutcome, bag: &AttributeBag<'_>, global_word_count: u32) -> CheckAnswer {
+    let mut references = Vec::new();
+    bag.encode_references(global_word_count, &mut references);
+    CheckAnswer(Arc::new(EncodedAnswer {
+        status_code: outcome.status.code,
+        status_message: outcome.status.message.clone(),
+        valid_use_count: outcome.valid_use_count,
+        references,
+        directive: encode_directive(outcome),
+    }))
+}
+
+fn encode_directive(outcome: &CheckOutcome) -> Option<Vec<u8>> {
+    fn operations(changes: &[dispatch::HeaderChange]) -> impl Iterator<Item = HeaderOperation<'_>> {
+        changes.iter().map(|change| HeaderOperation {
+            name: &change.name,
+            value: &change.value,
+            action: match change.kind {
+                HeaderOperationKind::Replace => HeaderAction::Replace,
+                HeaderOperationKind::Remove => HeaderAction::Remove,
+                HeaderOperationKind::Append => HeaderAction::Append,
+            },
+        })
+    }
+    let directive = outcome.directive.as_ref()?;
+    let mut out = Vec::new();
+    RouteDirective {
+        request_headers: operations(&directive.request_headers),
+        response_headers: operations(&directive.response_headers),
+        direct_response_code: directive.direct_response_code,
+        direct_response_body: &directive.direct_response_body,
+    }
+    .encode(&mut out);
+    Some(out)
+}
+
+async fn answer_report(
+    published: &Published,
+    request: &ReportRequest<'_>,
+    arena: &Bump,
+    context: &DispatchContext<'_>,
+) -> Result<(), GrpcError> {
+    check_global_word_count(request.global_word_count).map_err(internal)?;
+    let routes = &published.routes;
+    let mut records = ReportRecords::new(request, &routes.snapshot().vocabulary, arena);
+    let mut collector = ReportCollector::new(routes);
+    let mut errors: Vec<String> = Vec::new();
+    while let Some(record) = records.next() {
+        let bag = match record {
+            Ok(bag) => bag,
+            Err(error) => {
+                errors.push(error.to_string());
+                continue;
+            }
+        };
+        match dispatch::preprocess(routes, bag, context).await {
+            Err(error) => errors.push(format!("preprocessing attributes failed: {error}")),
+            Ok(()) => {
+                if let Err(error) = collector.collect(bag, context) {
+                    errors.extend(error.errors);
+                }
+            }
+        }
+    }
+    if let Err(error) = collector.flush(context).await {
+        errors.extend(error.errors);
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let text = join_errors(&errors);
+    tracing::error!(target: "api", "Report failed: {text}");
+    Err(GrpcError::new(Code::Unknown, text))
+}
