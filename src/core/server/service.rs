@@ -1,0 +1,128 @@
+//! What a worker answers: Mixer's methods directly, everything else through tonic.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use tower::Service as _;
+
+use super::listener::Peer;
+use super::workers::WorkerService;
+use crate::core::api::grpc::{self, Code, GrpcError};
+use crate::core::api::{ApiBody, MixerService};
+use crate::core::load_shedding::LoadShedder;
+use crate::core::telemetry::metrics::{Metrics, RpcCounters};
+
+/// Bytes of prefix before a gRPC message.
+const FRAMING: usize = 5;
+
+/// The services of one worker.
+pub struct ApiService {
+    mixer: MixerService,
+    check: Arc<RpcCounters>,
+    report: Arc<RpcCounters>,
+    shedder: Option<Arc<LoadShedder>>,
+    max_message: usize,
+    others: tonic::service::Routes,
+}
+
+/// A method that is answered without tonic.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direct {
+    Check,
+    Report,
+    Explain,
+}
+
+impl ApiService {
+    /// The services over one mixer. `others` answers every other path.
+    pub fn new(
+        mixer: MixerService,
+        metrics: &Metrics,
+        shedder: Option<Arc<LoadShedder>>,
+        max_message: usize,
+        others: tonic::service::Routes,
+    ) -> Self {
+        Self {
+            mixer,
+            check: metrics.rpc("istio.mixer.v1.Mixer/Check"),
+            report: metrics.rpc("istio.mixer.v1.Mixer/Report"),
+            shedder,
+            max_message,
+            others,
+        }
+    }
+
+    async fn answer(
+        &self,
+        method: Direct,
+        body: Incoming,
+        deadline: Option<Instant>,
+        peer: &Peer,
+        received: &mut usize,
+    ) -> Result<Bytes, GrpcError> {
+        let body = grpc::read_message(body, self.max_message).await?;
+        *received = body.len();
+        match method {
+            Direct::Check => self.mixer.check(body, deadline).await,
+            Direct::Report => self.mixer.report(body, deadline).await,
+            Direct::Explain if peer.is_local() => self.mixer.explain(body).await,
+            Direct::Explain => Err(GrpcError::new(
+                Code::PermissionDenied,
+                "decisions are explained to callers on this machine only",
+            )),
+        }
+    }
+
+    /// Reads, decides, counts.
+    async fn direct(&self, method: Direct, request: Request<Incoming>, peer: &Peer) -> Response<ApiBody> {
+        let started = Instant::now();
+        if request.method() != Method::POST {
+            return grpc::refuse(&GrpcError::new(Code::Unimplemented, "gRPC calls are POST requests"));
+        }
+        let timeout: Option<Duration> = grpc::timeout(request.headers());
+        let deadline = timeout.and_then(|t| started.checked_add(t));
+        let mut received = 0;
+        let answer = self.answer(method, request.into_body(), deadline, peer, &mut received).await;
+        let took = started.elapsed();
+        let (code, sent) = match &answer {
+            Ok(framed) => (Code::Ok, framed.len().saturating_sub(FRAMING)),
+            Err(error) => (error.code, 0),
+        };
+        match method {
+            Direct::Check => self.check.record(code as i32, took, received, sent),
+            Direct::Report => self.report.record(code as i32, took, received, sent),
+            Direct::Explain => {}
+        }
+        if let Some(shedder) = &self.shedder {
+            shedder.completed(took);
+        }
+        match answer {
+            Ok(framed) => grpc::answer(framed),
+            Err(error) => grpc::refuse(&error),
+        }
+    }
+
+    /// Anything that tonic serves.
+    async fn other(&self, request: Request<Incoming>) -> Response<ApiBody> {
+        match self.others.clone().call(request).await {
+            Ok(response) => response.map(ApiBody::Other),
+            Err(never) => match never {},
+        }
+    }
+}
+
+impl WorkerService for ApiService {
+    async fn call(self: Rc<Self>, request: Request<Incoming>, peer: Rc<Peer>) -> Response<ApiBody> {
+        let method = match request.uri().path() {
+            "/istio.mixer.v1.Mixer/Check" => Direct::Check,
+            "/istio.mixer.v1.Mixer/Report" => Direct::Report,
+            "/mixer.introspect.v1.Introspect/Explain" => Direct::Explain,
+            _ => return self.other(request).await,
+        };
+        self.direct(method, request, &peer).await
+    }
+}
