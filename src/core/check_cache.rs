@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Lifecycle, Weighter};
 
-use crate::core::attribute::{AttributeBag, Reference, SlotId, Value};
+use crate::core::attribute::{AttributeBag, Condition, Reference, SlotId, Value};
 
 /// Shapes that are kept. Configuration makes a handful; only a condition that looks up a key sent by the caller makes more.
 const MAX_SHAPES: usize = 128;
@@ -214,7 +214,7 @@ impl Shape {
     fn new(id: u64, references: &[Reference<'_>]) -> Self {
         let tests = references
             .iter()
-            .map(|r| Test { slot: r.slot, key: r.key.map(Box::from), present: r.present })
+            .map(|r| Test { slot: r.slot, key: r.key.map(Box::from), present: r.condition == Condition::Exact })
             .collect();
         Self { id, tests, hits: AtomicU64::new(0) }
     }
@@ -225,7 +225,7 @@ impl Shape {
                 .tests
                 .iter()
                 .zip(references)
-                .all(|(t, r)| t.slot == r.slot && t.present == r.present && t.key.as_deref() == r.key)
+                .all(|(t, r)| t.slot == r.slot && t.present == (r.condition == Condition::Exact) && t.key.as_deref() == r.key)
     }
 
     /// Writes the key of a request to `out`; false if the request is not of this shape.

@@ -40,20 +40,20 @@ impl Published {
 
 /// The present routing table.
 pub struct Runtime {
+    empty: Arc<Snapshot>,
     published: ArcSwap<Published>,
     cache_limits: Option<CheckCacheLimits>,
     cache_counters: Arc<CheckCacheCounters>,
 }
 
 impl Runtime {
-    /// A runtime without any configuration: every check passes, every report is accepted.
-    pub fn new(default_namespace: &str, cache_limits: Option<CheckCacheLimits>) -> Self {
-        let snapshot = Arc::new(Snapshot::empty(default_namespace));
-        let routes = RoutingTable::build(snapshot, HandlerTable::default(), &Metrics::new());
+    /// A runtime on `empty`, a snapshot without any configuration: every check passes, every report is accepted.
+    pub fn new(empty: Arc<Snapshot>, cache_limits: Option<CheckCacheLimits>) -> Self {
+        let routes = RoutingTable::build(Arc::clone(&empty), HandlerTable::default(), &Metrics::new());
         let cache_counters = Arc::new(CheckCacheCounters::default());
         let cache = cache_limits.map(|limits| CheckCache::new(limits, Arc::clone(&cache_counters)));
         let published = ArcSwap::from_pointee(Published { routes, cache, diagnostics: Diagnostics::new() });
-        Self { published, cache_limits, cache_counters }
+        Self { empty, published, cache_limits, cache_counters }
     }
 
     /// The present table. Load it once a request and keep it until the request ends. Cost: no shared write.

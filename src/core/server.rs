@@ -6,7 +6,11 @@
 
 pub mod listener;
 mod options;
+mod service;
+mod start;
 pub mod workers;
+
+pub use start::{Server, StartError};
 
 pub use options::{
     IntrospectionOptions, ListenAddress, ProbeOptions, ServerOptions,

@@ -9,14 +9,16 @@ use bytes::Bytes;
 
 use super::grpc::{Code, GrpcError, begin_message, finish_message};
 use crate::core::adapter::join_errors;
-use crate::core::attribute::{
-    AttributeBag, CheckRequest, HeaderAction, HeaderOperation, Precondition, QuotaGrant, QuotaParams, ReportRecords,
-    ReportRequest, RouteDirective, SignedDuration, check_global_word_count, push_precondition, push_quota,
+use crate::core::attribute::request::{CheckRequest, QuotaParams, ReportRequest, check_global_word_count};
+use crate::core::attribute::response::{
+    HeaderAction, HeaderOperation, Precondition, QuotaGrant, RouteDirective, push_precondition, push_quota,
 };
+use crate::core::attribute::{AttributeBag, ReportRecords, SignedDuration};
 use crate::core::check_cache::{CachedAnswer, CheckCache};
 use crate::core::dispatch::{
     self, CheckOutcome, DispatchContext, DispatchTrace, LastKnownAnswers, QuotaRequest, ReportCollector,
 };
+use crate::core::explain::{Explanation, explain};
 use crate::core::load_shedding::{LoadShedder, OVERLOADED};
 use crate::core::runtime::{Published, Runtime};
 use crate::core::snapshot::HeaderOperationKind;
@@ -120,15 +122,24 @@ impl MixerService {
         })
     }
 
-    /// Like [`check`](Self::check), with a record of what every handler said. Answers without load shedding or cache.
-    pub async fn traced_check(&self, body: Bytes) -> Result<(Bytes, DispatchTrace), GrpcError> {
+    /// Carries a CheckRequest out and answers, instead of the response, with a framed message whose field 1 is the JSON of its
+    /// [`Explanation`](crate::core::explain::Explanation). No load shedding, no cache, no quotas.
+    ///
+    /// Errors: as [`check`](Self::check), except that a check that cannot be carried out is explained.
+    pub async fn explain(&self, body: Bytes) -> Result<Bytes, GrpcError> {
         let arena = self.arena();
         let published = self.runtime.load();
         let trace = RefCell::new(DispatchTrace::default());
         let context = self.context(None, Some(&trace));
-        let answer = decide(&published, &body, &arena, &context).await;
+        let explanation = explain_check(&published, &body, &arena, &context, &trace).await;
         self.give_back(arena);
-        Ok((answer?, trace.into_inner()))
+        let json = serde_json::to_string(&explanation?).map_err(internal)?;
+        let mut out = Vec::with_capacity(json.len() + 16);
+        begin_message(&mut out);
+        // Encoding into a Vec cannot fail.
+        let _ = prost::Message::encode(&ExplainResponse { json }, &mut out);
+        finish_message(&mut out);
+        Ok(out.into())
     }
 
     fn admit(&self, cost: usize) -> Result<(), GrpcError> {
@@ -157,6 +168,32 @@ impl MixerService {
             spare.push(arena);
         }
     }
+}
+
+/// `mixer.introspect.v1.ExplainResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ExplainResponse {
+    /// JSON of an [`Explanation`](crate::core::explain::Explanation).
+    #[prost(string, tag = "1")]
+    pub json: String,
+}
+
+async fn explain_check(
+    published: &Published,
+    body: &[u8],
+    arena: &Bump,
+    context: &DispatchContext<'_>,
+    trace: &RefCell<DispatchTrace>,
+) -> Result<Explanation, GrpcError> {
+    let request = read_check(body, arena)?;
+    let routes = &published.routes;
+    let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, arena);
+    dispatch::preprocess(routes, &mut bag, context)
+        .await
+        .map_err(|e| internal(format_args!("preprocessing attributes failed: {e}")))?;
+    // A failure is part of the explanation: the trace says whose it is.
+    let _ = dispatch::check(routes, &bag, context).await;
+    Ok(explain(routes, &bag, &trace.borrow()))
 }
 
 fn undecodable(error: impl std::fmt::Display) -> GrpcError {

@@ -9,6 +9,7 @@ use super::combine::Combiner;
 use super::instances::{Evaluated, evaluate};
 use super::{CheckOutcome, DispatchContext, DispatchError, TracedDispatch};
 use crate::core::adapter::{CheckResult, HandlerError, Instance, Reply, Status};
+use crate::core::attribute::text::text;
 use crate::core::attribute::{AttributeBag, Value};
 use crate::core::expr::EvalError;
 use crate::core::routing::{
@@ -311,7 +312,7 @@ pub(super) fn traced(
         .leaf_names
         .iter()
         .zip(instance.values)
-        .filter_map(|(name, value)| Some((name.to_string(), format!("{:?}", value.as_ref()?))))
+        .filter_map(|(name, value)| Some((name.to_string(), text((*value)?).to_string())))
         .collect();
     traced
 }

@@ -147,8 +147,13 @@ impl RoutingTable {
     /// namespace attribute that it selects. Spec: runtime.md 9.2.
     pub fn select(&self, kind: RuleKind, bag: &AttributeBag<'_>) -> SelectedRules<'_> {
         let rules = self.of(kind);
-        let own = request_namespace(bag).and_then(|namespace| rules.own.get(namespace));
+        let own = self.namespace_of(bag).and_then(|namespace| rules.own.get(namespace));
         SelectedRules { default: &rules.default, own }
+    }
+
+    /// The namespace whose own rules apply to a request, if it names one; records what it reads.
+    pub fn namespace_of<'a>(&self, bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
+        request_namespace(bag)
     }
 
     /// Whether there are rules of this kind anywhere.

@@ -10,7 +10,7 @@ use super::{Published, Runtime};
 use crate::core::config::{Diagnostic, Severity};
 use crate::core::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
 use crate::core::routing::{RoutingTable, RuleKind};
-use crate::core::snapshot::{BuildOptions, SnapshotBuilder};
+use crate::core::snapshot::SnapshotBuilder;
 use crate::core::telemetry::metrics::{Family, Metrics};
 use crate::core::store::{ConfigStore, StoreContents};
 use crate::core::template::Variety;
@@ -22,8 +22,6 @@ const RETIREMENT_PATIENCE: Duration = Duration::from_secs(10);
 pub struct ConfiguratorOptions {
     /// The store to follow.
     pub store: Arc<dyn ConfigStore>,
-    /// How to build snapshots.
-    pub build: BuildOptions,
     /// What handlers get.
     pub environment: HandlerEnvironment,
     /// Where it is counted.
@@ -41,8 +39,7 @@ pub struct Configurator {
 
 impl Configurator {
     /// A configurator for `runtime`.
-    pub fn new(runtime: Arc<Runtime>, options: ConfiguratorOptions) -> Self {
-        let builder = SnapshotBuilder::new(options.build.clone());
+    pub fn new(runtime: Arc<Runtime>, builder: SnapshotBuilder, options: ConfiguratorOptions) -> Self {
         Self { runtime, options, builder, retiring: TaskTracker::new(), applied: None }
     }
 
@@ -92,7 +89,7 @@ impl Configurator {
     pub async fn close(self, patience: Duration) -> bool {
         let before = self.runtime.load_full();
         let gone: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
-        let empty = Arc::new(crate::core::snapshot::Snapshot::empty(&before.routes.snapshot().default_namespace));
+        let empty = Arc::clone(&self.runtime.empty);
         drop(before);
         drop(self.runtime.publish(RoutingTable::build(empty, HandlerTable::default(), &self.options.metrics), Vec::new()));
         self.retire(gone);

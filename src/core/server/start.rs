@@ -15,12 +15,13 @@ use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
 use crate::core::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use crate::core::dispatch::LastKnownAnswers;
+use crate::core::expr::Language;
 use crate::core::handler::HandlerEnvironment;
 use crate::core::introspect;
 use crate::core::load_shedding::LoadShedder;
 use crate::core::probe::{FileProbe, ProbeEmitter};
 use crate::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
-use crate::core::snapshot::BuildOptions;
+use crate::core::snapshot::{SnapshotBuilder, SnapshotOptions};
 use crate::core::store::{self, ConfigStore, WhenLost};
 use crate::core::telemetry::log::Log;
 use crate::core::telemetry::metrics::{Collect, Collected, Family, Metrics};
@@ -30,6 +31,8 @@ use crate::core::telemetry::{http, monitor};
 const CACHE_BYTES_PER_ENTRY: u64 = 512;
 /// Memory that the check cache may take at all.
 const MAX_CACHE_BYTES: u64 = 256 << 20;
+/// How long the last requests of an HTTP endpoint are waited for.
+const HTTP_GRACE: Duration = Duration::from_secs(2);
 /// How long one handler may take to build.
 const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(30);
 /// A caller that does not answer a ping for this long is gone.
@@ -218,7 +221,13 @@ async fn configure(
         entries,
         bytes: (entries as u64).saturating_mul(CACHE_BYTES_PER_ENTRY).min(MAX_CACHE_BYTES),
     });
-    let runtime = Arc::new(Runtime::new(&options.config_default_namespace, cache));
+    let builder = SnapshotBuilder::new(SnapshotOptions {
+        default_namespace: options.config_default_namespace.as_str().into(),
+        language: std::env::var("ISTIO_LANG").ok().map(|name| Language::from_name(&name)),
+        adapter_kinds: options.use_adapter_crds,
+        template_kinds: options.use_template_crds,
+    });
+    let runtime = Arc::new(Runtime::new(builder.empty(), cache));
     if cache.is_some() {
         let collector: Arc<dyn Collect> = Arc::new(CacheCollector(Arc::clone(runtime.cache_counters())));
         metrics.collect_from(Arc::downgrade(&collector));
@@ -227,14 +236,9 @@ async fn configure(
     parts.runtime = Some(Arc::clone(&runtime));
     let mut configurator = Configurator::new(
         Arc::clone(&runtime),
+        builder,
         ConfiguratorOptions {
             store,
-            build: BuildOptions {
-                default_namespace: options.config_default_namespace.as_str().into(),
-                use_adapter_kinds: options.use_adapter_crds,
-                use_template_kinds: options.use_template_crds,
-                ..BuildOptions::default()
-            },
             environment: HandlerEnvironment {
                 clock: Arc::new(SystemClock),
                 runtime: tokio::runtime::Handle::current(),
@@ -353,7 +357,12 @@ fn bind_all(host: &str, port: u16) -> Result<TcpListener, ListenError> {
 
 fn serve_http(listener: TcpListener, routes: axum::Router, parts: &mut Parts) {
     let stop = CancellationToken::new();
-    let task = tokio::spawn(http::serve(listener, routes, stop.clone()));
+    let stopped = stop.clone();
+    let task = tokio::spawn(async move {
+        if let Err(error) = http::serve(listener, routes, stopped, HTTP_GRACE).await {
+            tracing::error!(%error, "an HTTP endpoint ended");
+        }
+    });
     parts.endpoints.push((stop, task));
 }
 
