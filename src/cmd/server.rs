@@ -10,7 +10,8 @@ pub(crate) use flags::ServerArgs;
 pub(crate) use flags::{LogFlags, TracingFlags};
 
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
-use crate::core::server::{OptionsError, ServerOptions};
+use crate::core::build_info::BuildInfo;
+use crate::core::server::{Server, ServerOptions, StartError};
 
 /// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
 pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> Outcome {
@@ -25,17 +26,72 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> O
         return Ok(Exit::Success);
     }
     banner(args, &options, io)?;
-    check(&options).map_err(|reason| not_started(&reason))?;
-    Ok(Exit::Success)
+    let server = Server::start(&options).map_err(|reason| not_started(&reason))?;
+    announce(&server, &options, io)?;
+    Ok(serve(server))
 }
 
-/// Settings that can be refused before anything is opened.
-fn check(options: &ServerOptions) -> Result<(), OptionsError> {
-    options.check()?;
-    options.log.check()
+/// What the originals say when everything is up.
+fn announce(server: &Server, options: &ServerOptions, io: &mut Io) -> Result<(), Stop> {
+    writeln!(io.out, "Istio Mixer: {}", BuildInfo::of_this_program().short())?;
+    match (server.bound_address(), options.address.is_empty()) {
+        (Some(bound), true) => writeln!(io.out, "Starting gRPC server on port {}", bound.port())?,
+        (Some(bound), false) => writeln!(io.out, "Starting gRPC server on tcp://{bound}")?,
+        (None, _) => writeln!(io.out, "Starting gRPC server on {}", server.api_address())?,
+    }
+    io.out.flush()?;
+    Ok(())
 }
 
-fn not_started(reason: &OptionsError) -> Stop {
+/// Waits for SIGTERM or SIGINT, then stops in order. A second signal ends the process at once.
+fn serve(server: Server) -> Exit {
+    let first = server.background().block_on(stop_signal());
+    tracing::info!("stopping on {}", first.name());
+    server.background().spawn(async {
+        let second = stop_signal().await;
+        std::process::exit(i32::from(second.exit().code()));
+    });
+    if server.stop() { Exit::Success } else { Exit::Local }
+}
+
+/// A request to stop.
+#[derive(Clone, Copy)]
+enum StopSignal {
+    Interrupt,
+    Terminate,
+}
+
+impl StopSignal {
+    fn name(self) -> &'static str {
+        match self {
+            StopSignal::Interrupt => "SIGINT",
+            StopSignal::Terminate => "SIGTERM",
+        }
+    }
+
+    fn exit(self) -> Exit {
+        match self {
+            StopSignal::Interrupt => Exit::Interrupted,
+            StopSignal::Terminate => Exit::Terminated,
+        }
+    }
+}
+
+async fn stop_signal() -> StopSignal {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        // Without handlers the signals end the process themselves.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => StopSignal::Interrupt,
+        _ = terminate.recv() => StopSignal::Terminate,
+    }
+}
+
+fn not_started(reason: &StartError) -> Stop {
     Failure::local("unable to initialize the server")
         .cause(reason)
         .legacy(format!("Unable to initialize Mixer: {reason}"))

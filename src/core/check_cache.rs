@@ -172,7 +172,14 @@ impl<V: CachedAnswer> CheckCache<V> {
     }
 
     /// Keeps an answer under the references that gave it. An answer that is not valid for any time is not kept.
-    pub fn put(&self, bag: &AttributeBag<'_>, caller: u32, references: &[Reference<'_>], valid: Duration, answer: V) {
+    pub fn put(
+        &self,
+        bag: &AttributeBag<'_>,
+        caller: u32,
+        references: &[Reference<'_>],
+        valid: Duration,
+        answer: V,
+    ) {
         if valid.is_zero() {
             return;
         }
@@ -197,7 +204,8 @@ impl<V: CachedAnswer> CheckCache<V> {
             let mut shapes = Vec::clone(shapes);
             if !shapes.iter().any(|s| s.is_of(references)) {
                 if shapes.len() >= MAX_SHAPES {
-                    let useless = shapes.iter().enumerate().min_by_key(|(_, s)| s.hits.load(Ordering::Relaxed));
+                    let useless =
+                        shapes.iter().enumerate().min_by_key(|(_, s)| s.hits.load(Ordering::Relaxed));
                     if let Some(at) = useless.map(|(at, _)| at) {
                         shapes.swap_remove(at);
                     }
@@ -214,18 +222,22 @@ impl Shape {
     fn new(id: u64, references: &[Reference<'_>]) -> Self {
         let tests = references
             .iter()
-            .map(|r| Test { slot: r.slot, key: r.key.map(Box::from), present: r.condition == Condition::Exact })
+            .map(|r| Test {
+                slot: r.slot,
+                key: r.key.map(Box::from),
+                present: r.condition == Condition::Exact,
+            })
             .collect();
         Self { id, tests, hits: AtomicU64::new(0) }
     }
 
     fn is_of(&self, references: &[Reference<'_>]) -> bool {
         self.tests.len() == references.len()
-            && self
-                .tests
-                .iter()
-                .zip(references)
-                .all(|(t, r)| t.slot == r.slot && t.present == (r.condition == Condition::Exact) && t.key.as_deref() == r.key)
+            && self.tests.iter().zip(references).all(|(t, r)| {
+                t.slot == r.slot
+                    && t.present == (r.condition == Condition::Exact)
+                    && t.key.as_deref() == r.key
+            })
     }
 
     /// Writes the key of a request to `out`; false if the request is not of this shape.

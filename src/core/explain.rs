@@ -207,8 +207,12 @@ fn test(conjunct: &Conjunct<'_>, bag: &AttributeBag<'_>) -> Option<Result<(), St
     let name = |slot| bag.vocabulary().name(slot).to_owned();
     let (subject, found, wanted) = match *conjunct {
         Conjunct::AttributeEquals { slot, constant } => (name(slot), bag.peek(slot), Value::String(constant)),
-        Conjunct::AttributeEqualsInt64 { slot, constant } => (name(slot), bag.peek(slot), Value::Int64(constant)),
-        Conjunct::AttributeEqualsBool { slot, constant } => (name(slot), bag.peek(slot), Value::Bool(constant)),
+        Conjunct::AttributeEqualsInt64 { slot, constant } => {
+            (name(slot), bag.peek(slot), Value::Int64(constant))
+        }
+        Conjunct::AttributeEqualsBool { slot, constant } => {
+            (name(slot), bag.peek(slot), Value::Bool(constant))
+        }
         Conjunct::MapKeyEquals { slot, key, constant } => {
             let subject = format!("{}[{:?}]", name(slot), String::from_utf8_lossy(key));
             let found = match bag.peek(slot) {
@@ -222,7 +226,11 @@ fn test(conjunct: &Conjunct<'_>, bag: &AttributeBag<'_>) -> Option<Result<(), St
                 Some(Value::String(text)) if text.starts_with(prefix) => Ok(()),
                 found => {
                     let wanted = format!("a text that starts with {}", quoted(Value::String(prefix)));
-                    Err(format!("`{}` is {}, not {wanted}", name(slot), found.map_or("absent".to_owned(), quoted)))
+                    Err(format!(
+                        "`{}` is {}, not {wanted}",
+                        name(slot),
+                        found.map_or("absent".to_owned(), quoted)
+                    ))
                 }
             });
         }
@@ -230,7 +238,11 @@ fn test(conjunct: &Conjunct<'_>, bag: &AttributeBag<'_>) -> Option<Result<(), St
     };
     Some(match found {
         Some(found) if found == wanted => Ok(()),
-        found => Err(format!("`{subject}` is {}, not {}", found.map_or("absent".to_owned(), quoted), quoted(wanted))),
+        found => Err(format!(
+            "`{subject}` is {}, not {}",
+            found.map_or("absent".to_owned(), quoted),
+            quoted(wanted)
+        )),
     })
 }
 

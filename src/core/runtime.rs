@@ -18,8 +18,8 @@ use crate::core::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits}
 use crate::core::config::Diagnostics;
 use crate::core::handler::HandlerTable;
 use crate::core::routing::RoutingTable;
-use crate::core::telemetry::metrics::Metrics;
 use crate::core::snapshot::{Snapshot, SnapshotId};
+use crate::core::telemetry::metrics::Metrics;
 
 /// What requests run on: routes, and the answers that they gave.
 pub struct Published {

@@ -12,10 +12,7 @@ pub mod workers;
 
 pub use start::{Server, StartError};
 
-pub use options::{
-    IntrospectionOptions, ListenAddress, ProbeOptions, ServerOptions,
-    TracingOptions,
-};
+pub use options::{IntrospectionOptions, ListenAddress, ProbeOptions, ServerOptions, TracingOptions};
 
-pub use crate::core::telemetry::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
 pub use crate::core::load_shedding::{LoadSheddingMode, LoadSheddingOptions};
+pub use crate::core::telemetry::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};

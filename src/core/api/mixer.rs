@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bumpalo::Bump;
 use bytes::Bytes;
@@ -82,7 +82,14 @@ impl MixerService {
         last_known: Arc<LastKnownAnswers>,
         shedder: Option<Arc<LoadShedder>>,
     ) -> Self {
-        Self { runtime, metrics, last_known, shedder, arenas: RefCell::default(), scratch: RefCell::default() }
+        Self {
+            runtime,
+            metrics,
+            last_known,
+            shedder,
+            arenas: RefCell::default(),
+            scratch: RefCell::default(),
+        }
     }
 
     /// Answers a CheckRequest with a framed CheckResponse.
@@ -275,7 +282,9 @@ async fn decide_over<'a>(
         for asked in request.quotas {
             bag.reset_references(&preprocessed);
             let grant = allocate(published, &bag, request, asked, context).await;
-            push_quota(&mut out, asked.name, grant, |out| bag.encode_references(request.global_word_count, out));
+            push_quota(&mut out, asked.name, grant, |out| {
+                bag.encode_references(request.global_word_count, out)
+            });
         }
     }
     finish_message(&mut out);
@@ -352,10 +361,10 @@ fn encode_directive(outcome: &CheckOutcome) -> Option<Vec<u8>> {
     Some(out)
 }
 
-async fn answer_report(
-    published: &Published,
-    request: &ReportRequest<'_>,
-    arena: &Bump,
+async fn answer_report<'a>(
+    published: &'a Published,
+    request: &ReportRequest<'a>,
+    arena: &'a Bump,
     context: &DispatchContext<'_>,
 ) -> Result<(), GrpcError> {
     check_global_word_count(request.global_word_count).map_err(internal)?;

@@ -11,8 +11,8 @@ use crate::core::config::{Diagnostic, Severity};
 use crate::core::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
 use crate::core::routing::{RoutingTable, RuleKind};
 use crate::core::snapshot::SnapshotBuilder;
-use crate::core::telemetry::metrics::{Family, Metrics};
 use crate::core::store::{ConfigStore, StoreContents};
+use crate::core::telemetry::metrics::{Family, Metrics};
 use crate::core::template::Variety;
 
 /// How long the calls of a replaced handler are waited for before that is worth a line in the log.
@@ -91,7 +91,12 @@ impl Configurator {
         let gone: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
         let empty = Arc::clone(&self.runtime.empty);
         drop(before);
-        drop(self.runtime.publish(RoutingTable::build(empty, HandlerTable::default(), &self.options.metrics), Vec::new()));
+        drop(
+            self.runtime.publish(
+                RoutingTable::build(empty, HandlerTable::default(), &self.options.metrics),
+                Vec::new(),
+            ),
+        );
         self.retire(gone);
         self.retiring.close();
         tokio::time::timeout(patience, self.retiring.wait()).await.is_ok()
@@ -124,7 +129,9 @@ fn changes(before: Option<&StoreContents>, now: &StoreContents) -> usize {
     let changed = now
         .resources
         .iter()
-        .filter(|(key, resource)| before.resources.get(*key).is_none_or(|old| old.revision != resource.revision))
+        .filter(|(key, resource)| {
+            before.resources.get(*key).is_none_or(|old| old.revision != resource.revision)
+        })
         .count();
     let removed = before.resources.keys().filter(|key| !now.resources.contains_key(*key)).count();
     changed + removed

@@ -146,17 +146,7 @@ impl Listener {
     /// Errors: `listen tcp 127.0.0.1:9091: bind: address already in use` and the like.
     pub fn bind(address: &ListenAddress) -> Result<Self, ListenError> {
         match address {
-            ListenAddress::Tcp { network, address } => {
-                let refuse = |step: &str, error: &std::io::Error| {
-                    ListenError(format!("listen {network} {address}: {step}{}", os_text(error)))
-                };
-                let resolved = resolve(network, address).map_err(|e| refuse("", &e))?;
-                let socket = tcp_socket(resolved).map_err(|e| refuse("socket: ", &e))?;
-                socket.bind(&resolved.into()).map_err(|e| refuse("bind: ", &e))?;
-                socket.listen(BACKLOG).map_err(|e| refuse("listen: ", &e))?;
-                let listener = TcpListener::from_std(socket.into()).map_err(|e| refuse("", &e))?;
-                Ok(Listener::Tcp(listener))
-            }
+            ListenAddress::Tcp { network, address } => Ok(Listener::Tcp(bind_tcp(network, address)?)),
             ListenAddress::Unix(path) => {
                 let listener = UnixListener::bind(path).map_err(|e| {
                     ListenError(format!("listen unix {}: bind: {}", path.display(), os_text(&e)))
@@ -210,6 +200,20 @@ pub fn remove_stale_socket(path: &Path) -> Result<(), ListenError> {
         Ok(found) if !found.file_type().is_socket() => refuse("not a socket"),
         Ok(_) => std::fs::remove_file(path).or_else(|error| refuse(&os_text(&error))),
     }
+}
+
+/// Opens a TCP socket; an empty host means all interfaces. Must run on an event loop.
+///
+/// Errors: as [`Listener::bind`].
+pub fn bind_tcp(network: &str, address: &str) -> Result<TcpListener, ListenError> {
+    let refuse = |step: &str, error: &std::io::Error| {
+        ListenError(format!("listen {network} {address}: {step}{}", os_text(error)))
+    };
+    let resolved = resolve(network, address).map_err(|e| refuse("", &e))?;
+    let socket = tcp_socket(resolved).map_err(|e| refuse("socket: ", &e))?;
+    socket.bind(&resolved.into()).map_err(|e| refuse("bind: ", &e))?;
+    socket.listen(BACKLOG).map_err(|e| refuse("listen: ", &e))?;
+    TcpListener::from_std(socket.into()).map_err(|e| refuse("", &e))
 }
 
 /// `host:port` to an address; an empty host means all interfaces.

@@ -307,7 +307,6 @@ impl std::fmt::Display for IntrospectionOptions {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

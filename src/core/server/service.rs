@@ -20,7 +20,7 @@ use crate::core::telemetry::metrics::{Metrics, RpcCounters};
 const FRAMING: usize = 5;
 
 /// The services of one worker.
-pub struct ApiService {
+pub(super) struct ApiService {
     mixer: MixerService,
     check: Arc<RpcCounters>,
     report: Arc<RpcCounters>,
@@ -39,7 +39,7 @@ enum Direct {
 
 impl ApiService {
     /// The services over one mixer. `others` answers every other path.
-    pub fn new(
+    pub(super) fn new(
         mixer: MixerService,
         metrics: &Metrics,
         shedder: Option<Arc<LoadShedder>>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::listener::{ListenError, Listener, remove_stale_socket};
+use super::listener::{ListenError, Listener, bind_tcp, remove_stale_socket};
 use super::service::ApiService;
 use super::workers::{ConnectionLimits, WorkerGroup};
 use super::{ListenAddress, ProbeOptions, ServerOptions};
@@ -165,8 +165,7 @@ async fn begin(
     if let ListenAddress::Unix(path) = &api_address {
         remove_stale_socket(path)?;
     }
-    let listener =
-        Listener::bind(&api_address).map_err(|e| StartError::because("unable to listen", e))?;
+    let listener = Listener::bind(&api_address).map_err(|e| StartError::because("unable to listen", e))?;
     let bound = listener.local_address();
 
     let metrics = Arc::new(Metrics::new());
@@ -174,7 +173,8 @@ async fn begin(
     log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
     let runtime = configure(options, &metrics, parts).await?;
 
-    let shedder = LoadShedder::new(&options.load_shedding, metrics.counter(Family::LoadSheddingThrottled, &[]));
+    let shedder =
+        LoadShedder::new(&options.load_shedding, metrics.counter(Family::LoadSheddingThrottled, &[]));
     let workers = start_workers(options, &runtime, &metrics, shedder.map(Arc::new))?;
     let workers = Arc::new(workers);
     parts.workers = Some(Arc::clone(&workers));
@@ -322,7 +322,7 @@ async fn start_monitoring(
     metrics: &Arc<Metrics>,
     parts: &mut Parts,
 ) -> Result<(), StartError> {
-    let listener = bind_all("", options.monitoring_port)
+    let listener = bind_tcp("tcp", &format!(":{}", options.monitoring_port))
         .map_err(|e| StartError(format!("unable to setup monitoring: unable to listen on socket: {e}")))?;
     let routes = monitor::routes(Arc::clone(metrics), env!("CARGO_PKG_VERSION"), options.profile);
     serve_http(listener, routes, parts);
@@ -336,22 +336,13 @@ async fn start_introspection(options: &ServerOptions, runtime: &Arc<Runtime>, pa
         return;
     }
     let host = if settings.address == "*" { "" } else { settings.address.as_str() };
-    match bind_all(host, settings.port) {
+    match bind_tcp("tcp", &format!("{host}:{}", settings.port)) {
         Ok(listener) => {
             let address = listener.local_addr().map(|a| a.to_string()).unwrap_or_default();
             tracing::info!("ControlZ available at {address}");
             serve_http(listener, introspect::routes(Arc::clone(runtime)), parts);
         }
         Err(error) => tracing::error!("Unable to start ControlZ: {error}"),
-    }
-}
-
-/// Binds a TCP port; an empty host means all interfaces.
-fn bind_all(host: &str, port: u16) -> Result<TcpListener, ListenError> {
-    let address = format!("{host}:{port}");
-    match Listener::bind(&ListenAddress::Tcp { network: "tcp".to_owned(), address })? {
-        Listener::Tcp(listener) => Ok(listener),
-        Listener::Unix { .. } => Err(ListenError("not a TCP address".to_owned())),
     }
 }
 
