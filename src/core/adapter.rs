@@ -17,6 +17,7 @@ pub mod list;
 pub mod memquota;
 pub mod noop;
 pub mod prometheus;
+pub mod stdio;
 #[cfg(test)]
 mod testing;
 

@@ -14,6 +14,7 @@ pub static INVENTORY: &[&dyn ErasedAdapter] = &[
     &Erase::<super::memquota::Memquota>(PhantomData),
     &Erase::<super::noop::Noop>(PhantomData),
     &Erase::<super::prometheus::Prometheus>(PhantomData),
+    &Erase::<super::stdio::Stdio>(PhantomData),
 ];
 
 /// The adapter with this name.

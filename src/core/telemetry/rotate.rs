@@ -39,6 +39,11 @@ impl RotatingFile {
         Self { path, policy, file: None, size: 0, pending: Vec::new() }
     }
 
+    /// Changes when to rotate and what to keep.
+    pub fn set_policy(&mut self, policy: RotationPolicy) {
+        self.policy = policy;
+    }
+
     /// Takes one line with its line feed. Errors: the line alone is larger than the limit, or the file system refuses.
     pub fn push(&mut self, line: &[u8]) -> io::Result<()> {
         let length = line.len() as u64;
@@ -158,6 +163,14 @@ impl Drop for RotatingFile {
 pub fn append_to(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     OpenOptions::new().append(true).create(true).mode(0o644).open(path)
+}
+
+/// What the operating system says, as the originals spell it: lower case, without the number.
+pub fn os_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// `2019-01-02T03-04-05.678`.

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use super::{LogOptions, OptionsError};
 use crate::core::attribute::Timestamp;
 use crate::core::telemetry::metrics::Counter;
-use crate::core::telemetry::rotate::{RotatingFile, RotationPolicy, append_to};
+use crate::core::telemetry::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
 
 /// All places that every record goes to.
 #[derive(Default)]
@@ -95,12 +95,4 @@ fn rotation(options: &LogOptions) -> RotationPolicy {
         max_age: (days > 0).then(|| DAY * days),
         max_backups: (backups > 0).then_some(backups),
     }
-}
-
-/// What the operating system says, as the originals spell it: lower case, without the number.
-pub(super) fn os_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
