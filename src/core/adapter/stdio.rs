@@ -20,8 +20,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, Instance, Reply,
-    join_errors,
+    Adapter, AdapterInfo, BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, Instance,
+    Reply, join_errors,
 };
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath};
 use crate::core::telemetry::metrics::{Counter, Family};

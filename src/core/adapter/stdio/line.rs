@@ -57,7 +57,8 @@ impl Line {
             members.extend(instance.entries("dimensions").map(|(key, at)| member(key, Some(at), true)));
             (Content::Metric { level: params.metric_level }, members)
         } else {
-            let members = instance.entries("variables").map(|(key, at)| member(key, Some(at), false)).collect();
+            let members =
+                instance.entries("variables").map(|(key, at)| member(key, Some(at), false)).collect();
             let levels = params.severity_levels.iter().map(|(word, level)| (word.as_bytes().into(), *level));
             let (timestamp, severity) = (instance.position("timestamp"), instance.position("severity"));
             (Content::Log { timestamp, severity, levels: levels.collect() }, members)

@@ -12,8 +12,15 @@ use crate::core::template;
 const TIME: Timestamp = Timestamp { seconds: 1_546_398_245, nanos: 678_901_234 };
 
 /// An instance whose values are those of its map, then the other fields in the order given.
-fn instance(name: &str, template: &str, map: &'static str, keys: &[&str], fields: &[&'static str]) -> BoundInstance {
-    let keyed = keys.iter().map(|k| Leaf { field: map, key: Some((*k).into()), value_type: ValueType::String });
+fn instance(
+    name: &str,
+    template: &str,
+    map: &'static str,
+    keys: &[&str],
+    fields: &[&'static str],
+) -> BoundInstance {
+    let keyed =
+        keys.iter().map(|k| Leaf { field: map, key: Some((*k).into()), value_type: ValueType::String });
     let plain = fields.iter().map(|f| Leaf { field: f, key: None, value_type: ValueType::String });
     BoundInstance {
         name: format!("{name}.instance.istio-system").into(),
@@ -50,7 +57,8 @@ fn text(value: &str) -> Option<Value<'_>> {
 
 #[test]
 fn params_are_checked() {
-    let with = |log_stream, path: &str| Params { log_stream, output_path: path.to_owned(), ..Params::default() };
+    let with =
+        |log_stream, path: &str| Params { log_stream, output_path: path.to_owned(), ..Params::default() };
     let needless = "outputPath: cannot specify an output path when using a STDOUT or STDERR log stream";
     let missing = "outputPath: need a valid output path when using a FILE or ROTATED_FILE log stream";
     let cases: [(LogStream, &str, &[&str]); 8] = [
@@ -81,7 +89,10 @@ fn severities_are_merged_into_the_defaults() {
     let mut params = Params::default();
     assert_eq!(crate::core::config::message::decode_over(&mut params, &tree, FieldPath::root()), []);
     assert_eq!(params.severity_levels.len(), 15);
-    assert_eq!((params.severity_levels["Default"], params.severity_levels["info"]), (Level::Warning, Level::Error));
+    assert_eq!(
+        (params.severity_levels["Default"], params.severity_levels["info"]),
+        (Level::Warning, Level::Error)
+    );
     assert_eq!((params.severity_levels["FATAL"], params.log_stream), (Level::Error, LogStream::RotatedFile));
     assert_eq!(params.max_megabytes_before_rotation, 100);
 }
@@ -144,10 +155,12 @@ async fn metrics_have_their_value_first() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.log");
     let env = Env { clock: TestClock::at(Duration::new(1_546_398_245, 1_999)), ..test_env("h") };
-    let params = Params { metric_level: Level::Error, output_level: Level::Error, ..to(LogStream::File, &path) };
+    let params =
+        Params { metric_level: Level::Error, output_level: Level::Error, ..to(LogStream::File, &path) };
     let bound = instance("m", "metric", "dimensions", &["a", "value"], &["value"]);
     let handler = build(&params, &[bound], &env).await;
-    report(&*handler, &[(0, &[text("x"), text("y"), Some(Value::Int64(7))]), (0, &[None, text(""), None])]).unwrap();
+    report(&*handler, &[(0, &[text("x"), text("y"), Some(Value::Int64(7))]), (0, &[None, text(""), None])])
+        .unwrap();
     let expected = concat!(
         r#"{"level":"error","time":"2019-01-02T03:04:05.000001Z","instance":"m.instance.istio-system","value":7,"a":"x","value":"y"}"#,
         "\n",
@@ -167,7 +180,8 @@ async fn severities_have_levels() {
         report(&*handler, &[(0, &[None, text(word)])]).unwrap();
     }
     let lines = std::fs::read_to_string(&path).unwrap();
-    let level = |l: &str| serde_json::from_str::<serde_json::Value>(l).unwrap()["level"].as_str().unwrap().to_owned();
+    let level =
+        |l: &str| serde_json::from_str::<serde_json::Value>(l).unwrap()["level"].as_str().unwrap().to_owned();
     let levels: Vec<String> = lines.lines().map(level).collect();
     assert_eq!(levels, ["info", "info", "warn", "warn", "error", "error", "info", "info", "info"]);
 }
@@ -190,7 +204,12 @@ async fn files_are_appended_to_and_errors_are_told() {
     let missing = directory.path().join("no/such/file");
     let error = Stdio::build(to(LogStream::File, &missing), Vec::new(), env.clone()).await.err().unwrap();
     let shown = missing.display();
-    assert_eq!(error.to_string(), format!("could not build logger: couldn't open sink \"{shown}\": open {shown}: no such file or directory"));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "could not build logger: couldn't open sink \"{shown}\": open {shown}: no such file or directory"
+        )
+    );
 
     let full = build(&to(LogStream::File, Path::new("/dev/full")), &[log_entry(&[])], &env).await;
     let error = report(&*full, &[(0, &[None, None]), (0, &[None, None])]).unwrap_err();
@@ -211,7 +230,8 @@ async fn rotated_files_are_shared_and_long_lines_refused() {
     let whole = "x".repeat(1 << 20);
     report(&*first, &[(0, &[text("1"), None, None])]).unwrap();
     report(&*second, &[(0, &[text(&half), None, None])]).unwrap();
-    let error = report(&*first, &[(0, &[text(&whole), None, None]), (0, &[text(&half), None, None])]).unwrap_err();
+    let error =
+        report(&*first, &[(0, &[text(&whole), None, None]), (0, &[text(&half), None, None])]).unwrap_err();
     let length = whole.len() + r#"{"level":"info","time":"0001-01-01T00:00:00.000000Z","instance":"l.instance.istio-system","k":""}"#.len() + 1;
     assert_eq!(error, join_errors(&[format!("write length {length} exceeds maximum file size 1048576")]));
     assert_eq!(env.metrics.counter(Family::StdioLinesLost, &["h.istio-system"]).get(), 1);
