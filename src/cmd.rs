@@ -25,9 +25,13 @@ mod man;
 mod output;
 mod probe;
 mod report;
+mod routes;
 mod server;
+mod snapshot;
+mod source;
 mod tree;
 mod usage;
+mod validate;
 mod value;
 mod version;
 

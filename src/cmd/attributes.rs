@@ -67,7 +67,8 @@ impl Sense {
         Sense::StringMap,
     ];
 
-    fn read(self, text: &str) -> Result<AttributeValue, String> {
+    /// Reads one value.
+    pub(crate) fn read(self, text: &str) -> Result<AttributeValue, String> {
         let number = |function: &'static str| move |error: NumberError| error.text(function, text);
         match self {
             Sense::String => Ok(AttributeValue::String(text.to_owned())),

@@ -26,7 +26,7 @@ pub(crate) struct CallFlags {
     /// Server to call: host:port, dns:///host:port, unix:///path or unix:path.
     #[arg(short = 'm', long, default_value = "localhost:9091", value_name = "TARGET")]
     pub(crate) mixer: String,
-    /// Configuration to run the call on, in this process, without a server: fs://DIR or embedded://.
+    /// Configuration to run the call on, in this process, without a server: fs://DIR or embedded://sample.
     #[arg(long, value_name = "URL", conflicts_with = "mixer")]
     pub(crate) config: Option<String>,
     #[command(flatten)]

@@ -87,7 +87,7 @@ mod tests {
             vec!["longer".to_owned(), "several words that do not fit".to_owned()],
         ];
         let text = table(&["NAME", "TEXT"], &rows, 26);
-        assert_eq!(text, "NAME    TEXT\na       short\nlonger  several words\n        that do not fit\n");
+        assert_eq!(text, "NAME    TEXT\na       short\nlonger  several words that\n        do not fit\n");
     }
 
     #[test]

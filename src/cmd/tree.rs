@@ -5,7 +5,9 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use super::server::Merged;
 use super::value::Kind;
 use super::{ColorChoice, ErrorFormat, Exit, Io, Outcome, Personality};
-use super::{check, collateral, completions, crd, man, probe, report, server, version};
+use super::{
+    check, collateral, completions, crd, man, probe, report, routes, server, snapshot, validate, version,
+};
 
 /// Policy and telemetry engine for service meshes.
 ///
@@ -86,6 +88,21 @@ pub enum Command {
     ///
     /// Example: mixer probe --probe-path /run/mixer/ready --interval 2s
     Probe(probe::ProbeArgs),
+    /// Find everything that is wrong with a configuration.
+    ///
+    /// Reads all files at once, starts nothing, and tells file, line and column, a stable code, and what to do about it. Ends with
+    /// status 1 if there is an error, 3 if a path cannot be read.
+    ///
+    /// Example: mixer validate conf/ --lint --strict
+    Validate(Box<validate::ValidateArgs>),
+    /// Show the configuration as the engine understands it.
+    ///
+    /// Example: mixer snapshot dump --config fs:///etc/mixer --output yaml
+    Snapshot(snapshot::SnapshotArgs),
+    /// Show which requests reach which handlers.
+    ///
+    /// Example: mixer routes show --config fs:///etc/mixer --match source.user=ann
+    Routes(routes::RoutesArgs),
     /// Print versions of program and build.
     ///
     /// Example: mixer version --output json
@@ -129,6 +146,9 @@ impl Command {
             Command::Check(args) => check::run(&args, personality, io),
             Command::Report(args) => report::run(&args, personality, io),
             Command::Probe(args) => probe::run(&args, personality, io),
+            Command::Validate(args) => validate::run(&args, io),
+            Command::Snapshot(args) => snapshot::run(&args, io),
+            Command::Routes(args) => routes::run(&args, io),
             Command::Version(args) => version::run(&args, personality, io),
             Command::Crd(args) => crd::run(&args, io),
             Command::Completions(args) => completions::run(&args, io),

@@ -7,6 +7,7 @@
 
 mod build;
 pub mod decode;
+mod dump;
 mod dynamic;
 mod handlers;
 mod instances;
@@ -19,6 +20,10 @@ mod rules;
 mod vocabulary;
 
 pub use build::{SnapshotBuilder, SnapshotOptions};
+pub use dump::{
+    ActionDump, AdapterDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump, InstanceDump,
+    RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
+};
 pub use model::{
     ActionConfig, AttributeBinding, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
     InstanceConfig, OnError, RuleConfig, Snapshot, SnapshotCounts, SnapshotId,

@@ -73,7 +73,7 @@ struct ListenFlags {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 struct StoreFlags {
-    /// Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://.
+    /// Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample.
     ///
     /// Without it `mixer server` runs on its embedded sample configuration. Example: fs:///etc/mixer
     #[arg(long, alias = "configStoreURL", default_value = "", hide_default_value = true, value_name = "URL")]

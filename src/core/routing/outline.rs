@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::core::snapshot::{Condition, HandlerConfig, RuleConfig, Snapshot};
 use crate::core::template::Variety;
 
 /// Everything that requests can reach. Serialises to the JSON of `routes show`; its debug text is that of the originals.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoutingOutline {
     /// Number of the snapshot.
@@ -20,16 +20,16 @@ pub struct RoutingOutline {
 }
 
 /// The routes of a variety.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VarietyOutline {
     /// For example `TEMPLATE_VARIETY_CHECK`.
-    pub variety: &'static str,
+    pub variety: String,
     /// In name order; namespaces without routes of their own are left out.
     pub namespaces: Vec<NamespaceOutline>,
 }
 
 /// The routes of requests of one namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceOutline {
     /// Its name.
     pub namespace: String,
@@ -38,7 +38,7 @@ pub struct NamespaceOutline {
 }
 
 /// What goes to one handler with one template.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestinationOutline {
     /// Name of the handler.
     pub handler: String,
@@ -53,7 +53,7 @@ pub struct DestinationOutline {
 }
 
 /// Instances behind one condition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupOutline {
     /// As written; `None` is always.
     pub condition: Option<String>,
@@ -90,7 +90,7 @@ pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> 
             })
             .collect();
         if !namespaces.is_empty() {
-            varieties.push(VarietyOutline { variety: variety.name(), namespaces });
+            varieties.push(VarietyOutline { variety: variety.name().to_owned(), namespaces });
         }
     }
     RoutingOutline { id: snapshot.id.0, default_namespace: snapshot.default_namespace.to_string(), varieties }

@@ -1,0 +1,246 @@
+//! `routes show`: which requests reach which handlers.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use super::attributes::{AttributeSet, Sense};
+use super::output::{self, table};
+use super::snapshot::DumpFormat;
+use super::source::ConfigSource;
+use super::{Exit, Failure, Io, Outcome, Stop};
+use crate::core::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
+use crate::core::snapshot::Snapshot;
+use crate::core::template::Variety;
+
+mod matching;
+
+use matching::Verdicts;
+
+/// Flags of `routes`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct RoutesArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum Action {
+    /// Print the routing table: variety, namespace, handler, condition, instances.
+    ///
+    /// With --match the routes that a request with the given attributes takes are marked.
+    ///
+    /// Example: mixer routes show --config fs:///etc/mixer --match source.user=ann --variety check
+    Show(Box<ShowArgs>),
+}
+
+/// Flags of `routes show`.
+#[derive(Debug, Clone, clap::Args)]
+struct ShowArgs {
+    #[command(flatten)]
+    source: ConfigSource,
+    /// Only routes of this variety: check, report, quota, attribute-generator or check-with-output.
+    #[arg(long, value_parser = ["check", "report", "quota", "attribute-generator", "check-with-output"], value_name = "VARIETY")]
+    variety: Option<String>,
+    /// Only routes of requests of this namespace.
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Only routes to handlers of this name; `*` stands for any text.
+    #[arg(long, value_name = "PATTERN")]
+    handler: Option<String>,
+    /// Mark the routes that a request with these attributes takes: name1=value1,name2=value2,….
+    ///
+    /// Values are read as the declared type of their attribute.
+    #[arg(long = "match", value_name = "LIST")]
+    matching: Option<String>,
+    /// How it is written; a table on a terminal, else plain.
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    output: Option<DumpFormat>,
+}
+
+/// Prints the routes. Spec: cli-operations.md 9.5.
+pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
+    let Action::Show(args) = &args.action;
+    let (mut found, verdicts) = match &args.source.server {
+        Some(address) => {
+            if args.matching.is_some() {
+                let failure = Failure::usage("`--match` needs the configuration, not a server");
+                return Err(failure.hint("use --config URL").into());
+            }
+            let document = args.source.fetch(address, "/routesj/")?;
+            let outline: RoutingOutline = serde_json::from_value(document)
+                .map_err(|e| Failure::new(Exit::Rpc, "the server sent no routing table").cause(e))?;
+            (outline, None)
+        }
+        None => {
+            let snapshot = args.source.snapshot(io)?;
+            let outline = outline(&snapshot, &|_| true);
+            let verdicts = verdicts(args, &snapshot, &outline)?;
+            (outline, verdicts)
+        }
+    };
+    filter(&mut found, args);
+    match DumpFormat::or_default(args.output, io) {
+        DumpFormat::Debug => write!(io.out, "{found}")?,
+        DumpFormat::Json => writeln!(io.out, "{}", output::json(&document(&found, verdicts.as_ref())))?,
+        DumpFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&found, verdicts.as_ref())))?,
+        DumpFormat::Table => show_table(&found, verdicts.as_ref(), io.width, io)?,
+        DumpFormat::Plain => show_table(&found, verdicts.as_ref(), usize::MAX, io)?,
+    }
+    Ok(Exit::Success)
+}
+
+fn verdicts(
+    args: &ShowArgs,
+    snapshot: &Snapshot,
+    outline: &RoutingOutline,
+) -> Result<Option<Verdicts>, Stop> {
+    let Some(list) = &args.matching else { return Ok(None) };
+    let mut set = AttributeSet::default();
+    set.add_flag(Sense::String, list)
+        .map_err(|text| Failure::usage(text).hint("attributes are written name=value,name=value"))?;
+    Ok(Some(Verdicts::new(snapshot, outline, &set)?))
+}
+
+fn filter(found: &mut RoutingOutline, args: &ShowArgs) {
+    let variety =
+        args.variety.as_deref().and_then(|name| Variety::ALL.iter().find(|v| v.short_name() == name));
+    found.varieties.retain(|v| variety.is_none_or(|wanted| wanted.name() == v.variety));
+    for variety in &mut found.varieties {
+        variety.namespaces.retain(|n| args.namespace.as_ref().is_none_or(|wanted| *wanted == n.namespace));
+        for namespace in &mut variety.namespaces {
+            namespace
+                .destinations
+                .retain(|d| args.handler.as_ref().is_none_or(|pattern| glob(pattern, &d.handler)));
+        }
+        variety.namespaces.retain(|n| !n.destinations.is_empty());
+    }
+    found.varieties.retain(|v| !v.namespaces.is_empty());
+}
+
+/// Whether a text fits a pattern in which `*` stands for any text.
+fn glob(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(last) = pattern.rsplit('*').next().filter(|_| pattern.contains('*')) else {
+        return rest.is_empty();
+    };
+    let middle: Vec<&str> = parts.collect();
+    for part in middle.iter().take(middle.len().saturating_sub(1)) {
+        match rest.find(part) {
+            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// Every route with what it belongs to.
+fn routes(found: &RoutingOutline) -> impl Iterator<Item = (&str, &str, &DestinationOutline, &GroupOutline)> {
+    found.varieties.iter().flat_map(|variety| {
+        variety.namespaces.iter().flat_map(move |namespace| {
+            namespace.destinations.iter().flat_map(move |destination| {
+                let each = destination.groups.iter();
+                each.map(move |group| (&*variety.variety, namespace.namespace.as_str(), destination, group))
+            })
+        })
+    })
+}
+
+fn show_table(
+    found: &RoutingOutline,
+    verdicts: Option<&Verdicts>,
+    width: usize,
+    io: &mut Io,
+) -> Result<(), Stop> {
+    let mut rows = Vec::new();
+    let mut inherited = false;
+    for (variety, namespace, destination, group) in routes(found) {
+        inherited |= destination.inherited;
+        let short = Variety::ALL.iter().find(|v| v.name() == variety).map_or(variety, |v| v.short_name());
+        let star = if destination.inherited { "*" } else { "" };
+        let rule = |rule: &String| rule.split('.').next().unwrap_or(rule).to_owned();
+        let mut row = vec![
+            short.to_owned(),
+            namespace.to_owned(),
+            format!("{}{star}", destination.handler),
+            destination.adapter.clone(),
+            group.condition.clone().map_or_else(|| "(always)".to_owned(), |c| one_line(&c)),
+            group.instances.join(", "),
+            group.rules.iter().map(rule).collect::<Vec<_>>().join(", "),
+        ];
+        if let Some(verdicts) = verdicts {
+            row.insert(0, verdicts.of(variety, namespace, group).word().to_owned());
+        }
+        rows.push(row);
+    }
+    let mut headers = vec!["VARIETY", "NAMESPACE", "HANDLER", "ADAPTER", "CONDITION", "INSTANCES", "RULES"];
+    if verdicts.is_some() {
+        headers.insert(0, "MATCH");
+    }
+    io.out.write_all(table(&headers, &rows, width).as_bytes())?;
+    let count = if rows.len() == 1 { "1 route".to_owned() } else { format!("{} routes", rows.len()) };
+    let note =
+        if inherited { format!("  * inherited from {}", found.default_namespace) } else { String::new() };
+    Ok(writeln!(io.out, "{count}, snapshot {}.{note}", found.id)?)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn document(found: &RoutingOutline, verdicts: Option<&Verdicts>) -> Value {
+    let mut document = json!({"apiVersion": "mixer/v1", "kind": "RoutingTable"});
+    let mut table = serde_json::to_value(found).unwrap_or_default();
+    if let Some(verdicts) = verdicts {
+        mark(&mut table, found, verdicts);
+    }
+    if let (Some(target), Value::Object(members)) = (document.as_object_mut(), table) {
+        target.extend(members);
+    }
+    document
+}
+
+/// Adds `matches` and, where a condition fails, `cause` to every group.
+fn mark(table: &mut Value, found: &RoutingOutline, verdicts: &Verdicts) {
+    for (v, variety) in found.varieties.iter().enumerate() {
+        for (n, namespace) in variety.namespaces.iter().enumerate() {
+            for (d, destination) in namespace.destinations.iter().enumerate() {
+                for (g, group) in destination.groups.iter().enumerate() {
+                    let verdict = verdicts.of(&variety.variety, &namespace.namespace, group);
+                    let pointer = format!("/varieties/{v}/namespaces/{n}/destinations/{d}/groups/{g}");
+                    if let Some(group) = table.pointer_mut(&pointer).and_then(Value::as_object_mut) {
+                        group.insert("matches".to_owned(), json!(verdict.matches()));
+                        if let Some(cause) = verdict.cause() {
+                            group.insert("cause".to_owned(), json!(cause));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, fits) in [
+            ("*", "", true),
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("a*c", "abc", true),
+            ("a*b*c", "axbxc", true),
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("a*b*c", "axc", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Which conditions hold for a request.
+
+use std::collections::BTreeMap;
+
+use bumpalo::Bump;
+
+use super::super::attributes::{AttributeSet, AttributeValue, Sense};
+use super::super::{Failure, Stop};
+use crate::core::attribute::{AttributeBag, StringMap, Value, ValueType};
+use crate::core::config::message::suggestion;
+use crate::core::expr::Scope as _;
+use crate::core::routing::{GroupOutline, RoutingOutline};
+use crate::core::snapshot::{Condition, Snapshot};
+
+/// What became of a condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It holds.
+    Yes,
+    /// It does not.
+    No,
+    /// It could not be evaluated, which is "no" as well.
+    Failed(String),
+    /// The request belongs to another namespace.
+    Elsewhere,
+}
+
+impl Verdict {
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Verdict::Yes => "yes",
+            Verdict::No => "no",
+            Verdict::Failed(_) => "error",
+            Verdict::Elsewhere => "-",
+        }
+    }
+
+    pub(super) fn matches(&self) -> bool {
+        *self == Verdict::Yes
+    }
+
+    pub(super) fn cause(&self) -> Option<&str> {
+        match self {
+            Verdict::Failed(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// The verdict on every rule.
+pub(super) struct Verdicts {
+    by_rule: BTreeMap<String, Verdict>,
+    /// By variety: the namespace whose table serves the request.
+    tables: BTreeMap<String, String>,
+}
+
+impl Verdicts {
+    /// Evaluates every condition of a snapshot. Errors: an attribute that nobody declared, a value that does not fit its type.
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        outline: &RoutingOutline,
+        set: &AttributeSet,
+    ) -> Result<Self, Stop> {
+        let arena = Bump::new();
+        let vocabulary = &*snapshot.vocabulary;
+        let mut bag = AttributeBag::empty(vocabulary, &arena);
+        for (name, value) in set.iter() {
+            let AttributeValue::String(text) = value else { continue };
+            let Some((slot, value_type)) = vocabulary.attribute(name) else {
+                let failure = Failure::usage(format!("unknown attribute `{name}`"));
+                return Err(match suggestion(name, vocabulary.names()) {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                }
+                .into());
+            };
+            let value = typed(text, value_type, &arena).map_err(|cause| {
+                Failure::usage(format!("attribute `{name}` is a {value_type}")).cause(cause)
+            })?;
+            bag.set(slot, value);
+        }
+        let by_rule =
+            snapshot.rules.iter().map(|r| (r.key.to_string(), evaluate(&r.condition, &bag))).collect();
+        let wanted = namespace_of(&bag);
+        let tables = outline
+            .varieties
+            .iter()
+            .map(|variety| {
+                let own = variety.namespaces.iter().any(|n| n.namespace == wanted);
+                let table = if own { wanted.clone() } else { outline.default_namespace.clone() };
+                (variety.variety.clone(), table)
+            })
+            .collect();
+        Ok(Self { by_rule, tables })
+    }
+
+    /// Whether a request takes the route of a group in the table of a namespace.
+    pub(super) fn of(&self, variety: &str, namespace: &str, group: &GroupOutline) -> Verdict {
+        if self.tables.get(variety).is_none_or(|table| table != namespace) {
+            return Verdict::Elsewhere;
+        }
+        let verdicts = group.rules.iter().filter_map(|rule| self.by_rule.get(rule));
+        let mut worst = Verdict::No;
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Yes => return Verdict::Yes,
+                Verdict::Failed(_) => worst = verdict.clone(),
+                _ => {}
+            }
+        }
+        worst
+    }
+}
+
+fn evaluate<'t: 'a, 'a>(condition: &'t Condition, bag: &AttributeBag<'a>) -> Verdict {
+    match condition {
+        Condition::Always => Verdict::Yes,
+        Condition::Broken(cause) => Verdict::Failed(cause.to_string()),
+        Condition::When(program) => match program.eval(bag) {
+            Ok(Value::Bool(true)) => Verdict::Yes,
+            Ok(_) => Verdict::No,
+            Err(error) => Verdict::Failed(error.to_string()),
+        },
+    }
+}
+
+/// The namespace of a request; empty if it has none. Spec: runtime.md 9.2.
+fn namespace_of(bag: &AttributeBag<'_>) -> String {
+    let vocabulary = bag.vocabulary();
+    let slot = match bag.peek(vocabulary.reporter_kind()) {
+        Some(Value::String(b"outbound")) => vocabulary.source_namespace(),
+        Some(Value::String(kind)) if kind != b"inbound" => return String::new(),
+        _ => vocabulary.destination_namespace(),
+    };
+    match bag.peek(slot) {
+        Some(Value::String(name)) => String::from_utf8_lossy(name).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A text as a value of a type.
+fn typed<'a>(text: &str, value_type: ValueType, arena: &'a Bump) -> Result<Value<'a>, String> {
+    let sense = match value_type {
+        ValueType::Int64 => Sense::Int64,
+        ValueType::Double => Sense::Double,
+        ValueType::Bool => Sense::Bool,
+        ValueType::Timestamp => Sense::Timestamp,
+        ValueType::Duration => Sense::Duration,
+        ValueType::StringMap => Sense::StringMap,
+        ValueType::IpAddress => return address(text, arena),
+        _ => Sense::String,
+    };
+    let bytes = |text: &str| -> &'a [u8] { arena.alloc_slice_copy(text.as_bytes()) };
+    Ok(match sense.read(text)? {
+        AttributeValue::String(text) => Value::String(bytes(&text)),
+        AttributeValue::Int64(number) => Value::Int64(number),
+        AttributeValue::Double(number) => Value::Double(number),
+        AttributeValue::Bool(value) => Value::Bool(value),
+        AttributeValue::Timestamp(time) => Value::Timestamp(time),
+        AttributeValue::Duration(duration) => Value::Duration(duration),
+        AttributeValue::Bytes(list) => Value::Bytes(arena.alloc_slice_copy(&list)),
+        AttributeValue::StringMap(map) => {
+            let entries: Vec<(&'a [u8], &'a [u8])> = map.iter().map(|(k, v)| (bytes(k), bytes(v))).collect();
+            let entries = arena.alloc_slice_copy(&entries);
+            Value::StringMap(arena.alloc(StringMap { entries, source: None }))
+        }
+    })
+}
+
+fn address<'a>(text: &str, arena: &'a Bump) -> Result<Value<'a>, String> {
+    let octets = match text.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(v4)) => v4.octets().to_vec(),
+        Ok(std::net::IpAddr::V6(v6)) => v6.octets().to_vec(),
+        Err(_) => match Sense::Bytes.read(text)? {
+            AttributeValue::Bytes(bytes) => bytes,
+            _ => Vec::new(),
+        },
+    };
+    Ok(Value::Bytes(arena.alloc_slice_copy(&octets)))
+}

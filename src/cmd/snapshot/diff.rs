@@ -1,0 +1,64 @@
+//! Two snapshots, resource by resource.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::super::{Exit, Failure, Io, Outcome, Style, output};
+use crate::core::snapshot::SnapshotDump;
+
+/// Prints what changed since an earlier JSON dump. Numbers of snapshots and places in files do not count.
+pub(super) fn run(found: &SnapshotDump, file: &Path, io: &mut Io) -> Outcome {
+    let refuse =
+        |cause: String| Failure::local(format!("cannot read the dump in `{}`", file.display())).cause(cause);
+    let text = std::fs::read_to_string(file).map_err(|e| refuse(e.to_string()))?;
+    let before: SnapshotDump = serde_json::from_str(&text)
+        .map_err(|e| refuse(e.to_string()).hint("it is written by `mixer snapshot dump --output json`"))?;
+    let (old, new) = (parts(&before), parts(found));
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let mut differs = false;
+    for name in names {
+        let none = String::new();
+        let (was, is) = (old.get(name).unwrap_or(&none), new.get(name).unwrap_or(&none));
+        if was == is {
+            continue;
+        }
+        differs = true;
+        let heading = io.paint(Style::Bold, name);
+        writeln!(io.out, "{heading}")?;
+        let diff = TextDiff::from_lines(was, is);
+        for line in diff.unified_diff().context_radius(2).to_string().lines() {
+            let style = match line.chars().next() {
+                Some('+') => Some(Style::Good),
+                Some('-') => Some(Style::Error),
+                Some('@') => Some(Style::Dim),
+                _ => None,
+            };
+            let line = style.map_or_else(|| line.to_owned(), |style| io.paint(style, line));
+            writeln!(io.out, "  {line}")?;
+        }
+    }
+    Ok(if differs { Exit::Negative } else { Exit::Success })
+}
+
+/// Every resource as YAML, by section and name.
+fn parts(found: &SnapshotDump) -> BTreeMap<String, String> {
+    let document = serde_json::to_value(found).unwrap_or_default();
+    let mut parts = BTreeMap::new();
+    for (section, list) in document.as_object().into_iter().flatten() {
+        for item in list.as_array().into_iter().flatten() {
+            let name = item.get("name").or_else(|| item.get("resource")).and_then(Value::as_str);
+            let mut item = item.clone();
+            if let Some(members) = item.as_object_mut() {
+                members.shift_remove("source");
+                members.shift_remove("references");
+            }
+            let entry: &mut String =
+                parts.entry(format!("{section} {}", name.unwrap_or_default())).or_default();
+            entry.push_str(&output::yaml(&item));
+        }
+    }
+    parts
+}
