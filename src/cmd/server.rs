@@ -12,13 +12,14 @@ pub(crate) use flags::{LogFlags, TracingFlags};
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
 use crate::core::build_info::BuildInfo;
 use crate::core::server::{Server, ServerOptions, StartError};
+use crate::core::store::EMBEDDED_SAMPLE;
 
 /// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
 pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> Outcome {
     let mut options = args.options();
     if options.config_store_url.is_empty() {
         // The originals read the cluster that they run in; `mixer` serves its sample configuration.
-        let default = if personality.is_legacy() { "k8s://" } else { "embedded://" };
+        let default = if personality.is_legacy() { "k8s://" } else { EMBEDDED_SAMPLE };
         options.config_store_url = default.to_owned();
     }
     if args.print_config {

@@ -33,7 +33,7 @@ pub struct ServerOptions {
     pub num_check_cache_entries: i32,
     /// Whether the size of the check cache was asked for. Without that there is no cache.
     pub check_cache_requested: bool,
-    /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `embedded://`; never empty.
+    /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `embedded://sample`; never empty.
     pub config_store_url: String,
     /// Namespace of mesh-wide rules.
     pub config_default_namespace: String,
@@ -86,7 +86,7 @@ impl Default for ServerOptions {
             concurrency: 0,
             num_check_cache_entries: 1_500_000,
             check_cache_requested: false,
-            config_store_url: "embedded://".to_owned(),
+            config_store_url: crate::core::store::EMBEDDED_SAMPLE.to_owned(),
             config_default_namespace: "istio-system".to_owned(),
             config_wait_timeout: SignedDuration::from_secs(120),
             drop_lost_configuration: false,
