@@ -89,7 +89,11 @@ impl Adapter for ListChecker {
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
         let mut problem = |path: FieldPath, text: String| {
-            problems.push(Diagnostic::error("adapter-param-invalid", path, text));
+            let mut diagnostic = Diagnostic::error("adapter-param-invalid", path, text);
+            if diagnostic.message.starts_with("providerUrl") && params.provider_url.starts_with("file:") {
+                diagnostic.hint = Some("for a list in a file write `providerFile: /path`".to_owned());
+            }
+            problems.push(diagnostic);
         };
         let field = |name: &str| FieldPath::root().field(name);
         validate_provider(params, &mut |name, text| problem(field(name), format!("{name}: {text}")));
@@ -197,7 +201,13 @@ impl HandleCheck for ListChecker {
         let mut room = text::Room::default();
         let symbol = match position.and_then(|at| instance.value(at)) {
             Some(Value::String(bytes)) => bytes,
-            Some(Value::Bytes(bytes)) => text::address(bytes, &mut room),
+            Some(Value::Bytes(bytes)) => {
+                // The common answer needs no text.
+                if entries.holds_address(bytes) == Some(!self.blacklist) {
+                    return Reply::Ready(Ok(self.result(0, String::new())));
+                }
+                text::address(bytes, &mut room)
+            }
             other => {
                 let shown = other.map_or_else(|| "<nil>".to_owned(), |value| go_text(value).to_string());
                 let text = format!("{shown} is not a valid string or IP address");

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::core::attribute::SignedDuration;
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath};
+use crate::core::telemetry::metrics::{Counter, Family};
 
 use cells::Cells;
 use dedup::{Dedup, Record};
@@ -81,6 +82,7 @@ pub struct Memquota {
     // INVARIANT: a thread that holds a lock of `dedup` may take one of `cells`, never the other way round.
     dedup: [Shard<Dedup>; SHARDS],
     cells: [Shard<Cells>; SHARDS],
+    forgotten: Counter,
 }
 
 impl Adapter for Memquota {
@@ -123,12 +125,13 @@ impl Adapter for Memquota {
         let start = nanos(&*env.clock);
         let period = params.min_deduplication_duration.nanos.max(1).cast_unsigned();
         Ok(Box::new(Memquota {
-            handler_name: env.handler_name,
+            handler_name: env.handler_name.clone(),
             clock: env.clock,
             limits,
             hasher: foldhash::quality::RandomState::default(),
             dedup: std::array::from_fn(|_| Shard(Mutex::new(Dedup::new(start, period)))),
             cells: Default::default(),
+            forgotten: env.metrics.counter(Family::MemquotaCellsForgotten, &[&env.handler_name]),
         }))
     }
 }
@@ -217,12 +220,27 @@ impl Memquota {
         QuotaResult { granted: record.granted, valid_duration }
     }
 
+    #[cold]
+    fn tell_forgotten(&self, forgotten: u64) {
+        self.forgotten.add(forgotten);
+        crate::warn_limited!(
+            1,
+            adapter = &*self.handler_name,
+            forgotten,
+            "more quota cells are in use than are kept; those used least recently were forgotten"
+        );
+    }
+
     fn execute(&self, key: &[u8], limit: Limit, call: QuotaCall<'_>, now: u64) -> QuotaResult {
         let hash = self.hasher.hash_one(key);
         let Some(shard) = self.cells.get(shard_of(hash)) else { return QuotaResult::default() };
         let mut cells = shard.0.lock();
         if call.amount > 0 {
             let (granted, valid) = cells.allocate(hash, key, limit, call.amount, call.best_effort, now);
+            let forgotten = cells.take_forgotten();
+            if forgotten > 0 {
+                self.tell_forgotten(forgotten);
+            }
             let valid_duration = if valid { limit.valid_duration } else { SignedDuration::ZERO };
             QuotaResult { granted, valid_duration }
         } else {

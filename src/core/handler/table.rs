@@ -11,7 +11,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use super::live::{panic_text, supports};
 use super::{LiveHandler, Signature};
-use crate::core::adapter::{BoundInstance, Clock, Commons, Env, Handler, TaskSpawner, join_errors};
+use crate::core::adapter::{
+    BoundInstance, BuildError, Clock, Commons, Env, Handler, TaskSpawner, join_errors,
+};
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 use crate::core::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
 use crate::core::telemetry::metrics::Metrics;
@@ -170,17 +172,22 @@ async fn build_one(
     let started = config.adapter.build(&config.params, instances.clone(), env);
     let built =
         tokio::time::timeout(environment.build_timeout, AssertUnwindSafe(started).catch_unwind()).await;
+    let mut validation = false;
     let text = match built {
         Ok(Ok(Ok(handler))) => match unsupported_template(&*handler, &instances) {
             None => return Ok(LiveHandler::new(config, instances, signature, handler, tasks)),
             Some(text) => text,
         },
+        Ok(Ok(Err(BuildError::Invalid(problems)))) => {
+            validation = true;
+            validation_failure(&problems)
+        }
         Ok(Ok(Err(error))) => format!("adapter instantiation error: {error}"),
         Ok(Err(panic)) => build_panic(&*panic),
         Err(_) => format!("adapter instantiation error: not built within {:?}", environment.build_timeout),
     };
     tasks.shut_down().await;
-    Err(BuildFailure { text, validation: false })
+    Err(BuildFailure { text, validation })
 }
 
 fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), String> {
@@ -194,10 +201,14 @@ fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), S
     if errors.is_empty() {
         return Ok(());
     }
-    let list = join_errors(&errors);
-    Err(format!(
+    Err(validation_failure(&errors))
+}
+
+fn validation_failure<T: std::fmt::Display>(problems: &[T]) -> String {
+    let list = join_errors(problems);
+    format!(
         "adapter builder validation failed: adapter validation failed : builder validation failed: '{list}'"
-    ))
+    )
 }
 
 fn build_panic(panic: &(dyn Any + Send)) -> String {

@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 
 use super::EntryType;
 use super::addresses::{Addresses, Network};
+use crate::core::attribute::text::ip_from_bytes;
 use crate::core::config::message::json_kind;
 use crate::core::config::{NodeKind, yaml};
 use crate::core::expr::functions::Regex;
@@ -96,6 +97,16 @@ impl Entries {
             Kind::Patterns(patterns) => patterns.iter().any(|p| p.is_match(symbol)),
         };
         if found { Lookup::Found } else { Lookup::Missing }
+    }
+}
+
+impl Entries {
+    /// Whether an address, in 4 or 16 bytes, is on a list of addresses; `None` for other lists and other bytes.
+    pub(super) fn holds_address(&self, bytes: &[u8]) -> Option<bool> {
+        match &self.kind {
+            Kind::Addresses(addresses) => Some(addresses.contains(ip_from_bytes(bytes)?)),
+            Kind::Strings(_) | Kind::UpperCase(_) | Kind::Patterns(_) => None,
+        }
     }
 }
 

@@ -221,6 +221,32 @@ async fn answers() {
 }
 
 #[tokio::test]
+async fn addresses_are_looked_up_as_bytes_and_as_text() {
+    let overrides = vec!["10.0.0.0/8".to_owned()];
+    let entry_type = EntryType::IpAddresses;
+    let f = Fixture::new(Params { overrides: overrides.clone(), entry_type, ..Params::default() }).await;
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
+    let rows = [
+        (Value::Bytes(&[10, 0, 0, 1]), (0, "")),
+        (Value::Bytes(&mapped), (0, "")),
+        (Value::String(b"10.0.0.1"), (0, "")),
+        (Value::Bytes(&[11, 0, 0, 1]), (7, "11.0.0.1 is not whitelisted")),
+        (Value::Bytes(b"abc"), (3, "?616263 is not a valid IP address")),
+        (Value::Bytes(b""), (3, "<nil> is not a valid IP address")),
+        (Value::String(b"10.0.0.1/8"), (3, "10.0.0.1/8 is not a valid IP address")),
+    ];
+    for (value, (code, message)) in rows {
+        assert_eq!(f.ask(Some(value)), (code, message.to_owned()), "{value:?}");
+    }
+    let f = Fixture::new(Params { overrides, entry_type, blacklist: true, ..Params::default() }).await;
+    assert_eq!(f.ask(Some(Value::Bytes(&[10, 0, 0, 1]))), (7, "10.0.0.1 is blacklisted".to_owned()));
+    assert_eq!(f.ask(Some(Value::Bytes(&[11, 0, 0, 1]))), (0, String::new()));
+    let f = Fixture::new(Params { overrides: vec!["10.0.0.1".into()], blacklist: true, ..Params::default() })
+        .await;
+    assert_eq!(f.ask(Some(Value::Bytes(&[10, 0, 0, 1]))).0, 7);
+}
+
+#[tokio::test]
 async fn a_list_is_refreshed_kept_through_an_outage_and_purged() {
     let server = Server::start(&ok("a\n"));
     let f = Fixture::new(Params { overrides: vec!["z".into()], ..params(server.url()) }).await;

@@ -24,6 +24,8 @@ pub(super) struct Cells {
     table: HashTable<Cell>,
     capacity: usize,
     swept: u64,
+    /// Cells in use that were forgotten, until somebody asks.
+    forgotten: u64,
 }
 
 #[derive(Debug)]
@@ -61,13 +63,18 @@ impl Default for Cells {
 impl Cells {
     /// No cells yet, at most `capacity`.
     pub(super) fn with_capacity(capacity: usize) -> Self {
-        Self { table: HashTable::new(), capacity, swept: 0 }
+        Self { table: HashTable::new(), capacity, swept: 0, forgotten: 0 }
     }
 
     /// Number of cells.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// How many cells in use were forgotten since the last call.
+    pub(super) fn take_forgotten(&mut self) -> u64 {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// Takes `amount` > 0, or what is left of it if `best_effort`. Gives what was granted and whether it is for the duration
@@ -161,11 +168,7 @@ impl Cells {
             evicted += usize::from(evict);
             !evict
         });
-        tracing::warn!(
-            target: "adapters",
-            evicted,
-            "more live quota cells than are kept; the least recently used were forgotten"
-        );
+        self.forgotten += evicted as u64;
     }
 }
 
@@ -265,6 +268,7 @@ mod tests {
             cells.allocate(i, &i.to_le_bytes(), limit, 1, false, i * SECOND);
             assert!(cells.len() <= 32);
         }
+        assert_eq!(cells.take_forgotten(), 1000 - cells.len() as u64);
         // The newest is still limited.
         assert_eq!(cells.allocate(999, &999_u64.to_le_bytes(), limit, 1, false, 1000 * SECOND), (0, false));
         // The oldest was forgotten.

@@ -156,6 +156,8 @@ families! {
         "The number of requests that have been dropped by the loadshedder." [&[]];
     LogRecordsLost: Counter "mixer_log_records_lost_total"
         "The number of log records that could not be written." [&[]];
+    MemquotaCellsForgotten: Counter "mixer_memquota_cells_forgotten_total"
+        "The number of quota cells in use that the memquota adapter forgot to stay within its limit." [&["handler"]];
     ProcessThreads: Gauge "mixer_process_threads" "Number of operating system threads." [&[]];
     PrometheusReportsRefused: Counter "mixer_prometheus_reports_refused_total"
         "The number of reports that the prometheus adapter dropped because their metric had reached its limit of series."
