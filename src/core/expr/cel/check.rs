@@ -159,7 +159,14 @@ impl Checker<'_> {
                 let key = self.join(entries.iter().map(|entry| entry.0));
                 Type::map(key, self.join(entries.iter().map(|entry| entry.1)))
             }
-            NodeKind::Message { name, .. } => self.undeclared(id, name, name),
+            NodeKind::Message { name, .. } => match self.lookup(name) {
+                Some(found) => {
+                    let text = format!("'{found}' is not a message type");
+                    self.problem(Problem::new(self.ast.at(id), text));
+                    Type::Error
+                }
+                None => self.undeclared(id, name, name),
+            },
             NodeKind::Fold(fold) => self.fold(fold),
         }
     }

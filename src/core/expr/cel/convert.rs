@@ -1,5 +1,7 @@
 //! Conversions between types, and the text forms that they use.
 
+use bumpalo::Bump;
+
 use super::eval::Evaluator;
 use super::plan::Unary;
 use super::time;
@@ -28,12 +30,7 @@ pub(super) fn convert<'a>(evaluator: &mut Evaluator<'_, 'a>, to: Unary, operand:
             Val::String(text) => parse_bool(text).map(Val::Bool),
             _ => None,
         },
-        Unary::ToString => match operand {
-            Val::String(_) => Some(operand),
-            Val::Bytes(bytes) => Some(Val::String(bytes)),
-            Val::Type(name) => Some(Val::String(name.as_bytes())),
-            other => to_text(other).map(|text| Val::String(arena.alloc_str(&text).as_bytes())),
-        },
+        Unary::ToString => to_text(operand, arena).map(Val::String),
         Unary::ToBytes => match operand {
             Val::Bytes(_) => Some(operand),
             Val::String(text) => Some(Val::Bytes(text)),
@@ -86,6 +83,8 @@ fn to_type(operand: Val<'_>) -> Option<Val<'static>> {
     match operand {
         // compat(1.3): null has no type that could be asked for.
         Val::Null => None,
+        // compat(1.3): and the type of a type is that type.
+        Val::Type(name) => Some(Val::Type(name)),
         other => Some(Val::Type(other.type_name())),
     }
 }
@@ -146,17 +145,22 @@ fn parse_bool(text: &[u8]) -> Option<bool> {
     }
 }
 
-fn to_text(operand: Val<'_>) -> Option<String> {
-    Some(match operand {
-        Val::Null => "null".to_owned(),
-        Val::Bool(value) => value.to_string(),
+/// What `string(x)` gives.
+pub(super) fn to_text<'a>(operand: Val<'a>, arena: &'a Bump) -> Option<&'a [u8]> {
+    let text = match operand {
+        Val::String(text) | Val::Bytes(text) => return Some(text),
+        Val::Type(name) => return Some(name.as_bytes()),
+        Val::Null => return Some(b"null"),
+        Val::Bool(true) => return Some(b"true"),
+        Val::Bool(false) => return Some(b"false"),
         Val::Int(value) => value.to_string(),
         Val::Uint(value) => value.to_string(),
         Val::Double(value) => go_double_text(value).to_string(),
         Val::Timestamp(at) if time::is_valid(at) => at.rfc3339().to_string(),
         Val::Duration(span) => span.to_string(),
         _ => return None,
-    })
+    };
+    Some(arena.alloc_str(&text).as_bytes())
 }
 
 /// How many code points a text has; every byte that is not UTF-8 counts as one.

@@ -212,7 +212,8 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         }
     }
 
-    fn select(&mut self, operand: Val<'a>, field: &'a str) -> Outcome<'a> {
+    /// `operand.field`.
+    pub(super) fn select(&mut self, operand: Val<'a>, field: &'a str) -> Outcome<'a> {
         match operand {
             Val::Object(path) => {
                 let vocabulary = self.bag.vocabulary();

@@ -18,7 +18,7 @@ pub(super) fn unary<'a>(evaluator: &mut Evaluator<'_, 'a>, function: Unary, oper
         }),
         Unary::Size => size(evaluator, operand),
         Unary::Time(field) => match operand {
-            Val::Timestamp(at) => time::field_in_utc(field, at).map(Val::Int).ok_or(NO_OVERLOAD),
+            Val::Timestamp(at) => Ok(Val::Int(time::field_in_utc(field, at))),
             Val::Duration(span) => time::field_of_duration(field, span).map(Val::Int).ok_or(NO_OVERLOAD),
             Val::String(_) => Err(NO_OVERLOAD),
             _ => Err(Fault::Static("no such overload: time function")),
@@ -309,6 +309,10 @@ pub(super) fn index<'a>(evaluator: &mut Evaluator<'_, 'a>, container: Val<'a>, k
             let text = format_args!("unsupported index type '{}' in list", key.type_name());
             Err(Fault::text(evaluator.arena(), text))
         }
+        (Val::Object(_), Val::String(key)) => match std::str::from_utf8(key) {
+            Ok(field) => evaluator.select(container, field),
+            Err(_) => Err(Fault::NoSuchKey(key)),
+        },
         (Val::String(_) | Val::Timestamp(_) | Val::Duration(_), _) => Err(NO_OVERLOAD),
         _ => Err(Fault::Static("no such overload: _[_]")),
     }
@@ -379,7 +383,7 @@ pub(super) fn equal<'a>(
         Val::Opaque(value_type, text) => return equal_opaque(evaluator, value_type, text, right),
         Val::Joined(items) => {
             let Some(others) = right.ok().and_then(|right| right.items()) else { return Ok(false) };
-            return Ok(equal_lists(evaluator, items, others)?.unwrap_or(false));
+            return Ok(equal_lists(evaluator, items, others).unwrap_or(false));
         }
         _ => {}
     }
@@ -396,32 +400,27 @@ pub(super) fn equal<'a>(
         (Val::Timestamp(a), Val::Timestamp(b)) => a == b,
         (Val::Duration(a), Val::Duration(b)) => a == b,
         (Val::Type(a), Val::Type(b)) => a == b,
-        (Val::List(items), Val::List(others) | Val::Joined(others)) => {
-            equal_lists(evaluator, items, others)?.ok_or(NO_OVERLOAD)?
-        }
+        (Val::List(items), Val::List(others) | Val::Joined(others)) => equal_lists(evaluator, items, others)?,
         (Val::Map(entries), Val::Map(others)) => equal_maps(evaluator, entries, others)?,
         _ => return Err(NO_OVERLOAD),
     })
 }
 
-/// `None` when elements could not be compared before a difference was found.
 fn equal_lists<'a>(
     evaluator: &mut Evaluator<'_, 'a>,
     items: &[Val<'a>],
     others: &[Val<'a>],
-) -> Result<Option<bool>, Fault<'a>> {
+) -> Result<bool, Fault<'a>> {
     if items.len() != others.len() {
-        return Ok(Some(false));
+        return Ok(false);
     }
     for (item, other) in items.iter().zip(others) {
         evaluator.charge(1)?;
-        match equal(evaluator, *item, Ok(*other)) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Some(false)),
-            Err(_) => return Ok(None),
+        if !equal(evaluator, *item, Ok(*other))? {
+            return Ok(false);
         }
     }
-    Ok(Some(true))
+    Ok(true)
 }
 
 fn equal_maps<'a>(

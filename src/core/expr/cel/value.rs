@@ -2,6 +2,7 @@
 
 use bumpalo::Bump;
 
+use super::convert::to_text;
 use crate::core::attribute::{SignedDuration, StringMap, Timestamp, Value, ValueType};
 use crate::core::expr::EvalError;
 
@@ -132,12 +133,11 @@ impl<'a> Val<'a> {
     }
 }
 
-/// A map literal from text to text as a string map.
+/// A map literal as a string map; numbers, truth values and times in it are given as their texts.
 fn string_map<'a>(entries: &[(Val<'a>, Val<'a>)], arena: &'a Bump) -> Option<&'a StringMap<'a>> {
     let mut texts = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let (Val::String(key), Val::String(value)) = *entry else { return None };
-        texts.push((key, value));
+    for (key, value) in entries {
+        texts.push((to_text(*key, arena)?, to_text(*value, arena)?));
     }
     Some(arena.alloc(StringMap { entries: arena.alloc_slice_copy(&texts), source: None }))
 }
