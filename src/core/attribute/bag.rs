@@ -192,6 +192,15 @@ impl<'a> AttributeBag<'a> {
         }
     }
 
+    /// Reads what the request says of an attribute, whatever lies on top of it, without recording anything: the value that a
+    /// reference to it stands for.
+    pub fn peek_received(&self, slot: SlotId) -> Option<Value<'a>> {
+        match self.place(slot)? {
+            (place, _) if place.is_delta() => None,
+            (_, index) => self.received(index, slot),
+        }
+    }
+
     /// Whether the bag has the attribute, readable or not: what an attribute generator must not replace. Records nothing.
     pub fn contains(&self, slot: SlotId) -> bool {
         self.overlaid(slot).is_some() || self.place(slot).is_some()
@@ -262,12 +271,16 @@ impl<'a> AttributeBag<'a> {
 
     /// The entries of a string map as texts; `None` if an index cannot be resolved.
     fn map_entries(&self, raw: RawMap<'a>, words: Words<'a>) -> Option<&'a [(&'a [u8], &'a [u8])]> {
-        let pairs = self.map_pairs(raw);
-        let mut entries = ArenaVec::with_capacity_in(pairs.len(), self.arena);
-        for (key, value) in pairs {
-            entries.push((words.resolve(key)?, words.resolve(value)?));
+        let mut entries = ArenaVec::with_capacity_in(raw.size_hint(), self.arena);
+        let texts = |(key, value): (i32, i32)| Some((words.resolve(key)?, words.resolve(value)?));
+        if !raw.pairs().all(|pair| texts(pair).map(|texts| entries.push(texts)).is_some()) {
+            // An entry that a later one replaces may be bad.
+            entries.clear();
+            for pair in self.map_pairs(raw) {
+                entries.push(texts(pair)?);
+            }
         }
-        // Two indexes may stand for one text.
+        // One text may occur twice, also under two indexes.
         Some(last_by_key(entries).into_bump_slice())
     }
 

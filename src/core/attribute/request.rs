@@ -244,3 +244,6 @@ pub fn encode_report_request<'r>(
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

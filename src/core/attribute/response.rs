@@ -121,3 +121,6 @@ pub fn push_quota(out: &mut Vec<u8>, name: &str, grant: QuotaGrant, references: 
         });
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,8 +29,15 @@ pub struct Reference<'a> {
     pub name: &'a str,
     /// The key that was looked up; `None` for the attribute itself.
     pub key: Option<&'a [u8]>,
-    /// What was found.
-    pub condition: Condition,
+    /// Whether it was there.
+    pub present: bool,
+}
+
+impl Reference<'_> {
+    /// What the result depends on.
+    pub fn condition(&self) -> Condition {
+        if self.present { Condition::Exact } else { Condition::Absence }
+    }
 }
 
 /// A state of the references to come back to, see [`AttributeBag::mark_references`].
@@ -97,12 +104,7 @@ impl<'a> AttributeBag<'a> {
         keys.sort_unstable();
         let mut keys = keys.into_iter().peekable();
         let mut references = ArenaVec::with_capacity_in(32, self.arena);
-        let make = |slot, key, present| Reference {
-            slot,
-            name: self.vocabulary.name(slot),
-            key,
-            condition: if present { Condition::Exact } else { Condition::Absence },
-        };
+        let make = |slot, key, present| Reference { slot, name: self.vocabulary.name(slot), key, present };
         for index in self.references.read.iter() {
             let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
             while let Some((key_slot, key, present)) = keys.next_if(|key| key.0 < slot) {
@@ -149,7 +151,7 @@ impl<'a> AttributeBag<'a> {
                 ),
             };
             last = Some((reference.slot, name));
-            matches.push((name, reference.condition, key));
+            matches.push((name, reference.condition(), key));
         }
         words.write(out, 1);
         for (name, condition, key) in matches {
