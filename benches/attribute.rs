@@ -2,6 +2,8 @@
 //!
 //! `global`: sent by a proxy that knows the whole global dictionary. `message`: sent by `mixc`, every word in the message.
 
+#![expect(clippy::expect_used, missing_docs, reason = "a bench that cannot set up must stop")]
+
 use std::hint::black_box;
 use std::net::IpAddr;
 
