@@ -2,7 +2,7 @@
 //!
 //! `global`: sent by a proxy that knows the whole global dictionary. `message`: sent by `mixc`, every word in the message.
 
-#![expect(clippy::expect_used, missing_docs, reason = "a bench that cannot set up must stop")]
+#![expect(clippy::expect_used, reason = "a bench that cannot set up must stop")]
 
 use std::hint::black_box;
 use std::net::IpAddr;

@@ -29,15 +29,8 @@ pub struct Reference<'a> {
     pub name: &'a str,
     /// The key that was looked up; `None` for the attribute itself.
     pub key: Option<&'a [u8]>,
-    /// Whether it was there.
-    pub present: bool,
-}
-
-impl Reference<'_> {
-    /// What the result depends on.
-    pub fn condition(&self) -> Condition {
-        if self.present { Condition::Exact } else { Condition::Absence }
-    }
+    /// What was found.
+    pub condition: Condition,
 }
 
 /// A state of the references to come back to, see [`AttributeBag::mark_references`].
@@ -151,7 +144,7 @@ impl<'a> AttributeBag<'a> {
                 ),
             };
             last = Some((reference.slot, name));
-            matches.push((name, reference.condition(), key));
+            matches.push((name, reference.condition, key));
         }
         words.write(out, 1);
         for (name, condition, key) in matches {

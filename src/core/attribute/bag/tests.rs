@@ -33,7 +33,7 @@ fn shown(bag: &AttributeBag<'_>) -> Vec<(String, Option<String>, Condition)> {
         .iter()
         .map(|r| {
             let key = r.key.map(|key| String::from_utf8_lossy(key).into_owned());
-            (r.name.to_owned(), key, r.condition())
+            (r.name.to_owned(), key, r.condition)
         })
         .collect()
 }
