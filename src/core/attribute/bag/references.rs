@@ -97,7 +97,12 @@ impl<'a> AttributeBag<'a> {
         keys.sort_unstable();
         let mut keys = keys.into_iter().peekable();
         let mut references = ArenaVec::with_capacity_in(32, self.arena);
-        let make = |slot, key, present| Reference { slot, name: self.vocabulary.name(slot), key, present };
+        let make = |slot, key, present| Reference {
+            slot,
+            name: self.vocabulary.name(slot),
+            key,
+            condition: if present { Condition::Exact } else { Condition::Absence },
+        };
         for index in self.references.read.iter() {
             let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
             while let Some((key_slot, key, present)) = keys.next_if(|key| key.0 < slot) {
