@@ -15,7 +15,7 @@ pub use dns::{dns_name, dns_name_equal};
 pub use email::{email, email_equal};
 pub use glob::glob_match;
 pub use ip::{ip, ip_equal};
-pub use regex::{Regex, matches};
+pub use regex::{Regex, RegexSet, matches};
 pub use text::to_lower;
 pub use time::timestamp;
 pub use uri::{uri, uri_equal};

@@ -11,7 +11,7 @@ use super::addresses::{Addresses, Network};
 use crate::core::attribute::text::ip_from_bytes;
 use crate::core::config::message::json_kind;
 use crate::core::config::{NodeKind, yaml};
-use crate::core::expr::functions::Regex;
+use crate::core::expr::functions::RegexSet;
 
 /// Most patterns of one list.
 pub(super) const MAX_PATTERNS: usize = 50_000;
@@ -40,7 +40,7 @@ enum Kind {
     Strings(HashSet<Box<[u8]>, foldhash::quality::RandomState>),
     UpperCase(UpperCaseSet),
     Addresses(Addresses),
-    Patterns(Vec<Regex>),
+    Patterns(RegexSet),
 }
 
 impl Entries {
@@ -70,14 +70,12 @@ impl Entries {
             }
             EntryType::Regex => {
                 let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-                let mut patterns = Vec::new();
-                for line in lines.chain(extra) {
-                    if patterns.len() == MAX_PATTERNS {
-                        return Err(format!("the list has more than {MAX_PATTERNS} patterns"));
-                    }
-                    patterns.push(Regex::compile(line)?);
+                // An empty override is a pattern; an empty line is not.
+                let patterns: Vec<&[u8]> = lines.chain(extra).take(MAX_PATTERNS + 1).collect();
+                if patterns.len() > MAX_PATTERNS {
+                    return Err(format!("the list has more than {MAX_PATTERNS} patterns"));
                 }
-                Self { len: patterns.len(), kind: Kind::Patterns(patterns) }
+                Self { len: patterns.len(), kind: Kind::Patterns(RegexSet::compile(&patterns)?) }
             }
         })
     }
@@ -94,7 +92,7 @@ impl Entries {
                     None => return Lookup::NotAnAddress,
                 }
             }
-            Kind::Patterns(patterns) => patterns.iter().any(|p| p.is_match(symbol)),
+            Kind::Patterns(patterns) => patterns.is_match(symbol),
         };
         if found { Lookup::Found } else { Lookup::Missing }
     }

@@ -1,5 +1,6 @@
 //! Regular expressions with RE2's syntax and its idea of text: a byte that is not UTF-8 is one character, U+FFFD.
 
+mod set;
 mod translate;
 
 use std::cell::RefCell;
@@ -9,6 +10,8 @@ use bumpalo::collections::String as ArenaString;
 use rustc_hash::FxHashMap;
 
 use super::super::EvalError;
+
+pub use set::RegexSet;
 
 /// Most memory that one compiled pattern may take, in bytes.
 const MAX_COMPILED: usize = 32 << 20;
