@@ -93,8 +93,12 @@ async fn stop_signal() -> StopSignal {
 }
 
 fn not_started(reason: &StartError) -> Stop {
+    let cause = match &reason.detail {
+        Some(detail) => format!("{reason}: {detail}"),
+        None => reason.to_string(),
+    };
     Failure::local("unable to initialize the server")
-        .cause(reason)
+        .cause(cause)
         .legacy(format!("Unable to initialize Mixer: {reason}"))
         .into()
 }

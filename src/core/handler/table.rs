@@ -44,8 +44,6 @@ pub struct HandlerTransition {
     pub reused: u64,
     /// Could not be built.
     pub build_failures: u64,
-    /// Of these, refused by the validation of their adapter.
-    pub validation_errors: u64,
 }
 
 /// The live handlers of one snapshot, by the key of their resource.
@@ -105,7 +103,6 @@ impl HandlerTable {
                 }
                 Err(failure) => {
                     transition.build_failures += 1;
-                    transition.validation_errors += u64::from(failure.validation);
                     diagnostics.push(failure.diagnose(snapshot, config));
                 }
             }
@@ -131,7 +128,6 @@ fn wanted(snapshot: &Snapshot) -> BTreeMap<&ResourceKey, Wanted<'_>> {
 /// Why a handler was left out.
 struct BuildFailure {
     text: String,
-    validation: bool,
 }
 
 impl BuildFailure {
@@ -159,7 +155,7 @@ async fn build_one(
     signature: Signature,
     environment: &HandlerEnvironment,
 ) -> Result<LiveHandler, BuildFailure> {
-    validate(&config, &instances).map_err(|text| BuildFailure { text, validation: true })?;
+    validate(&config, &instances).map_err(|text| BuildFailure { text })?;
     let tasks = TaskSpawner::new(environment.runtime.clone());
     let env = Env {
         handler_name: Arc::clone(&config.name),
@@ -172,22 +168,18 @@ async fn build_one(
     let started = config.adapter.build(&config.params, instances.clone(), env);
     let built =
         tokio::time::timeout(environment.build_timeout, AssertUnwindSafe(started).catch_unwind()).await;
-    let mut validation = false;
     let text = match built {
         Ok(Ok(Ok(handler))) => match unsupported_template(&*handler, &instances) {
             None => return Ok(LiveHandler::new(config, instances, signature, handler, tasks)),
             Some(text) => text,
         },
-        Ok(Ok(Err(BuildError::Invalid(problems)))) => {
-            validation = true;
-            validation_failure(&problems)
-        }
+        Ok(Ok(Err(BuildError::Invalid(problems)))) => validation_failure(&problems),
         Ok(Ok(Err(error))) => format!("adapter instantiation error: {error}"),
         Ok(Err(panic)) => build_panic(&*panic),
         Err(_) => format!("adapter instantiation error: not built within {:?}", environment.build_timeout),
     };
     tasks.shut_down().await;
-    Err(BuildFailure { text, validation })
+    Err(BuildFailure { text })
 }
 
 fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), String> {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::rule_set::{RuleSet, RuleSetBuilder};
 use crate::core::attribute::{AttributeBag, Value};
-use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Segment, Severity};
+use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Severity};
 use crate::core::handler::{HandlerTable, LiveHandler};
 use crate::core::snapshot::{ActionConfig, Condition, RuleConfig, Snapshot};
 use crate::core::telemetry::metrics::{DispatchCounters, Metrics};
@@ -220,7 +220,8 @@ impl<'m> TableBuilder<'m> {
     }
 
     fn add(&mut self, rule: &Arc<RuleConfig>, default_namespace: &str, handlers: &HandlerTable) {
-        if let Condition::Broken(_) = rule.condition {
+        if let Condition::Broken(cause) = &rule.condition {
+            self.diagnostics.push(uncompiled(rule, cause));
             return;
         }
         for action in &rule.actions {
@@ -281,13 +282,26 @@ impl<'m> TableBuilder<'m> {
     }
 }
 
+fn uncompiled(rule: &RuleConfig, cause: &str) -> Diagnostic {
+    let text = format!(
+        "Unable to compile match condition expression: '{cause}', rule='{}', expression='{}'",
+        rule.key, rule.match_text
+    );
+    let field = FieldPath::root().field("spec").field("match");
+    let mut diagnostic = Diagnostic::new(Severity::Warning, "rule-skipped", field, text.clone())
+        .with_legacy(text)
+        .with_resource(rule.key.to_string())
+        .with_hint("the rule never applies until its condition is mended");
+    diagnostic.file = Some(Arc::clone(&rule.origin.file));
+    diagnostic
+}
+
 fn unsatisfied(rule: &RuleConfig, action: &ActionConfig) -> Diagnostic {
     let text = format!(
         "Unable to find a handler for action. rule[action]='{}[{}]', handler='{}'",
         rule.key, action.index, action.handler.name
     );
     let field = FieldPath::root().field("spec").field("actions").index(action.index).field("handler");
-    debug_assert!(matches!(field.segments().last(), Some(Segment::Field(_))));
     let mut diagnostic = Diagnostic::new(Severity::Warning, "handler-missing", field, text.clone())
         .with_legacy(text)
         .with_resource(rule.key.to_string())

@@ -146,6 +146,8 @@ fn log_diagnostics(diagnostics: &[Diagnostic]) {
         let (resource, code) = (&diagnostic.resource, diagnostic.code);
         let hint = diagnostic.hint.as_deref().unwrap_or("");
         match diagnostic.severity {
+            // Other components have kinds of their own in the same place.
+            _ if code == "kind-unknown" => tracing::debug!(code, resource, file, line, hint, "{text}"),
             Severity::Error => tracing::error!(code, resource, file, line, hint, "{text}"),
             Severity::Warning => tracing::warn!(code, resource, file, line, hint, "{text}"),
             Severity::Info => tracing::info!(code, resource, file, line, hint, "{text}"),
@@ -168,8 +170,10 @@ fn show(metrics: &Metrics, published: &Published, transition: HandlerTransition)
     set(Family::ConfigAdapterInfoErrors, counts.adapter_info_config_errors);
     set(Family::ConfigTemplates, counts.template_configs);
     set(Family::ConfigTemplateErrors, counts.template_config_errors);
-    set(Family::ConfigUnsatisfiedActions, published.routes.diagnostics().len() as u64);
-    set(Family::ConfigHandlerValidationErrors, transition.validation_errors);
+    let unsatisfied = published.routes.diagnostics().iter().filter(|d| d.code == "handler-missing").count();
+    set(Family::ConfigUnsatisfiedActions, unsatisfied as u64);
+    // compat(1.3): counts out-of-process handlers alone; adapters that refuse their params are build failures.
+    set(Family::ConfigHandlerValidationErrors, 0);
     set(Family::HandlerNew, transition.new);
     set(Family::HandlerReused, transition.reused);
     set(Family::HandlerBuildFailures, transition.build_failures);
@@ -179,12 +183,16 @@ fn show(metrics: &Metrics, published: &Published, transition: HandlerTransition)
         (RuleKind::Quota, Variety::Quota),
         (RuleKind::Generate, Variety::AttributeGenerator),
     ] {
+        let gauge = metrics.gauge(Family::DispatcherDestinationsPerVariety, &[variety.name()]);
         let destinations = published.routes.destinations_of(kind) as u64;
-        metrics.gauge(Family::DispatcherDestinationsPerVariety, &[variety.name()]).set(destinations);
+        // A variety that never had a destination is not shown.
+        if destinations > 0 || gauge.get().is_some() {
+            gauge.set(destinations);
+        }
     }
     for severity in [Severity::Error, Severity::Warning, Severity::Info] {
         let count = published.diagnostics.iter().filter(|d| d.severity == severity).count() as u64;
-        metrics.gauge(Family::ConfigDiagnostics, &[severity.name()]).set(count);
+        metrics.gauge(Family::Diagnostics, &[severity.name()]).set(count);
     }
 }
 

@@ -13,6 +13,7 @@ use super::workers::{ConnectionLimits, WorkerGroup};
 use super::{ListenAddress, ProbeOptions, ServerOptions};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
+use crate::core::build_info::BuildInfo;
 use crate::core::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use crate::core::dispatch::LastKnownAnswers;
 use crate::core::expr::Language;
@@ -40,18 +41,27 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a server did not start. The text is that of the originals behind `Unable to initialize Mixer: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct StartError(pub String);
+#[error("{text}")]
+pub struct StartError {
+    /// What failed.
+    pub text: String,
+    /// More about it, where the originals swallow the cause.
+    pub detail: Option<String>,
+}
 
 impl StartError {
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), detail: None }
+    }
+
     fn because(what: &str, cause: impl std::fmt::Display) -> Self {
-        Self(format!("{what}: {cause}"))
+        Self::new(format!("{what}: {cause}"))
     }
 }
 
 impl From<ListenError> for StartError {
     fn from(error: ListenError) -> Self {
-        Self(error.0)
+        Self::new(error.0)
     }
 }
 
@@ -86,9 +96,9 @@ impl Server {
     ///
     /// Errors: the first step that failed; everything begun before it is ended again.
     pub fn start(options: &ServerOptions) -> Result<Server, StartError> {
-        options.check().map_err(|e| StartError(e.0))?;
-        let log = Log::install(&options.log).map_err(|e| StartError(e.0))?;
-        crate::core::adapter::self_check().map_err(|e| StartError(e.to_string()))?;
+        options.check().map_err(|e| StartError::new(e.0))?;
+        let log = Log::install(&options.log).map_err(|e| StartError::new(e.0))?;
+        crate::core::adapter::self_check().map_err(|e| StartError::new(e.to_string()))?;
         crate::core::tls::install_crypto_provider();
         let background = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -161,6 +171,11 @@ async fn begin(
     let handle = tokio::runtime::Handle::current();
     parts.liveness = probe(&options.liveness_probe, &handle);
     let alive = parts.liveness.as_ref().map(|p| p.emitter("server", "uninitialized"));
+    // compat(1.3): the cause is swallowed; pinned by cli/startup-tracing-exclusive.
+    options.tracing.check().map_err(|e| StartError {
+        text: "unable to setup tracing".to_owned(),
+        detail: Some(e.to_string()),
+    })?;
     let api_address = options.listen_address().map_err(|e| StartError::because("unable to listen", e))?;
     if let ListenAddress::Unix(path) = &api_address {
         remove_stale_socket(path)?;
@@ -254,7 +269,7 @@ async fn configure(
     let first = configurator.apply();
     let waited = tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await;
     parts.unstarted = Some(configurator);
-    waited.map_err(|_| StartError(format!("exceeded timeout {}", options.config_wait_timeout)))?;
+    waited.map_err(|_| StartError::new(format!("exceeded timeout {}", options.config_wait_timeout)))?;
     Ok(runtime)
 }
 
@@ -322,9 +337,10 @@ async fn start_monitoring(
     metrics: &Arc<Metrics>,
     parts: &mut Parts,
 ) -> Result<(), StartError> {
-    let listener = bind_tcp("tcp", &format!(":{}", options.monitoring_port))
-        .map_err(|e| StartError(format!("unable to setup monitoring: unable to listen on socket: {e}")))?;
-    let routes = monitor::routes(Arc::clone(metrics), env!("CARGO_PKG_VERSION"), options.profile);
+    let listener = bind_tcp("tcp", &format!(":{}", options.monitoring_port)).map_err(|e| {
+        StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
+    })?;
+    let routes = monitor::routes(Arc::clone(metrics), &BuildInfo::stamped().short(), options.profile);
     serve_http(listener, routes, parts);
     Ok(())
 }

@@ -156,6 +156,12 @@ fn singular(
             Some(None) => context.error(node, "illegal base64 data"),
             None => wrong_kind(node, "[]uint8", context),
         },
+        // Numbers pass whether the enum has a name for them or not, as in protobuf's own JSON form.
+        Kind::Enum(..) if matches!(node.kind, NodeKind::Int(value) if i32::try_from(value).is_ok()) => {
+            if let NodeKind::Int(value) = node.kind {
+                varint(number, value.cast_unsigned(), always, out);
+            }
+        }
         Kind::Enum(name, values) => {
             if let Some(value) = enum_number(node, name, values, context) {
                 varint(number, value.cast_unsigned(), always, out);

@@ -110,8 +110,6 @@ families! {
         "The number of known adapters in the current config." [&[]];
     ConfigAttributes: Gauge "mixer_config_attributes_total"
         "The number of known attributes in the current config." [&[]];
-    ConfigDiagnostics: Gauge "mixer_config_diagnostics_total"
-        "The number of problems found in the current config, by severity." [&["severity"]];
     ConfigHandlers: Gauge "mixer_config_handler_configs_total"
         "The number of known handlers in the current config." [&[]];
     ConfigHandlerValidationErrors: Gauge "mixer_config_handler_validation_error_total"
@@ -132,6 +130,8 @@ families! {
         "The number of known templates in the current config." [&[]];
     ConfigUnsatisfiedActions: Gauge "mixer_config_unsatisfied_action_handler_total"
         "The number of actions that failed due to handlers being unavailable." [&[]];
+    Diagnostics: Gauge "mixer_diagnostics_total"
+        "The number of problems found in the current config, by severity." [&["severity"]];
     DispatcherDestinations: Histogram "mixer_dispatcher_destinations_per_request"
         "Number of handlers dispatched per request by Mixer" [&[]] (FEW, per 1.0);
     DispatcherDestinationsPerVariety: Gauge "mixer_dispatcher_destinations_per_variety_total"
