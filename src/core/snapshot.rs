@@ -11,6 +11,7 @@ mod dump;
 mod dynamic;
 mod handlers;
 mod instances;
+mod lint;
 mod memo;
 mod model;
 mod names;
@@ -24,6 +25,7 @@ pub use dump::{
     ActionDump, AdapterDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump, InstanceDump,
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
+pub use lint::{check_params, lint, pitfalls};
 pub use model::{
     ActionConfig, AttributeBinding, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
     InstanceConfig, OnError, RuleConfig, Snapshot, SnapshotCounts, SnapshotId,

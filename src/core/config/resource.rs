@@ -37,6 +37,16 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The line of the file on which the document itself starts, behind comments.
+    pub fn document_line(&self) -> u32 {
+        let skipped = |line: &&str| {
+            let line = line.trim();
+            line.is_empty() || line.starts_with('#') || line == "---"
+        };
+        let before = self.text.lines().take_while(skipped).count();
+        self.first_line.saturating_add(u32::try_from(before).unwrap_or(u32::MAX))
+    }
+
     /// A span of the document as a span of the file.
     pub fn in_file(&self, mut span: Span) -> Span {
         let before = self.first_line.saturating_sub(1);

@@ -84,3 +84,42 @@ spec:
         ["a.yaml:21:9 rule-empty", "a.yaml:24:10 expression-parse", "a.yaml:26:14 handler-unknown"]
     );
 }
+
+#[test]
+fn dump_has_the_debug_layout_of_the_originals() {
+    use crate::core::snapshot::dump::{DumpSection, SnapshotDump};
+    let snapshot = with_manifest(
+        "kind: rule
+metadata: {name: r, namespace: tea}
+spec:
+  match: source.user == \"x\"
+  actions: [{handler: deny.istio-system, instances: [nothing.instance.istio-system]}]
+  requestHeaderOperations: [{name: x-a, values: [source.user, '\"b\"']}, {name: x-b, operation: REMOVE}]
+",
+    );
+    assert_eq!(legacies(&snapshot), Vec::<String>::new());
+    let dump = SnapshotDump::of(&snapshot, false);
+    let text = dump.debug_text(Some(&[DumpSection::Rules]));
+    assert_eq!(
+        text,
+        r#"Rules:
+  Name:      r.rule.tea
+  Namespace: tea
+  Match:   source.user == "x"
+  ActionsStatic:
+    Handler: deny.istio-system
+    Instances:
+      Name: nothing.instance.istio-system
+  RequestHeaderOperations:
+    Name: "x-a"
+    Value: "source.user"
+    Value: "\"b\""
+    Operation: REPLACE
+    Name: "x-b"
+    Operation: REMOVE
+"#
+    );
+    assert_eq!(dump.handlers[0].source.line, 11);
+    assert_eq!(dump.rules[0].reads, ["source.user"]);
+    assert_eq!(dump.attributes.len(), 23 + 4);
+}
