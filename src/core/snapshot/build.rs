@@ -416,7 +416,7 @@ impl Changes {
         let any =
             |set: &FxHashSet<String>| !set.is_empty() && rule.references.iter().any(|r| set.contains(&**r));
         match () {
-            () if any(&self.changed) => Change::Changed,
+            () if any(&self.changed) || (rule.advised && !self.changed.is_empty()) => Change::Changed,
             () if any(&self.moved) => Change::Moved,
             () => Change::None,
         }

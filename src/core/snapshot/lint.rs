@@ -157,24 +157,26 @@ fn constant_match(rule: &RuleConfig, out: &mut Diagnostics) {
     out.push(placed(problem, &rule.key, &rule.origin));
 }
 
+/// What a rule does: pairs of handler and instance.
+type Work<'s> = BTreeSet<(&'s ResourceKey, &'s ResourceKey)>;
+
 /// Rules that do only what another rule of the same namespace does on the same condition.
 fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
-    let mut seen: BTreeMap<(&str, &str, &str), Vec<(&RuleConfig, BTreeSet<(&ResourceKey, &ResourceKey)>)>> =
-        BTreeMap::new();
+    let mut seen: BTreeMap<(&str, &str, &str), Vec<(&ResourceKey, Work<'_>)>> = BTreeMap::new();
     for rule in
         snapshot.rules.iter().filter(|r| r.request_headers.is_empty() && r.response_headers.is_empty())
     {
         let text = if matches!(rule.condition, Condition::Always) { "" } else { rule.match_text.trim() };
         let work = rule.actions.iter().flat_map(|a| a.instances.iter().map(|i| (&a.handler.key, &i.key)));
-        let work = work.collect::<BTreeSet<_>>();
+        let work = work.collect::<Work<'_>>();
         let like = seen.entry((&*rule.key.namespace, rule.language.name(), text)).or_default();
         if let Some((first, _)) = like.iter().find(|(_, earlier)| work.is_subset(earlier)) {
-            let message = format!("the rule only repeats what {} does on the same condition", first.key);
+            let message = format!("the rule only repeats what {first} does on the same condition");
             let problem = Diagnostic::warning("rule-shadowed", name_field(), message)
                 .with_hint("its instances are sent twice: remove one of the rules");
             out.push(placed(problem, &rule.key, &rule.origin));
         }
-        like.push((&**rule, work));
+        like.push((&rule.key, work));
     }
 }
 

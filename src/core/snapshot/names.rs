@@ -41,7 +41,7 @@ pub(super) fn advice<'n>(
         }
     };
     let wanted = reference.split('.').next().unwrap_or(reference);
-    let elsewhere = there.clone().find(|full| short_name(full) == wanted);
+    let elsewhere = there.clone().filter(|full| short_name(full) == wanted).min();
     if let Some(full) = elsewhere {
         let reach = if reference.contains('.') {
             ""

@@ -36,6 +36,8 @@ pub(super) struct RuleState {
     pub(super) errors: u64,
     /// Whether its condition does not compile.
     pub(super) broken_match: bool,
+    /// Whether a problem names what else is there, so that it depends on every name.
+    pub(super) advised: bool,
 }
 
 impl Located for RuleState {
@@ -92,6 +94,7 @@ pub(super) fn build_rule(
         report,
         errors: 0,
         references: Vec::new(),
+        advised: false,
     };
     let condition = builder.condition(&rule.condition);
     let actions = rule
@@ -121,8 +124,8 @@ pub(super) fn build_rule(
             origin: resource.origin.clone(),
         })
     });
-    let RuleBuilder { report, errors, references, .. } = builder;
-    Built::Done(RuleState { config, references, errors, broken_match }, report.problems)
+    let RuleBuilder { report, errors, references, advised, .. } = builder;
+    Built::Done(RuleState { config, references, errors, broken_match, advised }, report.problems)
 }
 
 struct RuleBuilder<'b> {
@@ -134,6 +137,7 @@ struct RuleBuilder<'b> {
     report: Report<'b>,
     errors: u64,
     references: Vec<Box<str>>,
+    advised: bool,
 }
 
 impl RuleBuilder<'_> {
@@ -258,6 +262,7 @@ impl RuleBuilder<'_> {
             return None;
         }
         let hint = self.handler_hint(reference);
+        self.advised = true;
         let mut problem =
             Diagnostic::error("handler-unknown", field, format!("Handler not found: handler='{reference}'"));
         problem.hint = hint;
@@ -289,6 +294,7 @@ impl RuleBuilder<'_> {
             _ => None,
         });
         let Some(((), name)) = found else {
+            self.advised = true;
             let there = self.known.instances.iter().filter(|(_, s)| matches!(s, InstanceState::Static(_)));
             let namespace = self.resource.key.namespace.clone();
             let (first, _) = names::candidates(reference, "instance", &namespace);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::core::snapshot::model::Condition;
 use crate::core::store::{ConfigStore, MemoryStore};
 
 fn build(text: &str) -> Arc<Snapshot> {
@@ -122,4 +123,147 @@ spec:
     assert_eq!(dump.handlers[0].source.line, 11);
     assert_eq!(dump.rules[0].reads, ["source.user"]);
     assert_eq!(dump.attributes.len(), 23 + 4);
+}
+
+/// Small resources that refer to each other, in a few versions each, good and bad.
+fn version(kind: usize, name: usize, variant: usize) -> String {
+    let head = |kind: &str, name: String| {
+        format!("kind: {kind}\nmetadata: {{name: {name}, namespace: istio-system}}\n")
+    };
+    let n = name % 3;
+    match kind {
+        0 => {
+            let head = head("handler", format!("h{n}"));
+            match variant % 4 {
+                0 => format!("{head}spec: {{compiledAdapter: denier}}"),
+                1 => format!("{head}spec: {{compiledAdapter: denier, params: {{validUseCount: {variant}}}}}"),
+                2 => format!("{head}spec: {{compiledAdapter: nobody}}"),
+                _ => format!("{head}spec: {{compiledAdapter: denier, params: {{bogus: 1}}}}"),
+            }
+        }
+        1 => {
+            let head = head("instance", format!("i{n}"));
+            match variant % 4 {
+                0 => format!("{head}spec: {{compiledTemplate: checknothing}}"),
+                1 => format!("{head}spec: {{compiledTemplate: listentry, params: {{value: source.user}}}}"),
+                2 => format!("{head}spec: {{compiledTemplate: listentry, params: {{value: source.nobody}}}}"),
+                _ => format!("# moved\n\n{head}spec: {{compiledTemplate: metric}}"),
+            }
+        }
+        2 => {
+            let head = head("rule", format!("r{n}"));
+            let action = format!(
+                "actions: [{{handler: h{}, instances: [i{}, i{}]}}]",
+                variant % 3,
+                variant % 2,
+                variant % 3
+            );
+            let condition =
+                ["source.user == \"a\"", "true", "request.size", "source.later == \"x\""][variant % 4];
+            format!("{head}spec:\n  match: '{condition}'\n  {action}")
+        }
+        _ => {
+            let head = head("attributemanifest", format!("m{}", n % 2));
+            let later = if variant % 2 == 0 {
+                "source.later: {valueType: STRING}"
+            } else {
+                "request.size: {valueType: INT64}"
+            };
+            format!("{head}spec:\n  attributes:\n    source.user: {{valueType: STRING}}\n    {later}")
+        }
+    }
+}
+
+/// What two snapshots must have in common.
+fn essence(snapshot: &Snapshot) -> String {
+    use crate::core::snapshot::dump::SnapshotDump;
+    let mut dump = SnapshotDump::of(snapshot, true);
+    dump.id = 0;
+    let hints = snapshot
+        .diagnostics
+        .iter()
+        .map(|d| (&d.hint, &d.legacy, &d.expression, &d.field))
+        .collect::<Vec<_>>();
+    format!("{}\n{hints:?}\n{:?}", serde_json::to_string_pretty(&dump).unwrap(), snapshot.counts)
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    #[test]
+    fn incremental_builds_equal_full_builds(
+        edits in proptest::collection::vec((0usize..4, 0usize..3, 0usize..8, 0usize..4), 1..40)
+    ) {
+        let mut files = std::collections::BTreeMap::<String, String>::new();
+        let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+        for (kind, name, variant, action) in edits {
+            let file = format!("{kind}-{name}.yaml");
+            match action {
+                0 => { files.remove(&file); }
+                _ => { files.insert(file, version(kind, name, variant)); }
+            }
+            let files = files.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect::<Vec<_>>();
+            let incremental = build_all(&mut builder, &files);
+            let full = build_all(&mut SnapshotBuilder::new(SnapshotOptions::default()), &files);
+            proptest::prop_assert_eq!(essence(&incremental), essence(&full));
+        }
+    }
+}
+
+#[test]
+fn only_what_changed_is_built_again() {
+    let rule = |name: &str, user: &str| {
+        format!(
+            "kind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\nspec:\n  match: source.user == \"{user}\"\n  actions: [{{handler: deny, instances: [nothing]}}]\n"
+        )
+    };
+    let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+    let (a, b) = (rule("a", "x"), rule("b", "x"));
+    let first = build_all(&mut builder, &[("m.yaml", MANIFEST), ("a.yaml", &a), ("b.yaml", &b)]);
+    let second =
+        build_all(&mut builder, &[("m.yaml", MANIFEST), ("a.yaml", &rule("a", "y")), ("b.yaml", &b)]);
+    assert!(!Arc::ptr_eq(&first.rules[0], &second.rules[0]));
+    assert!(Arc::ptr_eq(&first.rules[1], &second.rules[1]));
+    assert!(Arc::ptr_eq(&first.handlers[0], &second.handlers[0]));
+    let moved = format!("# one line more\n{MANIFEST}");
+    let third = build_all(&mut builder, &[("m.yaml", &moved), ("a.yaml", &rule("a", "y")), ("b.yaml", &b)]);
+    assert_eq!(third.rules[1].actions[0].handler.origin.first_line, first.handlers[0].origin.first_line + 1);
+    let shared = |snapshot: &Snapshot, i: usize| match &snapshot.rules[i].condition {
+        Condition::When(program) => Arc::as_ptr(program),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shared(&first, 0), shared(&first, 1), "equal texts share a program");
+    assert_eq!(shared(&first, 1), shared(&third, 1));
+}
+
+#[test]
+fn a_version_that_does_not_convert_leaves_the_old_one_in_force() {
+    let rule =
+        |spec: &str| format!("kind: rule\nmetadata: {{name: r, namespace: istio-system}}\nspec: {spec}\n");
+    let good = rule("{actions: [{handler: deny, instances: [nothing]}]}");
+    let bad = rule("{bogus: 1}");
+    let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+    build_all(&mut builder, &[("m.yaml", MANIFEST), ("r.yaml", &good)]);
+    let snapshot = build_all(&mut builder, &[("m.yaml", MANIFEST), ("r.yaml", &bad)]);
+    assert_eq!(snapshot.rules.len(), 1);
+    assert_eq!(
+        legacies(&snapshot),
+        ["Failed to convert r.rule.istio-system an event: unknown field \"bogus\" in v1beta1.Rule"]
+    );
+    let fresh = build_all(
+        &mut SnapshotBuilder::new(SnapshotOptions::default()),
+        &[("m.yaml", MANIFEST), ("r.yaml", &bad)],
+    );
+    assert_eq!(fresh.rules.len(), 0);
+    assert_eq!(
+        legacies(&fresh),
+        ["Failed to convert r.rule.istio-system spec: unknown field \"bogus\" in v1beta1.Rule"]
+    );
+    // Still so when the vocabulary changes under it.
+    let more = format!(
+        "{MANIFEST}kind: attributemanifest\nmetadata: {{name: z, namespace: z}}\nspec: {{attributes: {{z.z: {{valueType: STRING}}}}}}\n"
+    );
+    let snapshot = build_all(&mut builder, &[("m.yaml", &more), ("r.yaml", &bad)]);
+    assert_eq!(snapshot.rules.len(), 1);
+    let snapshot = build_all(&mut builder, &[("m.yaml", &more)]);
+    assert_eq!(snapshot.rules.len(), 0);
 }
