@@ -96,13 +96,17 @@ fn snapshot(c: &mut Criterion) {
             let (mut builder, base) = (builder(), contents(rules, 0));
             let mut before = builder.build(&base);
             let mut edited = (*base).clone();
-            let versions = [contents(rules, 1), contents(rules, 2)];
-            let key = base.resources.keys().find(|k| &*k.kind == "rule" && &*k.name == "rule-7").cloned();
-            let key = key.unwrap_or_else(|| unreachable!("the input has this rule"));
-            let mut turn = 0;
+            let edited_rule = |path| {
+                let found = contents(rules, path);
+                found
+                    .resources
+                    .iter()
+                    .find(|(k, _)| &*k.name == "rule-7")
+                    .map(|(k, r)| (k.clone(), r.clone()))
+            };
+            let mut versions = [1, 2].into_iter().filter_map(edited_rule).cycle();
             b.iter(|| {
-                turn += 1;
-                edited.resources.insert(key.clone(), versions[turn % 2].resources[&key].clone());
+                edited.resources.extend(versions.next());
                 let after = builder.build(&edited);
                 let new = after.rules.iter().zip(&before.rules).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
                 assert_eq!(new, 1);

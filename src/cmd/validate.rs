@@ -1,7 +1,6 @@
 //! `validate`: everything wrong with a configuration, with places and advice.
 
 mod excerpt;
-mod findings;
 
 use std::io::Write as _;
 
@@ -11,6 +10,7 @@ use super::output::{self, Format};
 use super::source::{self, NamespaceFlags};
 use super::{Exit, Io, Outcome, Stop, Style};
 use crate::core::config::{Diagnostic, Diagnostics, Severity};
+use crate::core::snapshot::{check_params, lint, pitfalls};
 use crate::core::store::StoreContents;
 
 /// Flags of `validate`.
@@ -77,9 +77,10 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
 fn examine(contents: &StoreContents, args: &ValidateArgs) -> Diagnostics {
     let snapshot = source::build(contents, &args.namespace);
     let mut diagnostics = snapshot.diagnostics.clone();
-    diagnostics.extend(findings::of_adapters(&snapshot, contents));
+    diagnostics.extend(check_params(&snapshot));
+    diagnostics.extend(pitfalls(&snapshot));
     if args.lint {
-        diagnostics.extend(findings::of_lint(&snapshot, contents));
+        diagnostics.extend(lint(&snapshot));
     }
     let place = |d: &Diagnostic| {
         let start = d.span.map(|s| s.start).unwrap_or_default();

@@ -1,11 +1,13 @@
 //! A snapshot as people and programs read it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{HeaderOperationConfig, HeaderOperationKind, RuleConfig, Snapshot};
 use crate::core::adapter::INVENTORY;
-use crate::core::config::{Diagnostic, Origin};
+use crate::core::config::{Diagnostic, Origin, ResourceKey};
 use crate::core::template::TEMPLATES;
 
 /// Everything in a snapshot, sorted by name. Serialises to the JSON of `snapshot dump`. Spec: cli-operations.md 9.5.
@@ -103,7 +105,7 @@ pub struct InstanceDump {
     /// As configured.
     pub params: Value,
     /// Inferred type of every expression, by leaf.
-    pub types: std::collections::BTreeMap<String, String>,
+    pub types: BTreeMap<String, String>,
     /// How many actions use it.
     pub references: usize,
     /// Where it is configured.
@@ -198,15 +200,16 @@ pub struct SourceDump {
 
 impl From<&Origin> for SourceDump {
     fn from(origin: &Origin) -> Self {
-        Self { file: origin.file.to_string(), line: origin.first_line }
+        Self { file: origin.file.to_string(), line: origin.document_line() }
     }
 }
 
 /// Describes a snapshot and what this build knows.
 pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
-    let mut handlers: Vec<HandlerDump> = snapshot.handlers.iter().map(|h| handler(snapshot, h)).collect();
+    let uses = Uses::of(snapshot);
+    let mut handlers: Vec<HandlerDump> = snapshot.handlers.iter().map(|h| handler(&uses, h)).collect();
     handlers.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut instances: Vec<InstanceDump> = snapshot.instances.iter().map(|i| instance(snapshot, i)).collect();
+    let mut instances: Vec<InstanceDump> = snapshot.instances.iter().map(|i| instance(&uses, i)).collect();
     instances.sort_by(|a, b| a.name.cmp(&b.name));
     let mut rules: Vec<RuleDump> = snapshot.rules.iter().map(|r| rule(r)).collect();
     rules.sort_by(|a, b| a.name.cmp(&b.name));
@@ -250,20 +253,38 @@ fn attribute_source(name: &str) -> String {
     given.map_or_else(|| "manifest".to_owned(), |t| t.name.to_owned())
 }
 
-fn handler(snapshot: &Snapshot, config: &super::HandlerConfig) -> HandlerDump {
-    let actions = snapshot.rules.iter().flat_map(|r| &r.actions);
+/// How many actions use each handler and instance.
+#[derive(Default)]
+struct Uses<'s> {
+    handlers: BTreeMap<&'s ResourceKey, usize>,
+    instances: BTreeMap<&'s ResourceKey, usize>,
+}
+
+impl<'s> Uses<'s> {
+    fn of(snapshot: &'s Snapshot) -> Self {
+        let mut uses = Self::default();
+        for action in snapshot.rules.iter().flat_map(|r| &r.actions) {
+            *uses.handlers.entry(&action.handler.key).or_default() += 1;
+            for instance in &action.instances {
+                *uses.instances.entry(&instance.key).or_default() += 1;
+            }
+        }
+        uses
+    }
+}
+
+fn handler(uses: &Uses<'_>, config: &super::HandlerConfig) -> HandlerDump {
     HandlerDump {
         name: config.name.to_string(),
         adapter: config.adapter.info().name.to_owned(),
         dynamic: false,
         params: config.params.json().clone(),
-        references: actions.filter(|a| a.handler.key == config.key).count(),
+        references: uses.handlers.get(&config.key).copied().unwrap_or(0),
         source: (&config.origin).into(),
     }
 }
 
-fn instance(snapshot: &Snapshot, config: &super::InstanceConfig) -> InstanceDump {
-    let actions = snapshot.rules.iter().flat_map(|r| &r.actions);
+fn instance(uses: &Uses<'_>, config: &super::InstanceConfig) -> InstanceDump {
     let typed = config.leaf_names.iter().zip(&config.programs);
     InstanceDump {
         name: config.name().to_string(),
@@ -275,7 +296,7 @@ fn instance(snapshot: &Snapshot, config: &super::InstanceConfig) -> InstanceDump
                 Some((name.to_string(), program.as_ref()?.value_type().name().to_owned()))
             })
             .collect(),
-        references: actions.filter(|a| a.instances.iter().any(|i| i.key == config.key)).count(),
+        references: uses.instances.get(&config.key).copied().unwrap_or(0),
         source: (&config.origin).into(),
     }
 }
@@ -302,19 +323,28 @@ fn rule(config: &RuleConfig) -> RuleDump {
     }
 }
 
+/// The values of one operation stand together again.
 fn operations(list: &[HeaderOperationConfig]) -> Vec<HeaderOperationDump> {
-    list.iter()
-        .map(|operation| HeaderOperationDump {
-            name: operation.name.to_string(),
-            values: operation.value.iter().map(|_| operation.text.to_string()).collect(),
-            operation: match operation.kind {
-                HeaderOperationKind::Replace => "REPLACE",
-                HeaderOperationKind::Remove => "REMOVE",
-                HeaderOperationKind::Append => "APPEND",
+    let mut out: Vec<HeaderOperationDump> = Vec::new();
+    for config in list {
+        let operation = match config.kind {
+            HeaderOperationKind::Replace => "REPLACE",
+            HeaderOperationKind::Remove => "REMOVE",
+            HeaderOperationKind::Append => "APPEND",
+        };
+        let values = config.value.iter().map(|_| config.text.to_string());
+        match out.last_mut() {
+            Some(last) if last.name == *config.name && last.operation == operation => {
+                last.values.extend(values)
             }
-            .to_owned(),
-        })
-        .collect()
+            _ => out.push(HeaderOperationDump {
+                name: config.name.to_string(),
+                values: values.collect(),
+                operation: operation.to_owned(),
+            }),
+        }
+    }
+    out
 }
 
 fn error(diagnostic: &Diagnostic) -> ErrorDump {

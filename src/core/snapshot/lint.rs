@@ -1,6 +1,6 @@
 //! Passes over a finished snapshot that look for what builds, but is wrong or hardly meant.
 //!
-//! [`check_params`] asks the adapters about their parameters; [`pitfalls`] finds mistakes that no adapter reports; [`lint`] adds
+//! [`check_params`] asks the adapters about their parameters; [`pitfalls`] finds mistakes that no adapter reports; [`lint`] finds
 //! what is merely useless. Each is a pure function and leaves the snapshot alone. Spec: cli-operations.md 9.4,
 //! adapters-inprocess.md section 13.
 
@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::model::{Condition, HandlerConfig, InstanceConfig, RuleConfig, Snapshot};
+use crate::core::attribute::Vocabulary;
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Origin, ResourceKey, Severity, yaml};
+use crate::core::expr;
 
 /// Words that the classic language reads as keywords, so that no attribute can be named with them.
 const KEYWORDS: [&str; 25] = [
@@ -43,19 +45,23 @@ const KEYWORDS: [&str; 25] = [
 
 /// What the adapters find wrong with the parameters of every handler, given the instances that rules give it.
 ///
-/// Code `adapter-config`; the field is that of the resource, the message the adapter's own text.
+/// Code `adapter-config`; the field is that of the resource, the message the adapter's own text. A handler that no rule uses is
+/// never built, so what is wrong with it is only worth a warning.
 pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
     let used = instances_by_handler(snapshot);
     let mut out = Diagnostics::new();
     for handler in &snapshot.handlers {
         let instances = used.get(&handler.key).into_iter().flat_map(BTreeMap::values);
+        let idle = !used.contains_key(&handler.key);
         let bound = instances.map(|i| i.bound.clone()).collect::<Vec<_>>();
         let mut problems = Diagnostics::new();
         handler.adapter.validate(&handler.params, &bound, &mut problems);
         for problem in problems {
             let field = params_path(handler).join(&problem.field);
             let legacy = problem.message.clone();
-            let problem = Diagnostic { code: "adapter-config", field, ..problem }.with_legacy(legacy);
+            let severity = if idle { problem.severity.max(Severity::Warning) } else { problem.severity };
+            let problem =
+                Diagnostic { code: "adapter-config", severity, field, ..problem }.with_legacy(legacy);
             out.push(placed(problem, &handler.key, &handler.origin));
         }
     }
@@ -80,13 +86,13 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
     out
 }
 
-/// Everything that is useless, and the [`pitfalls`]: unused handlers and instances, rules that do nothing new, constant
-/// conditions.
+/// Everything that is useless: unused handlers and instances, rules that do nothing new, constant conditions.
 pub fn lint(snapshot: &Snapshot) -> Diagnostics {
-    let mut out = pitfalls(snapshot);
+    let mut out = Diagnostics::new();
     unused(snapshot, &mut out);
+    let nothing = Vocabulary::builder().build();
     for rule in &snapshot.rules {
-        constant_match(rule, &mut out);
+        constant_match(rule, &nothing, &mut out);
     }
     shadowed(snapshot, &mut out);
     out
@@ -136,20 +142,17 @@ fn unused(snapshot: &Snapshot, out: &mut Diagnostics) {
     }
 }
 
-fn constant_match(rule: &RuleConfig, out: &mut Diagnostics) {
+/// Conditions that compile without any attribute.
+fn constant_match(rule: &RuleConfig, nothing: &Vocabulary, out: &mut Diagnostics) {
     let text = rule.match_text.trim();
     let (severity, message) = match &rule.condition {
         Condition::Always if !text.is_empty() => {
             (Severity::Info, "the condition is always true: it can be left out".to_owned())
         }
-        Condition::When(program)
-            if text == "false" || program.slots().is_some_and(|reads| reads.is_empty()) =>
-        {
-            (
-                Severity::Warning,
-                format!("the condition `{text}` reads no attribute: it is the same for every request"),
-            )
-        }
+        Condition::When(_) if expr::compile(rule.language, &rule.match_text, nothing).is_ok() => (
+            Severity::Warning,
+            format!("the condition `{text}` reads no attribute: it is the same for every request"),
+        ),
         _ => return,
     };
     let field = FieldPath::root().field("spec").field("match");
@@ -162,7 +165,7 @@ type Work<'s> = BTreeSet<(&'s ResourceKey, &'s ResourceKey)>;
 
 /// Rules that do only what another rule of the same namespace does on the same condition.
 fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
-    let mut seen: BTreeMap<(&str, &str, &str), Vec<(&ResourceKey, Work<'_>)>> = BTreeMap::new();
+    let mut seen: BTreeMap<_, Vec<(&ResourceKey, Work<'_>)>> = BTreeMap::new();
     for rule in
         snapshot.rules.iter().filter(|r| r.request_headers.is_empty() && r.response_headers.is_empty())
     {

@@ -58,14 +58,16 @@ fn useless_and_misleading_configuration_is_found() {
     assert_eq!(
         found(lint(&snapshot)),
         [
-            "20:instance-name-unknown mq.handler.istio-system",
-            "0:attribute-keyword ",
             "10:handler-unused lonely.handler.istio-system",
             "29:instance-unused spare.instance.istio-system",
             "35:match-constant a.rule.istio-system",
             "41:match-constant b.rule.istio-system",
             "39:rule-shadowed b.rule.istio-system",
         ]
+    );
+    assert_eq!(
+        found(pitfalls(&snapshot)),
+        ["20:instance-name-unknown mq.handler.istio-system", "0:attribute-keyword "]
     );
     let checked = check_params(&snapshot);
     assert!(checked.iter().all(|d| d.code == "adapter-config" && d.span.is_some()), "{checked:?}");
