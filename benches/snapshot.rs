@@ -104,9 +104,10 @@ fn snapshot(c: &mut Criterion) {
                     .find(|(k, _)| &*k.name == "rule-7")
                     .map(|(k, r)| (k.clone(), r.clone()))
             };
-            let mut versions = [1, 2].into_iter().filter_map(edited_rule).cycle();
+            let versions = [1, 2].into_iter().filter_map(edited_rule).collect::<Vec<_>>();
+            let mut versions = versions.iter().cycle();
             b.iter(|| {
-                edited.resources.extend(versions.next());
+                edited.resources.extend(versions.next().cloned());
                 let after = builder.build(&edited);
                 let new = after.rules.iter().zip(&before.rules).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
                 assert_eq!(new, 1);
