@@ -35,7 +35,8 @@ const MAX_CACHE_BYTES: u64 = 256 << 20;
 /// How long the last requests of an HTTP endpoint are waited for.
 const HTTP_GRACE: Duration = Duration::from_secs(2);
 /// How long one handler may take to build.
-const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(30);
+// Longer than the first fetch of a list, 30 s: a provider that hangs must fail the checks, not lose the handler.
+const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
 /// A caller that does not answer a ping for this long is gone.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
 
