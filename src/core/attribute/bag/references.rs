@@ -7,7 +7,7 @@ use bumpalo::collections::Vec as ArenaVec;
 
 use super::AttributeBag;
 use super::bits::BitSet;
-use crate::core::attribute::wire::{SmallSet, WordList, nested, put_nonzero, zigzag};
+use crate::core::attribute::wire::{SmallSet, WordList, put_bytes, zigzag};
 use crate::core::attribute::{SlotId, Value};
 
 /// What a result depends on. The numbers are those of the wire.
@@ -153,11 +153,34 @@ impl<'a> AttributeBag<'a> {
         }
         words.write(out, 1);
         for (name, condition, key) in matches {
-            nested(out, 2, |out| {
-                put_nonzero(out, 1, u64::from(zigzag(name)));
-                put_nonzero(out, 2, condition as u64);
-                put_nonzero(out, 4, u64::from(zigzag(key)));
-            });
+            put_match(out, zigzag(name), condition, zigzag(key));
         }
     }
+}
+
+/// Appends one AttributeMatch as field 2. It is short: put together on the stack, appended at once.
+fn put_match(out: &mut Vec<u8>, name: u32, condition: Condition, key: u32) {
+    let mut bytes = [0u8; 16];
+    let mut len = 0;
+    let mut put = |byte: u8| {
+        if let Some(place) = bytes.get_mut(len) {
+            *place = byte;
+            len += 1;
+        }
+    };
+    let mut field = |tag: u8, mut number: u32| {
+        if number == 0 {
+            return;
+        }
+        put(tag);
+        while number >= 0x80 {
+            put(number.to_le_bytes()[0] | 0x80);
+            number >>= 7;
+        }
+        put(number.to_le_bytes()[0]);
+    };
+    field(0x08, name);
+    field(0x10, condition as u32);
+    field(0x20, key);
+    put_bytes(out, 2, bytes.get(..len).unwrap_or_default());
 }
