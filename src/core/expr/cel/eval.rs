@@ -148,7 +148,7 @@ impl<'e, 'a> Evaluator<'e, 'a> {
                     ValueType::Double => "double",
                     ValueType::Bool => "bool",
                     ValueType::Timestamp => "timestamp",
-                    ValueType::IpAddress => "bytes",
+                    ValueType::IpAddress => "IP address",
                     ValueType::StringMap => "string map",
                     _ => "string",
                 };

@@ -21,6 +21,9 @@ const BAD_RANGE: &str = "invalid character class range";
 const BAD_COUNT: &str = "invalid repeat count";
 const BAD_PERL: &str = "invalid or unsupported Perl syntax";
 
+/// Names of scripts that are as short as abbreviations.
+const SHORT_SCRIPTS: [&str; 9] = ["Ahom", "Cham", "Lao", "Lisu", "Mro", "Nko", "Thai", "Vai", "Yi"];
+
 const CATEGORIES: [&str; 37] = [
     "C", "Cc", "Cf", "Co", "Cs", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl",
     "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs",
@@ -42,7 +45,6 @@ pub(super) fn translate(pattern: &str) -> Result<String, Problem<'_>> {
         weight: 0,
         atom: None,
         repeated: None,
-        names: Vec::new(),
     };
     while translator.at < pattern.len() {
         translator.step()?;
@@ -65,7 +67,6 @@ struct Translator<'p> {
     atom: Option<u32>,
     /// Where the repetition of the last atom started, if it was repeated just now.
     repeated: Option<usize>,
-    names: Vec<&'p str>,
 }
 
 type Step<'p> = Result<(), Problem<'p>>;
@@ -247,10 +248,7 @@ impl<'p> Translator<'p> {
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Err(self.refused("invalid named capture", start));
         }
-        if self.names.contains(&name) {
-            return Err(Problem { detail: "duplicate capture group name", part: name });
-        }
-        self.names.push(name);
+        // compat(1.3): names mean nothing here, so one may occur twice.
         self.open_group("(?:");
         Ok(())
     }
@@ -382,13 +380,16 @@ impl<'p> Translator<'p> {
             false => format!("\\{letter}{{Script={name}}}"),
         };
         let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        // Abbreviations such as `Latn` are not names.
+        let is_abbreviation = name.len() <= 4 && !SHORT_SCRIPTS.contains(&name);
         let spelled_well = name.split('_').all(|word| {
             let mut letters = word.chars();
             letters.next().is_some_and(|c| c.is_ascii_uppercase()) && !letters.any(|c| c.is_ascii_uppercase())
-        });
+        }) || name == "SignWriting";
         // The crate knows the names of the scripts; it is less strict about how they are spelled.
-        let known =
-            is_name && (CATEGORIES.contains(&name) || (spelled_well && regex::Regex::new(&class).is_ok()));
+        let known = is_name
+            && (CATEGORIES.contains(&name)
+                || (spelled_well && !is_abbreviation && regex::Regex::new(&class).is_ok()));
         if known { Ok(class) } else { Err(self.refused(BAD_RANGE, start)) }
     }
 
