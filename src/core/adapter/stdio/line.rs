@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+
 use super::{Level, Params};
 use crate::core::adapter::{BoundInstance, Instance};
 use crate::core::attribute::text::{double_text, ip_text, push_text};
@@ -135,7 +138,13 @@ impl Line {
             }
             out.extend_from_slice(separator);
             out.extend_from_slice(&member.key);
-            push_value(out, value);
+            match (value, &self.content) {
+                // compat(1.3): addresses in metrics are written as base64; pinned by scenarios/report-metric-stdio.
+                (Some(Value::Bytes(bytes)), Content::Metric { .. }) => {
+                    push_quoted(out, Base64Display::new(bytes, &STANDARD));
+                }
+                _ => push_value(out, value),
+            }
             separator = next;
             any = true;
         }

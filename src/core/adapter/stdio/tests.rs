@@ -77,7 +77,7 @@ fn params_are_checked() {
 }
 
 #[test]
-fn severities_are_merged_into_the_defaults() {
+fn severities_replace_the_defaults() {
     use crate::core::config::{Entry, Node, NodeKind};
     let node = |kind| Node::synthetic(kind);
     let entry = |key: &str, kind| Entry { key: key.into(), key_span: Default::default(), value: node(kind) };
@@ -88,12 +88,12 @@ fn severities_are_merged_into_the_defaults() {
     ]));
     let mut params = Params::default();
     assert_eq!(crate::core::config::message::decode_over(&mut params, &tree, FieldPath::root()), []);
-    assert_eq!(params.severity_levels.len(), 15);
+    assert_eq!(params.severity_levels.len(), 2);
     assert_eq!(
         (params.severity_levels["Default"], params.severity_levels["info"]),
         (Level::Warning, Level::Error)
     );
-    assert_eq!((params.severity_levels["FATAL"], params.log_stream), (Level::Error, LogStream::RotatedFile));
+    assert_eq!(params.log_stream, LogStream::RotatedFile);
     assert_eq!(params.max_megabytes_before_rotation, 100);
 }
 
