@@ -48,12 +48,12 @@ impl LabelKey {
     }
 }
 
-/// Whether two instances have, bit for bit and byte for byte in the same place, the same values: then they have the same key.
-/// Instances of one request whose dimensions are the same attributes do.
+/// Whether two instances have the same values, as far as that is cheaper to see than to make their key: then they have the same
+/// key. Instances of one request with the same dimensions do.
 pub(super) fn same_values(a: (&Instance<'_>, &[usize]), b: (&Instance<'_>, &[usize])) -> bool {
     let same = |(x, y): (&usize, &usize)| match (a.0.value(*x), b.0.value(*y)) {
         (Some(Value::String(x)), Some(Value::String(y))) | (Some(Value::Bytes(x)), Some(Value::Bytes(y))) => {
-            std::ptr::eq(x, y)
+            std::ptr::eq(x, y) || x == y
         }
         (Some(Value::Int64(x)), Some(Value::Int64(y))) => x == y,
         (Some(Value::Bool(x)), Some(Value::Bool(y))) => x == y,

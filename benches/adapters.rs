@@ -1,0 +1,188 @@
+//! What reports cost inside the adapters that take most of them, evaluated instances in, lines or counts out.
+//!
+//! Input: one instance a call. The log entry has 10 variables (path, method, user agent, sizes, an address, a time, a
+//! duration, a code); the metric has the 17 string dimensions of a service mesh counter, and its series exists already. Four
+//! metrics of one request over the same dimensions are measured as well. Each result is checked once before it is measured.
+
+use std::sync::Arc;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mixer::core::adapter::prometheus::{Endpoint, MetricInfo, MetricKind, Prometheus};
+use mixer::core::adapter::stdio::{self, LogStream, Stdio};
+use mixer::core::adapter::{
+    Adapter, BoundInstance, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner, prometheus,
+};
+use mixer::core::attribute::{SignedDuration, Timestamp, Value, ValueType};
+use mixer::core::template;
+
+const DIMENSIONS: [&str; 17] = [
+    "connection_security_policy",
+    "destination_app",
+    "destination_principal",
+    "destination_service",
+    "destination_service_name",
+    "destination_service_namespace",
+    "destination_version",
+    "destination_workload",
+    "destination_workload_namespace",
+    "permissive_response_code",
+    "permissive_response_policyid",
+    "reporter",
+    "request_protocol",
+    "response_code",
+    "source_app",
+    "source_principal",
+    "source_workload",
+];
+
+const VARIABLES: [&str; 10] =
+    ["agent", "code", "duration", "host", "method", "mtls", "path", "received", "sourceIp", "when"];
+
+fn bound(
+    name: &str,
+    template: &str,
+    map: &'static str,
+    keys: &[&str],
+    fields: &[&'static str],
+) -> BoundInstance {
+    let keyed =
+        keys.iter().map(|k| Leaf { field: map, key: Some((*k).into()), value_type: ValueType::String });
+    let plain = fields.iter().map(|f| Leaf { field: f, key: None, value_type: ValueType::String });
+    BoundInstance {
+        name: format!("{name}.instance.istio-system").into(),
+        template: template::find(template).unwrap(),
+        leaves: keyed.chain(plain).collect(),
+        messages: Vec::new(),
+    }
+}
+
+fn env(runtime: &tokio::runtime::Runtime) -> Env {
+    Env {
+        handler_name: "h.istio-system".into(),
+        clock: Arc::new(SystemClock),
+        tasks: TaskSpawner::new(runtime.handle().clone()),
+        metrics_port: 0,
+        metrics: Arc::default(),
+        commons: Arc::default(),
+    }
+}
+
+fn report(handler: &dyn Handler, instances: &[Instance<'_>]) {
+    match handler.as_report().unwrap().report(instances) {
+        Reply::Ready(result) => result.unwrap(),
+        Reply::Later(_) => panic!("an answer at once is expected"),
+    }
+}
+
+fn json_lines(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let values = [
+        Some(Value::String(b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)")),
+        Some(Value::Int64(200)),
+        Some(Value::Duration(SignedDuration::from_nanos(12_345_678))),
+        Some(Value::String(b"productpage.default.svc.cluster.local")),
+        Some(Value::String(b"GET")),
+        Some(Value::Bool(true)),
+        Some(Value::String(b"/api/v1/products/17/reviews?page=3")),
+        Some(Value::Int64(1024)),
+        Some(Value::Bytes(&[10, 1, 2, 3])),
+        Some(Value::Timestamp(Timestamp { seconds: 1_546_398_245, nanos: 678_901_234 })),
+        Some(Value::Timestamp(Timestamp { seconds: 1_546_398_245, nanos: 678_901_234 })),
+        Some(Value::String(b"info")),
+    ];
+    let entry = bound("accesslog", "logentry", "variables", &VARIABLES, &["timestamp", "severity"]);
+    let instances = [Instance { bound: 0, name: "accesslog.instance.istio-system", values: &values }; 25];
+    let build = |path: &str| {
+        let params = stdio::Params {
+            log_stream: LogStream::File,
+            output_path: path.to_owned(),
+            ..stdio::Params::default()
+        };
+        runtime.block_on(Stdio::build(params, vec![entry.clone()], env(&runtime))).unwrap()
+    };
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.log");
+    report(&*build(&path.display().to_string()), &instances[..1]);
+    let line: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!((line.as_object().unwrap().len(), &line["sourceIp"]), (13, &"10.1.2.3".into()));
+
+    let mut group = criterion.benchmark_group("adapters/stdio");
+    let handler = build("/dev/null");
+    group.throughput(Throughput::Elements(25));
+    group.bench_function("json line of 10 variables, 25 a report", |b| {
+        b.iter(|| report(&*handler, &instances))
+    });
+    group.finish();
+}
+
+fn metrics(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let env = env(&runtime);
+    let names = ["requests_total", "request_duration_seconds", "request_bytes", "response_bytes"];
+    let infos = names.iter().enumerate().map(|(i, name)| MetricInfo {
+        name: (*name).to_owned(),
+        instance_name: format!("{name}.instance.istio-system"),
+        kind: if i == 0 { MetricKind::Counter } else { MetricKind::Distribution },
+        label_names: DIMENSIONS.iter().map(|d| (*d).to_owned()).collect(),
+        ..MetricInfo::default()
+    });
+    let params = prometheus::Params { metrics: infos.collect(), ..prometheus::Params::default() };
+    let bound: Vec<BoundInstance> =
+        names.iter().map(|name| bound(name, "metric", "dimensions", &DIMENSIONS, &["value"])).collect();
+    let handler = runtime.block_on(Prometheus::build(params, bound.clone(), env.clone())).unwrap();
+
+    // 500 requests that differ in two dimensions.
+    let labels: Vec<Vec<String>> = (0..500)
+        .map(|request| {
+            let value = |(i, dimension): (usize, &&str)| match i {
+                13 => [200, 404, 503][request % 3].to_string(),
+                16 => format!("workload-{}", request / 3),
+                _ => format!("{dimension}.value.cluster.local"),
+            };
+            DIMENSIONS.iter().enumerate().map(value).collect()
+        })
+        .collect();
+    let values: Vec<Vec<Option<Value<'_>>>> = labels
+        .iter()
+        .map(|l| {
+            let strings = l.iter().map(|v| Some(Value::String(v.as_bytes())));
+            strings.chain([Some(Value::Double(0.03))]).collect()
+        })
+        .collect();
+    let instance = |request: usize, metric: usize| Instance {
+        bound: metric,
+        name: &bound[metric].name,
+        values: &values[request],
+    };
+    let one: Vec<Instance<'_>> = (0..500).map(|request| instance(request, 0)).collect();
+    let four: Vec<Instance<'_>> = (0..500)
+        .flat_map(|request| (0..4).map(move |metric| (request, metric)))
+        .map(|(r, m)| instance(r, m))
+        .collect();
+    report(&*handler, &four);
+    report(&*handler, &one);
+    let text = String::from_utf8(env.commons.get::<Endpoint>().text()).unwrap();
+    let series =
+        text.lines().filter(|l| l.starts_with("istio_requests_total{") && l.ends_with(" 0.06")).count();
+    assert_eq!(series, 500);
+
+    let mut group = criterion.benchmark_group("adapters/prometheus");
+    group.throughput(Throughput::Elements(500));
+    group.bench_function("one counter of 17 dimensions, 500 series warm", |b| {
+        b.iter(|| report(&*handler, &one))
+    });
+    group.throughput(Throughput::Elements(2000));
+    group.bench_function("four metrics of 17 equal dimensions, 500 series warm", |b| {
+        b.iter(|| report(&*handler, &four));
+    });
+    group.throughput(Throughput::Elements(2000));
+    group.bench_function("scrape of 500 counters and 1500 histograms", |b| {
+        b.iter(|| env.commons.get::<Endpoint>().text());
+    });
+    group.finish();
+    runtime.block_on(handler.close(std::time::Duration::from_secs(1))).unwrap();
+}
+
+criterion_group!(benches, json_lines, metrics);
+criterion_main!(benches);
