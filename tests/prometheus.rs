@@ -1,0 +1,131 @@
+//! A real Prometheus scrapes the prometheus adapter and the self metrics of a running server on the sample configuration, and
+//! answers queries about what was reported.
+
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/process.rs"]
+mod process;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use process::{PATIENCE, Server, ServerArguments, free_port, http, programs, run, wait_for};
+
+/// A running Prometheus that is killed when it is dropped.
+struct Prometheus {
+    child: Child,
+    port: u16,
+    directory: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes these jobs four times a second.
+    fn start(jobs: &[(&str, u16)]) -> Self {
+        let directory = tempfile::Builder::new().prefix("mixer-prometheus").tempdir().unwrap();
+        let mut configuration = "global: {scrape_interval: 250ms}\nscrape_configs:\n".to_owned();
+        for (job, port) in jobs {
+            configuration +=
+                &format!("- job_name: {job}\n  static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n");
+        }
+        let file = directory.path().join("prometheus.yml");
+        std::fs::write(&file, configuration).unwrap();
+        let log = std::fs::File::create(directory.path().join("log")).unwrap();
+        let port = free_port();
+        let started = Command::new("prometheus")
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        let child = started.unwrap_or_else(|error| {
+            panic!(
+                "this test needs the program `prometheus` ({error}): install Debian's package `prometheus`"
+            )
+        });
+        Self { child, port, directory }
+    }
+
+    /// The value of a query that has one, asked again until it is `expected`.
+    fn expect(&self, query: &str, expected: &str) {
+        let mut last = String::new();
+        let found = wait_for(Duration::from_secs(60), || {
+            last = self.query(query).unwrap_or_else(|error| error);
+            (last == expected).then_some(())
+        });
+        if found.is_none() {
+            let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            panic!("{query} is {last}, not {expected}; prometheus says: {log}");
+        }
+    }
+
+    fn query(&self, query: &str) -> Result<String, String> {
+        let encoded: String = query.bytes().map(|b| format!("%{b:02X}")).collect();
+        let answer =
+            http("GET", &format!("http://127.0.0.1:{}/api/v1/query?query={encoded}", self.port), "")?;
+        let json: serde_json::Value = serde_json::from_str(&answer.body).map_err(|e| e.to_string())?;
+        let result = json["data"]["result"].as_array().ok_or_else(|| answer.body.clone())?;
+        match result.as_slice() {
+            [one] => Ok(one["value"][1].as_str().unwrap_or_default().to_owned()),
+            other => Err(format!("{} values", other.len())),
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reports `count` requests with this code.
+fn report(server: &Server, code: u32, count: u32) {
+    let arguments = [
+        "report",
+        "--mixer",
+        &server.address(),
+        "--string_attributes",
+        "context.protocol=http,source.workload.name=web,destination.service.host=reviews",
+        "--int64_attributes",
+        &format!("response.code={code},request.size=100"),
+        "--duration_attributes",
+        "response.duration=30ms",
+        "--timestamp_attributes",
+        "request.time=2019-01-02T03:04:05Z",
+    ]
+    .map(str::to_owned);
+    for _ in 0..count {
+        let done = run(&programs().path("mixc"), &arguments, &[], None, None, PATIENCE).unwrap();
+        assert_eq!((done.status, done.stdout.as_str()), (0, "Report RPC returned OK\n"), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn prometheus_scrapes_what_was_reported() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/config");
+    let server = Server::start(&ServerArguments::on(&sample)).unwrap();
+    report(&server, 200, 3);
+    report(&server, 503, 1);
+    let prometheus = Prometheus::start(&[("mesh", server.metrics), ("mixer", server.monitoring)]);
+
+    prometheus.expect("up{job=\"mesh\"}", "1");
+    prometheus.expect("up{job=\"mixer\"}", "1");
+    prometheus.expect("sum(istio_requests_total)", "4");
+    prometheus.expect("istio_requests_total{response_code=\"503\"}", "1");
+    prometheus.expect("sum(istio_request_duration_seconds_bucket{source_workload=\"web\",le=\"0.05\"})", "4");
+    prometheus.expect("sum(istio_request_duration_seconds_bucket{le=\"0.025\"})", "0");
+    prometheus.expect("sum(istio_request_duration_seconds_sum)", "0.12");
+    prometheus.expect(
+        "sum(mixer_runtime_dispatches_total{adapter=\"prometheus\",error=\"false\",handler=\"prometheus-http.istio-system\"})",
+        "4",
+    );
+    prometheus
+        .expect("grpc_io_server_completed_rpcs{grpc_server_method=\"istio.mixer.v1.Mixer/Report\"}", "4");
+
+    report(&server, 200, 2);
+    prometheus.expect("sum(istio_requests_total{response_code=\"200\"})", "5");
+    prometheus.expect("sum(istio_request_bytes_sum{destination_service=\"reviews\"})", "600");
+}
