@@ -4,6 +4,13 @@
 //! duration, a code); the metric has the 17 string dimensions of a service mesh counter, and its series exists already. Four
 //! metrics of one request over the same dimensions are measured as well. Each result is checked once before it is measured.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a bench stops when its input is wrong"
+)]
+
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

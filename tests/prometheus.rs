@@ -1,6 +1,8 @@
 //! A real Prometheus scrapes the prometheus adapter and the self metrics of a running server on the sample configuration, and
 //! answers queries about what was reported.
 
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 #[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
 #[allow(dead_code, reason = "see above")]
 #[path = "support/process.rs"]
