@@ -1,5 +1,6 @@
 //! What `check` and `report` share: the flags of a call, the connection, workers that repeat it, and the summary.
 
+mod caller;
 mod code;
 mod connection;
 mod documents;
@@ -8,14 +9,16 @@ mod summary;
 
 use clap::ValueEnum;
 
+pub(crate) use caller::Caller;
 pub(crate) use code::{rpc_code_name, status_code_name};
 pub(crate) use connection::{Connection, RpcError};
 pub(crate) use documents::Documents;
-pub(crate) use load::{Call, Finished, Progress, drive};
+pub(crate) use load::{Call, Finished, Progress, drive, wait};
 pub(crate) use summary::{Summary, seconds_text};
 
 use super::attributes::AttributeFlags;
 use super::server::TracingFlags;
+use super::source::NamespaceFlags;
 use super::value;
 use super::{Exit, Failure, Io, Personality};
 use crate::core::attribute::SignedDuration;
@@ -29,6 +32,8 @@ pub(crate) struct CallFlags {
     /// Configuration to run the call on, in this process, without a server: fs://DIR or embedded://sample.
     #[arg(long, value_name = "URL", conflicts_with = "mixer")]
     pub(crate) config: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceFlags,
     #[command(flatten)]
     pub(crate) attributes: AttributeFlags,
     #[command(flatten)]
@@ -69,7 +74,7 @@ pub(crate) struct LoadFlags {
 pub(crate) struct ResultFlags {
     /// Print the answers; failures are printed anyway by `check`.
     #[arg(
-        long = "print-response", alias = "print_response", num_args = 0..=1, require_equals = true,
+        long = "print-response", alias = "print_response", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value = "true", default_missing_value = "true", value_parser = value::boolean,
         hide_possible_values = true, value_name = "BOOL"
     )]

@@ -1,16 +1,18 @@
 //! `check`: asks whether a request may pass and how much of each quota is granted.
 
+mod explanation;
 mod render;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use render::Renderer;
 
 use super::attributes::{Quotas, encode, read_quotas};
-use super::call::{Call, CallFlags, Connection, Progress, RpcError, drive};
+use super::call::{Call, CallFlags, Caller, Progress, RpcError, drive, wait};
 use super::{Exit, Failure, Io, Outcome, Personality};
+use crate::core::explain::Explanation;
 use crate::core::wire::istio::mixer::v1::check_request::QuotaParams;
 use crate::core::wire::istio::mixer::v1::{CheckRequest, CheckResponse};
 
@@ -25,6 +27,11 @@ pub struct CheckArgs {
     /// End with status 1 unless every quota is granted in full.
     #[arg(long)]
     require_quota: bool,
+    /// Tell why: which rules were considered, how far each condition went, near misses, and what every handler said.
+    ///
+    /// A server explains itself to callers on its own machine only.
+    #[arg(long)]
+    explain: bool,
 }
 
 /// Asks, prints and judges. Spec: cli-operations.md 1.6 to 1.9, 9.3.
@@ -44,21 +51,23 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     let calls = flags.calls(flags.load.repeat);
     let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
     let mut renderer = Renderer::new(flags, personality, quotas.clone(), calls, io);
-    let workers = || {
-        let connection = Connection::new(&flags.mixer, flags.timeout());
-        let ids = Arc::new(DeduplicationIds::new());
+    let summary = wait(async {
+        let caller = Caller::open(flags, io).await?;
         let worker = Checker {
-            connection,
+            caller: caller.clone(),
             request,
-            ids,
+            ids: Rc::new(DeduplicationIds::new()),
             left: flags.load.repeat.max(0),
             required: args.require_quota.then(|| quotas.clone()),
+            explain: args.explain,
         };
-        vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)]
-    };
-    renderer.begin(io)?;
-    let summary =
-        drive(workers, flags.load.rate, progress, io, |io, finished| renderer.answer(io, &finished))?;
+        let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
+        renderer.begin(io)?;
+        let show = |io: &mut Io, finished| renderer.answer(io, &finished);
+        let summary = drive(workers, flags.load.rate, progress, io, show).await?;
+        caller.close().await;
+        Ok(summary)
+    })?;
     renderer.end(io, &summary)?;
     Ok(flags.exit(personality, summary.worst()))
 }
@@ -70,32 +79,41 @@ fn params(amount: i64) -> QuotaParams {
 /// Ids that no other call of this or an earlier process has, as far as the clock can tell.
 #[derive(Debug)]
 struct DeduplicationIds {
-    next: AtomicU64,
+    next: Cell<u64>,
 }
 
 impl DeduplicationIds {
     fn new() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Self { next: AtomicU64::new(u64::try_from(since.as_nanos()).unwrap_or(0)) }
+        Self { next: Cell::new(u64::try_from(since.as_nanos()).unwrap_or(0)) }
     }
 
     fn next(&self) -> String {
-        self.next.fetch_add(1, Ordering::Relaxed).to_string()
+        self.next.replace(self.next.get().wrapping_add(1)).to_string()
     }
+}
+
+/// What one call gives.
+#[derive(Debug)]
+struct Answer {
+    response: Result<CheckResponse, RpcError>,
+    /// If it was asked for.
+    explanation: Option<Result<Explanation, RpcError>>,
 }
 
 /// One worker.
 #[derive(Debug, Clone)]
 struct Checker {
-    connection: Connection,
+    caller: Caller,
     request: CheckRequest,
-    ids: Arc<DeduplicationIds>,
+    ids: Rc<DeduplicationIds>,
     left: i64,
     required: Option<Quotas>,
+    explain: bool,
 }
 
 impl Call for Checker {
-    type Answer = Result<CheckResponse, RpcError>;
+    type Answer = Answer;
 
     fn more(&self) -> bool {
         self.left > 0
@@ -104,13 +122,17 @@ impl Call for Checker {
     async fn next(&mut self) -> (Self::Answer, Exit) {
         self.left -= 1;
         let request = CheckRequest { deduplication_id: self.ids.next(), ..self.request.clone() };
-        let answer = self.connection.check(request).await;
-        let exit = match &answer {
+        let explanation = match self.explain {
+            true => Some(self.caller.explain(request.clone()).await),
+            false => None,
+        };
+        let response = self.caller.check(request).await;
+        let exit = match &response {
             Err(error) if error.code == i32::from(tonic::Code::DeadlineExceeded) => Exit::Deadline,
             Err(_) => Exit::Rpc,
             Ok(response) => judge(response, self.required.as_ref()),
         };
-        (answer, exit)
+        (Answer { response, explanation }, exit)
     }
 }
 

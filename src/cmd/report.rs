@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::attributes::encode;
 use super::call::{
-    Call, CallFlags, Connection, Documents, Finished, Progress, RpcError, drive, rpc_code_name, seconds_text,
+    Call, CallFlags, Caller, Documents, Finished, Progress, RpcError, drive, rpc_code_name, seconds_text,
+    wait,
 };
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
 use crate::core::wire::istio::mixer::v1::CompressedAttributes;
@@ -31,11 +32,13 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
     let summarize = calls > 1 && !personality.is_legacy() && !flags.result.quiet;
     let mut documents = Documents::new(flags.format(personality, io), "ReportResultList", calls != 1);
-    let workers = || {
+    let print = flags.result.print_response;
+    let summary = wait(async {
+        let caller = Caller::open(flags, io).await?;
         let dictionary = flags.attributes.dictionary;
         let names = attributes.iter().map(|(name, _)| name.as_bytes().to_vec().into()).collect();
         let worker = Reporter {
-            connection: Connection::new(&flags.mixer, flags.timeout()),
+            caller: caller.clone(),
             set: encode(&attributes, dictionary),
             request: ReportRequest {
                 default_words: names,
@@ -45,12 +48,14 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
             batch: flags.load.report_batch_size,
             left: sets,
         };
-        vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)]
-    };
-    documents.begin(io)?;
-    let print = flags.result.print_response;
-    let summary = drive(workers, flags.load.rate, progress, io, |io, finished| {
-        if print { show(io, &mut documents, &finished) } else { Ok(()) }
+        let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
+        documents.begin(io)?;
+        let summary = drive(workers, flags.load.rate, progress, io, |io, finished| {
+            if print { show(io, &mut documents, &finished) } else { Ok(()) }
+        })
+        .await?;
+        caller.close().await;
+        Ok(summary)
     })?;
     documents.end(io, summarize.then(|| summary.json()))?;
     if summarize && !documents.are_used() {
@@ -80,7 +85,7 @@ fn show(
 /// One worker.
 #[derive(Debug, Clone)]
 struct Reporter {
-    connection: Connection,
+    caller: Caller,
     set: CompressedAttributes,
     request: ReportRequest,
     batch: i64,
@@ -98,7 +103,7 @@ impl Call for Reporter {
         let size = self.left.min(self.batch);
         self.left -= size;
         let attributes = vec![self.set.clone(); usize::try_from(size).unwrap_or(0)];
-        let answer = self.connection.report(ReportRequest { attributes, ..self.request.clone() }).await;
+        let answer = self.caller.report(ReportRequest { attributes, ..self.request.clone() }).await;
         let exit = match &answer {
             Ok(()) => Exit::Success,
             Err(error) if error.code == i32::from(tonic::Code::DeadlineExceeded) => Exit::Deadline,

@@ -35,7 +35,8 @@ pub(crate) struct NamespaceFlags {
 }
 
 impl NamespaceFlags {
-    fn options(&self) -> SnapshotOptions {
+    /// What building a snapshot depends on.
+    pub(crate) fn options(&self) -> SnapshotOptions {
         SnapshotOptions {
             default_namespace: self.default_namespace.as_str().into(),
             ..SnapshotOptions::default()

@@ -13,7 +13,7 @@ use crate::core::build_info::BuildInfo;
 pub struct VersionArgs {
     /// Print the version alone.
     #[arg(
-        short = 's', long, num_args = 0..=1, require_equals = true, default_value = "false",
+        short = 's', long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false",
         default_missing_value = "true", value_parser = super::value::boolean, hide_default_value = true,
         hide_possible_values = true, value_name = "BOOL"
     )]

@@ -13,10 +13,14 @@ use serde::Serialize;
 
 use crate::core::routing::outline;
 use crate::core::runtime::Runtime;
+use crate::core::snapshot::dump;
 
 /// The pages of the introspection port.
 pub fn routes(runtime: Arc<Runtime>) -> Router {
-    Router::new().route("/routesj/", get(routing_table)).with_state(runtime)
+    Router::new()
+        .route("/routesj/", get(routing_table))
+        .route("/snapshotj/", get(snapshot))
+        .with_state(runtime)
 }
 
 /// The routing table as `routes show` prints it.
@@ -24,6 +28,14 @@ async fn routing_table(State(runtime): State<Arc<Runtime>>) -> Response {
     let published = runtime.load_full();
     let handlers = published.routes.handlers();
     json(&outline(published.routes.snapshot(), &|handler| handlers.get(&handler.key).is_some()))
+}
+
+/// The snapshot as `snapshot dump` prints it, with what handlers and routes had to say.
+async fn snapshot(State(runtime): State<Arc<Runtime>>) -> Response {
+    let published = runtime.load_full();
+    let mut found = dump(published.routes.snapshot());
+    found.errors = published.diagnostics.iter().map(Into::into).collect();
+    json(&found)
 }
 
 fn json<T: Serialize>(value: &T) -> Response {

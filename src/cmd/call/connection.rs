@@ -51,6 +51,7 @@ struct DialError(String);
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     client: MixerClient<Channel>,
+    channel: Channel,
     timeout: Option<Duration>,
 }
 
@@ -79,10 +80,10 @@ impl Connection {
             async move { dial(&target).await }
         });
         let channel = Endpoint::from(uri).connect_with_connector_lazy(connector);
-        let client = MixerClient::new(channel)
+        let client = MixerClient::new(channel.clone())
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
-        Self { client, timeout }
+        Self { client, channel, timeout }
     }
 
     /// Calls Check.
@@ -97,6 +98,22 @@ impl Connection {
         let request = self.request(request);
         let call = self.client.report(request);
         limited(self.timeout, call).await.map(drop)
+    }
+
+    /// Calls any method that takes one message and gives one.
+    pub(super) async fn unary<M, R>(&mut self, message: M, path: &'static str) -> Result<R, RpcError>
+    where
+        M: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        let request = self.request(message);
+        let mut client = tonic::client::Grpc::new(self.channel.clone());
+        let call = async {
+            client.ready().await.map_err(|e| tonic::Status::from_error(e.into()))?;
+            let codec = tonic_prost::ProstCodec::<M, R>::default();
+            client.unary(request, http::uri::PathAndQuery::from_static(path), codec).await
+        };
+        limited(self.timeout, call).await
     }
 
     fn request<T>(&self, message: T) -> tonic::Request<T> {

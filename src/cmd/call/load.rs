@@ -20,13 +20,13 @@ pub(crate) struct Finished<T> {
 }
 
 /// Makes one call after the other for one worker.
-pub(crate) trait Call: Send + 'static {
+pub(crate) trait Call: 'static {
     /// What a call gives.
-    type Answer: Send + 'static;
+    type Answer: 'static;
     /// Whether there is another call to make.
     fn more(&self) -> bool;
     /// Makes the next call.
-    fn next(&mut self) -> impl Future<Output = (Self::Answer, Exit)> + Send;
+    fn next(&mut self) -> impl Future<Output = (Self::Answer, Exit)>;
 }
 
 /// Limits the calls per second of all workers together: a token bucket that holds the calls of one second.
@@ -101,52 +101,52 @@ impl Progress {
     }
 }
 
+/// Runs something that waits on an event loop of its own.
+pub(crate) fn wait<T>(work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, work)
+}
+
 /// Runs the workers and hands every answer to `show`, in the order in which they come. SIGINT ends the run early.
 ///
-/// Gives what happened, summed up. Errors: those of `show`.
-pub(crate) fn drive<C: Call>(
-    workers: impl FnOnce() -> Vec<C>,
+/// Gives what happened, summed up. Errors: those of `show`. Must run inside [`wait`].
+pub(crate) async fn drive<C: Call>(
+    workers: Vec<C>,
     rate: i64,
     mut progress: Progress,
     io: &mut Io,
     mut show: impl FnMut(&mut Io, Finished<C::Answer>) -> Result<(), Stop>,
 ) -> Result<Summary, Stop> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let summary = runtime.block_on(async {
-        let (sender, mut receiver) = mpsc::channel(256);
-        let pace = Pace::new(rate);
-        let mut summary = Summary::start();
-        let tasks: Vec<_> = workers()
-            .into_iter()
-            .map(|call| tokio::spawn(work(call, pace.clone(), sender.clone())))
-            .collect();
-        drop(sender);
-        let interrupt = tokio::signal::ctrl_c();
-        tokio::pin!(interrupt);
-        loop {
-            let finished: Finished<C::Answer> = tokio::select! {
-                biased;
-                finished = receiver.recv() => match finished {
-                    Some(finished) => finished,
-                    None => break,
-                },
-                Ok(()) = &mut interrupt => {
-                    summary.interrupt();
-                    break;
-                }
-            };
-            summary.add(finished.exit, finished.latency);
-            progress.step(finished.exit);
-            progress.write(|| show(io, finished))?;
-            if receiver.is_empty() {
-                io.out.flush()?;
+    let (sender, mut receiver) = mpsc::channel(256);
+    let pace = Pace::new(rate);
+    let mut summary = Summary::start();
+    let mut tasks = tokio::task::JoinSet::new();
+    for call in workers {
+        tasks.spawn_local(work(call, pace.clone(), sender.clone()));
+    }
+    drop(sender);
+    let interrupt = tokio::signal::ctrl_c();
+    tokio::pin!(interrupt);
+    loop {
+        let finished: Finished<C::Answer> = tokio::select! {
+            biased;
+            finished = receiver.recv() => match finished {
+                Some(finished) => finished,
+                None => break,
+            },
+            Ok(()) = &mut interrupt => {
+                summary.interrupt();
+                break;
             }
+        };
+        summary.add(finished.exit, finished.latency);
+        progress.step(finished.exit);
+        progress.write(|| show(io, finished))?;
+        if receiver.is_empty() {
+            io.out.flush()?;
         }
-        for task in tasks {
-            task.abort();
-        }
-        Ok::<_, Stop>(summary)
-    })?;
+    }
+    tasks.shutdown().await;
     progress.end();
     Ok(summary)
 }

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::{Answer, explanation};
 use crate::cmd::attributes::{Quotas, from_wire};
 use crate::cmd::call::{
-    CallFlags, CallFormat, Documents, Finished, RpcError, Summary, rpc_code_name, status_code_name,
+    CallFlags, CallFormat, Documents, Finished, RpcError, Summary, rpc_code_name, seconds_text,
+    status_code_name,
 };
 use crate::cmd::output;
 use crate::cmd::{Io, Personality, Stop, Style};
@@ -49,24 +51,28 @@ impl Renderer {
     }
 
     /// One answer, in one piece.
-    pub(super) fn answer(
-        &mut self,
-        io: &mut Io,
-        finished: &Finished<Result<CheckResponse, RpcError>>,
-    ) -> Result<(), Stop> {
+    pub(super) fn answer(&mut self, io: &mut Io, finished: &Finished<Answer>) -> Result<(), Stop> {
         if self.documents.are_used() {
-            if self.print_response || finished.answer.is_err() {
+            if self.print_response || finished.answer.response.is_err() {
                 self.documents.add(io, &document(finished, &self.quotas))?;
             }
             return Ok(());
         }
-        let text = match &finished.answer {
+        let text = match &finished.answer.response {
             Err(error) => failure(error),
             Ok(_) if !self.print_response => return Ok(()),
             Ok(response) if self.format == CallFormat::Table => table(response, &self.quotas, io),
             Ok(response) => plain(response),
         };
-        Ok(io.out.write_all(text.as_bytes())?)
+        io.out.write_all(text.as_bytes())?;
+        match &finished.answer.explanation {
+            Some(Ok(found)) => io.out.write_all(explanation::text(found, io).as_bytes())?,
+            Some(Err(error)) => {
+                writeln!(io.err, "not explained: {} ({})", rpc_code_name(error.code), error.message)?;
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     /// What comes after the last answer.
@@ -245,9 +251,9 @@ fn operation(operation: &HeaderOperation) -> &'static str {
 }
 
 /// Spec: cli-operations.md 9.3, "check JSON".
-fn document(finished: &Finished<Result<CheckResponse, RpcError>>, asked: &Quotas) -> Value {
-    let latency = super::super::call::seconds_text(finished.latency);
-    let response = match &finished.answer {
+fn document(finished: &Finished<Answer>, asked: &Quotas) -> Value {
+    let latency = seconds_text(finished.latency);
+    let response = match &finished.answer.response {
         Ok(response) => response,
         Err(error) => {
             return json!({
@@ -296,6 +302,9 @@ fn document(finished: &Finished<Result<CheckResponse, RpcError>>, asked: &Quotas
             members.insert("routeDirective".to_owned(), directive);
         }
         members.insert("rpc".to_owned(), json!({"code": 0, "latency": latency}));
+        if let Some(Ok(found)) = &finished.answer.explanation {
+            members.insert("explanation".to_owned(), json!(found));
+        }
     }
     document
 }
@@ -378,7 +387,7 @@ mod tests {
     #[test]
     fn documents_have_every_part() {
         let finished = Finished {
-            answer: Ok(response()),
+            answer: Answer { response: Ok(response()), explanation: None },
             exit: crate::cmd::Exit::Negative,
             latency: std::time::Duration::from_micros(3100),
         };

@@ -101,14 +101,14 @@ struct StoreFlags {
     ca_cert_file: PathBuf,
     /// Whether kinds that are named like adapters are read.
     #[arg(
-        long = "use-adapter-crds", alias = "useAdapterCRDs", num_args = 0..=1, require_equals = true,
+        long = "use-adapter-crds", alias = "useAdapterCRDs", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value = "true", default_missing_value = "true", value_parser = value::boolean,
         hide_possible_values = true, value_name = "BOOL"
     )]
     use_adapter_crds: bool,
     /// Whether kinds that are named like templates are read.
     #[arg(
-        long = "use-template-crds", alias = "useTemplateCRDs", num_args = 0..=1, require_equals = true,
+        long = "use-template-crds", alias = "useTemplateCRDs", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value = "true", default_missing_value = "true", value_parser = value::boolean,
         hide_possible_values = true, value_name = "BOOL"
     )]
@@ -124,7 +124,7 @@ struct LimitFlags {
     concurrency: u32,
     /// Run everything on one thread.
     #[arg(
-        long, alias = "singleThreaded", num_args = 0..=1, require_equals = true, default_value = "false",
+        long, alias = "singleThreaded", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false",
         default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
     )]
     single_threaded: bool,
@@ -187,7 +187,7 @@ struct OperationFlags {
     readiness_probe_interval: SignedDuration,
     /// Whether profiles are served below /debug/pprof of the monitoring port.
     #[arg(
-        long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true",
+        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true",
         value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
     )]
     profile: bool,
@@ -274,7 +274,7 @@ pub(crate) struct LogFlags {
     log_rotate_max_backups: i64,
     /// Write log records as JSON objects.
     #[arg(
-        long = "log-as-json", alias = "log_as_json", num_args = 0..=1, require_equals = true,
+        long = "log-as-json", alias = "log_as_json", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value = "false", default_missing_value = "true", value_parser = value::boolean,
         hide_possible_values = true, value_name = "BOOL"
     )]
@@ -332,7 +332,7 @@ pub(crate) struct TracingFlags {
     trace_jaeger_url: String,
     /// Write a log record for every span.
     #[arg(
-        long = "trace-log-spans", alias = "trace_log_spans", num_args = 0..=1, require_equals = true,
+        long = "trace-log-spans", alias = "trace_log_spans", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value = "false", default_missing_value = "true", value_parser = value::boolean,
         hide_possible_values = true, value_name = "BOOL"
     )]

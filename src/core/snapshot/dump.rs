@@ -243,7 +243,7 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
                 source: attribute_source(name),
             })
             .collect(),
-        errors: snapshot.diagnostics.iter().map(error).collect(),
+        errors: snapshot.diagnostics.iter().map(Into::into).collect(),
     }
 }
 
@@ -347,11 +347,13 @@ fn operations(list: &[HeaderOperationConfig]) -> Vec<HeaderOperationDump> {
     out
 }
 
-fn error(diagnostic: &Diagnostic) -> ErrorDump {
-    ErrorDump {
-        severity: diagnostic.severity.name().to_owned(),
-        code: diagnostic.code.to_owned(),
-        resource: diagnostic.resource.clone(),
-        message: diagnostic.message.clone(),
+impl From<&Diagnostic> for ErrorDump {
+    fn from(diagnostic: &Diagnostic) -> Self {
+        Self {
+            severity: diagnostic.severity.name().to_owned(),
+            code: diagnostic.code.to_owned(),
+            resource: diagnostic.resource.clone(),
+            message: diagnostic.message.clone(),
+        }
     }
 }

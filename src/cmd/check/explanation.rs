@@ -1,0 +1,76 @@
+//! Why a check was answered the way it was, for people.
+
+use std::fmt::Write as _;
+
+use crate::cmd::{Io, Style};
+use crate::core::explain::{Explanation, PartExplanation, RuleExplanation, Verdict};
+
+/// Rules in the order of consideration, then what handlers said.
+pub(super) fn text(found: &Explanation, io: &Io) -> String {
+    let mut text = io.paint(Style::Bold, "Why");
+    let namespace = found
+        .namespace
+        .as_deref()
+        .map_or_else(|| "no namespace of its own".to_owned(), |namespace| format!("namespace {namespace}"));
+    let _ = writeln!(text, " (snapshot {}, {namespace})", found.snapshot);
+    if found.rules.is_empty() {
+        text.push_str("  no rule has anything to say about checks\n");
+    }
+    for rule in &found.rules {
+        write_rule(&mut text, rule, io);
+    }
+    if !found.dispatches.is_empty() {
+        let _ = writeln!(text, "{}", io.paint(Style::Bold, "Handlers"));
+    }
+    for dispatch in &found.dispatches {
+        let _ = writeln!(text, "  {} ({}): {}", dispatch.handler, dispatch.adapter, dispatch.said);
+        let _ = writeln!(text, "    instance {} of {}", dispatch.instance, dispatch.rule);
+        for (field, value) in &dispatch.values {
+            let _ = writeln!(text, "      {field} = {value}");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
+    let (word, style) = match rule.verdict {
+        Verdict::Matched => ("matched", Style::Good),
+        Verdict::NotMatched => ("not matched", Style::Dim),
+        Verdict::Failed => ("failed, which is \"not matched\"", Style::Warning),
+        Verdict::Broken => ("does not compile, never applies", Style::Error),
+        Verdict::OtherNamespace => ("of another namespace", Style::Dim),
+    };
+    let place = format!("{}:{}", rule.file, rule.line);
+    let _ = writeln!(text, "  {}  {}  {}", rule.rule, io.paint(style, word), io.paint(Style::Dim, &place));
+    match &rule.condition {
+        Some(condition) => write_part(text, condition, 2),
+        None if rule.match_text.is_empty() => {}
+        None => {
+            let _ = writeln!(text, "    {}", one_line(&rule.match_text));
+        }
+    }
+    if let Some(near_miss) = &rule.near_miss {
+        let _ = writeln!(text, "    near miss: {near_miss}");
+    }
+    if rule.verdict == Verdict::Matched && !rule.handlers.is_empty() {
+        let _ = writeln!(text, "    calls {}", rule.handlers.join(", "));
+    }
+}
+
+/// Deepest part that is shown; conditions are trees.
+const MAX_DEPTH: usize = 24;
+
+fn write_part(text: &mut String, part: &PartExplanation, depth: usize) {
+    let indent = "  ".repeat(depth);
+    let _ = writeln!(text, "{indent}{}  is {}", one_line(&part.text), part.outcome);
+    if depth < MAX_DEPTH {
+        for part in &part.parts {
+            write_part(text, part, depth + 1);
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
