@@ -94,3 +94,6 @@ pub fn type_check(language: Language, text: &str, scope: &dyn Scope) -> Result<V
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

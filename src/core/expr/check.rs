@@ -163,7 +163,7 @@ impl Types {
 /// Errors: phase type, the first problem in the order of the specification.
 pub(super) fn check(terms: &Terms<'_>, scope: &dyn Scope) -> Result<Types, CompileError> {
     let mut checker = Checker { terms, scope, types: vec![UNCHECKED; terms.len()] };
-    checker.check(terms.root())?;
+    checker.check(terms.root()).map_err(|error| *error)?;
     Ok(Types(checker.types))
 }
 
@@ -187,7 +187,7 @@ struct Checker<'c, 't> {
 }
 
 impl Checker<'_, '_> {
-    fn check(&mut self, id: TermId) -> Result<ValueType, CompileError> {
+    fn check(&mut self, id: TermId) -> Result<ValueType, Box<CompileError>> {
         let (spine, leftmost) = self.terms.spine(id);
         for term in &spine {
             self.signature(*term)?;
@@ -199,7 +199,7 @@ impl Checker<'_, '_> {
         Ok(left)
     }
 
-    fn check_leaf(&mut self, id: TermId) -> Result<ValueType, CompileError> {
+    fn check_leaf(&mut self, id: TermId) -> Result<ValueType, Box<CompileError>> {
         let term = self.terms.term(id);
         let typed = match &term.kind {
             TermKind::Constant(constant) => {
@@ -219,31 +219,31 @@ impl Checker<'_, '_> {
     }
 
     /// The signature of a function term, if the way it is called agrees with it.
-    fn signature(&self, id: TermId) -> Result<&'static Signature, CompileError> {
+    fn signature(&self, id: TermId) -> Result<&'static Signature, Box<CompileError>> {
         let TermKind::Function { callee, target, .. } = &self.terms.term(id).kind else {
             return Err(self.error(id, "not a function".into()));
         };
         let Some(signature) = signature(*callee) else {
-            return Err(CompileError {
-                hint: hint::unknown_function(self.terms, id, self.scope),
-                ..self.error(id, format!("unknown function: {}", callee.name()))
-            });
+            let hint = hint::unknown_function(self.terms, id, self.scope);
+            return Err(self.hinted(hint, self.error(id, format!("unknown function: {}", callee.name()))));
         };
         match (target, signature.target) {
-            (Some(_), None) => Err(CompileError {
-                hint: Some(format!("write {}(...) with the value as argument", callee.name())),
-                ..self.error(id, format!("invoking regular function on instance method: {}", callee.name()))
-            }),
-            (None, Some(_)) => Err(CompileError {
-                hint: Some(format!("write value.{}(...)", callee.name())),
-                ..self.error(id, format!("invoking instance method without an instance: {}", callee.name()))
-            }),
+            (Some(_), None) => {
+                let hint = format!("write {}(...) with the value as argument", callee.name());
+                let message = format!("invoking regular function on instance method: {}", callee.name());
+                Err(self.hinted(Some(hint), self.error(id, message)))
+            }
+            (None, Some(_)) => {
+                let hint = format!("write value.{}(...)", callee.name());
+                let message = format!("invoking instance method without an instance: {}", callee.name());
+                Err(self.hinted(Some(hint), self.error(id, message)))
+            }
             _ => Ok(signature),
         }
     }
 
     /// Checks a function term; `first` is the type of its first argument where that is known.
-    fn apply(&mut self, id: TermId, first: Option<ValueType>) -> Result<ValueType, CompileError> {
+    fn apply(&mut self, id: TermId, first: Option<ValueType>) -> Result<ValueType, Box<CompileError>> {
         let signature = self.signature(id)?;
         let terms = self.terms;
         let TermKind::Function { target, arguments, .. } = &terms.term(id).kind else {
@@ -256,15 +256,7 @@ impl Checker<'_, '_> {
             }
         }
         if arguments.len() != signature.parameters.len() {
-            return Err(self.error(
-                id,
-                format!(
-                    "{} arity mismatch. Got {} arg(s), expected {} arg(s)",
-                    terms.render(id),
-                    arguments.len(),
-                    signature.parameters.len()
-                ),
-            ));
+            return Err(self.wrong_arity(id, arguments.len(), signature.parameters.len()));
         }
         let mut common = None;
         for (i, (argument, parameter)) in arguments.iter().zip(signature.parameters).enumerate() {
@@ -277,8 +269,7 @@ impl Checker<'_, '_> {
                 Parameter::Any => *common.get_or_insert(got),
             };
             if got != expected {
-                let place = format!("arg {} ({})", i + 1, terms.render(*argument));
-                return Err(self.mismatch(id, *argument, &place, got, expected));
+                return Err(self.wrong_argument(id, *argument, i, got, expected));
             }
         }
         let value_type = match signature.result {
@@ -295,11 +286,33 @@ impl Checker<'_, '_> {
         }
     }
 
-    fn error(&self, id: TermId, message: String) -> CompileError {
-        CompileError {
+    fn error(&self, id: TermId, message: String) -> Box<CompileError> {
+        Box::new(CompileError {
             position: position(self.terms.text(), self.terms.term(id).span.start),
             ..CompileError::new(Phase::Type, message)
-        }
+        })
+    }
+
+    fn hinted(&self, hint: Option<String>, mut error: Box<CompileError>) -> Box<CompileError> {
+        error.hint = hint;
+        error
+    }
+
+    fn wrong_arity(&self, id: TermId, got: usize, expected: usize) -> Box<CompileError> {
+        let call = self.terms.render(id);
+        self.error(id, format!("{call} arity mismatch. Got {got} arg(s), expected {expected} arg(s)"))
+    }
+
+    fn wrong_argument(
+        &self,
+        id: TermId,
+        argument: TermId,
+        index: usize,
+        got: ValueType,
+        expected: ValueType,
+    ) -> Box<CompileError> {
+        let place = format!("arg {} ({})", index + 1, self.terms.render(argument));
+        self.mismatch(id, argument, &place, got, expected)
     }
 
     fn mismatch(
@@ -309,7 +322,7 @@ impl Checker<'_, '_> {
         place: &str,
         got: ValueType,
         expected: ValueType,
-    ) -> CompileError {
+    ) -> Box<CompileError> {
         let message = format!("{} {place} typeError got {got}, expected {expected}", self.terms.render(id));
         let hint = match &self.terms.term(culprit).kind {
             TermKind::Constant(Constant::Duration(_)) => Some(format!(
@@ -320,15 +333,15 @@ impl Checker<'_, '_> {
                 .map(|function| format!("write {function}({})", self.terms.render(culprit))),
             _ => None,
         };
-        CompileError { hint, ..self.error(culprit, message) }
+        self.hinted(hint, self.error(culprit, message))
     }
 
-    fn unknown_attribute(&self, id: TermId, name: &str) -> CompileError {
-        CompileError {
+    fn unknown_attribute(&self, id: TermId, name: &str) -> Box<CompileError> {
+        Box::new(CompileError {
             unknown_attribute: Some(name.into()),
             hint: hint::nearest_attribute(name, self.scope),
-            ..self.error(id, format!("unknown attribute {name}"))
-        }
+            ..*self.error(id, format!("unknown attribute {name}"))
+        })
     }
 }
 

@@ -54,8 +54,9 @@ pub(super) struct SyntaxError {
 }
 
 impl SyntaxError {
-    pub(super) fn new(offset: usize, message: impl Into<String>) -> SyntaxError {
-        SyntaxError { offset, message: message.into(), hint: None }
+    /// Boxed, because the parser passes it through many small frames.
+    pub(super) fn new(offset: usize, message: impl Into<String>) -> Box<SyntaxError> {
+        Box::new(SyntaxError { offset, message: message.into(), hint: None })
     }
 }
 
@@ -118,7 +119,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// The next token; [`TokenKind::End`] for ever after the last one.
-    pub(super) fn next(&mut self) -> Result<Token, SyntaxError> {
+    pub(super) fn next(&mut self) -> Result<Token, Box<SyntaxError>> {
         if let Some(terminator) = self.skip_blanks()? {
             return Ok(terminator);
         }
@@ -155,7 +156,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Skips white space and comments; a terminator if they end the expression.
-    fn skip_blanks(&mut self) -> Result<Option<Token>, SyntaxError> {
+    fn skip_blanks(&mut self) -> Result<Option<Token>, Box<SyntaxError>> {
         let mut start = self.offset;
         loop {
             let rest = self.rest();
@@ -208,7 +209,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn operator(&mut self, first: char, start: usize) -> Result<TokenKind, SyntaxError> {
+    fn operator(&mut self, first: char, start: usize) -> Result<TokenKind, Box<SyntaxError>> {
         if let Some(operator) = OPERATORS.iter().find(|o| self.rest().starts_with(**o)) {
             self.offset += operator.len();
             return Ok(TokenKind::Operator);
@@ -235,7 +236,7 @@ impl<'t> Lexer<'t> {
         Err(error)
     }
 
-    fn raw_string(&mut self, start: usize) -> Result<TokenKind, SyntaxError> {
+    fn raw_string(&mut self, start: usize) -> Result<TokenKind, Box<SyntaxError>> {
         let body = self.rest().get(1..).unwrap_or("");
         let Some(length) = body.find('`') else {
             return Err(SyntaxError::new(start, "raw string literal not terminated"));
@@ -244,7 +245,7 @@ impl<'t> Lexer<'t> {
         Ok(TokenKind::String)
     }
 
-    fn quoted(&mut self, quote: char, start: usize) -> Result<TokenKind, SyntaxError> {
+    fn quoted(&mut self, quote: char, start: usize) -> Result<TokenKind, Box<SyntaxError>> {
         self.offset += 1;
         loop {
             match self.rest().chars().next() {
@@ -260,7 +261,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn character(&mut self, start: usize) -> Result<TokenKind, SyntaxError> {
+    fn character(&mut self, start: usize) -> Result<TokenKind, Box<SyntaxError>> {
         self.offset += 1;
         let mut characters = 0;
         loop {
@@ -285,7 +286,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Steps over one escape sequence, which must be a good one.
-    fn escape(&mut self, quote: char) -> Result<(), SyntaxError> {
+    fn escape(&mut self, quote: char) -> Result<(), Box<SyntaxError>> {
         let start = self.offset;
         self.offset += 1;
         let Some(c) = self.rest().chars().next() else {
@@ -331,7 +332,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<TokenKind, SyntaxError> {
+    fn number(&mut self) -> Result<TokenKind, Box<SyntaxError>> {
         let start = self.offset;
         let bytes = self.rest().as_bytes();
         let (base, name, prefix) = match bytes {
@@ -398,7 +399,7 @@ impl<'t> Lexer<'t> {
         count
     }
 
-    fn exponent(&mut self, base: u32, prefix: usize, name: &str) -> Result<bool, SyntaxError> {
+    fn exponent(&mut self, base: u32, prefix: usize, name: &str) -> Result<bool, Box<SyntaxError>> {
         let Some(mark @ (b'e' | b'E' | b'p' | b'P')) = self.rest().bytes().next() else {
             return Ok(false);
         };

@@ -9,9 +9,9 @@ use super::ast::{NodeId, SyntaxKind, SyntaxTree};
 use super::lexer::{Lexer, Span, SyntaxError, Token, TokenKind};
 use super::{CompileError, Phase};
 
-/// Deepest nesting of parentheses, calls, indexes and operators. Every pass over the tree, and evaluation, recurses at
-/// most so often, which keeps all of them within a 2 MB stack.
-pub(super) const MAX_DEPTH: u32 = 1_200;
+/// Deepest nesting of parentheses, calls, indexes and right operands. Every pass over the tree recurses at most so often,
+/// which keeps all of them within a 2 MB stack.
+const MAX_DEPTH: u32 = 1_050;
 
 /// Parses a text that must be one expression.
 ///
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Result<SyntaxTree<'_>, CompileError> {
         Parser { text, lexer: Lexer::new(text), token: start, tree: SyntaxTree::new(text), depth: 0 };
     match parser.whole() {
         Ok(()) => Ok(parser.tree),
-        Err(error) => Err(located(text, error)),
+        Err(error) => Err(located(text, *error)),
     }
 }
 
@@ -76,7 +76,7 @@ struct Parser<'t> {
     depth: u32,
 }
 
-type Parsed<T> = Result<T, SyntaxError>;
+type Parsed<T> = Result<T, Box<SyntaxError>>;
 
 impl<'t> Parser<'t> {
     fn whole(&mut self) -> Parsed<()> {
@@ -95,11 +95,13 @@ impl<'t> Parser<'t> {
 
     /// `Unary { operator Unary }` for operators that bind at least as tightly as `weakest`.
     fn expression(&mut self, weakest: u8) -> Parsed<NodeId> {
+        self.enter()?;
         let mut left = self.unary()?;
         loop {
             let operator = self.token;
             let strength = precedence(self.operator());
             if strength < weakest || strength == 0 {
+                self.depth -= 1;
                 return Ok(left);
             }
             if self.at("=") {
@@ -108,7 +110,7 @@ impl<'t> Parser<'t> {
                 return Err(error);
             }
             self.advance()?;
-            let right = self.nested(|p| p.expression(strength + 1))?;
+            let right = self.expression(strength + 1)?;
             let kind = SyntaxKind::Binary { operator: operator.span, left, right };
             let span = self.tree.node(left).span.to(self.tree.node(right).span);
             left = self.add(kind, span)?;
@@ -120,7 +122,9 @@ impl<'t> Parser<'t> {
         match self.operator() {
             "+" | "-" | "!" | "^" | "&" | "<-" | "~" => {
                 self.advance()?;
-                let operand = self.nested(Self::unary)?;
+                self.enter()?;
+                let operand = self.unary()?;
+                self.depth -= 1;
                 let span = operator.span.to(self.tree.node(operand).span);
                 let foreign = matches!(self.tree.node(operand).kind, SyntaxKind::Foreign(_));
                 match operator.span.of(self.text) {
@@ -131,7 +135,9 @@ impl<'t> Parser<'t> {
             }
             "*" => {
                 self.advance()?;
-                let operand = self.nested(Self::unary)?;
+                self.enter()?;
+                let operand = self.unary()?;
+                self.depth -= 1;
                 let span = operator.span.to(self.tree.node(operand).span);
                 Ok(self.tree.push(SyntaxKind::Foreign("pointer indirection"), span))
             }
@@ -169,7 +175,7 @@ impl<'t> Parser<'t> {
             }
             TokenKind::Operator if self.at("(") => {
                 self.advance()?;
-                let operand = self.nested(|p| p.expression(1))?;
+                let operand = self.expression(1)?;
                 let close = self.expect("')'", ")")?;
                 self.add(SyntaxKind::Parenthesized(operand), token.span.to(close.span))
             }
@@ -203,7 +209,7 @@ impl<'t> Parser<'t> {
         self.advance()?;
         let mut arguments = Vec::new();
         while !self.at(")") && self.token.kind != TokenKind::End {
-            arguments.push(self.nested(|p| p.expression(1))?);
+            arguments.push(self.expression(1)?);
             let spread = self.at("...");
             if spread {
                 self.advance()?;
@@ -231,7 +237,7 @@ impl<'t> Parser<'t> {
         if self.at(":") {
             return self.slice(start);
         }
-        let key = self.nested(|p| p.expression(1))?;
+        let key = self.expression(1)?;
         if self.at(":") {
             return self.slice(start);
         }
@@ -250,15 +256,13 @@ impl<'t> Parser<'t> {
         Ok(id)
     }
 
-    /// Runs a part of the parser one level deeper.
-    fn nested(&mut self, part: impl FnOnce(&mut Self) -> Parsed<NodeId>) -> Parsed<NodeId> {
+    /// Notes that the parser goes one level deeper. An error ends parsing, so only success counts back.
+    fn enter(&mut self) -> Parsed<()> {
         if self.depth >= MAX_DEPTH {
             return Err(too_deep(self.token.span.start));
         }
         self.depth += 1;
-        let result = part(self);
-        self.depth -= 1;
-        result
+        Ok(())
     }
 
     fn advance(&mut self) -> Parsed<()> {
@@ -287,7 +291,7 @@ impl<'t> Parser<'t> {
         Ok(token)
     }
 
-    fn expected(&self, what: &str) -> SyntaxError {
+    fn expected(&self, what: &str) -> Box<SyntaxError> {
         let found = self.token.span.of(self.text);
         let found = match self.token.kind {
             TokenKind::End => "'EOF'".into(),
@@ -298,7 +302,7 @@ impl<'t> Parser<'t> {
         SyntaxError::new(self.token.span.start, format!("expected {what}, found {found}"))
     }
 
-    fn missing_comma(&self, place: &str) -> SyntaxError {
+    fn missing_comma(&self, place: &str) -> Box<SyntaxError> {
         let newline = if self.token.kind == TokenKind::Terminator { " before newline" } else { "" };
         let mut error = SyntaxError::new(self.token.span.start, format!("missing ','{newline} in {place}"));
         let ends = self.text.get(self.token.span.start..).is_some_and(|rest| rest.trim().is_empty());
@@ -325,6 +329,6 @@ impl<'t> Parser<'t> {
     }
 }
 
-fn too_deep(offset: usize) -> SyntaxError {
+fn too_deep(offset: usize) -> Box<SyntaxError> {
     SyntaxError::new(offset, format!("expression is nested more than {MAX_DEPTH} levels deep"))
 }

@@ -74,7 +74,7 @@ impl<'t> Terms<'t> {
     /// Errors: phase parse; the first refused construct from left to right and from the outside in.
     pub(super) fn new(tree: &SyntaxTree<'t>) -> Result<Terms<'t>, CompileError> {
         let mut terms = Terms { text: tree.text(), terms: Vec::new() };
-        Converter { tree, terms: &mut terms }.convert(tree.root())?;
+        Converter { tree, terms: &mut terms }.convert(tree.root()).map_err(|error| *error)?;
         Ok(terms)
     }
 
@@ -202,55 +202,84 @@ struct Converter<'c, 't> {
     terms: &'c mut Terms<'t>,
 }
 
+/// Boxed, because recursion passes it through many small frames.
+type Converted<T> = Result<T, Box<CompileError>>;
+
 impl<'t> Converter<'_, 't> {
-    fn convert(&mut self, id: NodeId) -> Result<TermId, CompileError> {
+    fn convert(&mut self, id: NodeId) -> Converted<TermId> {
         let mut chain = Vec::new();
         let mut leftmost = id;
-        while let SyntaxKind::Binary { operator, left, right } = self.tree.node(leftmost).kind {
-            chain.push((operator, right, self.tree.node(leftmost).span));
-            leftmost = left;
+        loop {
+            match self.tree.node(leftmost).kind {
+                SyntaxKind::Parenthesized(operand) => leftmost = operand,
+                SyntaxKind::Binary { left, .. } => {
+                    chain.push(leftmost);
+                    leftmost = left;
+                }
+                _ => break,
+            }
         }
         let mut left = self.convert_operand(leftmost)?;
-        for (operator, right, span) in chain.into_iter().rev() {
-            let right = self.convert(right)?;
-            let callee = Callee::Operator(binary_name(operator.of(self.tree.text())));
-            let kind = TermKind::Function { callee, target: None, arguments: vec![left, right] };
-            left = self.terms.push(kind, span);
+        while let Some(id) = chain.pop() {
+            left = self.convert_binary(id, left)?;
         }
         Ok(left)
     }
 
-    fn convert_operand(&mut self, id: NodeId) -> Result<TermId, CompileError> {
+    fn convert_binary(&mut self, id: NodeId, left: TermId) -> Converted<TermId> {
+        let node = self.tree.node(id);
+        let SyntaxKind::Binary { operator, right, .. } = node.kind else { return self.convert(id) };
+        let arguments = vec![left, self.convert(right)?];
+        let callee = Callee::Operator(binary_name(operator.of(self.tree.text())));
+        Ok(self.terms.push(TermKind::Function { callee, target: None, arguments }, node.span))
+    }
+
+    /// Converts a node that is neither in parentheses nor a binary operation.
+    fn convert_operand(&mut self, id: NodeId) -> Converted<TermId> {
+        let tree = self.tree;
+        match &tree.node(id).kind {
+            SyntaxKind::Unary { operator, operand } => {
+                let name = binary_name(operator.of(tree.text()));
+                self.apply(id, Callee::Operator(name), &[*operand])
+            }
+            SyntaxKind::Index { operand, key } => {
+                self.apply(id, Callee::Operator("INDEX"), &[*operand, *key])
+            }
+            SyntaxKind::Call { function, arguments } => self.call(id, *function, arguments),
+            _ => self.convert_leaf(id),
+        }
+    }
+
+    fn convert_leaf(&mut self, id: NodeId) -> Converted<TermId> {
         let node = self.tree.node(id);
         let kind = match &node.kind {
             SyntaxKind::Literal(kind) => TermKind::Constant(self.literal(*kind, node.span)?),
             SyntaxKind::Identifier => self.identifier(node.span),
-            SyntaxKind::Select { .. } => match self.dotted_name(id) {
+            SyntaxKind::Foreign(what) => return Err(self.refused(id, what)),
+            _ => match self.dotted_name(id) {
                 Some(name) => TermKind::Variable(name.into()),
                 None => return Err(self.selection_refused(id)),
             },
-            SyntaxKind::Parenthesized(operand) => return self.convert(*operand),
-            SyntaxKind::Unary { operator, operand } => {
-                let callee = Callee::Operator(binary_name(operator.of(self.tree.text())));
-                let arguments = vec![self.convert(*operand)?];
-                TermKind::Function { callee, target: None, arguments }
-            }
-            SyntaxKind::Index { operand, key } => {
-                let arguments = vec![self.convert(*operand)?, self.convert(*key)?];
-                TermKind::Function { callee: Callee::Operator("INDEX"), target: None, arguments }
-            }
-            SyntaxKind::Call { function, arguments } => self.call(id, *function, arguments)?,
-            SyntaxKind::Foreign(what) => return Err(self.refused(id, what)),
-            SyntaxKind::Binary { .. } => return self.convert(id),
         };
         Ok(self.terms.push(kind, node.span))
     }
 
-    fn literal(&self, kind: TokenKind, span: Span) -> Result<Constant, CompileError> {
-        literal::constant(kind, span.of(self.tree.text())).map_err(|message| CompileError {
-            position: position(self.tree.text(), span.start),
-            hint: (kind == TokenKind::Integer).then(|| "write a decimal number below 2^63".into()),
-            ..CompileError::new(Phase::Parse, message)
+    fn apply(&mut self, id: NodeId, callee: Callee<'t>, operands: &[NodeId]) -> Converted<TermId> {
+        let mut arguments = Vec::with_capacity(operands.len());
+        for operand in operands {
+            arguments.push(self.convert(*operand)?);
+        }
+        let kind = TermKind::Function { callee, target: None, arguments };
+        Ok(self.terms.push(kind, self.tree.node(id).span))
+    }
+
+    fn literal(&self, kind: TokenKind, span: Span) -> Converted<Constant> {
+        literal::constant(kind, span.of(self.tree.text())).map_err(|message| {
+            Box::new(CompileError {
+                position: position(self.tree.text(), span.start),
+                hint: (kind == TokenKind::Integer).then(|| "write a decimal number below 2^63".into()),
+                ..CompileError::new(Phase::Parse, message)
+            })
         })
     }
 
@@ -265,35 +294,38 @@ impl<'t> Converter<'_, 't> {
         }
     }
 
-    fn call(
-        &mut self,
-        id: NodeId,
-        function: NodeId,
-        arguments: &[NodeId],
-    ) -> Result<TermKind<'t>, CompileError> {
+    fn call(&mut self, id: NodeId, function: NodeId, operands: &[NodeId]) -> Converted<TermId> {
         let (name, target) = match self.tree.node(function).kind {
             SyntaxKind::Identifier => (self.tree.source(function), None),
             SyntaxKind::Select { operand, name } => (name.of(self.tree.text()), Some(self.target(operand)?)),
             SyntaxKind::Foreign(what) => return Err(self.refused(function, what)),
             _ => return Err(self.refused(id, "call of something that is not a function name")),
         };
-        let arguments = arguments.iter().map(|a| self.convert(*a)).collect::<Result<Vec<_>, _>>()?;
-        Ok(TermKind::Function { callee: Callee::Named(name), target, arguments })
+        let mut arguments = Vec::with_capacity(operands.len());
+        for operand in operands {
+            arguments.push(self.convert(*operand)?);
+        }
+        let kind = TermKind::Function { callee: Callee::Named(name), target, arguments };
+        Ok(self.terms.push(kind, self.tree.node(id).span))
     }
 
     /// What a method is called on.
-    fn target(&mut self, id: NodeId) -> Result<TermId, CompileError> {
-        let node = self.tree.node(id);
-        match &node.kind {
+    fn target(&mut self, id: NodeId) -> Converted<TermId> {
+        match &self.tree.node(id).kind {
             SyntaxKind::Call { .. } | SyntaxKind::Literal(_) | SyntaxKind::Parenthesized(_) => {
                 self.convert(id)
             }
-            SyntaxKind::Identifier | SyntaxKind::Select { .. } => match self.dotted_name(id) {
-                Some(name) => Ok(self.terms.push(TermKind::Variable(name.into()), node.span)),
-                None => Err(self.selection_refused(id)),
-            },
+            SyntaxKind::Identifier | SyntaxKind::Select { .. } => self.named_target(id),
             SyntaxKind::Foreign(what) => Err(self.refused(id, what)),
             _ => Err(self.method_refused(id)),
+        }
+    }
+
+    /// A chain of identifiers is an attribute, even `true`.
+    fn named_target(&mut self, id: NodeId) -> Converted<TermId> {
+        match self.dotted_name(id) {
+            Some(name) => Ok(self.terms.push(TermKind::Variable(name.into()), self.tree.node(id).span)),
+            None => Err(self.selection_refused(id)),
         }
     }
 
@@ -313,7 +345,7 @@ impl<'t> Converter<'_, 't> {
         Some(segments.join("."))
     }
 
-    fn selection_refused(&self, id: NodeId) -> CompileError {
+    fn selection_refused(&self, id: NodeId) -> Box<CompileError> {
         let mut base = id;
         while let SyntaxKind::Select { operand, .. } = self.tree.node(base).kind {
             base = operand;
@@ -326,20 +358,20 @@ impl<'t> Converter<'_, 't> {
     }
 
     /// A method on an indexed map without the parentheses that it needs.
-    fn method_refused(&self, id: NodeId) -> CompileError {
+    fn method_refused(&self, id: NodeId) -> Box<CompileError> {
         let mut error = self.refused(id, "selection on an index or operator expression");
         error.hint = Some(format!("write ({}) in parentheses before the dot", self.tree.source(id)));
         error
     }
 
-    fn refused(&self, id: NodeId, what: &str) -> CompileError {
+    fn refused(&self, id: NodeId, what: &str) -> Box<CompileError> {
         let node = self.tree.node(id);
-        CompileError {
+        Box::new(CompileError {
             position: position(self.tree.text(), node.span.start),
             ..CompileError::new(
                 Phase::Parse,
                 format!("unexpected expression: {what} `{}`", node.span.of(self.tree.text())),
             )
-        }
+        })
     }
 }

@@ -8,15 +8,21 @@ use crate::core::expr::check::{Function, Meaning, Types};
 use crate::core::expr::functions::{self, Regex};
 use crate::core::expr::lexer::Span;
 use crate::core::expr::literal::Constant;
-use crate::core::expr::parse::{MAX_DEPTH, position};
+use crate::core::expr::parse::position;
 use crate::core::expr::term::{TermId, TermKind, Terms};
 use crate::core::expr::{CompileError, EvalError, Phase};
+
+/// Deepest nesting of nodes that are evaluated; flat chains count once. Evaluation, and its explanation, recurse so often.
+const MAX_DEPTH: u32 = 700;
 
 /// Compiles checked terms.
 ///
 /// Errors: phase compile, when an operator has no implementation for its type.
 pub(super) fn compile(terms: &Terms<'_>, types: &Types) -> Result<Expr, CompileError> {
-    Compiler { terms, types, arena: Bump::new() }.term(terms.root()).map(|built| built.expr)
+    Compiler { terms, types, arena: Bump::new() }
+        .term(terms.root())
+        .map(|built| built.expr)
+        .map_err(|error| *error)
 }
 
 struct Compiler<'c, 't> {
@@ -33,7 +39,7 @@ struct Built {
 }
 
 impl Compiler<'_, '_> {
-    fn term(&self, id: TermId) -> Result<Built, CompileError> {
+    fn term(&self, id: TermId) -> Result<Built, Box<CompileError>> {
         let (mut spine, leftmost) = self.terms.spine(id);
         let mut left = self.leaf(leftmost)?;
         while let Some(mut term) = spine.pop() {
@@ -52,7 +58,7 @@ impl Compiler<'_, '_> {
         Ok(left)
     }
 
-    fn right(&self, id: TermId) -> Result<Built, CompileError> {
+    fn right(&self, id: TermId) -> Result<Built, Box<CompileError>> {
         match &self.terms.term(id).kind {
             TermKind::Function { arguments, .. } if let [_, right] = arguments.as_slice() => {
                 self.term(*right)
@@ -61,10 +67,21 @@ impl Compiler<'_, '_> {
         }
     }
 
-    fn leaf(&self, id: TermId) -> Result<Built, CompileError> {
-        let term = self.terms.term(id);
+    /// A term that is not a binary operation.
+    fn leaf(&self, id: TermId) -> Result<Built, Box<CompileError>> {
+        let TermKind::Function { target, arguments, .. } = &self.terms.term(id).kind else {
+            return self.constant_or_attribute(id);
+        };
+        let mut operands = Vec::with_capacity(arguments.len() + 1);
+        for operand in target.iter().chain(arguments) {
+            operands.push(self.term(*operand)?);
+        }
+        self.call(id, operands)
+    }
+
+    fn constant_or_attribute(&self, id: TermId) -> Result<Built, Box<CompileError>> {
         let typed = self.types.of(id);
-        match (&term.kind, typed.meaning) {
+        match (&self.terms.term(id).kind, typed.meaning) {
             (TermKind::Constant(constant), _) => {
                 let literal = match constant {
                     Constant::Bool(value) => Literal::Bool(*value),
@@ -75,18 +92,10 @@ impl Compiler<'_, '_> {
                 };
                 Ok(self.leaf_of(id, Kind::Literal(literal)))
             }
-            (TermKind::Variable(_), Meaning::Attribute(slot)) => {
-                if typed.value_type == ValueType::Unspecified {
-                    return Err(self.unhandled(id));
-                }
+            (TermKind::Variable(_), Meaning::Attribute(slot))
+                if typed.value_type != ValueType::Unspecified =>
+            {
                 Ok(self.leaf_of(id, Kind::Attribute(Attribute { slot, value_type: typed.value_type })))
-            }
-            (TermKind::Function { target, arguments, .. }, _) => {
-                let mut operands = Vec::with_capacity(arguments.len() + 1);
-                for operand in target.iter().chain(arguments) {
-                    operands.push(self.term(*operand)?);
-                }
-                self.call(id, operands)
             }
             _ => Err(self.unhandled(id)),
         }
@@ -106,7 +115,7 @@ impl Compiler<'_, '_> {
     }
 
     /// Builds a function term over its compiled operands, the target first.
-    fn call(&self, id: TermId, operands: Vec<Built>) -> Result<Built, CompileError> {
+    fn call(&self, id: TermId, operands: Vec<Built>) -> Result<Built, Box<CompileError>> {
         let Meaning::Function(function) = self.types.of(id).meaning else {
             return Err(self.unhandled(id));
         };
@@ -119,7 +128,7 @@ impl Compiler<'_, '_> {
         Ok(Built { expr: self.expr(id, kind), depth: depth + 1 })
     }
 
-    fn kind(&self, id: TermId, function: Function, operands: Vec<Expr>) -> Result<Kind, CompileError> {
+    fn kind(&self, id: TermId, function: Function, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
         let value_type = self.types.of(id).value_type;
         Ok(match function {
             Function::Equal => self.comparison(id, Comparison::Equal, operands)?,
@@ -163,7 +172,7 @@ impl Compiler<'_, '_> {
         &self,
         id: TermId,
         operands: Vec<Expr>,
-    ) -> Result<Box<[Expr; N]>, CompileError> {
+    ) -> Result<Box<[Expr; N]>, Box<CompileError>> {
         operands.into_boxed_slice().try_into().map_err(|_| self.unhandled(id))
     }
 
@@ -172,7 +181,7 @@ impl Compiler<'_, '_> {
         id: TermId,
         comparison: Comparison,
         operands: Vec<Expr>,
-    ) -> Result<Kind, CompileError> {
+    ) -> Result<Kind, Box<CompileError>> {
         let value_type = match &self.terms.term(id).kind {
             TermKind::Function { arguments, .. } => {
                 arguments.first().map_or(ValueType::Unspecified, |first| self.types.of(*first).value_type)
@@ -196,7 +205,7 @@ impl Compiler<'_, '_> {
         Ok(compare(comparison, compared_as, self.exactly(id, operands)?))
     }
 
-    fn sum(&self, id: TermId, value_type: ValueType, operands: Vec<Expr>) -> Result<Kind, CompileError> {
+    fn sum(&self, id: TermId, value_type: ValueType, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
         Ok(match value_type {
             ValueType::String | ValueType::DnsName | ValueType::EmailAddress | ValueType::Uri => {
                 Kind::Concat(flatten(operands, |k| match k {
@@ -210,7 +219,7 @@ impl Compiler<'_, '_> {
         })
     }
 
-    fn unary(&self, id: TermId, function: Unary, operands: Vec<Expr>) -> Result<Kind, CompileError> {
+    fn unary(&self, id: TermId, function: Unary, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
         let [argument] = *self.exactly::<1>(id, operands)?;
         if let Kind::Literal(Literal::Bytes(text)) = &argument.kind {
             return Ok(Kind::Literal(self.evaluated(function, text)));
@@ -233,7 +242,7 @@ impl Compiler<'_, '_> {
         }
     }
 
-    fn not_implemented(&self, id: TermId, what: &str, value_type: ValueType) -> CompileError {
+    fn not_implemented(&self, id: TermId, what: &str, value_type: ValueType) -> Box<CompileError> {
         let stored_as = match value_type {
             ValueType::Bool => "bool",
             ValueType::Duration => "duration",
@@ -245,19 +254,19 @@ impl Compiler<'_, '_> {
             ValueType::StringMap => Some("compare single entries: map[\"key\"]".into()),
             _ => None,
         };
-        CompileError { hint, ..self.error(id, message) }
+        Box::new(CompileError { hint, ..*self.error(id, message) })
     }
 
-    fn unhandled(&self, id: TermId) -> CompileError {
+    fn unhandled(&self, id: TermId) -> Box<CompileError> {
         let value_type = self.types.of(id).value_type;
         self.error(id, format!("internal compiler error -- unhandled expression type: '{value_type}'"))
     }
 
-    fn error(&self, id: TermId, message: String) -> CompileError {
-        CompileError {
+    fn error(&self, id: TermId, message: String) -> Box<CompileError> {
+        Box::new(CompileError {
             position: position(self.terms.text(), self.terms.term(id).span.start),
             ..CompileError::new(Phase::Compile, message)
-        }
+        })
     }
 }
 

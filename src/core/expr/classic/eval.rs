@@ -3,9 +3,12 @@
 //! Three ways to evaluate a node: [`Expr::value`] (strict: absence is an error), [`Expr::attempt`] (absence is nothing, for
 //! the left of `|`) and [`Expr::truth`] (strict, for conditions).
 
-use super::{Attribute, Comparison, Entry, Expr, Kind, Literal, Operands};
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::{Attribute, Comparison, Entry, Expr, Glob, Kind, Literal, Operands, Unary};
 use crate::core::attribute::text::go_text;
 use crate::core::attribute::{AttributeBag, SignedDuration, StringMap, Value, ValueType};
+use crate::core::expr::functions::Regex;
 use crate::core::expr::{EvalError, functions};
 
 type Evaluated<'a, T> = Result<T, EvalError<'a>>;
@@ -108,38 +111,25 @@ impl Entry {
     }
 }
 
+/// Where nodes nest, the functions below are many and small: unoptimised builds give every function room for all of its
+/// temporaries, and the deepest program must fit a small stack there as well.
 impl Expr {
     /// Evaluates; an absent attribute is an error.
     pub(super) fn value<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
         match &self.kind {
             Kind::Literal(literal) => literal.value(),
             Kind::Attribute(attribute) => attribute.value(bag),
-            Kind::AttributeOr { attribute, default } => match attribute.attempt(bag)? {
-                Some(value) => Ok(value),
-                None => default.value(),
-            },
-            Kind::Entry(entry) => entry.value(bag).map(Value::String),
-            Kind::EntryOr { entry, default } => match entry.attempt(bag)? {
-                Some(value) => Ok(Value::String(value)),
-                None => default.value(),
-            },
+            Kind::AttributeOr { attribute, default } => attribute_or(*attribute, default, bag),
+            Kind::Entry(entry) => entry_value(entry, bag),
+            Kind::EntryOr { entry, default } => entry_or(entry, default, bag),
             Kind::Index(pair) => index(pair, bag),
             Kind::FirstOf(list) => first_of(list, bag),
-            Kind::Conditional(triple) => {
-                let [test, then, otherwise] = &**triple;
-                if test.truth(bag)? { then.value(bag) } else { otherwise.value(bag) }
-            }
+            Kind::Conditional(triple) => conditional(triple, bag),
             Kind::ConditionalString(triple) => conditional_string(triple, bag),
-            Kind::Concat(list) => concat(list, bag).map(Value::String),
-            Kind::AddInt64(list) => {
-                list.iter().try_fold(0i64, |sum, e| Ok(sum.wrapping_add(e.int64(bag)?))).map(Value::Int64)
-            }
-            Kind::AddDouble(list) => {
-                let mut terms = list.iter();
-                let first = terms.next().map_or(Ok(0.0), |e| e.double(bag))?;
-                terms.try_fold(first, |sum, e| Ok(sum + e.double(bag)?)).map(Value::Double)
-            }
-            Kind::Apply { function, argument } => function.apply(argument.bytes(bag)?, bag.arena()),
+            Kind::Concat(list) => concat(list, bag),
+            Kind::AddInt64(list) => add_int64(list, bag),
+            Kind::AddDouble(list) => add_double(list, bag),
+            Kind::Apply { function, argument } => apply(*function, argument, bag),
             Kind::All(_)
             | Kind::Any(_)
             | Kind::AttributeIs { .. }
@@ -150,7 +140,7 @@ impl Expr {
             | Kind::MatchesRegex { .. }
             | Kind::Matches(_)
             | Kind::StartsWith(_)
-            | Kind::EndsWith(_) => self.truth(bag).map(Value::Bool),
+            | Kind::EndsWith(_) => truth_value(self, bag),
         }
     }
 
@@ -159,25 +149,8 @@ impl Expr {
         match &self.kind {
             Kind::Attribute(attribute) => attribute.attempt(bag),
             Kind::Entry(entry) => Ok(entry.attempt(bag)?.map(Value::String)),
-            Kind::Index(pair) => {
-                let [map, key] = &**pair;
-                let Some(map) = map.attempt(bag)? else { return Ok(None) };
-                let Some(key) = key.attempt(bag)? else { return Ok(None) };
-                match (map, key) {
-                    (Value::StringMap(map), Value::String(key)) => {
-                        Ok(bag.lookup(map, key).map(Value::String))
-                    }
-                    _ => Err(BROKEN),
-                }
-            }
-            Kind::FirstOf(list) => {
-                for option in list {
-                    if let Some(value) = option.attempt(bag)? {
-                        return Ok(Some(value));
-                    }
-                }
-                Ok(None)
-            }
+            Kind::Index(pair) => attempt_index(pair, bag),
+            Kind::FirstOf(list) => attempt_first_of(list, bag),
             _ => self.value(bag).map(Some),
         }
     }
@@ -185,51 +158,27 @@ impl Expr {
     /// Evaluates a condition.
     pub(super) fn truth<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
         match &self.kind {
-            Kind::All(list) => {
-                for conjunct in list {
-                    if !conjunct.truth(bag)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
+            Kind::All(list) => all(list, bag),
+            Kind::Any(list) => any(list, bag),
+            Kind::AttributeIs { attribute, constant, expected } => {
+                attribute_is(*attribute, constant, *expected, bag)
             }
-            Kind::Any(list) => {
-                for disjunct in list {
-                    if disjunct.truth(bag)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
-            Kind::AttributeIs { attribute, constant, expected } => match attribute.value(bag)? {
-                Value::String(text) => Ok((text == &**constant) == *expected),
-                _ => Err(BROKEN),
-            },
-            Kind::EntryIs { entry, constant, expected } => {
-                Ok((entry.value(bag)? == &**constant) == *expected)
-            }
+            Kind::EntryIs { entry, constant, expected } => entry_is(entry, constant, *expected, bag),
             Kind::Compare { comparison, operands, pair } => compare(*comparison, *operands, pair, bag),
-            Kind::MatchesGlob { subject, glob } => Ok(glob.matches(subject.bytes(bag)?)),
-            Kind::Match(pair) => {
-                both(pair, bag).map(|(subject, pattern)| functions::glob_match(subject, pattern))
-            }
-            Kind::MatchesRegex { regex, subject } => {
-                let subject = subject.bytes(bag)?;
-                match &**regex {
-                    Ok(regex) => Ok(regex.is_match(subject)),
-                    Err(text) => Err(EvalError::Failed(text)),
-                }
-            }
-            Kind::Matches(pair) => {
-                let (pattern, subject) = both(pair, bag)?;
-                functions::matches(pattern, subject, bag.arena())
-            }
-            Kind::StartsWith(pair) => both(pair, bag).map(|(text, prefix)| text.starts_with(prefix)),
-            Kind::EndsWith(pair) => both(pair, bag).map(|(text, suffix)| text.ends_with(suffix)),
-            _ => match self.value(bag)? {
-                Value::Bool(truth) => Ok(truth),
-                _ => Err(BROKEN),
-            },
+            Kind::MatchesGlob { subject, glob } => matches_glob(subject, glob, bag),
+            Kind::Match(pair) => test(pair, bag, functions::glob_match),
+            Kind::MatchesRegex { regex, subject } => matches_regex(regex, subject, bag),
+            Kind::Matches(pair) => matches(pair, bag),
+            Kind::StartsWith(pair) => test(pair, bag, |text, prefix| text.starts_with(prefix)),
+            Kind::EndsWith(pair) => test(pair, bag, |text, suffix| text.ends_with(suffix)),
+            _ => self.value_as_truth(bag),
+        }
+    }
+
+    fn value_as_truth<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+        match self.value(bag)? {
+            Value::Bool(truth) => Ok(truth),
+            _ => Err(BROKEN),
         }
     }
 
@@ -255,6 +204,111 @@ impl Expr {
     }
 }
 
+fn truth_value<'a>(expr: &'a Expr, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+    expr.truth(bag).map(Value::Bool)
+}
+
+#[inline]
+fn attribute_or<'a>(
+    attribute: Attribute,
+    default: &'a Literal,
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, Value<'a>> {
+    match attribute.attempt(bag)? {
+        Some(value) => Ok(value),
+        None => default.value(),
+    }
+}
+
+#[inline]
+fn entry_value<'a>(entry: &'a Entry, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+    entry.value(bag).map(Value::String)
+}
+
+#[inline]
+fn entry_or<'a>(entry: &'a Entry, default: &'a Literal, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+    match entry.attempt(bag)? {
+        Some(value) => Ok(Value::String(value)),
+        None => default.value(),
+    }
+}
+
+#[inline]
+fn attribute_is<'a>(
+    attribute: Attribute,
+    constant: &[u8],
+    expected: bool,
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, bool> {
+    match attribute.value(bag)? {
+        Value::String(text) => Ok((text == constant) == expected),
+        _ => Err(BROKEN),
+    }
+}
+
+#[inline]
+fn entry_is<'a>(
+    entry: &'a Entry,
+    constant: &[u8],
+    expected: bool,
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, bool> {
+    Ok((entry.value(bag)? == constant) == expected)
+}
+
+fn all<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+    for conjunct in list {
+        if !conjunct.truth(bag)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn any<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+    for disjunct in list {
+        if disjunct.truth(bag)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Evaluates two texts from left to right and tests them.
+fn test<'a>(
+    pair: &'a [Expr; 2],
+    bag: &AttributeBag<'a>,
+    holds: impl FnOnce(&[u8], &[u8]) -> bool,
+) -> Evaluated<'a, bool> {
+    let (left, right) = both(pair, bag)?;
+    Ok(holds(left, right))
+}
+
+fn matches_glob<'a>(subject: &'a Expr, glob: &Glob, bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+    Ok(glob.matches(subject.bytes(bag)?))
+}
+
+fn matches_regex<'a>(
+    regex: &'a Result<Regex, String>,
+    subject: &'a Expr,
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, bool> {
+    let subject = subject.bytes(bag)?;
+    match regex {
+        Ok(regex) => Ok(regex.is_match(subject)),
+        Err(text) => Err(EvalError::Failed(text)),
+    }
+}
+
+fn matches<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+    let (pattern, subject) = both(pair, bag)?;
+    functions::matches(pattern, subject, bag.arena())
+}
+
+fn apply<'a>(function: Unary, argument: &'a Expr, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+    function.apply(argument.bytes(bag)?, bag.arena())
+}
+
 /// Evaluates two texts from left to right.
 fn both<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, (&'a [u8], &'a [u8])> {
     let [left, right] = pair;
@@ -269,14 +323,37 @@ fn index<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, Value
     }
 }
 
+fn attempt_index<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, Option<Value<'a>>> {
+    let [map, key] = pair;
+    let Some(map) = map.attempt(bag)? else { return Ok(None) };
+    let Some(key) = key.attempt(bag)? else { return Ok(None) };
+    match (map, key) {
+        (Value::StringMap(map), Value::String(key)) => Ok(bag.lookup(map, key).map(Value::String)),
+        _ => Err(BROKEN),
+    }
+}
+
 fn first_of<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
     let Some((last, options)) = list.split_last() else { return Err(BROKEN) };
-    for option in options {
+    match attempt_first_of(options, bag)? {
+        Some(value) => Ok(value),
+        None => last.value(bag),
+    }
+}
+
+fn attempt_first_of<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Option<Value<'a>>> {
+    for option in list {
         if let Some(value) = option.attempt(bag)? {
-            return Ok(value);
+            return Ok(Some(value));
         }
     }
-    last.value(bag)
+    Ok(None)
+}
+
+fn conditional<'a>(triple: &'a [Expr; 3], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+    let [test, then, otherwise] = triple;
+    let chosen = if test.truth(bag)? { then } else { otherwise };
+    chosen.value(bag)
 }
 
 fn conditional_string<'a>(triple: &'a [Expr; 3], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
@@ -287,7 +364,7 @@ fn conditional_string<'a>(triple: &'a [Expr; 3], bag: &AttributeBag<'a>) -> Eval
     Ok(if test { then } else { otherwise })
 }
 
-fn concat<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, &'a [u8]> {
+fn concat<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
     let arena = bag.arena();
     let parts = arena.alloc_slice_fill_copy(list.len(), &b""[..]);
     let mut length = 0;
@@ -295,8 +372,29 @@ fn concat<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, &'a [u8
         *part = expr.bytes(bag)?;
         length += part.len();
     }
-    let mut parts = parts.iter().flat_map(|part| part.iter().copied());
-    Ok(arena.alloc_slice_fill_with(length, |_| parts.next().unwrap_or_default()))
+    let mut text = ArenaVec::with_capacity_in(length, arena);
+    for part in parts {
+        text.extend_from_slice_copy(part);
+    }
+    Ok(Value::String(text.into_bump_slice()))
+}
+
+fn add_int64<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+    let mut sum: i64 = 0;
+    for expr in list {
+        sum = sum.wrapping_add(expr.int64(bag)?);
+    }
+    Ok(Value::Int64(sum))
+}
+
+fn add_double<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+    // Not from zero: that would turn -0.0 into 0.0.
+    let mut sum = None;
+    for expr in list {
+        let number = expr.double(bag)?;
+        sum = Some(sum.map_or(number, |sum: f64| sum + number));
+    }
+    Ok(Value::Double(sum.unwrap_or_default()))
 }
 
 fn compare<'a>(
@@ -305,24 +403,68 @@ fn compare<'a>(
     pair: &'a [Expr; 2],
     bag: &AttributeBag<'a>,
 ) -> Evaluated<'a, bool> {
-    let [left, right] = pair;
-    let equal = match operands {
-        Operands::Bytes => return Ok(ordered(comparison, &left.bytes(bag)?, &right.bytes(bag)?)),
-        Operands::Int64 => return Ok(ordered(comparison, &left.int64(bag)?, &right.int64(bag)?)),
-        Operands::Double => return Ok(doubles(comparison, left.double(bag)?, right.double(bag)?)),
-        Operands::Bool => return Ok(ordered(comparison, &left.truth(bag)?, &right.truth(bag)?)),
-        Operands::Timestamp => {
-            return match (left.value(bag)?, right.value(bag)?) {
-                (Value::Timestamp(a), Value::Timestamp(b)) => Ok(ordered(comparison, &a, &b)),
-                _ => Err(BROKEN),
-            };
+    match operands {
+        Operands::Bytes => test(pair, bag, |a, b| ordered(comparison, a, b)),
+        Operands::Int64 => compare_int64(comparison, pair, bag),
+        Operands::Double => compare_double(comparison, pair, bag),
+        Operands::Bool => compare_bool(comparison, pair, bag),
+        Operands::Timestamp => compare_timestamp(comparison, pair, bag),
+        Operands::Address | Operands::DnsName | Operands::EmailAddress | Operands::Uri => {
+            Ok(same(operands, pair, bag)? == (comparison == Comparison::Equal))
         }
-        Operands::Address => functions::ip_equal(left.bytes(bag)?, right.bytes(bag)?),
-        Operands::DnsName => functions::dns_name_equal(left.bytes(bag)?, right.bytes(bag)?, bag.arena())?,
-        Operands::EmailAddress => functions::email_equal(left.bytes(bag)?, right.bytes(bag)?, bag.arena())?,
-        Operands::Uri => functions::uri_equal(left.bytes(bag)?, right.bytes(bag)?, bag.arena())?,
-    };
-    Ok(equal == (comparison == Comparison::Equal))
+    }
+}
+
+fn compare_int64<'a>(
+    comparison: Comparison,
+    [left, right]: &'a [Expr; 2],
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, bool> {
+    Ok(ordered(comparison, &left.int64(bag)?, &right.int64(bag)?))
+}
+
+/// Equality of doubles is equality of their bits.
+fn compare_double<'a>(
+    comparison: Comparison,
+    [left, right]: &'a [Expr; 2],
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, bool> {
+    let (left, right) = (left.double(bag)?, right.double(bag)?);
+    Ok(match comparison {
+        Comparison::Equal => left.to_bits() == right.to_bits(),
+        Comparison::NotEqual => left.to_bits() != right.to_bits(),
+        _ => ordered(comparison, &left, &right),
+    })
+}
+
+fn compare_bool<'a>(
+    comparison: Comparison,
+    [left, right]: &'a [Expr; 2],
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, bool> {
+    Ok(ordered(comparison, &left.truth(bag)?, &right.truth(bag)?))
+}
+
+fn compare_timestamp<'a>(
+    comparison: Comparison,
+    [left, right]: &'a [Expr; 2],
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, bool> {
+    match (left.value(bag)?, right.value(bag)?) {
+        (Value::Timestamp(left), Value::Timestamp(right)) => Ok(ordered(comparison, &left, &right)),
+        _ => Err(BROKEN),
+    }
+}
+
+/// Whether two addresses, names, mailboxes or URIs are the same.
+fn same<'a>(operands: Operands, pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+    let (left, right) = both(pair, bag)?;
+    match operands {
+        Operands::DnsName => functions::dns_name_equal(left, right, bag.arena()),
+        Operands::EmailAddress => functions::email_equal(left, right, bag.arena()),
+        Operands::Uri => functions::uri_equal(left, right, bag.arena()),
+        _ => Ok(functions::ip_equal(left, right)),
+    }
 }
 
 fn ordered<T: PartialOrd + ?Sized>(comparison: Comparison, left: &T, right: &T) -> bool {
@@ -333,14 +475,5 @@ fn ordered<T: PartialOrd + ?Sized>(comparison: Comparison, left: &T, right: &T) 
         Comparison::LessOrEqual => left <= right,
         Comparison::Greater => left > right,
         Comparison::GreaterOrEqual => left >= right,
-    }
-}
-
-/// Equality of doubles is equality of their bits.
-fn doubles(comparison: Comparison, left: f64, right: f64) -> bool {
-    match comparison {
-        Comparison::Equal => left.to_bits() == right.to_bits(),
-        Comparison::NotEqual => left.to_bits() != right.to_bits(),
-        _ => ordered(comparison, &left, &right),
     }
 }

@@ -60,7 +60,7 @@ impl Parser<'_> {
             if self.at(":") {
                 self.advance()?;
                 if !self.at(":") && !self.at("]") {
-                    self.nested(|p| p.expression(1))?;
+                    self.expression(1)?;
                 }
             }
         }
@@ -73,7 +73,7 @@ impl Parser<'_> {
         while self.at(",") {
             self.advance()?;
             if !self.at("]") {
-                self.nested(|p| p.expression(1))?;
+                self.expression(1)?;
             }
         }
         let close = self.expect("']'", "]")?;
@@ -82,48 +82,48 @@ impl Parser<'_> {
 
     /// Steps over a type.
     fn foreign_type(&mut self) -> Parsed<Span> {
-        self.nested_span(|p| {
-            let token = p.token;
-            let last = match (token.kind, token.span.of(p.text)) {
-                (TokenKind::Identifier, _) => p.type_name()?,
-                (TokenKind::Operator, "*" | "<-") | (TokenKind::Keyword, "chan") => {
-                    p.advance()?;
-                    if p.at("<-") {
-                        p.advance()?;
-                    }
-                    p.foreign_type()?
+        self.enter()?;
+        let token = self.token;
+        let last = match (token.kind, token.span.of(self.text)) {
+            (TokenKind::Identifier, _) => self.type_name()?,
+            (TokenKind::Operator, "*" | "<-") | (TokenKind::Keyword, "chan") => {
+                self.advance()?;
+                if self.at("<-") {
+                    self.advance()?;
                 }
-                (TokenKind::Operator, "(") => {
-                    p.advance()?;
-                    p.foreign_type()?;
-                    p.expect("')'", ")")?.span
+                self.foreign_type()?
+            }
+            (TokenKind::Operator, "(") => {
+                self.advance()?;
+                self.foreign_type()?;
+                self.expect("')'", ")")?.span
+            }
+            (TokenKind::Operator, "[") => {
+                self.advance()?;
+                if self.at("...") {
+                    self.advance()?;
+                } else if !self.at("]") {
+                    self.expression(1)?;
                 }
-                (TokenKind::Operator, "[") => {
-                    p.advance()?;
-                    if p.at("...") {
-                        p.advance()?;
-                    } else if !p.at("]") {
-                        p.nested(|p| p.expression(1))?;
-                    }
-                    p.expect("']'", "]")?;
-                    p.foreign_type()?
-                }
-                (TokenKind::Keyword, "map") => {
-                    p.advance()?;
-                    p.expect("'['", "[")?;
-                    p.foreign_type()?;
-                    p.expect("']'", "]")?;
-                    p.foreign_type()?
-                }
-                (TokenKind::Keyword, "struct" | "interface") => {
-                    p.advance()?;
-                    p.body()?
-                }
-                (TokenKind::Keyword, "func") => p.function_type()?,
-                _ => return Err(p.expected("type")),
-            };
-            Ok(token.span.to(last))
-        })
+                self.expect("']'", "]")?;
+                self.foreign_type()?
+            }
+            (TokenKind::Keyword, "map") => {
+                self.advance()?;
+                self.expect("'['", "[")?;
+                self.foreign_type()?;
+                self.expect("']'", "]")?;
+                self.foreign_type()?
+            }
+            (TokenKind::Keyword, "struct" | "interface") => {
+                self.advance()?;
+                self.body()?
+            }
+            (TokenKind::Keyword, "func") => self.function_type()?,
+            _ => return Err(self.expected("type")),
+        };
+        self.depth -= 1;
+        Ok(token.span.to(last))
     }
 
     fn function_type(&mut self) -> Parsed<Span> {
@@ -184,14 +184,5 @@ impl Parser<'_> {
                 return Ok(span);
             }
         }
-    }
-
-    fn nested_span(&mut self, part: impl FnOnce(&mut Self) -> Parsed<Span>) -> Parsed<Span> {
-        let mut span = self.token.span;
-        self.nested(|p| {
-            span = part(p)?;
-            Ok(p.tree.root())
-        })?;
-        Ok(span)
     }
 }
