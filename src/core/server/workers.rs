@@ -82,6 +82,7 @@ impl WorkerGroup {
             let (service, stop, abort) = (service.clone(), stop.clone(), abort.clone());
             let counter = Arc::clone(&connections);
             let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+                crate::core::telemetry::shard::claim(number);
                 let local = tokio::task::LocalSet::new();
                 local.block_on(
                     &runtime,
