@@ -32,6 +32,9 @@ pub use inventory::{INVENTORY, InventoryError, find, self_check};
 
 use crate::core::config::{Diagnostics, message::Message};
 
+/// Code of an error that [`Adapter::validate`] foresees: [`Adapter::build`] will refuse, in its own words.
+pub const NOT_BUILT: &str = "adapter-build";
+
 /// What is known about an adapter without building anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdapterInfo {

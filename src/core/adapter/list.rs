@@ -89,7 +89,7 @@ impl Adapter for ListChecker {
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
         let mut problem = |path: FieldPath, text: String| {
-            let mut diagnostic = Diagnostic::error("adapter-param-invalid", path, text);
+            let mut diagnostic = Diagnostic::error("adapter-config", path, text);
             if diagnostic.message.starts_with("providerUrl") && params.provider_url.starts_with("file:") {
                 diagnostic.hint = Some("for a list in a file write `providerFile: /path`".to_owned());
             }

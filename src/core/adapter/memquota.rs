@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleQuota, Handler, HandlerError,
-    Instance, QuotaCall, QuotaResult, Reply,
+    Instance, NOT_BUILT, QuotaCall, QuotaResult, Reply,
 };
 use crate::core::attribute::SignedDuration;
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath};
@@ -100,10 +100,19 @@ impl Adapter for Memquota {
                 params.min_deduplication_duration
             );
             let path = FieldPath::root().field("minDeduplicationDuration");
-            problems.push(Diagnostic::error("adapter-param-invalid", path, text));
+            problems.push(Diagnostic::error("adapter-config", path, text));
         }
         for (index, quota) in params.quotas.iter().enumerate() {
             warn_of_short_name(index, quota, instances, problems);
+        }
+        for instance in instances.iter().filter(|i| limit_of(params, i).is_none()) {
+            let text = format!(
+                "the handler will not be built: did not find limit defined for quota {}",
+                instance.name
+            );
+            let hint = format!("add an entry with `name: {}`", instance.name);
+            let path = FieldPath::root().field("quotas");
+            problems.push(Diagnostic::error(NOT_BUILT, path, text).with_hint(hint));
         }
     }
 
@@ -115,9 +124,7 @@ impl Adapter for Memquota {
         let limits = instances
             .iter()
             .map(|instance| {
-                // Of two entries with one name, the last counts.
-                let quota = params.quotas.iter().rev().find(|q| q.name == *instance.name);
-                quota.map(|q| Limits::new(q, instance)).ok_or_else(|| {
+                limit_of(&params, instance).map(|q| Limits::new(q, instance)).ok_or_else(|| {
                     BuildError::Refused(format!("did not find limit defined for quota {}", instance.name))
                 })
             })
@@ -134,6 +141,11 @@ impl Adapter for Memquota {
             forgotten: env.metrics.counter(Family::MemquotaCellsForgotten, &[&env.handler_name]),
         }))
     }
+}
+
+/// Of two entries with one name, the last counts.
+fn limit_of<'p>(params: &'p Params, instance: &BoundInstance) -> Option<&'p Quota> {
+    params.quotas.iter().rev().find(|quota| quota.name == *instance.name)
 }
 
 /// A quota entry that names an instance without its kind and namespace never matches.

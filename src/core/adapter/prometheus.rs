@@ -21,7 +21,7 @@ pub use params::{
     MetricsExpirationPolicy, Params,
 };
 
-use super::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, join_errors};
+use super::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT, join_errors};
 use crate::core::attribute::SignedDuration;
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath};
 use definition::Definition;
@@ -42,7 +42,7 @@ impl Adapter for Prometheus {
             let field = "metricsExpiryDuration";
             let text = format!("{field}: {field} {} is invalid, must be > 0", policy.metrics_expiry_duration);
             let path = FieldPath::root().field("metricsExpirationPolicy").field(field);
-            problems.push(Diagnostic::error("adapter-param-invalid", path, text));
+            problems.push(Diagnostic::error("adapter-config", path, text));
         }
         for (index, info) in params.metrics.iter().enumerate() {
             let path = FieldPath::root().field("metrics").index(index);
@@ -70,7 +70,7 @@ fn advise(info: &MetricInfo, instances: &[BoundInstance], path: &FieldPath, prob
         Ok(definition) => definition,
         Err(text) => {
             let text = format!("the handler will not be built: {text}");
-            return problems.push(Diagnostic::warning("prometheus-metric-invalid", path.clone(), text));
+            return problems.push(Diagnostic::error(NOT_BUILT, path.clone(), text));
         }
     };
     let Some(instance) = instances.iter().find(|i| *i.name == *info.instance_name) else {

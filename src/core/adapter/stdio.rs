@@ -107,7 +107,7 @@ impl Adapter for Stdio {
             _ => return,
         };
         let path = FieldPath::root().field("outputPath");
-        problems.push(Diagnostic::error("adapter-param-invalid", path, format!("outputPath: {why}")));
+        problems.push(Diagnostic::error("adapter-config", path, format!("outputPath: {why}")));
     }
 
     async fn build(

@@ -12,7 +12,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use super::live::{panic_text, supports};
 use super::{LiveHandler, Signature};
 use crate::core::adapter::{
-    BoundInstance, BuildError, Clock, Commons, Env, Handler, TaskSpawner, join_errors,
+    BoundInstance, BuildError, Clock, Commons, Env, Handler, NOT_BUILT, TaskSpawner, join_errors,
 };
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 use crate::core::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
@@ -188,8 +188,11 @@ fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), S
         config.adapter.validate(&config.params, instances, &mut problems)
     }))
     .map_err(|panic| build_panic(&*panic))?;
-    let errors: Vec<&str> =
-        problems.iter().filter(|p| p.severity == Severity::Error).map(|p| p.message.as_str()).collect();
+    let errors: Vec<&str> = problems
+        .iter()
+        .filter(|p| p.severity == Severity::Error && p.code != NOT_BUILT)
+        .map(|p| p.message.as_str())
+        .collect();
     if errors.is_empty() {
         return Ok(());
     }

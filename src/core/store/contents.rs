@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::FileContents;
-use crate::core::config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey};
+use crate::core::config::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Span};
 
 /// The state of a store at one moment.
 #[derive(Debug, Clone, Default)]
@@ -51,13 +51,12 @@ impl StoreContents {
 fn duplicate(before: &RawResource, resource: &RawResource) -> Diagnostic {
     let place = |r: &RawResource| format!("{}:{}", r.origin.file, r.origin.first_line);
     let (first, second) = (place(before), place(resource));
-    let document = resource.document();
-    let span = document.at(&FieldPath::root().field("metadata").field("name")).span;
+    let start = resource.document().span.start;
+    let span = Span { start, end: start };
     let message = format!("{} is defined twice: {first} is replaced by {second}", resource.key);
-    let mut diagnostic =
-        Diagnostic::warning("resource-duplicate", FieldPath::parse("metadata.name"), message)
-            .with_resource(resource.key.to_string())
-            .with_hint(format!("remove or rename one of them; the other one stands at {first}"));
+    let mut diagnostic = Diagnostic::warning("resource-duplicate", FieldPath::root(), message)
+        .with_resource(resource.key.to_string())
+        .with_hint(format!("remove or rename one of them; the other one stands at {first}"));
     diagnostic.file = Some(resource.origin.file.clone());
     diagnostic.span = Some(resource.origin.in_file(span));
     diagnostic

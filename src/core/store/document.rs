@@ -237,7 +237,8 @@ impl Place<'_> {
                 .with_legacy(format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>")),
             Unidentified::Type { message, span } => self
                 .diagnostic(Severity::Error, "document-identity", *span, message.clone())
-                .with_legacy(format!("error unmarshaling JSON: {message}")),
+                .with_legacy(format!("error unmarshaling JSON: {message}"))
+                .with_hint("a document is a mapping with apiVersion, kind, metadata and spec"),
         }
     }
 }

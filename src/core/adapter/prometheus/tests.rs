@@ -109,18 +109,12 @@ fn params_are_checked() {
         (
             "no expiry",
             policy(0),
-            &[(
-                "adapter-param-invalid",
-                "metricsExpiryDuration: metricsExpiryDuration 0s is invalid, must be > 0",
-            )],
+            &[("adapter-config", "metricsExpiryDuration: metricsExpiryDuration 0s is invalid, must be > 0")],
         ),
         (
             "negative expiry",
             policy(-1),
-            &[(
-                "adapter-param-invalid",
-                "metricsExpiryDuration: metricsExpiryDuration -1s is invalid, must be > 0",
-            )],
+            &[("adapter-config", "metricsExpiryDuration: metricsExpiryDuration -1s is invalid, must be > 0")],
         ),
         ("good", of(info("m", MetricKind::Counter, &["b", "a"])), &[]),
         (

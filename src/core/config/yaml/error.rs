@@ -132,13 +132,13 @@ const TRANSLATIONS: &[Translation] = &[
         ours: "while parsing a flow mapping, did not find expected ',' or '}'",
         theirs: "did not find expected ',' or '}'",
         grammar: true,
-        hint: None,
+        hint: Some("a `{` is not closed, or an entry does not end with a comma"),
     },
     Translation {
         ours: "while parsing a flow sequence, expected ',' or ']'",
         theirs: "did not find expected ',' or ']'",
         grammar: true,
-        hint: None,
+        hint: Some("a `[` is not closed, or an item does not end with a comma"),
     },
     Translation {
         ours: "while parsing a node, did not find expected node content",
