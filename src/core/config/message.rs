@@ -208,6 +208,12 @@ fn wrong_kind(node: &Node, wanted: &str, context: &mut DecodeContext) {
         (NodeKind::Int(_) | NodeKind::Float(_), "string") => {
             Some("write it in quotes: text is expected here".to_owned())
         }
+        (_, wanted) if wanted.starts_with("[]") => {
+            Some("a list is expected here: begin each item with `- `".to_owned())
+        }
+        (_, wanted) if wanted.starts_with("map[") => {
+            Some("a mapping is expected here: write `name: value`".to_owned())
+        }
         _ => None,
     };
     context.error_with_hint(

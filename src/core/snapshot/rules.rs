@@ -393,14 +393,18 @@ impl RuleBuilder<'_> {
     fn header_value(&mut self, text: &str, field: FieldPath) -> Option<Arc<crate::core::expr::Program>> {
         let problem = match self.programs.compile(self.language, text) {
             Ok(program) if program.value_type() == ValueType::String => return Some(program),
-            Ok(_) => Diagnostic::error(
+            Ok(program) => Diagnostic::error(
                 "header-operation",
                 field,
                 format!(
                     "header operation value expression is not of string type: expression={text:?} in {:?}",
                     self.name
                 ),
-            ),
+            )
+            .with_hint(format!(
+                "the value of a header is a STRING, this is of type {}",
+                program.value_type()
+            )),
             Err(refusal) => {
                 let message = format!(
                     "unable to compile header operation value expression: {:?} in {:?}, expression={text:?}",

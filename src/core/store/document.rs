@@ -234,7 +234,8 @@ impl Place<'_> {
                     start,
                     format!("key elements are empty: {} missing", missing.join(", ")),
                 )
-                .with_legacy(format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>")),
+                .with_legacy(format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>"))
+                .with_hint("every resource has kind, metadata.name and metadata.namespace"),
             Unidentified::Type { message, span } => self
                 .diagnostic(Severity::Error, "document-identity", *span, message.clone())
                 .with_legacy(format!("error unmarshaling JSON: {message}"))

@@ -201,6 +201,12 @@ const TRANSLATIONS: &[Translation] = &[
         hint: Some("a quote is not closed"),
     },
     Translation {
+        ours: "invalid indentation in quoted scalar",
+        theirs: "found unexpected end of stream",
+        grammar: false,
+        hint: Some("a quote is not closed"),
+    },
+    Translation {
         ours: "invalid trailing content after double-quoted scalar",
         theirs: "did not find expected key",
         grammar: true,
