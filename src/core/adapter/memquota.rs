@@ -102,9 +102,6 @@ impl Adapter for Memquota {
             let path = FieldPath::root().field("minDeduplicationDuration");
             problems.push(Diagnostic::error("adapter-config", path, text));
         }
-        for (index, quota) in params.quotas.iter().enumerate() {
-            warn_of_short_name(index, quota, instances, problems);
-        }
         for instance in instances.iter().filter(|i| limit_of(params, i).is_none()) {
             let text = format!(
                 "the handler will not be built: did not find limit defined for quota {}",
@@ -146,22 +143,6 @@ impl Adapter for Memquota {
 /// Of two entries with one name, the last counts.
 fn limit_of<'p>(params: &'p Params, instance: &BoundInstance) -> Option<&'p Quota> {
     params.quotas.iter().rev().find(|quota| quota.name == *instance.name)
-}
-
-/// A quota entry that names an instance without its kind and namespace never matches.
-fn warn_of_short_name(index: usize, quota: &Quota, instances: &[BoundInstance], problems: &mut Diagnostics) {
-    let full = instances.iter().find(|i| {
-        *i.name != *quota.name && i.name.strip_prefix(&*quota.name).is_some_and(|rest| rest.starts_with('.'))
-    });
-    if let Some(full) = full {
-        let path = FieldPath::root().field("quotas").index(index).field("name");
-        let text = format!(
-            "quotas: `{}` is not the full name of an instance, so its limit is never used",
-            quota.name
-        );
-        let warning = Diagnostic::warning("adapter-instance-short-name", path, text);
-        problems.push(warning.with_hint(format!("write `{}`", full.name)));
-    }
 }
 
 /// Nanoseconds since 1970.

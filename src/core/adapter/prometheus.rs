@@ -35,7 +35,7 @@ impl Adapter for Prometheus {
         AdapterInfo { name: "prometheus", about: "Publishes prometheus metrics", templates: &["metric"] };
     type Params = Params;
 
-    fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+    fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
         if let Some(policy) = &params.metrics_expiration_policy
             && policy.metrics_expiry_duration <= SignedDuration::ZERO
         {
@@ -46,7 +46,7 @@ impl Adapter for Prometheus {
         }
         for (index, info) in params.metrics.iter().enumerate() {
             let path = FieldPath::root().field("metrics").index(index);
-            advise(info, instances, &path, problems);
+            foresee(info, path, problems);
         }
     }
 
@@ -64,33 +64,10 @@ impl Adapter for Prometheus {
     }
 }
 
-/// Warnings about a metric that cannot work as it stands.
-fn advise(info: &MetricInfo, instances: &[BoundInstance], path: &FieldPath, problems: &mut Diagnostics) {
-    let definition = match Definition::new(info) {
-        Ok(definition) => definition,
-        Err(text) => {
-            let text = format!("the handler will not be built: {text}");
-            return problems.push(Diagnostic::error(NOT_BUILT, path.clone(), text));
-        }
-    };
-    let Some(instance) = instances.iter().find(|i| *i.name == *info.instance_name) else {
-        let short = instances.iter().find(|i| i.name.split('.').next() == Some(&info.instance_name));
-        if let Some(instance) = short {
-            let text = format!("`{}` is a short name; no instance is called so", info.instance_name);
-            let warning = Diagnostic::warning("prometheus-instance-name", path.field("instanceName"), text);
-            problems.push(warning.with_hint(format!("write `{}`", instance.name)));
-        }
-        return;
-    };
-    let mut dimensions: Vec<&str> = instance.entries("dimensions").map(|(key, _)| key).collect();
-    dimensions.sort_unstable();
-    if dimensions != definition.labels.iter().map(String::as_str).collect::<Vec<_>>() {
-        let text = format!(
-            "labels of metric `{}` differ from the dimensions of `{}`: every report of it will fail",
-            definition.name, instance.name
-        );
-        let warning = Diagnostic::warning("prometheus-labels", path.field("labelNames"), text);
-        problems.push(warning.with_hint(format!("the dimensions are {}", dimensions.join(", "))));
+/// Foresees that a metric cannot be registered.
+fn foresee(info: &MetricInfo, path: FieldPath, problems: &mut Diagnostics) {
+    if let Err(text) = Definition::new(info) {
+        problems.push(Diagnostic::error(NOT_BUILT, path, format!("the handler will not be built: {text}")));
     }
 }
 

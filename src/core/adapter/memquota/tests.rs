@@ -77,16 +77,14 @@ fn params_table() {
 }
 
 #[test]
-fn short_names_are_warned_of() {
+fn a_missing_limit_is_foreseen() {
     let instance = bound(NAME, "quota", "dimensions", &[]);
-    let params =
-        Params { quotas: vec![Quota { name: "q".into(), ..quota(1, 1) }, quota(1, 1)], ..Params::default() };
+    let params = Params { quotas: vec![Quota { name: "q".into(), ..quota(1, 1) }], ..Params::default() };
     let mut found = Diagnostics::new();
     Memquota::validate(&params, &[instance], &mut found);
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].severity, crate::core::config::Severity::Warning);
-    assert_eq!(found[0].field.to_string(), "quotas[0].name");
-    assert_eq!(found[0].hint.as_deref(), Some("write `q.instance.istio-system`"));
+    assert_eq!(found[0].field.to_string(), "quotas");
+    assert_eq!(found[0].hint.as_deref(), Some("add an entry with `name: q.instance.istio-system`"));
 }
 
 #[tokio::test]
