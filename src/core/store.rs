@@ -9,6 +9,7 @@ mod contents;
 mod document;
 mod fs;
 mod memory;
+mod parallel;
 mod sources;
 mod url;
 

@@ -605,3 +605,6 @@ pub fn enum_number(
     }
     found.map(|(_, number)| *number)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ mod identity;
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use super::parallel;
 use crate::core::config::yaml::{self, Note, YamlError};
 use crate::core::config::{
     Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span,
@@ -20,12 +21,23 @@ pub struct FileContents {
     pub diagnostics: Diagnostics,
 }
 
-/// Reads the resources of a file. Chunks that `previous` has too are not read again.
+/// Fewest chunks that are worth a thread.
+const CHUNKS_A_THREAD: usize = 200;
+
+/// Reads the resources of a file. Chunks that `previous` has too are not read again; many chunks are read by several threads.
 pub fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>) -> FileContents {
+    let known = Known::of(previous);
+    let chunks = chunks(bytes).enumerate().collect::<Vec<_>>();
+    let read = parallel::map(&chunks, CHUNKS_A_THREAD, |(index, chunk)| {
+        let mut contents = FileContents::default();
+        read_chunk(file, *index, chunk, &known, &mut contents);
+        contents
+    });
     let mut contents = FileContents::default();
-    let mut known = Known::of(previous);
-    for (index, chunk) in chunks(bytes).enumerate() {
-        read_chunk(file, index, &chunk, &mut known, &mut contents);
+    contents.resources.reserve(read.len());
+    for part in read {
+        contents.resources.extend(part.resources);
+        contents.diagnostics.extend(part.diagnostics);
     }
     contents
 }
@@ -55,7 +67,7 @@ impl<'p> Known<'p> {
         Self { resources }
     }
 
-    fn find(&mut self, file: &Arc<str>, text: &str, line: u32) -> Option<Arc<RawResource>> {
+    fn find(&self, file: &Arc<str>, text: &str, line: u32) -> Option<Arc<RawResource>> {
         if self.resources.is_empty() {
             return None;
         }
@@ -99,13 +111,7 @@ fn newlines(bytes: &[u8]) -> impl Iterator<Item = usize> {
     bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at)
 }
 
-fn read_chunk(
-    file: &Arc<str>,
-    index: usize,
-    chunk: &Chunk<'_>,
-    known: &mut Known<'_>,
-    out: &mut FileContents,
-) {
+fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_>, out: &mut FileContents) {
     let text = match std::str::from_utf8(chunk.bytes) {
         Ok(text) => text,
         Err(error) => {

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{ConfigStore, FileContents, StoreContents, read_file};
+use super::{ConfigStore, FileContents, StoreContents, parallel, read_file};
 use crate::core::config::{Diagnostic, FieldPath};
 use walk::{Found, Stamp, Walk};
 use watch::Watch;
@@ -32,6 +32,9 @@ const POLL: Duration = Duration::from_secs(60);
 const POLL_UNWATCHED: Duration = Duration::from_secs(1);
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 256 << 20;
+
+/// Fewest files that are worth a thread.
+const FILES_A_THREAD: usize = 16;
 
 /// What happens when the directory cannot be read any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -196,9 +199,11 @@ impl Inner {
     ) -> StoreContents {
         let mut before = std::mem::take(&mut state.files);
         let mut contents = StoreContents::default();
-        for file in found {
-            let cached = before.remove(&file.path);
-            match read_if_changed(file, cached) {
+        let work = found.iter().map(|file| (file, before.remove(&file.path))).collect::<Vec<_>>();
+        let read =
+            parallel::map(&work, FILES_A_THREAD, |(file, cached)| read_if_changed(file, cached.as_ref()));
+        for (file, read) in found.iter().zip(read) {
+            match read {
                 Ok(cached) => {
                     contents.add(&cached.contents);
                     state.files.insert(file.path.clone(), cached);
@@ -223,8 +228,8 @@ impl Inner {
     }
 }
 
-fn read_if_changed(file: &Found, cached: Option<Cached>) -> std::io::Result<Cached> {
-    if let Some(cached) = &cached
+fn read_if_changed(file: &Found, cached: Option<&Cached>) -> std::io::Result<Cached> {
+    if let Some(cached) = cached
         && cached.stamp == file.stamp
         && !cached.fresh
     {
@@ -239,11 +244,11 @@ fn read_if_changed(file: &Found, cached: Option<Cached>) -> std::io::Result<Cach
     let fresh = stamp.last_change() + 1 >= now;
     let bytes = std::fs::read(&file.path)?;
     let hash = hash(&bytes);
-    let contents = match &cached {
+    let contents = match cached {
         Some(cached) if cached.hash == hash => cached.contents.clone(),
         cached => {
             let name = file.path.display().to_string().into();
-            Arc::new(read_file(&name, &bytes, cached.as_ref().map(|c| &*c.contents)))
+            Arc::new(read_file(&name, &bytes, cached.map(|c| &*c.contents)))
         }
     };
     Ok(Cached { stamp, fresh, hash, link: file.link, contents })

@@ -169,7 +169,11 @@ fn essence(snapshot: &Snapshot) -> String {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+    #![proptest_config(proptest::prelude::ProptestConfig {
+        cases: 24,
+        failure_persistence: None,
+        ..Default::default()
+    })]
     #[test]
     fn incremental_builds_equal_full_builds(
         edits in proptest::collection::vec((0usize..4, 0usize..3, 0usize..8, 0usize..4), 1..40)
