@@ -1,0 +1,54 @@
+//! Configurations of many rules.
+
+use std::fmt::Write as _;
+
+/// Rules of one file.
+const RULES_PER_FILE: usize = 100;
+
+/// The service that a rule is about.
+pub(crate) fn service(rule: usize) -> String {
+    format!("service-{rule}.ns.svc.cluster.local")
+}
+
+/// The caller that a rule refuses.
+pub(crate) fn tenant(rule: usize) -> String {
+    format!("tenant-{}", rule % 97)
+}
+
+/// Files of `rules` rules for all namespaces, each on its own service and one caller: `FILE -> TEXT`. The vocabulary is not among
+/// them. Rule `exempt`, if any, lets its caller pass.
+pub(crate) fn files(rules: usize, exempt: Option<usize>) -> Vec<(String, String)> {
+    let mut files = vec![(
+        "handler.yaml".to_owned(),
+        "apiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {name: refuse, namespace: istio-system}\nspec:\n  \
+         compiledAdapter: denier\n  params:\n    status: {code: 7, message: not you}\n---\n\
+         apiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {name: caller, namespace: istio-system}\nspec:\n  \
+         compiledTemplate: checknothing\n"
+            .to_owned(),
+    )];
+    for first in (0..rules).step_by(RULES_PER_FILE) {
+        files.push(file(first, rules, exempt));
+    }
+    files
+}
+
+/// The file that holds a rule, of a configuration of `rules`.
+pub(crate) fn file_of(rule: usize, rules: usize, exempt: Option<usize>) -> (String, String) {
+    file(rule / RULES_PER_FILE * RULES_PER_FILE, rules, exempt)
+}
+
+fn file(first: usize, rules: usize, exempt: Option<usize>) -> (String, String) {
+    let mut text = String::new();
+    for rule in first..(first + RULES_PER_FILE).min(rules) {
+        let caller = if exempt == Some(rule) { "nobody".to_owned() } else { tenant(rule) };
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata:\n  name: rule-{rule}\n  namespace: istio-system\n\
+             spec:\n  match: destination.service == \"{}\" && source.namespace == \"{caller}\"\n  actions:\n  \
+             - handler: refuse\n    instances: [caller]\n",
+            service(rule)
+        );
+    }
+    (format!("rules-{first:06}.yaml"), text)
+}

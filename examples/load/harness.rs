@@ -1,0 +1,107 @@
+//! The load harness: server processes, callers, measurements and the table of budgets.
+//!
+//! [`run`] carries out one scenario or all of them, for this build's binary and, when a peer is given, for that one too. It never
+//! measures a call whose answer it does not know: every kind of call is answered as expected before anything is timed.
+
+#[path = "../../benches/support/attributes.rs"]
+mod attributes;
+#[path = "../../benches/support/checks.rs"]
+mod checks;
+#[path = "harness/client.rs"]
+mod client;
+#[path = "harness/configuration.rs"]
+mod configuration;
+#[path = "harness/measure.rs"]
+mod measure;
+#[path = "harness/options.rs"]
+mod options;
+#[path = "harness/process.rs"]
+mod process;
+#[path = "../../benches/support/reports.rs"]
+mod reports;
+#[path = "../../benches/support/rules.rs"]
+mod rules;
+#[path = "harness/scenario.rs"]
+mod scenario;
+#[path = "harness/table.rs"]
+mod table;
+
+pub(crate) use options::Options;
+use options::Work;
+
+use std::io::Write;
+
+use anyhow::{Context as _, Result};
+
+use measure::Figures;
+use process::Program;
+
+/// Carries out what was asked for and prints the figures.
+pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let programs = programs(options)?;
+    match options.work {
+        Work::Table => {
+            let mut rows = Vec::new();
+            for work in Work::MEASURED {
+                rows.push((work, measure_all(&runtime, options, &programs, work)?));
+            }
+            table::print(&programs, &rows, out)
+        }
+        work => {
+            let figures = measure_all(&runtime, options, &programs, work)?;
+            for (program, figures) in programs.iter().zip(&figures) {
+                writeln!(out, "{:<12} {:<16} {figures}", program.name, work.name())?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// This build's binary, and the peer.
+fn programs(options: &Options) -> Result<Vec<Program>> {
+    let own = match &options.bin {
+        Some(path) => path.clone(),
+        None => {
+            // target/release/examples/load -> target/release/mixer
+            let here = std::env::current_exe()?;
+            let directory = here.parent().and_then(|d| d.parent()).context("where is the binary?")?;
+            directory.join("mixer")
+        }
+    };
+    let mut programs = vec![Program { name: "mixer".to_owned(), path: own, is_peer: false }];
+    if let Some(path) = &options.peer_bin {
+        let name = path.file_name().map_or_else(|| "peer".into(), |n| n.to_string_lossy().into_owned());
+        programs.push(Program { name, path: path.clone(), is_peer: true });
+    }
+    for program in &programs {
+        anyhow::ensure!(
+            program.path.is_file(),
+            "there is no server at {}: build it, or name it with --bin",
+            program.path.display()
+        );
+    }
+    Ok(programs)
+}
+
+/// Measures each program `--runs` times, in turns, and gives the medians.
+fn measure_all(
+    runtime: &tokio::runtime::Runtime,
+    options: &Options,
+    programs: &[Program],
+    work: Work,
+) -> Result<Vec<Figures>> {
+    let mut figures: Vec<Vec<Figures>> = programs.iter().map(|_| Vec::new()).collect();
+    for _ in 0..options.runs {
+        for (program, figures) in programs.iter().zip(&mut figures) {
+            let measured = runtime
+                .block_on(scenario::measure(options, program, work))
+                .with_context(|| format!("{}, {}", program.name, work.name()))?;
+            if options.verbose {
+                let _ = writeln!(std::io::stderr(), "{:<12} {:<16} {measured}", program.name, work.name());
+            }
+            figures.push(measured);
+        }
+    }
+    Ok(figures.iter().map(|runs| Figures::median(runs)).collect())
+}

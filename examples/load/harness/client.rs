@@ -1,0 +1,248 @@
+//! Callers: HTTP/2 connections with several calls in flight on each.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use h2::client::SendRequest;
+use hdrhistogram::Histogram;
+use http::{HeaderMap, Method, Request};
+use tokio::net::TcpStream;
+
+/// Longest latency that is told apart, in microseconds.
+const LONGEST: u64 = 60_000_000;
+/// How long any one call may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A call and what it must be answered with.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// Path of the method.
+    pub(crate) path: &'static str,
+    /// The framed message.
+    pub(crate) framed: Bytes,
+    /// Status code in the answer, for checks.
+    pub(crate) code: Option<i32>,
+}
+
+impl Call {
+    /// A Check that must be answered with a status.
+    pub(crate) fn check(body: &[u8], code: i32) -> Self {
+        Self { path: "/istio.mixer.v1.Mixer/Check", framed: frame(body), code: Some(code) }
+    }
+
+    /// A Report.
+    pub(crate) fn report(body: &[u8]) -> Self {
+        Self { path: "/istio.mixer.v1.Mixer/Report", framed: frame(body), code: None }
+    }
+}
+
+fn frame(body: &[u8]) -> Bytes {
+    let mut framed = BytesMut::with_capacity(body.len() + 5);
+    framed.put_u8(0);
+    framed.put_u32(u32::try_from(body.len()).unwrap_or(u32::MAX));
+    framed.put_slice(body);
+    framed.freeze()
+}
+
+/// `istio.mixer.v1.CheckResponse`, as far as it is looked at.
+#[derive(Clone, PartialEq, prost::Message)]
+struct CheckResponse {
+    #[prost(message, tag = "2")]
+    precondition: Option<Precondition>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Precondition {
+    #[prost(message, tag = "1")]
+    status: Option<Status>,
+    #[prost(bytes = "vec", tag = "5")]
+    references: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+}
+
+/// Connections to a server.
+pub(crate) struct Client {
+    connections: Vec<SendRequest<Bytes>>,
+    address: SocketAddr,
+}
+
+/// What callers saw.
+pub(crate) struct Seen {
+    /// Calls answered.
+    pub(crate) calls: u64,
+    /// From the first call to the last answer.
+    pub(crate) took: Duration,
+    /// In microseconds.
+    pub(crate) latencies: Histogram<u64>,
+}
+
+/// How much is sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    /// Calls in flight on each connection.
+    pub(crate) streams: usize,
+    /// How long.
+    pub(crate) duration: Duration,
+    /// How many at most.
+    pub(crate) calls: usize,
+    /// Calls per second; 0: as many as are answered.
+    pub(crate) rate: f64,
+}
+
+impl Client {
+    /// Connects. Must run inside a `LocalSet`.
+    pub(crate) async fn connect(address: SocketAddr, connections: usize) -> Result<Self> {
+        let mut client = Self { connections: Vec::new(), address };
+        for _ in 0..connections.max(1) {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let (sender, connection) = h2::client::handshake(stream).await?;
+            tokio::task::spawn_local(async move {
+                // Its calls say what went wrong.
+                let _ = connection.await;
+            });
+            client.connections.push(sender);
+        }
+        Ok(client)
+    }
+
+    /// Makes one call and checks its answer thoroughly.
+    pub(crate) async fn verify(&self, call: &Call) -> Result<()> {
+        let connection = self.connections.first().context("no connection")?.clone();
+        let message = self.exchange(connection, call).await?;
+        let Some(code) = call.code else {
+            ensure!(message.is_empty(), "the answer to a report is not empty");
+            return Ok(());
+        };
+        let response: CheckResponse = prost::Message::decode(message)?;
+        let precondition = response.precondition.context("an answer without precondition")?;
+        let answered = precondition.status.map_or(0, |s| s.code);
+        ensure!(answered == code, "a check is answered with status {answered}, not {code}");
+        ensure!(!precondition.references.is_empty(), "an answer refers to no attributes");
+        Ok(())
+    }
+
+    /// Sends calls, in turn, and sees that each is answered.
+    pub(crate) async fn drive(&self, calls: &Rc<[Call]>, plan: Plan) -> Result<Seen> {
+        let started = Instant::now();
+        let slots = self.connections.len() * plan.streams.max(1);
+        let mut running = Vec::new();
+        for slot in 0..slots {
+            let connection = self.connections.get(slot % self.connections.len()).context("no connection")?;
+            let (connection, calls) = (connection.clone(), Rc::clone(calls));
+            let this = Self { connections: Vec::new(), address: self.address };
+            let pace = Pace { slot, slots, plan, started };
+            running
+                .push(tokio::task::spawn_local(async move { this.repeat(connection, &calls, pace).await }));
+        }
+        let mut latencies = histogram()?;
+        for slot in running {
+            latencies.add(slot.await??)?;
+        }
+        Ok(Seen { calls: latencies.len(), took: started.elapsed(), latencies })
+    }
+
+    async fn repeat(
+        &self,
+        connection: SendRequest<Bytes>,
+        calls: &[Call],
+        pace: Pace,
+    ) -> Result<Histogram<u64>> {
+        let mut latencies = histogram()?;
+        for turn in 0.. {
+            let Some(begun) = pace.wait_for(turn).await else { break };
+            let number = turn * pace.slots + pace.slot;
+            let call = calls.get(number % calls.len().max(1)).context("nothing to call")?;
+            self.exchange(connection.clone(), call).await?;
+            latencies.saturating_record(u64::try_from(begun.elapsed().as_micros()).unwrap_or(LONGEST));
+        }
+        Ok(latencies)
+    }
+
+    /// One call; the message of its answer.
+    async fn exchange(&self, connection: SendRequest<Bytes>, call: &Call) -> Result<Bytes> {
+        tokio::time::timeout(PATIENCE, self.unary(connection, call))
+            .await
+            .context("a call is not answered")?
+    }
+
+    async fn unary(&self, connection: SendRequest<Bytes>, call: &Call) -> Result<Bytes> {
+        let mut connection = connection.ready().await?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("http://{}{}", self.address, call.path))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())?;
+        let (response, mut body) = connection.send_request(request, false)?;
+        body.send_data(call.framed.clone(), true)?;
+        let response = response.await?;
+        ensure!(response.status() == 200, "HTTP status {}", response.status());
+        let (head, mut body) = response.into_parts();
+        let mut message = BytesMut::new();
+        while let Some(data) = body.data().await {
+            let data = data?;
+            body.flow_control().release_capacity(data.len())?;
+            message.put(data);
+        }
+        let trailers = body.trailers().await?;
+        succeeded(trailers.as_ref().unwrap_or(&head.headers))?;
+        ensure!(message.len() >= 5, "an answer without message");
+        Ok(message.split_off(5).freeze())
+    }
+}
+
+fn histogram() -> Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, LONGEST, 3)?)
+}
+
+fn succeeded(headers: &HeaderMap) -> Result<()> {
+    match headers.get("grpc-status") {
+        Some(status) if status == "0" => Ok(()),
+        status => bail!("grpc-status {status:?}, {:?}", headers.get("grpc-message")),
+    }
+}
+
+/// When one of several callers calls.
+struct Pace {
+    slot: usize,
+    slots: usize,
+    plan: Plan,
+    started: Instant,
+}
+
+impl Pace {
+    /// Waits for a turn; from when its latency counts. `None` when all is sent.
+    ///
+    /// At a fixed rate a call that could not be sent in time, because this caller still waited for an answer, counts from when it
+    /// should have been sent.
+    async fn wait_for(&self, turn: usize) -> Option<Instant> {
+        let number = turn * self.slots + self.slot;
+        if number >= self.plan.calls {
+            return None;
+        }
+        let now = Instant::now();
+        if self.plan.rate <= 0.0 {
+            return (now.duration_since(self.started) < self.plan.duration).then_some(now);
+        }
+        let after = Duration::from_secs_f64(number as f64 / self.plan.rate);
+        if after >= self.plan.duration {
+            return None;
+        }
+        let intended = self.started + after;
+        if intended <= now {
+            return Some(intended);
+        }
+        tokio::time::sleep_until(intended.into()).await;
+        // Timers are late by up to a millisecond, which is not the server's fault.
+        Some(Instant::now())
+    }
+}

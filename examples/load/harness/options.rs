@@ -1,0 +1,101 @@
+//! What to measure, and how long.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+/// Drives a server process over HTTP/2 and prints CPU time per call, calls per second, latencies and resident memory.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "load")]
+pub(crate) struct Options {
+    /// What to measure; `table` is everything, as the table of docs/benchmarks.md.
+    #[arg(value_enum)]
+    pub(crate) work: Work,
+    /// The server; by default the `mixer` of the same build.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bin: Option<PathBuf>,
+    /// Another server with the same flags, measured in the same run.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) peer_bin: Option<PathBuf>,
+    /// Connections to the server.
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub(crate) connections: usize,
+    /// Calls in flight on each connection.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    pub(crate) streams: usize,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 4.0, value_name = "SECONDS")]
+    pub(crate) duration: f64,
+    /// Most calls of each measurement.
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    pub(crate) calls: usize,
+    /// Calls per second, sent whether or not earlier ones are answered; 0: as many as are answered.
+    #[arg(long, default_value_t = 0.0, value_name = "CALLS")]
+    pub(crate) rate: f64,
+    /// Rules of the large configuration.
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    pub(crate) rules: usize,
+    /// Bags of a report.
+    #[arg(long, default_value_t = 25, value_name = "N")]
+    pub(crate) bags: usize,
+    /// Worker threads of the server, where it has them; 0: its default.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) workers: usize,
+    /// Times that each measurement is made; the medians are printed.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) runs: usize,
+    /// Print each run on standard error.
+    #[arg(long)]
+    pub(crate) verbose: bool,
+}
+
+/// Scenarios.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Work {
+    /// Everything below.
+    Table,
+    /// An empty report: what any call costs.
+    NoOp,
+    /// Checks of the sample configuration, answered from the cache.
+    CheckCached,
+    /// Checks of the sample configuration without a cache.
+    CheckUncached,
+    /// Checks of 10 000 rules without a cache.
+    CheckRules,
+    /// Reports of 25 bags, each in 4 metrics of 17 dimensions; figures are of a bag.
+    Report,
+    /// Reports as above, and a line of JSON for each bag in a file.
+    ReportLog,
+    /// From the start of the process until 10 000 rules serve.
+    Start,
+    /// From the edit of one rule among 10 000 until it serves.
+    Edit,
+    /// CPU use while nothing happens, with 10 000 rules.
+    Idle,
+    /// Resident memory with the sample configuration.
+    MemorySample,
+    /// Resident memory with 10 000 rules.
+    MemoryRules,
+}
+
+impl Work {
+    /// The rows of the table.
+    pub(crate) const MEASURED: [Work; 11] = [
+        Work::NoOp,
+        Work::CheckCached,
+        Work::CheckUncached,
+        Work::CheckRules,
+        Work::Report,
+        Work::ReportLog,
+        Work::Start,
+        Work::Edit,
+        Work::Idle,
+        Work::MemorySample,
+        Work::MemoryRules,
+    ];
+
+    /// For example `check-cached`.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned())
+    }
+}

@@ -1,0 +1,117 @@
+//! A server process.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Ticks of /proc/PID/stat in a second: fixed on Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// The port of the peer's prometheus adapter, which has no flag.
+const PEER_METRICS_PORT: u16 = 42422;
+
+/// A server program.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    /// For the table.
+    pub(crate) name: String,
+    /// The executable.
+    pub(crate) path: PathBuf,
+    /// Whether it is another server than this build's.
+    pub(crate) is_peer: bool,
+}
+
+/// A running server; ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where its API is.
+    pub(crate) address: SocketAddr,
+    /// Where its prometheus adapter is.
+    pub(crate) metrics_port: u16,
+    /// When it was started.
+    pub(crate) started: Instant,
+}
+
+impl Server {
+    /// Starts a server on free loopback ports; it may not serve yet. Its log goes to `server.log` in `directory`.
+    pub(crate) fn start(
+        program: &Program,
+        configuration: &Path,
+        directory: &Path,
+        cache_entries: usize,
+        workers: usize,
+    ) -> Result<Self> {
+        let [api, monitoring, introspection, mut metrics_port] = free_ports()?;
+        if program.is_peer {
+            metrics_port = PEER_METRICS_PORT;
+            if TcpListener::bind(("127.0.0.1", metrics_port)).is_err() {
+                bail!("port {metrics_port} of the peer's prometheus adapter is taken by another process");
+            }
+        }
+        let address = SocketAddr::from(([127, 0, 0, 1], api));
+        let log = std::fs::File::create(directory.join("server.log"))?;
+        let mut command = Command::new(&program.path);
+        command
+            .arg("server")
+            .args(["--address", &format!("tcp://{address}")])
+            .args(["--monitoringPort", &monitoring.to_string()])
+            .args(["--ctrlz_port", &introspection.to_string()])
+            .args(["--configStoreURL", &format!("fs://{}", configuration.display())])
+            .args(["--numCheckCacheEntries", &cache_entries.to_string()])
+            .args(["--log_output_level", "default:warn"])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        if !program.is_peer {
+            command.args(["--metrics-port", &metrics_port.to_string()]);
+            command.args(["--concurrency", &workers.to_string()]);
+        }
+        let started = Instant::now();
+        let child = command.spawn().with_context(|| format!("cannot start {}", program.path.display()))?;
+        Ok(Self { child, address, metrics_port, started })
+    }
+
+    /// CPU time that it used so far, in all of its threads.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name of the program, in parentheses, may hold spaces.
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<f64>().ok());
+        let (Some(user), Some(system)) = (ticks(11), ticks(12)) else { bail!("no CPU time in {text}") };
+        Ok(Duration::from_secs_f64((user + system) / TICKS_PER_SECOND))
+    }
+
+    /// Resident bytes.
+    pub(crate) fn resident(&self) -> Result<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id()))?;
+        let pages = text.split_whitespace().nth(1).and_then(|f| f.parse::<u64>().ok());
+        Ok(pages.context("no resident memory")? * PAGE)
+    }
+
+    /// Errors if it ended by itself.
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("the server ended: {status}"),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_ports() -> Result<[u16; 4]> {
+    let bind = || TcpListener::bind("127.0.0.1:0");
+    let held = [bind()?, bind()?, bind()?, bind()?];
+    let [a, b, c, d] = held.each_ref().map(|socket| socket.local_addr().map(|a| a.port()));
+    Ok([a?, b?, c?, d?])
+}

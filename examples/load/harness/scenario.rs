@@ -1,0 +1,253 @@
+//! The scenarios: configuration, calls, and what is measured.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use tokio::task::LocalSet;
+
+use super::client::{Call, Client, Plan};
+use super::measure::{Figures, megabytes};
+use super::options::{Options, Work};
+use super::process::{Program, Server};
+use super::{checks, configuration, reports};
+
+/// How long a server may take until it serves.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+/// How often it is asked meanwhile.
+const POLL: Duration = Duration::from_millis(2);
+/// Different requests of a scenario.
+const VARIETY: usize = 64;
+/// Entries of the check cache, where there is one: the default of the originals.
+const CACHE_ENTRIES: usize = 1_500_000;
+/// Part of a measurement's time that is spent beforehand on warming up.
+const WARM_UP: f64 = 0.25;
+/// Longest time over which idleness is watched.
+const IDLE: f64 = 5.0;
+/// Edits of which the median is taken.
+const EDITS: usize = 5;
+
+/// What a scenario needs.
+struct Stage {
+    /// Holds everything of the run.
+    directory: tempfile::TempDir,
+    calls: Rc<[Call]>,
+    cache_entries: usize,
+    /// Bags of a call.
+    bags: usize,
+}
+
+impl Stage {
+    fn set(options: &Options, work: Work) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let configuration = directory.path().join("config");
+        std::fs::create_dir(&configuration)?;
+        let (mut cache_entries, mut bags) = (CACHE_ENTRIES, 1);
+        let calls: Vec<Call> = match work {
+            Work::NoOp => {
+                configuration::sample(&configuration)?;
+                vec![Call::report(&[])]
+            }
+            Work::Table | Work::CheckCached | Work::CheckUncached | Work::MemorySample => {
+                configuration::sample(&configuration)?;
+                cache_entries = if work == Work::CheckUncached { 0 } else { CACHE_ENTRIES };
+                checks::of_sample(VARIETY).iter().map(|c| Call::check(&c.body, c.code)).collect()
+            }
+            Work::CheckRules | Work::Start | Work::Edit | Work::Idle | Work::MemoryRules => {
+                configuration::many_rules(&configuration, options.rules)?;
+                cache_entries = 0;
+                checks::of_rules(VARIETY, options.rules)
+                    .iter()
+                    .map(|c| Call::check(&c.body, c.code))
+                    .collect()
+            }
+            Work::Report | Work::ReportLog => {
+                let log = directory.path().join("access.log");
+                configuration::telemetry(&configuration, (work == Work::ReportLog).then_some(&log))?;
+                bags = options.bags;
+                (0..VARIETY).map(|number| Call::report(&reports::report(number, bags))).collect()
+            }
+        };
+        Ok(Self { directory, calls: calls.into(), cache_entries, bags })
+    }
+
+    fn configuration(&self) -> std::path::PathBuf {
+        self.directory.path().join("config")
+    }
+
+    fn start(&self, options: &Options, program: &Program) -> Result<Server> {
+        let directory = self.directory.path();
+        Server::start(program, &self.configuration(), directory, self.cache_entries, options.workers)
+    }
+
+    /// Adds the last lines of the server's log to an error.
+    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        let log = std::fs::read_to_string(self.directory.path().join("server.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(5).collect();
+        error.context(format!("server log ends: {}", lines.into_iter().rev().collect::<Vec<_>>().join(" / ")))
+    }
+}
+
+/// Measures one scenario once.
+pub(crate) async fn measure(options: &Options, program: &Program, work: Work) -> Result<Figures> {
+    let stage = Stage::set(options, work)?;
+    let local = LocalSet::new();
+    let figures = local.run_until(async {
+        match work {
+            Work::Start => start(options, program, &stage).await,
+            Work::Edit => edit(options, program, &stage).await,
+            Work::Idle => idle(options, program, &stage).await,
+            Work::MemorySample | Work::MemoryRules => memory(options, program, &stage).await,
+            _ => load(options, program, &stage, work).await,
+        }
+    });
+    figures.await.map_err(|error| stage.explain(error))
+}
+
+/// Waits until the server answers as its configuration says.
+async fn serving(server: &mut Server, stage: &Stage, connections: usize) -> Result<Client> {
+    let call = stage.calls.last().context("nothing to call")?;
+    loop {
+        let problem = match Client::connect(server.address, connections).await {
+            Ok(client) => match client.verify(call).await {
+                Ok(()) => return Ok(client),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        server.check_alive()?;
+        if server.started.elapsed() > START_PATIENCE {
+            return Err(problem.context("the server does not serve"));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn load(options: &Options, program: &Program, stage: &Stage, work: Work) -> Result<Figures> {
+    let mut server = stage.start(options, program)?;
+    let client = serving(&mut server, stage, options.connections).await?;
+    let before = match work {
+        Work::Report | Work::ReportLog => reported(&server).await?,
+        _ => 0.0,
+    };
+    for call in stage.calls.iter() {
+        client.verify(call).await?;
+    }
+    if matches!(work, Work::Report | Work::ReportLog) {
+        let bags = stage.calls.len() * stage.bags;
+        let counted = reported(&server).await? - before;
+        ensure!(counted == bags as f64, "{bags} bags were sent and {counted} are in the metrics");
+    }
+    if work == Work::ReportLog {
+        // One more was sent to see whether it serves.
+        logged(&stage.directory.path().join("access.log"), (stage.calls.len() + 1) * stage.bags).await?;
+    }
+    let plan = Plan {
+        streams: options.streams,
+        duration: Duration::from_secs_f64(options.duration * WARM_UP),
+        calls: options.calls,
+        rate: options.rate,
+    };
+    client.drive(&stage.calls, plan).await?;
+    let plan = Plan { duration: Duration::from_secs_f64(options.duration), ..plan };
+    let cpu = server.cpu()?;
+    let seen = client.drive(&stage.calls, plan).await?;
+    let cpu = server.cpu()?.saturating_sub(cpu);
+    Ok(Figures::of_load(&seen, cpu, stage.bags, server.resident()?))
+}
+
+async fn start(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
+    let mut server = stage.start(options, program)?;
+    serving(&mut server, stage, 1).await?;
+    Ok(Figures {
+        seconds: Some(server.started.elapsed().as_secs_f64()),
+        cpu_seconds: Some(server.cpu()?.as_secs_f64()),
+        megabytes: Some(megabytes(server.resident()?)),
+        ..Figures::default()
+    })
+}
+
+/// A rule is switched off and on again; each time counts.
+async fn edit(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
+    let mut server = stage.start(options, program)?;
+    let client = serving(&mut server, stage, 1).await?;
+    let check = checks::of_rules(VARIETY, options.rules).into_iter().nth(3).context("no check")?;
+    let rule = 3_usize.wrapping_mul(7919) % options.rules.max(1);
+    let mut took = Vec::new();
+    let mut cpu_used = Vec::new();
+    for edit in 0..EDITS {
+        // What follows the start must not count.
+        tokio::time::sleep(Duration::from_secs_f64(options.duration.min(1.0))).await;
+        let exempt = edit % 2 == 0;
+        let expected = Call::check(&check.body, if exempt { 0 } else { check.code });
+        ensure!(client.verify(&expected).await.is_err(), "the edit changes nothing");
+        let (begun, cpu) = (Instant::now(), server.cpu()?);
+        configuration::edit_rule(&stage.configuration(), rule, options.rules, exempt)?;
+        while let Err(error) = client.verify(&expected).await {
+            if begun.elapsed() > START_PATIENCE {
+                return Err(error.context("the edit does not serve"));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        took.push(begun.elapsed().as_secs_f64());
+        cpu_used.push(server.cpu()?.saturating_sub(cpu).as_secs_f64());
+    }
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    Ok(Figures {
+        seconds: median(&mut took),
+        cpu_seconds: median(&mut cpu_used),
+        megabytes: Some(megabytes(server.resident()?)),
+        ..Figures::default()
+    })
+}
+
+async fn idle(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
+    let mut server = stage.start(options, program)?;
+    drop(serving(&mut server, stage, 1).await?);
+    tokio::time::sleep(Duration::from_secs_f64(options.duration.min(2.0))).await;
+    let (begun, cpu) = (Instant::now(), server.cpu()?);
+    tokio::time::sleep(Duration::from_secs_f64(options.duration.min(IDLE))).await;
+    let cpu = server.cpu()?.saturating_sub(cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
+    Ok(Figures { cpu_seconds: Some(cpu), ..Figures::default() })
+}
+
+async fn memory(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
+    let mut server = stage.start(options, program)?;
+    let client = serving(&mut server, stage, options.connections).await?;
+    for call in stage.calls.iter() {
+        client.verify(call).await?;
+    }
+    tokio::time::sleep(Duration::from_secs_f64(options.duration.min(2.0))).await;
+    Ok(Figures { megabytes: Some(megabytes(server.resident()?)), ..Figures::default() })
+}
+
+/// Requests that are counted in the metrics.
+async fn reported(server: &Server) -> Result<f64> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", server.metrics_port)).await?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await?;
+    let lines = text.lines().filter(|line| line.starts_with("istio_requests_total{"));
+    Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+}
+
+/// Waits until a log has as many lines as there should be.
+async fn logged(path: &Path, expected: usize) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let lines =
+            std::fs::read_to_string(path).unwrap_or_default().lines().filter(|l| l.ends_with('}')).count();
+        if lines == expected {
+            return Ok(());
+        }
+        if begun.elapsed() > Duration::from_secs(5) {
+            bail!("{expected} bags were sent and {lines} are in the log");
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
