@@ -177,6 +177,11 @@ fn long_and_deep_texts_have_limits_but_no_crashes() {
     let nested = |depth: usize| format!("{}n{}", "(".repeat(depth), ")".repeat(depth));
     assert_eq!(outcome(&nested(550)), "Int64(3)");
     assert!(outcome(&nested(5000)).starts_with("static: ERROR"));
+    for deep in [nested(550), format!("{}s{}", "string(".repeat(550), ")".repeat(550))] {
+        assert!(with_result(Language::Compat, &deep, |result| result.is_ok()));
+    }
+    assert!(with_result(Language::Compat, &nested(50_000), |result| result.is_err()));
+    assert!(with_result(Language::Compat, &format!("{}s", "s | ".repeat(5000)), |result| result.is_ok()));
     let chain = |operand: &str, count: usize| vec![operand; count].join("");
     assert_eq!(outcome(&format!("n{}", chain(" + n", 5000))), "Int64(15003)");
     assert_eq!(outcome(&format!("{}n", "b ? n : ".repeat(5000))), "Int64(3)");
