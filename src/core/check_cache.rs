@@ -252,7 +252,7 @@ impl Test {
     /// Appends the tested value; false if the test fails. An absent key needs the map to be there: a result without any map was
     /// decided by the absence of the whole attribute.
     fn append_to(&self, bag: &AttributeBag<'_>, out: &mut Vec<u8>) -> bool {
-        let found = bag.peek(self.slot);
+        let found = bag.peek_received(self.slot);
         match (&self.key, found) {
             (None, None) => !self.present,
             (None, Some(value)) => self.present && append_value(value, out),

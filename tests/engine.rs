@@ -1,0 +1,234 @@
+//! Properties of the engine as a whole, over random rules and requests: looked-up rules are rules in order, cached answers are
+//! fresh answers.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+use mixer::core::adapter::{Commons, SystemClock};
+use mixer::core::api::MixerService;
+use mixer::core::api::proto::istio::mixer::v1::CheckResponse;
+use mixer::core::attribute::request::{CheckCall, encode_check_request};
+use mixer::core::attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value};
+use mixer::core::check_cache::CheckCacheLimits;
+use mixer::core::handler::HandlerEnvironment;
+use mixer::core::routing::{RoutingTable, RuleKind};
+use mixer::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer::core::snapshot::{Condition, SnapshotBuilder, SnapshotOptions};
+use mixer::core::store::MemoryStore;
+use mixer::core::telemetry::metrics::Metrics;
+use proptest::prelude::*;
+use prost::Message as _;
+
+/// Vocabulary, a denier with a message for each rule, and what the rules give to it.
+const BASE: &str = r#"
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec:
+  attributes:
+    s1: {valueType: STRING}
+    s2: {valueType: STRING}
+    num: {valueType: INT64}
+    b: {valueType: BOOL}
+    m: {valueType: STRING_MAP}
+    destination.namespace: {valueType: STRING}
+    context.reporter.kind: {valueType: STRING}
+---
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+"#;
+
+/// One test of a condition.
+fn test() -> impl Strategy<Value = String> {
+    let text = prop_oneof![Just("a"), Just("b"), Just("ab"), Just("")];
+    prop_oneof![
+        (prop_oneof![Just("s1"), Just("s2")], text.clone()).prop_map(|(s, t)| format!(r#"{s} == "{t}""#)),
+        (prop_oneof![Just("s1"), Just("s2")], text.clone()).prop_map(|(s, t)| format!(r#"{s} != "{t}""#)),
+        (0..3).prop_map(|n| format!("num == {n}")),
+        any::<bool>().prop_map(|b| format!("b == {b}")),
+        Just("b".to_owned()),
+        (prop_oneof![Just("k"), Just("l")], text.clone()).prop_map(|(k, t)| format!(r#"m["{k}"] == "{t}""#)),
+        (prop_oneof![Just("s1"), Just("s2")], text.clone())
+            .prop_map(|(s, t)| format!(r#"{s}.startsWith("{t}")"#)),
+        text.clone().prop_map(|t| format!(r#"match(s1, "{t}*")"#)),
+        (text.clone(), text).prop_map(|(t, u)| format!(r#"(s1 | "{t}") == "{u}""#)),
+        Just(r#"(num == 1 || s2 == "a")"#.to_owned()),
+    ]
+}
+
+fn condition() -> impl Strategy<Value = String> {
+    prop::collection::vec(test(), 0..4).prop_map(|tests| tests.join(" && "))
+}
+
+fn attributes() -> impl Strategy<Value = OwnedAttributes> {
+    let text = || prop::option::of(prop_oneof![Just("a"), Just("b"), Just("ab"), Just("abc"), Just("")]);
+    let map = prop::option::of((text(), text()));
+    (text(), text(), prop::option::of(0..4_i64), prop::option::of(any::<bool>()), map, any::<bool>())
+        .prop_map(|(s1, s2, n, b, map, odd)| {
+            let mut all = OwnedAttributes::new();
+            let mut set = |name: &str, value: Option<OwnedValue>| {
+                if let Some(value) = value {
+                    all.insert(name, value);
+                }
+            };
+            set("s1", s1.map(|t| OwnedValue::String(t.into())));
+            // Now and then an attribute of another type than declared.
+            set(
+                "s2",
+                if odd { Some(OwnedValue::Int64(7)) } else { s2.map(|t| OwnedValue::String(t.into())) },
+            );
+            set("num", n.map(OwnedValue::Int64));
+            set("b", b.map(OwnedValue::Bool));
+            if let Some((k, l)) = map {
+                let entries = [("k", k), ("l", l)];
+                let present =
+                    entries.into_iter().filter_map(|(key, value)| Some((key.into(), value?.into())));
+                set("m", Some(OwnedValue::StringMap(present.collect())));
+            }
+            all
+        })
+}
+
+/// A rule with a handler of its own for each condition, so that an answer tells which rules matched.
+fn configuration(conditions: &[String]) -> String {
+    let mut text = BASE.to_owned();
+    for (i, condition) in conditions.iter().enumerate() {
+        let quoted = serde_json::Value::from(condition.as_str());
+        let code = 3 + i % 5;
+        write!(
+            text,
+            "---\nkind: handler\nmetadata: {{name: h{i:03}, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: denier, params: {{status: {{code: {code}, message: m{i}}}, validDuration: 60s}}}}\n\
+             ---\nkind: rule\nmetadata: {{name: r{i:03}, namespace: istio-system}}\n\
+             spec: {{match: {quoted}, actions: [{{handler: h{i:03}, instances: [nothing]}}]}}\n"
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// A runtime that serves `text`.
+fn serve(
+    text: &str,
+    cache: Option<CheckCacheLimits>,
+) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>) {
+    let background = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let metrics = Arc::new(Metrics::new());
+    let builder = SnapshotBuilder::new(SnapshotOptions::default());
+    let runtime = Arc::new(Runtime::new(builder.empty(), cache));
+    let options = ConfiguratorOptions {
+        store: Arc::new(MemoryStore::new("memory://", [("rules.yaml", text)])),
+        environment: HandlerEnvironment {
+            clock: Arc::new(SystemClock),
+            runtime: background.handle().clone(),
+            metrics_port: 0,
+            metrics: Arc::clone(&metrics),
+            commons: Arc::new(Commons::default()),
+            build_timeout: Duration::from_secs(10),
+        },
+        metrics: Arc::clone(&metrics),
+    };
+    let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
+    background.block_on(configurator.apply());
+    let published = runtime.load_full();
+    assert_eq!(published.diagnostics, Vec::new(), "the configuration is sound");
+    (background, runtime, metrics)
+}
+
+fn wire(attributes: &OwnedAttributes) -> Vec<u8> {
+    attributes.to_bytes(0)
+}
+
+/// Names of the rules that match by look-up, and what was read.
+fn looked_up(table: &RoutingTable, bytes: &[u8]) -> (Vec<String>, Vec<String>) {
+    let arena = Bump::new();
+    let bag = AttributeBag::decode(bytes, None, &table.snapshot().vocabulary, &arena).unwrap();
+    let rules = table.select(RuleKind::Check, &bag);
+    let mut matched = ArenaVec::new_in(&arena);
+    rules.sets().for_each(|set| {
+        set.matches(&bag, &mut matched);
+    });
+    let names = matched.iter().filter(|m| m.failed.is_none()).map(|m| m.route.rule.key.to_string()).collect();
+    (names, references(&bag))
+}
+
+/// The same by evaluating every rule in order.
+fn evaluated(table: &RoutingTable, bytes: &[u8]) -> (Vec<String>, Vec<String>) {
+    let arena = Bump::new();
+    let bag = AttributeBag::decode(bytes, None, &table.snapshot().vocabulary, &arena).unwrap();
+    // Choosing the namespace reads attributes too.
+    table.namespace_of(&bag);
+    let mut names = Vec::new();
+    for rule in &table.snapshot().rules {
+        let holds = match &rule.condition {
+            Condition::Always => true,
+            Condition::Broken(_) => false,
+            Condition::When(program) => program.eval(&bag) == Ok(Value::Bool(true)),
+        };
+        if holds {
+            names.push(rule.key.to_string());
+        }
+    }
+    (names, references(&bag))
+}
+
+fn references(bag: &AttributeBag<'_>) -> Vec<String> {
+    bag.references().iter().map(mixer::core::explain::reference_text).collect()
+}
+
+fn check(
+    background: &tokio::runtime::Runtime,
+    service: &MixerService,
+    attributes: &OwnedAttributes,
+) -> CheckResponse {
+    let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
+    let body = encode_check_request(attributes, 0, &call);
+    let framed = background.block_on(service.check(body.into(), None)).unwrap();
+    CheckResponse::decode(framed.slice(5..)).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn looked_up_rules_are_rules_in_order(
+        conditions in prop::collection::vec(condition(), 1..40),
+        requests in prop::collection::vec(attributes(), 1..20),
+    ) {
+        let (_background, runtime, _) = serve(&configuration(&conditions), None);
+        let published = runtime.load_full();
+        for request in &requests {
+            let bytes = wire(request);
+            prop_assert_eq!(looked_up(&published.routes, &bytes), evaluated(&published.routes, &bytes));
+        }
+    }
+
+    #[test]
+    fn cached_answers_are_fresh_answers(
+        conditions in prop::collection::vec(condition(), 1..12),
+        requests in prop::collection::vec(attributes(), 1..60),
+    ) {
+        let text = configuration(&conditions);
+        let limits = CheckCacheLimits { entries: 1000, bytes: 1 << 20 };
+        let (background, cached, metrics) = serve(&text, Some(limits));
+        let (_other, plain, _) = serve(&text, None);
+        let service = |runtime: &Arc<Runtime>| {
+            MixerService::new(Arc::clone(runtime), Arc::clone(&metrics), Arc::default(), None)
+        };
+        let (cached, plain) = (service(&cached), service(&plain));
+        // Twice, so that the second round is answered from the cache.
+        for request in requests.iter().chain(&requests) {
+            let (mut a, mut b) = (check(&background, &cached, request), check(&background, &plain, request));
+            for answer in [&mut a, &mut b] {
+                if let Some(precondition) = &mut answer.precondition {
+                    precondition.valid_duration = None;
+                }
+            }
+            prop_assert_eq!(a, b);
+        }
+    }
+}
