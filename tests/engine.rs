@@ -1,6 +1,8 @@
 //! Properties of the engine as a whole, over random rules and requests: looked-up rules are rules in order, cached answers are
 //! fresh answers.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
