@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ManArgs, io: &mut Io) -> Outcome {
         }
         return Ok(Exit::Success);
     };
-    for (personality, _) in Personality::ALL {
+    for personality in [Personality::Mixer, Personality::Mixs, Personality::Mixc] {
         write_pages(dir, personality)?;
     }
     Ok(Exit::Success)

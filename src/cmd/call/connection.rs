@@ -129,11 +129,20 @@ async fn limited<T>(
     timeout: Option<Duration>,
     call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T, RpcError> {
+    let late = || tonic::Status::deadline_exceeded("context deadline exceeded");
     let answer = match timeout {
         None => call.await,
-        Some(limit) => tokio::time::timeout(limit, call)
-            .await
-            .unwrap_or_else(|_| Err(tonic::Status::deadline_exceeded("context deadline exceeded"))),
+        Some(limit) => {
+            let started = std::time::Instant::now();
+            match tokio::time::timeout(limit, call).await {
+                Err(_) => Err(late()),
+                // The transport keeps the same limit and calls it a cancellation.
+                Ok(Err(status)) if status.code() == tonic::Code::Cancelled && started.elapsed() >= limit => {
+                    Err(late())
+                }
+                Ok(answer) => answer,
+            }
+        }
     };
     answer.map(tonic::Response::into_inner).map_err(|status| rpc_error(&status))
 }

@@ -77,7 +77,8 @@ fn read(path: &Path) -> Result<BTreeMap<String, Vec<String>>, Failure> {
     };
     let names = names();
     let mut settings = BTreeMap::new();
-    for (key, value) in members {
+    // A setting without a value is one that is not set, as `--print-config` shows it.
+    for (key, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
         let Some(name) = names.get(&key) else {
             let failure = refuse(format!("unknown setting `{key}`"));
             return Err(match nearest(&key, &names) {

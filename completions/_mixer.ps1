@@ -1,0 +1,486 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'mixer'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'mixer' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Ask a server, or a configuration, whether a request may pass')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report to a server, or to a configuration, what happened')
+            [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a local server is alive or ready')
+            [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Find everything that is wrong with a configuration')
+            [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the configuration as the engine understands it')
+            [CompletionResult]::new('routes', 'routes', [CompletionResultType]::ParameterValue, 'Show which requests reach which handlers')
+            [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print versions of program and build')
+            [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the custom resource definitions of all kinds')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print or write manual pages')
+            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
+            [CompletionResult]::new('legacy', 'legacy', [CompletionResultType]::ParameterValue, 'Behave like mixs, mixc or galley of the originals')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;server' {
+            [CompletionResult]::new('--config-file', '--config-file', [CompletionResultType]::ParameterName, 'File with settings, YAML or TOML; names are those of the flags')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'TCP port of the gRPC API on all interfaces; used if --address is empty')
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'TCP port of the gRPC API on all interfaces; used if --address is empty')
+            [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock')
+            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version, health and profiles, on all interfaces')
+            [CompletionResult]::new('--metrics-port', '--metrics-port', [CompletionResultType]::ParameterName, 'HTTP port of the metrics of all prometheus handlers, on all interfaces')
+            [CompletionResult]::new('--ctrlz-port', '--ctrlz-port', [CompletionResultType]::ParameterName, 'Port of the ControlZ introspection pages; 0 turns them off')
+            [CompletionResult]::new('--ctrlz-address', '--ctrlz-address', [CompletionResultType]::ParameterName, 'Address of the ControlZ introspection pages; `*` means all interfaces')
+            [CompletionResult]::new('--config-store-url', '--config-store-url', [CompletionResultType]::ParameterName, 'Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample')
+            [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--config-wait-timeout', '--config-wait-timeout', [CompletionResultType]::ParameterName, 'How long to wait for the first configuration of a remote store')
+            [CompletionResult]::new('--config-loss', '--config-loss', [CompletionResultType]::ParameterName, 'What becomes of the configuration when its directory disappears: keep or drop')
+            [CompletionResult]::new('--cert-file', '--cert-file', [CompletionResultType]::ParameterName, 'Certificate for mcps:// stores')
+            [CompletionResult]::new('--key-file', '--key-file', [CompletionResultType]::ParameterName, 'Key of that certificate')
+            [CompletionResult]::new('--ca-cert-file', '--ca-cert-file', [CompletionResultType]::ParameterName, 'Roots that mcps:// stores are checked against')
+            [CompletionResult]::new('--use-adapter-crds', '--use-adapter-crds', [CompletionResultType]::ParameterName, 'Whether kinds that are named like adapters are read')
+            [CompletionResult]::new('--use-template-crds', '--use-template-crds', [CompletionResultType]::ParameterName, 'Whether kinds that are named like templates are read')
+            [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Worker threads, each with its own event loop and connections; 0 means one a core')
+            [CompletionResult]::new('--single-threaded', '--single-threaded', [CompletionResultType]::ParameterName, 'Run everything on one thread')
+            [CompletionResult]::new('--max-message-size', '--max-message-size', [CompletionResultType]::ParameterName, 'Largest gRPC message in bytes; units are understood. Example: 4MiB')
+            [CompletionResult]::new('--max-concurrent-streams', '--max-concurrent-streams', [CompletionResultType]::ParameterName, 'Most calls in flight on one connection')
+            [CompletionResult]::new('--api-worker-pool-size', '--api-worker-pool-size', [CompletionResultType]::ParameterName, 'Most API calls in flight')
+            [CompletionResult]::new('--adapter-worker-pool-size', '--adapter-worker-pool-size', [CompletionResultType]::ParameterName, 'Most adapter calls in flight')
+            [CompletionResult]::new('--num-check-cache-entries', '--num-check-cache-entries', [CompletionResultType]::ParameterName, 'Turns the check cache on and bounds its entries; 0 turns it off')
+            [CompletionResult]::new('--liveness-probe-path', '--liveness-probe-path', [CompletionResultType]::ParameterName, 'File that is kept fresh while the server is alive')
+            [CompletionResult]::new('--liveness-probe-interval', '--liveness-probe-interval', [CompletionResultType]::ParameterName, 'How old that file may get; it is refreshed twice as often. Example: 2s')
+            [CompletionResult]::new('--readiness-probe-path', '--readiness-probe-path', [CompletionResultType]::ParameterName, 'File that is kept fresh while the server is ready')
+            [CompletionResult]::new('--readiness-probe-interval', '--readiness-probe-interval', [CompletionResultType]::ParameterName, 'How old that file may get; it is refreshed twice as often. Example: 2s')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Whether profiles are served below /debug/pprof of the monitoring port')
+            [CompletionResult]::new('--drain-delay', '--drain-delay', [CompletionResultType]::ParameterName, 'Pause between "not ready" and the end of accepting calls, at shutdown')
+            [CompletionResult]::new('--shutdown-timeout', '--shutdown-timeout', [CompletionResultType]::ParameterName, 'Limit of the whole shutdown; what is left then is cut off')
+            [CompletionResult]::new('--load-shedding-mode', '--load-shedding-mode', [CompletionResultType]::ParameterName, 'What happens to calls over the limits: disabled, logonly or enforce')
+            [CompletionResult]::new('--average-latency-threshold', '--average-latency-threshold', [CompletionResultType]::ParameterName, 'Highest mean latency; 0s means no such limit')
+            [CompletionResult]::new('--latency-samples-per-second', '--latency-samples-per-second', [CompletionResultType]::ParameterName, 'Most latencies measured per second')
+            [CompletionResult]::new('--latency-sample-half-life', '--latency-sample-half-life', [CompletionResultType]::ParameterName, 'After how long a measured latency counts half')
+            [CompletionResult]::new('--max-requests-per-second', '--max-requests-per-second', [CompletionResultType]::ParameterName, 'Most calls per second; a Report counts its attribute sets; 0 means no such limit')
+            [CompletionResult]::new('--burst-size', '--burst-size', [CompletionResultType]::ParameterName, 'Calls let through beyond that rate')
+            [CompletionResult]::new('--log-target', '--log-target', [CompletionResultType]::ParameterName, 'Where log records go: a file, stdout or stderr; repeat for several')
+            [CompletionResult]::new('--log-rotate', '--log-rotate', [CompletionResultType]::ParameterName, 'An additional file, rotated')
+            [CompletionResult]::new('--log-rotate-max-size', '--log-rotate-max-size', [CompletionResultType]::ParameterName, 'Size of that file before it is rotated, in MiB')
+            [CompletionResult]::new('--log-rotate-max-age', '--log-rotate-max-age', [CompletionResultType]::ParameterName, 'Days that rotated files are kept; 0 means for ever')
+            [CompletionResult]::new('--log-rotate-max-backups', '--log-rotate-max-backups', [CompletionResultType]::ParameterName, 'Rotated files that are kept; 0 means all')
+            [CompletionResult]::new('--log-as-json', '--log-as-json', [CompletionResultType]::ParameterName, 'Write log records as JSON objects')
+            [CompletionResult]::new('--log-output-level', '--log-output-level', [CompletionResultType]::ParameterName, 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug')
+            [CompletionResult]::new('--log-stacktrace-level', '--log-stacktrace-level', [CompletionResultType]::ParameterName, 'From which level on records carry a stack: [scope:]level,…')
+            [CompletionResult]::new('--log-caller', '--log-caller', [CompletionResultType]::ParameterName, 'Scopes whose records name their place in the source')
+            [CompletionResult]::new('--trace-zipkin-url', '--trace-zipkin-url', [CompletionResultType]::ParameterName, 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans')
+            [CompletionResult]::new('--trace-jaeger-url', '--trace-jaeger-url', [CompletionResultType]::ParameterName, 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift')
+            [CompletionResult]::new('--trace-log-spans', '--trace-log-spans', [CompletionResultType]::ParameterName, 'Write a log record for every span')
+            [CompletionResult]::new('--trace-sampling-rate', '--trace-sampling-rate', [CompletionResultType]::ParameterName, 'Share of new traces that are kept, from 0 to 1')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('--print-config', '--print-config', [CompletionResultType]::ParameterName, 'Print all settings and where each comes from, then exit')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;check' {
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Server to call: host:port, dns:///host:port, unix:///path or unix:path')
+            [CompletionResult]::new('--mixer', '--mixer', [CompletionResultType]::ParameterName, 'Server to call: host:port, dns:///host:port, unix:///path or unix:path')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to run the call on, in this process, without a server: fs://DIR or embedded://sample')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes whose type is sensed: name1=value1,name2=value2,…')
+            [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes whose type is sensed: name1=value1,name2=value2,…')
+            [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'Text attributes: name1=value1,name2=value2,…')
+            [CompletionResult]::new('--string-attributes', '--string-attributes', [CompletionResultType]::ParameterName, 'Text attributes: name1=value1,name2=value2,…')
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Whole number attributes: name1=1,name2=2,…')
+            [CompletionResult]::new('--int64-attributes', '--int64-attributes', [CompletionResultType]::ParameterName, 'Whole number attributes: name1=1,name2=2,…')
+            [CompletionResult]::new('-d', '-d', [CompletionResultType]::ParameterName, 'Floating point attributes: name1=0.5,name2=1e3,…')
+            [CompletionResult]::new('--double-attributes', '--double-attributes', [CompletionResultType]::ParameterName, 'Floating point attributes: name1=0.5,name2=1e3,…')
+            [CompletionResult]::new('-b', '-b', [CompletionResultType]::ParameterName, 'Truth attributes: name1=true,name2=false,…')
+            [CompletionResult]::new('--bool-attributes', '--bool-attributes', [CompletionResultType]::ParameterName, 'Truth attributes: name1=true,name2=false,…')
+            [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Time attributes: name1=2017-07-04T00:01:10Z,…')
+            [CompletionResult]::new('--timestamp-attributes', '--timestamp-attributes', [CompletionResultType]::ParameterName, 'Time attributes: name1=2017-07-04T00:01:10Z,…')
+            [CompletionResult]::new('--duration-attributes', '--duration-attributes', [CompletionResultType]::ParameterName, 'Duration attributes: name1=250ms,name2=1h30m,…')
+            [CompletionResult]::new('--bytes-attributes', '--bytes-attributes', [CompletionResultType]::ParameterName, 'Bytes attributes, for example addresses: name1=c0:0:0:2,…')
+            [CompletionResult]::new('--stringmap-attributes', '--stringmap-attributes', [CompletionResultType]::ParameterName, 'Map attributes: name1=key1:value1;key2:value2,…')
+            [CompletionResult]::new('--attributes-file', '--attributes-file', [CompletionResultType]::ParameterName, 'YAML or JSON file with attributes; `@-` reads standard input. Flags win over the file')
+            [CompletionResult]::new('--dictionary', '--dictionary', [CompletionResultType]::ParameterName, 'Which words are sent as indexes of the list that every peer knows')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'How often each worker repeats the call; nothing is sent from 0 down')
+            [CompletionResult]::new('--repeat', '--repeat', [CompletionResultType]::ParameterName, 'How often each worker repeats the call; nothing is sent from 0 down')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Workers that call at the same time')
+            [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Workers that call at the same time')
+            [CompletionResult]::new('--rate', '--rate', [CompletionResultType]::ParameterName, 'Most calls per second, all workers together; no limit from 0 down')
+            [CompletionResult]::new('--report-batch-size', '--report-batch-size', [CompletionResultType]::ParameterName, 'Attribute sets in one report')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Limit of one call. Example: 5s')
+            [CompletionResult]::new('--print-response', '--print-response', [CompletionResultType]::ParameterName, 'Print the answers; failures are printed anyway by `check`')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How answers are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How answers are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--trace-zipkin-url', '--trace-zipkin-url', [CompletionResultType]::ParameterName, 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans')
+            [CompletionResult]::new('--trace-jaeger-url', '--trace-jaeger-url', [CompletionResultType]::ParameterName, 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift')
+            [CompletionResult]::new('--trace-log-spans', '--trace-log-spans', [CompletionResultType]::ParameterName, 'Write a log record for every span')
+            [CompletionResult]::new('--trace-sampling-rate', '--trace-sampling-rate', [CompletionResultType]::ParameterName, 'Share of new traces that are kept, from 0 to 1')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Quotas to ask for: name1=amount1,name2=amount2,…')
+            [CompletionResult]::new('--quotas', '--quotas', [CompletionResultType]::ParameterName, 'Quotas to ask for: name1=amount1,name2=amount2,…')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'No progress bar and no summary')
+            [CompletionResult]::new('--exit-zero', '--exit-zero', [CompletionResultType]::ParameterName, 'End with status 0 whatever the answers are')
+            [CompletionResult]::new('--native-exit-codes', '--native-exit-codes', [CompletionResultType]::ParameterName, 'End with the statuses of `mixer` when called by the name mixc')
+            [CompletionResult]::new('--require-quota', '--require-quota', [CompletionResultType]::ParameterName, 'End with status 1 unless every quota is granted in full')
+            [CompletionResult]::new('--explain', '--explain', [CompletionResultType]::ParameterName, 'Tell why: which rules were considered, how far each condition went, near misses, and what every handler said')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;report' {
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Server to call: host:port, dns:///host:port, unix:///path or unix:path')
+            [CompletionResult]::new('--mixer', '--mixer', [CompletionResultType]::ParameterName, 'Server to call: host:port, dns:///host:port, unix:///path or unix:path')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to run the call on, in this process, without a server: fs://DIR or embedded://sample')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes whose type is sensed: name1=value1,name2=value2,…')
+            [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes whose type is sensed: name1=value1,name2=value2,…')
+            [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'Text attributes: name1=value1,name2=value2,…')
+            [CompletionResult]::new('--string-attributes', '--string-attributes', [CompletionResultType]::ParameterName, 'Text attributes: name1=value1,name2=value2,…')
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Whole number attributes: name1=1,name2=2,…')
+            [CompletionResult]::new('--int64-attributes', '--int64-attributes', [CompletionResultType]::ParameterName, 'Whole number attributes: name1=1,name2=2,…')
+            [CompletionResult]::new('-d', '-d', [CompletionResultType]::ParameterName, 'Floating point attributes: name1=0.5,name2=1e3,…')
+            [CompletionResult]::new('--double-attributes', '--double-attributes', [CompletionResultType]::ParameterName, 'Floating point attributes: name1=0.5,name2=1e3,…')
+            [CompletionResult]::new('-b', '-b', [CompletionResultType]::ParameterName, 'Truth attributes: name1=true,name2=false,…')
+            [CompletionResult]::new('--bool-attributes', '--bool-attributes', [CompletionResultType]::ParameterName, 'Truth attributes: name1=true,name2=false,…')
+            [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Time attributes: name1=2017-07-04T00:01:10Z,…')
+            [CompletionResult]::new('--timestamp-attributes', '--timestamp-attributes', [CompletionResultType]::ParameterName, 'Time attributes: name1=2017-07-04T00:01:10Z,…')
+            [CompletionResult]::new('--duration-attributes', '--duration-attributes', [CompletionResultType]::ParameterName, 'Duration attributes: name1=250ms,name2=1h30m,…')
+            [CompletionResult]::new('--bytes-attributes', '--bytes-attributes', [CompletionResultType]::ParameterName, 'Bytes attributes, for example addresses: name1=c0:0:0:2,…')
+            [CompletionResult]::new('--stringmap-attributes', '--stringmap-attributes', [CompletionResultType]::ParameterName, 'Map attributes: name1=key1:value1;key2:value2,…')
+            [CompletionResult]::new('--attributes-file', '--attributes-file', [CompletionResultType]::ParameterName, 'YAML or JSON file with attributes; `@-` reads standard input. Flags win over the file')
+            [CompletionResult]::new('--dictionary', '--dictionary', [CompletionResultType]::ParameterName, 'Which words are sent as indexes of the list that every peer knows')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'How often each worker repeats the call; nothing is sent from 0 down')
+            [CompletionResult]::new('--repeat', '--repeat', [CompletionResultType]::ParameterName, 'How often each worker repeats the call; nothing is sent from 0 down')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Workers that call at the same time')
+            [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Workers that call at the same time')
+            [CompletionResult]::new('--rate', '--rate', [CompletionResultType]::ParameterName, 'Most calls per second, all workers together; no limit from 0 down')
+            [CompletionResult]::new('--report-batch-size', '--report-batch-size', [CompletionResultType]::ParameterName, 'Attribute sets in one report')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Limit of one call. Example: 5s')
+            [CompletionResult]::new('--print-response', '--print-response', [CompletionResultType]::ParameterName, 'Print the answers; failures are printed anyway by `check`')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How answers are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How answers are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--trace-zipkin-url', '--trace-zipkin-url', [CompletionResultType]::ParameterName, 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans')
+            [CompletionResult]::new('--trace-jaeger-url', '--trace-jaeger-url', [CompletionResultType]::ParameterName, 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift')
+            [CompletionResult]::new('--trace-log-spans', '--trace-log-spans', [CompletionResultType]::ParameterName, 'Write a log record for every span')
+            [CompletionResult]::new('--trace-sampling-rate', '--trace-sampling-rate', [CompletionResultType]::ParameterName, 'Share of new traces that are kept, from 0 to 1')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'No progress bar and no summary')
+            [CompletionResult]::new('--exit-zero', '--exit-zero', [CompletionResultType]::ParameterName, 'End with status 0 whatever the answers are')
+            [CompletionResult]::new('--native-exit-codes', '--native-exit-codes', [CompletionResultType]::ParameterName, 'End with the statuses of `mixer` when called by the name mixc')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;probe' {
+            [CompletionResult]::new('--probe-path', '--probe-path', [CompletionResultType]::ParameterName, 'File to inspect')
+            [CompletionResult]::new('--interval', '--interval', [CompletionResultType]::ParameterName, 'How old the file may be')
+            [CompletionResult]::new('--log-target', '--log-target', [CompletionResultType]::ParameterName, 'Where log records go: a file, stdout or stderr; repeat for several')
+            [CompletionResult]::new('--log-rotate', '--log-rotate', [CompletionResultType]::ParameterName, 'An additional file, rotated')
+            [CompletionResult]::new('--log-rotate-max-size', '--log-rotate-max-size', [CompletionResultType]::ParameterName, 'Size of that file before it is rotated, in MiB')
+            [CompletionResult]::new('--log-rotate-max-age', '--log-rotate-max-age', [CompletionResultType]::ParameterName, 'Days that rotated files are kept; 0 means for ever')
+            [CompletionResult]::new('--log-rotate-max-backups', '--log-rotate-max-backups', [CompletionResultType]::ParameterName, 'Rotated files that are kept; 0 means all')
+            [CompletionResult]::new('--log-as-json', '--log-as-json', [CompletionResultType]::ParameterName, 'Write log records as JSON objects')
+            [CompletionResult]::new('--log-output-level', '--log-output-level', [CompletionResultType]::ParameterName, 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug')
+            [CompletionResult]::new('--log-stacktrace-level', '--log-stacktrace-level', [CompletionResultType]::ParameterName, 'From which level on records carry a stack: [scope:]level,…')
+            [CompletionResult]::new('--log-caller', '--log-caller', [CompletionResultType]::ParameterName, 'Scopes whose records name their place in the source')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;validate' {
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How findings are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How findings are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('--strict', '--strict', [CompletionResultType]::ParameterName, 'Count warnings as errors')
+            [CompletionResult]::new('--lint', '--lint', [CompletionResultType]::ParameterName, 'Look for what works but is hardly meant: unused handlers and instances, constant conditions, rules that never differ')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;snapshot' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;snapshot;dump' {
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Ask a running server instead: host and port of its ControlZ endpoint. Example: localhost:9876')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--section', '--section', [CompletionResultType]::ParameterName, 'Parts to print, separated by commas; all without it')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How it is written; tables on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How it is written; tables on a terminal, else plain')
+            [CompletionResult]::new('--diff', '--diff', [CompletionResultType]::ParameterName, 'Compare with an earlier JSON dump; ends with status 1 if they differ')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('--show-secrets', '--show-secrets', [CompletionResultType]::ParameterName, 'Show parameters that look like secrets')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;snapshot;help' {
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;snapshot;help;dump' {
+            break
+        }
+        'mixer;snapshot;help;help' {
+            break
+        }
+        'mixer;routes' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Print the routing table: variety, namespace, handler, condition, instances')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;routes;show' {
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Ask a running server instead: host and port of its ControlZ endpoint. Example: localhost:9876')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--variety', '--variety', [CompletionResultType]::ParameterName, 'Only routes of this variety: check, report, quota, attribute-generator or check-with-output')
+            [CompletionResult]::new('--namespace', '--namespace', [CompletionResultType]::ParameterName, 'Only routes of requests of this namespace')
+            [CompletionResult]::new('--handler', '--handler', [CompletionResultType]::ParameterName, 'Only routes to handlers of this name; `*` stands for any text')
+            [CompletionResult]::new('--match', '--match', [CompletionResultType]::ParameterName, 'Mark the routes that a request with these attributes takes: name1=value1,name2=value2,…')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How it is written; a table on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How it is written; a table on a terminal, else plain')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;routes;help' {
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Print the routing table: variety, namespace, handler, condition, instances')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;routes;help;show' {
+            break
+        }
+        'mixer;routes;help;help' {
+            break
+        }
+        'mixer;version' {
+            [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'Print the version alone')
+            [CompletionResult]::new('--short', '--short', [CompletionResultType]::ParameterName, 'Print the version alone')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; wins over --short')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'One of ''yaml'' or ''json''; wins over --short')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;crd' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('all', 'all', [CompletionResultType]::ParameterValue, 'List all kinds: core, adapters, instances')
+            [CompletionResult]::new('adapter', 'adapter', [CompletionResultType]::ParameterValue, 'List the kinds that are named like adapters')
+            [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'List the kinds that are named like templates')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;crd;all' {
+            [CompletionResult]::new('--api-version', '--api-version', [CompletionResultType]::ParameterName, 'Version of the definitions: v1beta1 or v1')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;crd;adapter' {
+            [CompletionResult]::new('--api-version', '--api-version', [CompletionResultType]::ParameterName, 'Version of the definitions: v1beta1 or v1')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;crd;instance' {
+            [CompletionResult]::new('--api-version', '--api-version', [CompletionResultType]::ParameterName, 'Version of the definitions: v1beta1 or v1')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;crd;help' {
+            [CompletionResult]::new('all', 'all', [CompletionResultType]::ParameterValue, 'List all kinds: core, adapters, instances')
+            [CompletionResult]::new('adapter', 'adapter', [CompletionResultType]::ParameterValue, 'List the kinds that are named like adapters')
+            [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'List the kinds that are named like templates')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;crd;help;all' {
+            break
+        }
+        'mixer;crd;help;adapter' {
+            break
+        }
+        'mixer;crd;help;instance' {
+            break
+        }
+        'mixer;crd;help;help' {
+            break
+        }
+        'mixer;completions' {
+            [CompletionResult]::new('--name', '--name', [CompletionResultType]::ParameterName, 'The name that the program is called by: mixer, mixs, mixc or galley')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;man' {
+            [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Write one page a command into this directory instead of printing the page of `mixer`')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;collateral' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Directory that the files are written into')
+            [CompletionResult]::new('--output-dir', '--output-dir', [CompletionResultType]::ParameterName, 'Directory that the files are written into')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Write every kind of file')
+            [CompletionResult]::new('--markdown', '--markdown', [CompletionResultType]::ParameterName, 'Write Markdown pages')
+            [CompletionResult]::new('--man', '--man', [CompletionResultType]::ParameterName, 'Write manual pages')
+            [CompletionResult]::new('--bash', '--bash', [CompletionResultType]::ParameterName, 'Write a completion script for bash')
+            [CompletionResult]::new('--zsh', '--zsh', [CompletionResultType]::ParameterName, 'Write a completion script for zsh')
+            [CompletionResult]::new('--yaml', '--yaml', [CompletionResultType]::ParameterName, 'Write a description of all commands as YAML')
+            [CompletionResult]::new('--html-fragment-with-front-matter', '--html-fragment-with-front-matter', [CompletionResultType]::ParameterName, 'Write an HTML page with front matter')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;legacy' {
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;help' {
+            [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Ask a server, or a configuration, whether a request may pass')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report to a server, or to a configuration, what happened')
+            [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a local server is alive or ready')
+            [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Find everything that is wrong with a configuration')
+            [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the configuration as the engine understands it')
+            [CompletionResult]::new('routes', 'routes', [CompletionResultType]::ParameterValue, 'Show which requests reach which handlers')
+            [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print versions of program and build')
+            [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the custom resource definitions of all kinds')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print or write manual pages')
+            [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
+            [CompletionResult]::new('legacy', 'legacy', [CompletionResultType]::ParameterValue, 'Behave like mixs, mixc or galley of the originals')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mixer;help;server' {
+            break
+        }
+        'mixer;help;check' {
+            break
+        }
+        'mixer;help;report' {
+            break
+        }
+        'mixer;help;probe' {
+            break
+        }
+        'mixer;help;validate' {
+            break
+        }
+        'mixer;help;snapshot' {
+            [CompletionResult]::new('dump', 'dump', [CompletionResultType]::ParameterValue, 'Print a snapshot: attributes, handlers, instances, rules')
+            break
+        }
+        'mixer;help;snapshot;dump' {
+            break
+        }
+        'mixer;help;routes' {
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Print the routing table: variety, namespace, handler, condition, instances')
+            break
+        }
+        'mixer;help;routes;show' {
+            break
+        }
+        'mixer;help;version' {
+            break
+        }
+        'mixer;help;crd' {
+            [CompletionResult]::new('all', 'all', [CompletionResultType]::ParameterValue, 'List all kinds: core, adapters, instances')
+            [CompletionResult]::new('adapter', 'adapter', [CompletionResultType]::ParameterValue, 'List the kinds that are named like adapters')
+            [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'List the kinds that are named like templates')
+            break
+        }
+        'mixer;help;crd;all' {
+            break
+        }
+        'mixer;help;crd;adapter' {
+            break
+        }
+        'mixer;help;crd;instance' {
+            break
+        }
+        'mixer;help;completions' {
+            break
+        }
+        'mixer;help;man' {
+            break
+        }
+        'mixer;help;collateral' {
+            break
+        }
+        'mixer;help;legacy' {
+            break
+        }
+        'mixer;help;help' {
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

@@ -1,0 +1,189 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[mixs] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'mixs'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'mixs'= {
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand server 'Start the server'
+            cand probe 'Tell whether a local server is alive or ready'
+            cand version 'Print versions of program and build'
+            cand crd 'Print the custom resource definitions of all kinds'
+            cand collateral 'Write documentation and completion files into a directory'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixs;server'= {
+            cand --config-file 'File with settings, YAML or TOML; names are those of the flags'
+            cand -p 'TCP port of the gRPC API on all interfaces; used if --address is empty'
+            cand --port 'TCP port of the gRPC API on all interfaces; used if --address is empty'
+            cand --address 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock'
+            cand --monitoringPort 'HTTP port of metrics, version, health and profiles, on all interfaces'
+            cand --metrics-port 'HTTP port of the metrics of all prometheus handlers, on all interfaces'
+            cand --ctrlz_port 'Port of the ControlZ introspection pages; 0 turns them off'
+            cand --ctrlz_address 'Address of the ControlZ introspection pages; `*` means all interfaces'
+            cand --configStoreURL 'Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample'
+            cand --configDefaultNamespace 'Namespace of mesh-wide rules'
+            cand --configWaitTimeout 'How long to wait for the first configuration of a remote store'
+            cand --config-loss 'What becomes of the configuration when its directory disappears: keep or drop'
+            cand --certFile 'Certificate for mcps:// stores'
+            cand --keyFile 'Key of that certificate'
+            cand --caCertFile 'Roots that mcps:// stores are checked against'
+            cand --useAdapterCRDs 'Whether kinds that are named like adapters are read'
+            cand --useTemplateCRDs 'Whether kinds that are named like templates are read'
+            cand --concurrency 'Worker threads, each with its own event loop and connections; 0 means one a core'
+            cand --singleThreaded 'Run everything on one thread'
+            cand --maxMessageSize 'Largest gRPC message in bytes; units are understood. Example: 4MiB'
+            cand --maxConcurrentStreams 'Most calls in flight on one connection'
+            cand --apiWorkerPoolSize 'Most API calls in flight'
+            cand --adapterWorkerPoolSize 'Most adapter calls in flight'
+            cand --numCheckCacheEntries 'Turns the check cache on and bounds its entries; 0 turns it off'
+            cand --livenessProbePath 'File that is kept fresh while the server is alive'
+            cand --livenessProbeInterval 'How old that file may get; it is refreshed twice as often. Example: 2s'
+            cand --readinessProbePath 'File that is kept fresh while the server is ready'
+            cand --readinessProbeInterval 'How old that file may get; it is refreshed twice as often. Example: 2s'
+            cand --profile 'Whether profiles are served below /debug/pprof of the monitoring port'
+            cand --drain-delay 'Pause between "not ready" and the end of accepting calls, at shutdown'
+            cand --shutdown-timeout 'Limit of the whole shutdown; what is left then is cut off'
+            cand --loadsheddingMode 'What happens to calls over the limits: disabled, logonly or enforce'
+            cand --averageLatencyThreshold 'Highest mean latency; 0s means no such limit'
+            cand --latencySamplesPerSecond 'Most latencies measured per second'
+            cand --latencySampleHalflife 'After how long a measured latency counts half'
+            cand --maxRequestsPerSecond 'Most calls per second; a Report counts its attribute sets; 0 means no such limit'
+            cand --burstSize 'Calls let through beyond that rate'
+            cand --log_target 'Where log records go: a file, stdout or stderr; repeat for several'
+            cand --log_rotate 'An additional file, rotated'
+            cand --log_rotate_max_size 'Size of that file before it is rotated, in MiB'
+            cand --log_rotate_max_age 'Days that rotated files are kept; 0 means for ever'
+            cand --log_rotate_max_backups 'Rotated files that are kept; 0 means all'
+            cand --log_as_json 'Write log records as JSON objects'
+            cand --log_output_level 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug'
+            cand --log_stacktrace_level 'From which level on records carry a stack: [scope:]level,…'
+            cand --log_caller 'Scopes whose records name their place in the source'
+            cand --trace_zipkin_url 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans'
+            cand --trace_jaeger_url 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift'
+            cand --trace_log_spans 'Write a log record for every span'
+            cand --trace_sampling_rate 'Share of new traces that are kept, from 0 to 1'
+            cand --print-config 'Print all settings and where each comes from, then exit'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixs;probe'= {
+            cand --probe-path 'File to inspect'
+            cand --interval 'How old the file may be'
+            cand --log_target 'Where log records go: a file, stdout or stderr; repeat for several'
+            cand --log_rotate 'An additional file, rotated'
+            cand --log_rotate_max_size 'Size of that file before it is rotated, in MiB'
+            cand --log_rotate_max_age 'Days that rotated files are kept; 0 means for ever'
+            cand --log_rotate_max_backups 'Rotated files that are kept; 0 means all'
+            cand --log_as_json 'Write log records as JSON objects'
+            cand --log_output_level 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug'
+            cand --log_stacktrace_level 'From which level on records carry a stack: [scope:]level,…'
+            cand --log_caller 'Scopes whose records name their place in the source'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixs;version'= {
+            cand -s 'Print the version alone'
+            cand --short 'Print the version alone'
+            cand -o 'One of ''yaml'' or ''json''; wins over --short'
+            cand --output 'One of ''yaml'' or ''json''; wins over --short'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixs;crd'= {
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand all 'List all kinds: core, adapters, instances'
+            cand adapter 'List the kinds that are named like adapters'
+            cand instance 'List the kinds that are named like templates'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixs;crd;all'= {
+            cand --api-version 'Version of the definitions: v1beta1 or v1'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixs;crd;adapter'= {
+            cand --api-version 'Version of the definitions: v1beta1 or v1'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixs;crd;instance'= {
+            cand --api-version 'Version of the definitions: v1beta1 or v1'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixs;crd;help'= {
+            cand all 'List all kinds: core, adapters, instances'
+            cand adapter 'List the kinds that are named like adapters'
+            cand instance 'List the kinds that are named like templates'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixs;crd;help;all'= {
+        }
+        &'mixs;crd;help;adapter'= {
+        }
+        &'mixs;crd;help;instance'= {
+        }
+        &'mixs;crd;help;help'= {
+        }
+        &'mixs;collateral'= {
+            cand -o 'Directory that the files are written into'
+            cand --outputDir 'Directory that the files are written into'
+            cand --all 'Write every kind of file'
+            cand --markdown 'Write Markdown pages'
+            cand --man 'Write manual pages'
+            cand --bash 'Write a completion script for bash'
+            cand --zsh 'Write a completion script for zsh'
+            cand --yaml 'Write a description of all commands as YAML'
+            cand --html_fragment_with_front_matter 'Write an HTML page with front matter'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mixs;help'= {
+            cand server 'Start the server'
+            cand probe 'Tell whether a local server is alive or ready'
+            cand version 'Print versions of program and build'
+            cand crd 'Print the custom resource definitions of all kinds'
+            cand collateral 'Write documentation and completion files into a directory'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mixs;help;server'= {
+        }
+        &'mixs;help;probe'= {
+        }
+        &'mixs;help;version'= {
+        }
+        &'mixs;help;crd'= {
+            cand all 'List all kinds: core, adapters, instances'
+            cand adapter 'List the kinds that are named like adapters'
+            cand instance 'List the kinds that are named like templates'
+        }
+        &'mixs;help;crd;all'= {
+        }
+        &'mixs;help;crd;adapter'= {
+        }
+        &'mixs;help;crd;instance'= {
+        }
+        &'mixs;help;collateral'= {
+        }
+        &'mixs;help;help'= {
+        }
+    ]
+    $completions[$command]
+}

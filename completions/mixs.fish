@@ -1,0 +1,136 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_mixs_global_optspecs
+    string join \n h/help
+end
+
+function __fish_mixs_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_mixs_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_mixs_using_subcommand
+    set -l cmd (__fish_mixs_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c mixs -n "__fish_mixs_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixs -n "__fish_mixs_needs_command" -f -a "server" -d 'Start the server'
+complete -c mixs -n "__fish_mixs_needs_command" -f -a "probe" -d 'Tell whether a local server is alive or ready'
+complete -c mixs -n "__fish_mixs_needs_command" -f -a "version" -d 'Print versions of program and build'
+complete -c mixs -n "__fish_mixs_needs_command" -f -a "crd" -d 'Print the custom resource definitions of all kinds'
+complete -c mixs -n "__fish_mixs_needs_command" -f -a "collateral" -d 'Write documentation and completion files into a directory'
+complete -c mixs -n "__fish_mixs_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-file -d 'File with settings, YAML or TOML; names are those of the flags' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -s p -l port -d 'TCP port of the gRPC API on all interfaces; used if --address is empty' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l address -d 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version, health and profiles, on all interfaces' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of all prometheus handlers, on all interfaces' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l configDefaultNamespace -d 'Namespace of mesh-wide rules' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l configWaitTimeout -d 'How long to wait for the first configuration of a remote store' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-loss -d 'What becomes of the configuration when its directory disappears: keep or drop' -r -f -a "keep\t''
+drop\t''"
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l certFile -d 'Certificate for mcps:// stores' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l keyFile -d 'Key of that certificate' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l caCertFile -d 'Roots that mcps:// stores are checked against' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l useAdapterCRDs -d 'Whether kinds that are named like adapters are read' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l useTemplateCRDs -d 'Whether kinds that are named like templates are read' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l concurrency -d 'Worker threads, each with its own event loop and connections; 0 means one a core' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l singleThreaded -d 'Run everything on one thread' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxMessageSize -d 'Largest gRPC message in bytes; units are understood. Example: 4MiB' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxConcurrentStreams -d 'Most calls in flight on one connection' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l apiWorkerPoolSize -d 'Most API calls in flight' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l adapterWorkerPoolSize -d 'Most adapter calls in flight' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l numCheckCacheEntries -d 'Turns the check cache on and bounds its entries; 0 turns it off' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l livenessProbePath -d 'File that is kept fresh while the server is alive' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l livenessProbeInterval -d 'How old that file may get; it is refreshed twice as often. Example: 2s' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l readinessProbePath -d 'File that is kept fresh while the server is ready' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l readinessProbeInterval -d 'How old that file may get; it is refreshed twice as often. Example: 2s' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l profile -d 'Whether profiles are served below /debug/pprof of the monitoring port' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l drain-delay -d 'Pause between "not ready" and the end of accepting calls, at shutdown' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l shutdown-timeout -d 'Limit of the whole shutdown; what is left then is cut off' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l loadsheddingMode -d 'What happens to calls over the limits: disabled, logonly or enforce' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l averageLatencyThreshold -d 'Highest mean latency; 0s means no such limit' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l latencySamplesPerSecond -d 'Most latencies measured per second' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l latencySampleHalflife -d 'After how long a measured latency counts half' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxRequestsPerSecond -d 'Most calls per second; a Report counts its attribute sets; 0 means no such limit' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l burstSize -d 'Calls let through beyond that rate' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_target -d 'Where log records go: a file, stdout or stderr; repeat for several' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate -d 'An additional file, rotated' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_size -d 'Size of that file before it is rotated, in MiB' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_age -d 'Days that rotated files are kept; 0 means for ever' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_backups -d 'Rotated files that are kept; 0 means all' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_as_json -d 'Write log records as JSON objects' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_output_level -d 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_stacktrace_level -d 'From which level on records carry a stack: [scope:]level,…' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_caller -d 'Scopes whose records name their place in the source' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_zipkin_url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_jaeger_url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_log_spans -d 'Write a log record for every span' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_sampling_rate -d 'Share of new traces that are kept, from 0 to 1' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l print-config -d 'Print all settings and where each comes from, then exit'
+complete -c mixs -n "__fish_mixs_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l probe-path -d 'File to inspect' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l interval -d 'How old the file may be' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_target -d 'Where log records go: a file, stdout or stderr; repeat for several' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate -d 'An additional file, rotated' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_size -d 'Size of that file before it is rotated, in MiB' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_age -d 'Days that rotated files are kept; 0 means for ever' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_backups -d 'Rotated files that are kept; 0 means all' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_as_json -d 'Write log records as JSON objects' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_output_level -d 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_stacktrace_level -d 'From which level on records carry a stack: [scope:]level,…' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_caller -d 'Scopes whose records name their place in the source' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixs -n "__fish_mixs_using_subcommand version" -s s -l short -d 'Print the version alone' -r
+complete -c mixs -n "__fish_mixs_using_subcommand version" -s o -l output -d 'One of \'yaml\' or \'json\'; wins over --short' -r
+complete -c mixs -n "__fish_mixs_using_subcommand version" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and not __fish_seen_subcommand_from all adapter instance help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and not __fish_seen_subcommand_from all adapter instance help" -f -a "all" -d 'List all kinds: core, adapters, instances'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and not __fish_seen_subcommand_from all adapter instance help" -f -a "adapter" -d 'List the kinds that are named like adapters'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and not __fish_seen_subcommand_from all adapter instance help" -f -a "instance" -d 'List the kinds that are named like templates'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and not __fish_seen_subcommand_from all adapter instance help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from all" -l api-version -d 'Version of the definitions: v1beta1 or v1' -r -f -a "v1beta1\t''
+v1\t''"
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from all" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from adapter" -l api-version -d 'Version of the definitions: v1beta1 or v1' -r -f -a "v1beta1\t''
+v1\t''"
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from adapter" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from instance" -l api-version -d 'Version of the definitions: v1beta1 or v1' -r -f -a "v1beta1\t''
+v1\t''"
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from instance" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from help" -f -a "all" -d 'List all kinds: core, adapters, instances'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from help" -f -a "adapter" -d 'List the kinds that are named like adapters'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from help" -f -a "instance" -d 'List the kinds that are named like templates'
+complete -c mixs -n "__fish_mixs_using_subcommand crd; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -s o -l outputDir -d 'Directory that the files are written into' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l all -d 'Write every kind of file'
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l markdown -d 'Write Markdown pages'
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l man -d 'Write manual pages'
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l bash -d 'Write a completion script for bash'
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l zsh -d 'Write a completion script for zsh'
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l yaml -d 'Write a description of all commands as YAML'
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l html_fragment_with_front_matter -d 'Write an HTML page with front matter'
+complete -c mixs -n "__fish_mixs_using_subcommand collateral" -s h -l help -d 'Print help'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "server" -d 'Start the server'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "probe" -d 'Tell whether a local server is alive or ready'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "version" -d 'Print versions of program and build'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "crd" -d 'Print the custom resource definitions of all kinds'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "all" -d 'List all kinds: core, adapters, instances'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "adapter" -d 'List the kinds that are named like adapters'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "instance" -d 'List the kinds that are named like templates'
