@@ -95,6 +95,7 @@ pub(super) fn build_rule(
         errors: 0,
         references: Vec::new(),
         advised: false,
+        outside: false,
     };
     let condition = builder.condition(&rule.condition);
     let actions = rule
@@ -106,7 +107,8 @@ pub(super) fn build_rule(
     let (request_headers, response_headers) = builder.headers(&rule);
     let operations = rule.request_header_operations.len() + rule.response_header_operations.len();
     let empty = actions.is_empty() && operations == 0;
-    if empty {
+    // What is left out only because it is out of process is said already.
+    if empty && !builder.outside {
         builder.empty();
     }
     let on_error = on_error(resource, &mut builder.report);
@@ -138,6 +140,8 @@ struct RuleBuilder<'b> {
     errors: u64,
     references: Vec<Box<str>>,
     advised: bool,
+    /// Whether an action was left out because its handler is out of process.
+    outside: bool,
 }
 
 impl RuleBuilder<'_> {
@@ -251,6 +255,7 @@ impl RuleBuilder<'_> {
             _ => None,
         });
         if dynamic.is_some() {
+            self.outside = true;
             self.report.push(
                 Diagnostic::warning(
                     "out-of-process",
