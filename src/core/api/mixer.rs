@@ -270,7 +270,7 @@ async fn decide_over<'a>(
         .map_err(|e| internal(format_args!("performing check operation failed: {e}")))?;
     let mut out = Vec::with_capacity(256);
     begin_message(&mut out);
-    if let Some(cache) = cache.filter(|_| !outcome.depends_on_map) {
+    if let Some(cache) = cache.filter(|_| !outcome.depends_on_map && !bag.reads_map_without_key()) {
         let answer = encode(&outcome, &bag, request.global_word_count);
         answer.push(outcome.valid_duration, &mut out);
         let valid = outcome.valid_duration.to_std_or_zero();

@@ -175,7 +175,9 @@ impl<'a> AttributeBag<'a> {
             Some((_, index)) => self.received(index, slot),
             None => None,
         };
-        if !matches!(value, Some(Value::StringMap(_))) {
+        if matches!(value, Some(Value::StringMap(_))) {
+            self.references.map_read(slot);
+        } else {
             self.references.read(slot);
         }
         value

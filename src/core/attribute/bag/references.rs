@@ -43,6 +43,8 @@ pub struct ReferenceMark<'a> {
 /// The record of reads. Whether a slot was present is not kept: received attributes do not change.
 pub(super) struct References<'a> {
     read: BitSet<'a>,
+    /// Present maps that were read: no reference by itself.
+    maps: BitSet<'a>,
     keys: RefCell<SmallSet<'a, KeyRead<'a>>>,
 }
 
@@ -51,12 +53,21 @@ type KeyRead<'a> = (SlotId, &'a [u8], bool);
 
 impl<'a> References<'a> {
     pub(super) fn new(slots: usize, arena: &'a Bump) -> Self {
-        Self { read: BitSet::new(slots, arena), keys: RefCell::new(SmallSet::new_in(arena)) }
+        Self {
+            read: BitSet::new(slots, arena),
+            maps: BitSet::new(slots, arena),
+            keys: RefCell::new(SmallSet::new_in(arena)),
+        }
     }
 
     #[inline]
     pub(super) fn read(&self, slot: SlotId) {
         self.read.insert(slot.index());
+    }
+
+    #[inline]
+    pub(super) fn map_read(&self, slot: SlotId) {
+        self.maps.insert(slot.index());
     }
 
     pub(super) fn looked_up(&self, slot: SlotId, key: &'a [u8], present: bool) {
@@ -65,6 +76,7 @@ impl<'a> References<'a> {
 
     pub(super) fn clear(&self) {
         self.read.clear();
+        self.maps.clear();
         self.keys.borrow_mut().truncate(0);
     }
 }
@@ -76,6 +88,13 @@ impl<'a> AttributeBag<'a> {
             read: self.references.read.copy(self.arena),
             keys: self.references.keys.borrow().items().len(),
         }
+    }
+
+    /// Whether a present map was read of which no key was looked up. The references cannot tell such a request from one without the
+    /// map, so what it decided must not be reused on this side.
+    pub fn reads_map_without_key(&self) -> bool {
+        let keys = self.references.keys.borrow();
+        self.references.maps.iter().any(|index| !keys.items().iter().any(|(slot, ..)| slot.index() == index))
     }
 
     /// Forgets everything that was read since `mark`.

@@ -95,6 +95,17 @@ fn many_keys_are_recorded_once_and_taken_back() {
 }
 
 #[test]
+fn a_map_read_without_a_key_is_told() {
+    let (arena, vocabulary, body) = (Bump::new(), vocabulary(&NAMES), sample().to_bytes(0));
+    let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+    assert!(!bag.reads_map_without_key());
+    let Some(Value::StringMap(map)) = bag.get(vocabulary.slot(b"a.map").unwrap()) else { panic!("no map") };
+    assert!(bag.reads_map_without_key());
+    bag.lookup(map, b"no such key");
+    assert!(!bag.reads_map_without_key());
+}
+
+#[test]
 fn the_key_source_ip_is_a_message_word() {
     let (arena, vocabulary, body) = (Bump::new(), vocabulary(&NAMES), sample().to_bytes(222));
     let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
