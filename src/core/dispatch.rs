@@ -9,6 +9,7 @@
 mod check;
 mod combine;
 mod context;
+mod directive;
 mod generate;
 mod instances;
 mod last_known;
@@ -16,9 +17,10 @@ mod quota;
 mod report;
 mod trace;
 
-pub use check::{HeaderChange, RouteDirective, check};
+pub use check::check;
 pub use combine::CheckOutcome;
 pub use context::{DispatchContext, DispatchError};
+pub use directive::{HeaderChange, RouteDirective};
 pub use generate::preprocess;
 pub use last_known::LastKnownAnswers;
 pub use quota::{QuotaOutcome, QuotaRequest, quota};

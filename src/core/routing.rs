@@ -5,6 +5,7 @@
 //! every rule in order. This room evaluates conditions, never instances, and calls no handler.
 //! Spec: runtime.md section 9.
 
+mod condition;
 mod index;
 mod outline;
 mod rule_set;

@@ -7,7 +7,7 @@ use bumpalo::collections::Vec as ArenaVec;
 
 use super::combine::Combiner;
 use super::instances::{Evaluated, evaluate};
-use super::{CheckOutcome, DispatchContext, DispatchError, TracedDispatch};
+use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, RouteDirective, TracedDispatch};
 use crate::core::adapter::{CheckResult, HandlerError, Instance, Reply, Status};
 use crate::core::attribute::text::text;
 use crate::core::attribute::{AttributeBag, Value};
@@ -19,30 +19,6 @@ use crate::core::snapshot::{HeaderOperationConfig, HeaderOperationKind, OnError}
 
 /// PERMISSION_DENIED: the code of a refusal because something failed.
 const DENIED: i32 = 7;
-
-/// One change to headers, evaluated.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeaderChange {
-    /// Header name.
-    pub name: String,
-    /// Its value; empty for REMOVE.
-    pub value: String,
-    /// What happens to it.
-    pub kind: HeaderOperationKind,
-}
-
-/// What the proxy does beside passing or refusing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RouteDirective {
-    /// Changes to the request, in order.
-    pub request_headers: Vec<HeaderChange>,
-    /// Changes to the response, in order.
-    pub response_headers: Vec<HeaderChange>,
-    /// HTTP status of a direct response; 0 for none.
-    pub direct_response_code: u32,
-    /// Its body.
-    pub direct_response_body: String,
-}
 
 /// What is known of one dispatch before it is combined.
 enum Said<'t> {

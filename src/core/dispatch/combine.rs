@@ -2,8 +2,7 @@
 
 use prost::Message as _;
 
-use super::RouteDirective;
-use super::check::HeaderChange;
+use super::{HeaderChange, RouteDirective};
 use crate::core::adapter::{CheckResult, Status, StatusDetail};
 use crate::core::attribute::SignedDuration;
 use crate::core::snapshot::HeaderOperationKind;

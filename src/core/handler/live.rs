@@ -141,3 +141,102 @@ pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("unknown cause")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::retire;
+    use super::*;
+    use crate::core::adapter::{HandleCheck, find};
+    use crate::core::config::{FieldPath, Origin, ResourceKey};
+
+    /// Panics, at once or when it is awaited; counts how often it was closed.
+    struct Trouble {
+        later: bool,
+        closed: Arc<AtomicUsize>,
+    }
+
+    impl HandleCheck for Trouble {
+        fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
+            if self.later {
+                Reply::Later(Box::pin(async { panic!("late trouble") }))
+            } else {
+                panic!("trouble {}", 1)
+            }
+        }
+    }
+
+    impl Handler for Trouble {
+        fn as_check(&self) -> Option<&dyn HandleCheck> {
+            Some(self)
+        }
+
+        fn close(
+            &self,
+            _: Duration,
+        ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+            self.closed.fetch_add(1, Ordering::SeqCst);
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    fn live(handler: impl Handler) -> LiveHandler {
+        let adapter = find("noop").unwrap();
+        let (params, _) = adapter.decode(None, FieldPath::root());
+        let config = HandlerConfig {
+            key: ResourceKey { kind: "handler".into(), namespace: "ns".into(), name: "h".into() },
+            name: "h.ns".into(),
+            adapter,
+            params,
+            on_error: None,
+            origin: Origin { file: "h.yaml".into(), text: "".into(), first_line: 1 },
+        };
+        let signature = Signature::of(&config, &[]);
+        let tasks = TaskSpawner::new(tokio::runtime::Handle::current());
+        LiveHandler::new(Arc::new(config), Vec::new(), signature, Box::new(handler), tasks)
+    }
+
+    const INSTANCE: Instance<'_> = Instance { bound: 0, name: "i.instance.ns", values: &[] };
+
+    #[tokio::test]
+    async fn panics_stay_inside_now_and_later() {
+        for (later, text) in [(false, "trouble 1"), (true, "late trouble")] {
+            let handler = live(Trouble { later, closed: Arc::default() });
+            let result = match handler.check(&INSTANCE) {
+                Reply::Ready(result) => result,
+                Reply::Later(future) => future.await,
+            };
+            assert_eq!(result.unwrap_err().message, format!("panic during handler dispatch: {text}"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_the_handler_does_not_take_is_an_error() {
+        let handler = live(Trouble { later: false, closed: Arc::default() });
+        let Reply::Ready(result) = handler.report(&[INSTANCE]) else { panic!("it need not wait") };
+        assert_eq!(result.unwrap_err().message, "this handler does not answer report calls");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_is_closed_once_when_its_last_call_is_over() {
+        let closed = Arc::new(AtomicUsize::new(0));
+        let handler = Arc::new(live(Trouble { later: false, closed: Arc::clone(&closed) }));
+        let call = Arc::clone(&handler);
+        let retiring = tokio::spawn(retire(vec![handler], Duration::from_secs(1)));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(closed.load(Ordering::SeqCst), 0, "a call is still running");
+        drop(call);
+        assert_eq!(retiring.await.unwrap(), (1, 0));
+        assert_eq!(closed.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn tasks_end_with_their_handler() {
+        let handler = live(Trouble { later: false, closed: Arc::default() });
+        handler.tasks.spawn(std::future::pending());
+        assert_eq!(handler.live_tasks(), 1);
+        handler.close(Duration::from_secs(1)).await.unwrap();
+        assert_eq!(handler.live_tasks(), 0);
+    }
+}

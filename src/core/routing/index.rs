@@ -7,7 +7,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::rule_set::SharedCondition;
+use super::condition::SharedCondition;
 use crate::core::attribute::{AttributeBag, SlotId, Value};
 use crate::core::expr::{Conjunct, EvalError};
 

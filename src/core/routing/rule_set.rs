@@ -6,6 +6,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::DestinationId;
+use super::condition::SharedCondition;
 use super::index::PredicateIndex;
 use crate::core::attribute::AttributeBag;
 use crate::core::expr::{EvalError, Program};
@@ -41,15 +42,6 @@ pub struct Route {
     pub rule: Arc<RuleConfig>,
     /// Its actions, in order.
     pub actions: Vec<RouteAction>,
-}
-
-/// A distinct condition and the routes that it guards.
-#[derive(Debug)]
-pub(super) struct SharedCondition {
-    pub(super) program: Arc<Program>,
-    pub(super) routes: Vec<u32>,
-    /// Some route wants to hear of an error in the condition.
-    pub(super) wants_errors: bool,
 }
 
 /// A rule that applies: it matched, or its condition failed and the rule says what to do then.
