@@ -88,8 +88,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate-max-si
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate-max-age -d 'Days that rotated files are kept; 0 means for ever' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate-max-backups -d 'Rotated files that are kept; 0 means all' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-as-json -d 'Write log records as JSON objects' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-output-level -d 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-stacktrace-level -d 'From which level on records carry a stack: [scope:]level,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-output-level -d 'What is logged: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-stacktrace-level -d 'From which level on records carry a stack: `[scope:]level,…`' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-caller -d 'Scopes whose records name their place in the source' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-zipkin-url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-jaeger-url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
@@ -191,8 +191,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-siz
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-age -d 'Days that rotated files are kept; 0 means for ever' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-backups -d 'Rotated files that are kept; 0 means all' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-as-json -d 'Write log records as JSON objects' -r
-complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-output-level -d 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug' -r
-complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-stacktrace-level -d 'From which level on records carry a stack: [scope:]level,…' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-output-level -d 'What is logged: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-stacktrace-level -d 'From which level on records carry a stack: `[scope:]level,…`' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-caller -d 'Scopes whose records name their place in the source' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l color -d 'When to use colours' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'

@@ -74,8 +74,8 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_size
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_age -d 'Days that rotated files are kept; 0 means for ever' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_backups -d 'Rotated files that are kept; 0 means all' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_as_json -d 'Write log records as JSON objects' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_output_level -d 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_stacktrace_level -d 'From which level on records carry a stack: [scope:]level,…' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_output_level -d 'What is logged: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_stacktrace_level -d 'From which level on records carry a stack: `[scope:]level,…`' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_caller -d 'Scopes whose records name their place in the source' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_zipkin_url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_jaeger_url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
@@ -91,8 +91,8 @@ complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_size 
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_age -d 'Days that rotated files are kept; 0 means for ever' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_backups -d 'Rotated files that are kept; 0 means all' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_as_json -d 'Write log records as JSON objects' -r
-complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_output_level -d 'What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug' -r
-complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_stacktrace_level -d 'From which level on records carry a stack: [scope:]level,…' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_output_level -d 'What is logged: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_stacktrace_level -d 'From which level on records carry a stack: `[scope:]level,…`' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_caller -d 'Scopes whose records name their place in the source' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixs -n "__fish_mixs_using_subcommand version" -s s -l short -d 'Print the version alone' -r

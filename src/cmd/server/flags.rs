@@ -279,7 +279,7 @@ pub(crate) struct LogFlags {
         hide_possible_values = true, value_name = "BOOL"
     )]
     log_as_json: bool,
-    /// What is logged: [scope:]level,… with the levels none, fatal, error, warn, info, debug.
+    /// What is logged: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug.
     ///
     /// Scopes: adapters, all, api, attributes, default, grpcAdapter, kube-converter, loadshedding, mcp, meshconfig.
     #[arg(
@@ -289,7 +289,7 @@ pub(crate) struct LogFlags {
         value_name = "LEVELS"
     )]
     log_output_level: String,
-    /// From which level on records carry a stack: [scope:]level,….
+    /// From which level on records carry a stack: `[scope:]level,…`.
     #[arg(
         long = "log-stacktrace-level",
         alias = "log_stacktrace_level",

@@ -1,6 +1,6 @@
 //! `google.protobuf.Any` in parameters: JSON with an `@type`, kept as written and as its protobuf encoding.
 //!
-//! Encoding needs the schema of the message; [`schema`] knows the well-known types, the error details of Google APIs and
+//! Encoding needs the schema of the message; its part `schema` knows the well-known types, the error details of Google APIs and
 //! direct responses. Any other `@type` is an error of the configuration. Spec: adapters-inprocess.md sections 3 and 4.
 
 mod encode;

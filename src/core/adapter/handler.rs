@@ -175,7 +175,7 @@ pub trait HandleQuota: Send + Sync {
 /// Takes in reports: templates of variety report.
 pub trait HandleReport: Send + Sync {
     /// Takes all instances of one template and one RPC, in order. One failing instance does not stop the others; all problems
-    /// are joined with [`join_errors`](crate::core::adapter::join_errors).
+    /// are joined with [`join_errors`].
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()>;
 }
 

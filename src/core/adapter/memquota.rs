@@ -1,7 +1,7 @@
 //! Quotas kept in memory: counters that hold until they are given back, and rolling windows.
 //!
 //! A limit is chosen by the quota's overrides; state is kept per instance and set of dimension values. State is lost with the
-//! handler. Everything is bounded: see [`cells::MAX_CELLS`] and [`dedup::MAX_IDS`]. Spec: adapters-inprocess.md section 6.
+//! handler. Everything is bounded: see `cells::MAX_CELLS` and `dedup::MAX_IDS`. Spec: adapters-inprocess.md section 6.
 
 mod cells;
 mod dedup;

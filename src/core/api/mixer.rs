@@ -130,7 +130,7 @@ impl MixerService {
     }
 
     /// Carries a CheckRequest out and answers, instead of the response, with a framed message whose field 1 is the JSON of its
-    /// [`Explanation`](crate::core::explain::Explanation). No load shedding, no cache, no quotas.
+    /// [`Explanation`]. No load shedding, no cache, no quotas.
     ///
     /// Errors: as [`check`](Self::check), except that a check that cannot be carried out is explained.
     pub async fn explain(&self, body: Bytes) -> Result<Bytes, GrpcError> {
@@ -180,7 +180,7 @@ impl MixerService {
 /// `mixer.introspect.v1.ExplainResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ExplainResponse {
-    /// JSON of an [`Explanation`](crate::core::explain::Explanation).
+    /// JSON of an [`Explanation`].
     #[prost(string, tag = "1")]
     pub json: String,
 }
