@@ -191,8 +191,13 @@ fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
 }
 
 impl Invocation {
-    /// Runs the command. Gives the exit status.
+    /// Runs the command. Gives the exit status; a panic, which is a bug, has one of its own.
     pub fn run(self, io: &mut Io) -> u8 {
+        let run = std::panic::AssertUnwindSafe(|| self.run_unguarded(io));
+        std::panic::catch_unwind(run).unwrap_or(Exit::Internal.code())
+    }
+
+    fn run_unguarded(self, io: &mut Io) -> u8 {
         let Invocation { personality, global, command, usage, notices } = self;
         io.choose_color(global.color);
         let started = io.err.write_all(notices.as_bytes()).map_err(Stop::from);
