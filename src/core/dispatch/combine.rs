@@ -15,7 +15,8 @@ const DEFAULT_VALID_USE_COUNT: i32 = 10_000;
 /// The combined answer to a check. Spec: runtime.md 10.3.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckOutcome {
-    /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `.
+    /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `. Without a refusal
+    /// the bare message of the first answer that says anything.
     pub status: Status,
     /// The least of all answers.
     pub valid_duration: SignedDuration,
@@ -32,17 +33,23 @@ pub struct CheckOutcome {
 pub(super) struct Combiner {
     status: Status,
     validity: Option<(SignedDuration, i32)>,
+    /// What was said with the approvals so far.
+    approval: String,
 }
 
 impl Combiner {
     pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {
         let refused = result.status.code != 0;
         // An answer without any validity says nothing about it; a refusal means its own zero.
+        let is_first = self.validity.is_none();
         if refused || result.valid_duration != SignedDuration::ZERO || result.valid_use_count != 0 {
             let (duration, uses) = self.validity.unwrap_or((result.valid_duration, result.valid_use_count));
             self.validity = Some((duration.min(result.valid_duration), uses.min(result.valid_use_count)));
         }
         if !refused {
+            if is_first {
+                self.approval.clone_from(&result.status.message);
+            }
             return;
         }
         if self.status.code == 0 {
@@ -56,7 +63,10 @@ impl Combiner {
         self.status.message.push_str(&result.status.message);
     }
 
-    pub(super) fn finish(self, depends_on_map: bool) -> CheckOutcome {
+    pub(super) fn finish(mut self, depends_on_map: bool) -> CheckOutcome {
+        if self.status.code == 0 {
+            self.status.message = self.approval;
+        }
         let (valid_duration, valid_use_count) =
             self.validity.unwrap_or((DEFAULT_VALID_DURATION, DEFAULT_VALID_USE_COUNT));
         let directive = direct_response(&self.status);
@@ -80,9 +90,10 @@ fn direct_response(status: &Status) -> Option<RouteDirective> {
     let is_direct = |d: &&StatusDetail| d.type_url.ends_with("/istio.policy.v1beta1.DirectHttpResponse");
     let detail = status.details.iter().find(is_direct)?;
     let response = DirectHttpResponse::decode(detail.value.as_slice()).ok()?;
-    let code = match u32::try_from(response.code) {
-        Ok(code) if code != 0 => code,
-        _ => http_status(status.code),
+    // compat(1.3): a negative code is passed on as the unsigned number with the same bits.
+    let code = match response.code {
+        0 => http_status(status.code),
+        code => code.cast_unsigned(),
     };
     let mut response_headers = Vec::new();
     for (name, value) in response.headers {
@@ -122,3 +133,6 @@ fn http_status(code: i32) -> u32 {
         _ => 500,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+use super::*;
+
+fn result(code: i32, message: &str, seconds: i64, uses: i32) -> CheckResult {
+    CheckResult {
+        status: Status { code, message: message.to_owned(), details: Vec::new() },
+        valid_duration: SignedDuration::from_secs(seconds),
+        valid_use_count: uses,
+    }
+}
+
+fn combined(results: &[CheckResult]) -> CheckOutcome {
+    let mut combiner = Combiner::default();
+    for (index, result) in results.iter().enumerate() {
+        combiner.add(&format!("h{index}"), result);
+    }
+    combiner.finish(false)
+}
+
+#[test]
+fn an_approval_keeps_the_message_of_the_first_that_says_anything() {
+    let rows = [
+        (vec![result(0, "fine", 5, 9)], "fine"),
+        (vec![result(0, "first", 5, 9), result(0, "second", 5, 9)], "first"),
+        (vec![result(0, "", 5, 9), result(0, "second", 5, 9)], ""),
+        (vec![result(0, "empty", 0, 0), result(0, "second", 5, 9)], "second"),
+        (vec![result(0, "empty", 0, 0)], "empty"),
+        (vec![result(0, "fine", 5, 9), result(7, "no", 5, 9)], "h1:no"),
+        (vec![result(7, "no", 5, 9), result(0, "fine", 5, 9), result(5, "nor", 5, 9)], "h0:no, h2:nor"),
+        (vec![], ""),
+    ];
+    for (results, wanted) in rows {
+        assert_eq!(combined(&results).status.message, wanted, "{results:?}");
+    }
+}
+
+#[test]
+fn a_direct_response_takes_its_code_from_the_refusal_only_when_it_is_zero() {
+    for (code, wanted) in [(0_i32, 403_u32), (418, 418), (-1, u32::MAX)] {
+        let response = DirectHttpResponse { code, ..DirectHttpResponse::default() };
+        let mut refusal = result(7, "no", 5, 9);
+        refusal.status.details.push(StatusDetail {
+            type_url: "type.googleapis.com/istio.policy.v1beta1.DirectHttpResponse".to_owned(),
+            value: response.encode_to_vec(),
+        });
+        let directive = combined(&[refusal]).directive.expect("a directive");
+        assert_eq!(directive.direct_response_code, wanted);
+    }
+}
