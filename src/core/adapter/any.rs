@@ -8,7 +8,7 @@ mod schema;
 
 use super::StatusDetail;
 use crate::core::config::Node;
-use crate::core::config::message::{DecodeContext, Field, json_kind, suggestion};
+use crate::core::config::message::{DecodeContext, Field, go_type, json_kind, suggestion};
 use crate::core::config::{FieldPath, NodeKind};
 
 /// An `Any` of the configuration.
@@ -29,6 +29,9 @@ impl Field for AnyField {
         let encoded = encode_any(node, context, 0);
         if context.errors.len() == before {
             *self = AnyField { encoded: encoded.unwrap_or_default(), source: node.clone() };
+        } else if let Some(url) = node.get("@type").and_then(Node::as_str) {
+            // compat(1.3): the type stays when the message in it does not decode, so that a direct response is one still.
+            self.encoded = StatusDetail { type_url: url.to_owned(), value: Vec::new() };
         }
     }
 
@@ -69,6 +72,7 @@ fn encode_any(node: &Node, context: &mut DecodeContext, depth: usize) -> Option<
         return None;
     };
     let mut value = Vec::new();
+    let before = context.errors.len();
     if found.is_well_known() {
         let Some(inner) = node.get("value") else {
             context.error(node, "Any JSON doesn't have 'value'");
@@ -78,6 +82,9 @@ fn encode_any(node: &Node, context: &mut DecodeContext, depth: usize) -> Option<
         context.within(path, |c| encode::message(found, inner, None, c, &mut value, depth + 1));
     } else {
         encode::message(found, node, Some("@type"), context, &mut value, depth + 1);
+    }
+    for error in context.errors.iter_mut().skip(before) {
+        error.message = format!("can't unmarshal Any nested proto *{}: {}", go_type(name), error.message);
     }
     Some(StatusDetail { type_url: url.to_owned(), value })
 }

@@ -6,7 +6,8 @@ use super::encode_any;
 use super::schema::{FieldSchema, Kind, Label, Schema, Shape};
 use crate::core::attribute::{SignedDuration, Timestamp};
 use crate::core::config::message::{
-    DecodeContext, FieldInfo, enter_message, enum_number, find_field, json_kind, lower_camel, suggestion,
+    DecodeContext, FieldInfo, enter_message, enum_number, find_field, go_type, json_kind, lower_camel,
+    suggestion,
 };
 use crate::core::config::{Node, NodeKind};
 
@@ -157,13 +158,12 @@ fn singular(
             None => wrong_kind(node, "[]uint8", context),
         },
         // Numbers pass whether the enum has a name for them or not, as in protobuf's own JSON form.
-        Kind::Enum(..) if matches!(node.kind, NodeKind::Int(value) if i32::try_from(value).is_ok()) => {
-            if let NodeKind::Int(value) = node.kind {
-                varint(number, value.cast_unsigned(), always, out);
-            }
-        }
         Kind::Enum(name, values) => {
-            if let Some(value) = enum_number(node, name, values, context) {
+            let bare = match node.kind {
+                NodeKind::String(_) => None,
+                _ => integer(node).and_then(|v| i32::try_from(v).ok()).map(i64::from),
+            };
+            if let Some(value) = bare.or_else(|| enum_number(node, name, values, context)) {
                 varint(number, value.cast_unsigned(), always, out);
             }
         }
@@ -274,7 +274,7 @@ fn reject_unknown(
         let path = context.path().field(&entry.key);
         let at = Node { kind: NodeKind::Null, span: entry.key_span };
         context.within(path, |c| {
-            c.error_with_hint(&at, format!("unknown field \"{}\" in {message}", entry.key), hint);
+            c.error_with_hint(&at, format!("unknown field \"{}\" in {}", entry.key, go_type(message)), hint);
         });
     }
 }

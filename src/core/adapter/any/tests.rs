@@ -98,21 +98,55 @@ fn problems_are_told() {
         (any("google.protobuf.StringValue", vec![]), "Any JSON doesn't have 'value'"),
         (
             any("google.protobuf.StringValue", vec![("value", int(1))]),
-            "json: cannot unmarshal number into Go value of type string",
+            "can't unmarshal Any nested proto *types.StringValue: \
+             json: cannot unmarshal number into Go value of type string",
         ),
         (
             any("istio.policy.v1beta1.DirectHttpResponse", vec![("cod", int(1))]),
-            "unknown field \"cod\" in istio.policy.v1beta1.DirectHttpResponse",
+            "can't unmarshal Any nested proto *v1beta1.DirectHttpResponse: \
+             unknown field \"cod\" in v1beta1.DirectHttpResponse",
         ),
         (
             any("istio.policy.v1beta1.DirectHttpResponse", vec![("code", text("Teapot"))]),
-            "unknown value \"Teapot\" for enum istio.policy.v1beta1.HttpStatusCode",
+            "can't unmarshal Any nested proto *v1beta1.DirectHttpResponse: \
+             unknown value \"Teapot\" for enum istio.policy.v1beta1.HttpStatusCode",
         ),
-        (any("google.protobuf.BytesValue", vec![("value", text("?"))]), "illegal base64 data"),
+        (
+            any("google.protobuf.BytesValue", vec![("value", text("?"))]),
+            "can't unmarshal Any nested proto *types.BytesValue: illegal base64 data",
+        ),
     ];
     for (node, wanted) in rows {
         assert_eq!(parse(&node).unwrap_err(), wanted);
     }
+}
+
+#[test]
+fn an_enum_takes_any_whole_number_but_no_quoted_one() {
+    let response = |code: Node| parse(&any("istio.policy.v1beta1.DirectHttpResponse", vec![("code", code)]));
+    let float = |value: f64| Node::synthetic(NodeKind::Float(value));
+    assert_eq!(response(int(418)).unwrap().value, b"\x08\xa2\x03");
+    assert_eq!(response(float(418.0)).unwrap().value, b"\x08\xa2\x03");
+    assert_eq!(response(int(-1)).unwrap().value, b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+    assert!(
+        response(text("404"))
+            .unwrap_err()
+            .ends_with("unknown value \"404\" for enum istio.policy.v1beta1.HttpStatusCode")
+    );
+    assert!(response(float(1.5)).is_err());
+}
+
+#[test]
+fn a_message_that_does_not_decode_leaves_its_type() {
+    use crate::core::config::message::{DecodeContext, Field};
+    let node =
+        any("istio.policy.v1beta1.DirectHttpResponse", vec![("code", text("Teapot")), ("body", text("b"))]);
+    let mut field = super::AnyField::default();
+    let mut context = DecodeContext::at(crate::core::config::FieldPath::root());
+    field.merge(&node, &mut context);
+    assert_eq!(context.errors.len(), 1);
+    assert_eq!(field.encoded.type_url, "type.googleapis.com/istio.policy.v1beta1.DirectHttpResponse");
+    assert!(field.encoded.value.is_empty());
 }
 
 #[test]

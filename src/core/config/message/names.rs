@@ -58,8 +58,10 @@ fn parts(full: &str) -> (&str, &str) {
 pub fn go_type(full: &str) -> String {
     let (package, types) = parts(full);
     let package = match package {
-        // The one package whose Go name is written out.
+        // The packages whose Go names are written out.
         "adapter.template.kubernetes" => "adapter_template_kubernetes",
+        "google.rpc" => "google_rpc",
+        "google.protobuf" => "types",
         package => package.rsplit('.').next().unwrap_or(""),
     };
     format!("{package}.{}", types.replace('.', "_"))
