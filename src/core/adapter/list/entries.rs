@@ -119,7 +119,7 @@ fn whitelist(body: &[u8]) -> Result<Vec<String>, String> {
         _ => {
             let found = json_kind(&root);
             return Err(error(format!(
-                "json: cannot unmarshal {found} into a mapping with the key whitelist"
+                "error unmarshaling JSON: json: cannot unmarshal {found} into Go value of type list.listPayload"
             )));
         }
     }
@@ -130,16 +130,23 @@ fn whitelist(body: &[u8]) -> Result<Vec<String>, String> {
         NodeKind::Null => return Ok(Vec::new()),
         NodeKind::Sequence(_) => {}
         _ => {
-            let found = json_kind(&list.value);
-            return Err(error(format!("json: cannot unmarshal {found} into Go value of type []string")));
+            return Err(error(wrong_field(&list.value, "[]string")));
         }
     }
     let entry = |node: &crate::core::config::Node| match &node.kind {
         NodeKind::String(text) => Ok(text.to_string()),
         NodeKind::Null => Ok(String::new()),
-        _ => Err(error(format!("json: cannot unmarshal {} into Go value of type string", json_kind(node)))),
+        _ => Err(error(wrong_field(node, "string"))),
     };
     list.value.items().iter().map(entry).collect()
+}
+
+/// What the originals say about a value of the wrong kind in the body.
+fn wrong_field(node: &crate::core::config::Node, wanted: &str) -> String {
+    let found = json_kind(node);
+    format!(
+        "error unmarshaling JSON: json: cannot unmarshal {found} into Go struct field listPayload.WhiteList of type {wanted}"
+    )
 }
 
 /// Texts that are equal when both are upper-cased, one code point to one code point.

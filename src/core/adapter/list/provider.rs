@@ -274,7 +274,11 @@ impl Refresher {
                 self.client.insert(client).clone()
             }
         };
-        let mut response = client.get(url).send().await.map_err(|e| failed(causes(&e)))?;
+        let mut response = client
+            .get(url)
+            .send()
+            .await
+            .map_err(|e| failed(format!("Get \"{url}\": {}", sending(&e, &scheme, host))))?;
         if response.status() != reqwest::StatusCode::OK {
             return Err(failed(response.status().as_u16().to_string()));
         }
@@ -298,6 +302,27 @@ fn client(host: &str) -> reqwest::Result<reqwest::Client> {
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     let here = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback());
     if here { builder.no_proxy() } else { builder }.build()
+}
+
+/// Why there was no answer; in the words of the originals where users match on them.
+fn sending(error: &reqwest::Error, scheme: &str, host: &str) -> String {
+    if error.is_redirect() {
+        return "stopped after 10 redirects".to_owned();
+    }
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(found) = cause {
+        let refused = found.downcast_ref::<std::io::Error>();
+        if refused.is_some_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
+            let port = if scheme == "https" { 443 } else { 80 };
+            let address = host.parse::<std::net::SocketAddr>().or_else(|_| {
+                host.trim_matches(['[', ']']).parse().map(|ip: std::net::IpAddr| (ip, port).into())
+            });
+            let at = address.map(|address| format!(" {address}")).unwrap_or_default();
+            return format!("dial tcp{at}: connect: connection refused");
+        }
+        cause = found.source();
+    }
+    causes(error)
 }
 
 /// An error and all its causes on one line.

@@ -285,7 +285,8 @@ async fn failures_of_the_first_fetch_are_the_answer() {
     );
 
     let f = Fixture::new(params("http://127.0.0.1:9/l".into())).await;
-    assert!(f.error().starts_with("could not fetch list from http://127.0.0.1:9/l: "), "{}", f.error());
+    let wanted = "could not fetch list from http://127.0.0.1:9/l: Get \"http://127.0.0.1:9/l\": dial tcp 127.0.0.1:9: connect: connection refused";
+    assert_eq!(f.error(), wanted);
     assert!(f.error().to_lowercase().contains("refused"), "{}", f.error());
 
     let f = Fixture::new(params("file://localhost/etc/hostname".into())).await;
