@@ -113,9 +113,12 @@ pub fn push_number(out: &mut Vec<u8>, value: f64) {
     if value.is_infinite() {
         return out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
     }
+    if value == 0.0 {
+        return out.push(b'0');
+    }
     let magnitude = value.abs();
     // Writing to a Vec cannot fail.
-    let _ = if magnitude == 0.0 || (1e-4..1e6).contains(&magnitude) {
+    let _ = if (1e-4..1e6).contains(&magnitude) {
         write!(out, "{value}")
     } else {
         write_with_exponent(out, value)
@@ -213,7 +216,7 @@ mod tests {
     fn numbers_are_written_as_go_writes_them() {
         for (value, text) in [
             (0.0, "0"),
-            (-0.0, "-0"),
+            (-0.0, "0"),
             (1.0, "1"),
             (-3.0, "-3"),
             (96.9, "96.9"),

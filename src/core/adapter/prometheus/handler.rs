@@ -36,7 +36,7 @@ enum Feed {
     /// No metric names this instance.
     Nowhere,
     /// Its dimensions are not the labels of its metric.
-    Mismatch { value: Option<usize>, labels: usize, dimensions: Vec<(Box<str>, usize)> },
+    Mismatch { value: Option<usize>, labels: Box<[Box<str>]>, dimensions: Vec<(Box<str>, usize)> },
     /// To this metric; `labels` are the positions of its label values, in the order of label names.
     Metric { metric: Arc<Metric>, value: Option<usize>, labels: Box<[usize]> },
 }
@@ -72,7 +72,7 @@ impl PrometheusHandler {
             }
             Feed::Mismatch { value, labels, dimensions } => {
                 numeric(instance, *value)?;
-                return Err(mismatch(instance, *labels, dimensions));
+                return Err(mismatch(instance, labels, dimensions));
             }
             Feed::Metric { metric, value, labels } => (metric, *value, labels),
         };
@@ -166,7 +166,11 @@ impl Feed {
             }
             _ => {
                 let dimensions = dimensions.iter().map(|(key, at)| ((*key).into(), *at)).collect();
-                Feed::Mismatch { value, labels: labels.len(), dimensions }
+                Feed::Mismatch {
+                    value,
+                    labels: labels.iter().map(|label| (**label).into()).collect(),
+                    dimensions,
+                }
             }
         }
     }
@@ -258,7 +262,14 @@ fn labels_text(metric: &Metric, instance: &Instance<'_>, positions: &[usize]) ->
     Ok(Labels::from_text(text))
 }
 
-fn mismatch(instance: &Instance<'_>, labels: usize, dimensions: &[(Box<str>, usize)]) -> String {
+fn mismatch(instance: &Instance<'_>, labels: &[Box<str>], dimensions: &[(Box<str>, usize)]) -> String {
+    let is_missing = |label: &&str| dimensions.iter().all(|(dimension, _)| **dimension != **label);
+    if labels.len() == dimensions.len()
+        && let Some(missing) = labels.iter().map(|label| &**label).find(is_missing)
+    {
+        return format!("label name {missing:?} missing in label map");
+    }
+    let labels = labels.len();
     let mut text = format!(
         "inconsistent label cardinality: expected {labels} label values but got {} in prometheus.Labels{{",
         dimensions.len()

@@ -122,7 +122,11 @@ impl Metric {
         labels: impl FnOnce() -> Result<Labels, String>,
     ) -> Recorded {
         if self.definition.kind == MetricKind::Counter && sample.value < 0.0 {
-            return Recorded::Invalid("counter cannot decrease in value".to_owned());
+            // compat(1.3): the series is there from now on.
+            return match self.record(key, Sample { value: 0.0, ..sample }, labels) {
+                Recorded::Taken => Recorded::Invalid("counter cannot decrease in value".to_owned()),
+                other => other,
+            };
         }
         let Some(Shard(shard)) = self.shards.get(shard::current()) else {
             return Recorded::Refused;

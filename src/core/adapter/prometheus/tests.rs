@@ -286,6 +286,27 @@ async fn one_bad_instance_does_not_stop_the_others() {
 }
 
 #[tokio::test]
+async fn a_counter_that_shall_decrease_is_there_from_then_on() {
+    let env = test_env("h.istio-system");
+    let instances = [metric("c", &["l"])];
+    let handler =
+        build(&params(vec![info("c", MetricKind::Counter, &["l"])]), &instances, &env).await.unwrap();
+    let error = report(&*handler, 0, &instances[0].name, &[number(-5.0), text("x")]).unwrap_err();
+    assert_eq!(error.message, join_errors(&["counter cannot decrease in value"]));
+    assert_eq!(scrape(&env), [r#"istio_c{l="x"} 0"#]);
+}
+
+#[tokio::test]
+async fn a_dimension_with_another_name_is_told_apart_from_another_number() {
+    let env = test_env("h.istio-system");
+    let instances = [metric("c", &["l"])];
+    let handler =
+        build(&params(vec![info("c", MetricKind::Gauge, &["a_b"])]), &instances, &env).await.unwrap();
+    let error = report(&*handler, 0, &instances[0].name, &[number(5.0), text("x")]).unwrap_err();
+    assert_eq!(error.message, join_errors(&[r#"label name "a_b" missing in label map"#]));
+}
+
+#[tokio::test]
 async fn equal_dimensions_share_a_key_and_different_ones_do_not() {
     let env = test_env("h.istio-system");
     let instances = [metric("one", &["a", "b"]), metric("two", &["a", "b"]), metric("three", &["b"])];
