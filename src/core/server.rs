@@ -4,6 +4,7 @@
 //! flags or prints.
 //! Spec: cli-operations.md sections 1.2 and 3, runtime.md section 15.
 
+pub mod connection;
 pub mod listener;
 mod options;
 mod service;

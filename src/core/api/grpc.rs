@@ -131,7 +131,10 @@ where
 {
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    // The end is often known with the last piece; asking again costs a look-up.
+    while !body.is_end_stream()
+        && let Some(frame) = body.frame().await
+    {
         let frame =
             frame.map_err(|e| GrpcError::new(Code::Cancelled, format!("the request broke off: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };

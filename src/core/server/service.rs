@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
 use tower::Service as _;
 
+use super::connection::RequestBody;
 use super::listener::Peer;
 use super::workers::WorkerService;
 use crate::core::api::grpc::{self, Code, GrpcError};
@@ -59,7 +59,7 @@ impl ApiService {
     async fn answer(
         &self,
         method: Direct,
-        body: Incoming,
+        body: RequestBody,
         deadline: Option<Instant>,
         peer: &Peer,
         received: &mut usize,
@@ -69,7 +69,7 @@ impl ApiService {
         match method {
             Direct::Check => self.mixer.check(body, deadline).await,
             Direct::Report => self.mixer.report(body, deadline).await,
-            Direct::Explain if peer.is_local() => self.mixer.explain(body).await,
+            Direct::Explain if peer.is_local() => Box::pin(self.mixer.explain(body)).await,
             Direct::Explain => Err(GrpcError::new(
                 Code::PermissionDenied,
                 "decisions are explained to callers on this machine only",
@@ -78,7 +78,7 @@ impl ApiService {
     }
 
     /// Reads, decides, counts.
-    async fn direct(&self, method: Direct, request: Request<Incoming>, peer: &Peer) -> Response<ApiBody> {
+    async fn direct(&self, method: Direct, request: Request<RequestBody>, peer: &Peer) -> Response<ApiBody> {
         let started = Instant::now();
         if request.method() != Method::POST {
             return grpc::refuse(&GrpcError::new(Code::Unimplemented, "gRPC calls are POST requests"));
@@ -107,7 +107,7 @@ impl ApiService {
     }
 
     /// Anything that tonic serves.
-    async fn other(&self, request: Request<Incoming>) -> Response<ApiBody> {
+    async fn other(&self, request: Request<RequestBody>) -> Response<ApiBody> {
         match self.others.clone().call(request).await {
             Ok(response) => response.map(ApiBody::Other),
             Err(never) => match never {},
@@ -116,12 +116,13 @@ impl ApiService {
 }
 
 impl WorkerService for ApiService {
-    async fn call(self: Rc<Self>, request: Request<Incoming>, peer: Rc<Peer>) -> Response<ApiBody> {
+    async fn call(self: Rc<Self>, request: Request<RequestBody>, peer: Rc<Peer>) -> Response<ApiBody> {
         let method = match request.uri().path() {
             "/istio.mixer.v1.Mixer/Check" => Direct::Check,
             "/istio.mixer.v1.Mixer/Report" => Direct::Report,
             "/mixer.introspect.v1.Introspect/Explain" => Direct::Explain,
-            _ => return self.other(request).await,
+            // Boxed, so that the calls that matter stay small.
+            _ => return Box::pin(self.other(request)).await,
         };
         self.direct(method, request, &peer).await
     }

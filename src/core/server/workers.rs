@@ -3,40 +3,29 @@
 //! Accepted connections are given to the worker that has the fewest, exactly: callers are few and long-lived, so a hash would leave
 //! workers idle. A request runs to completion on the worker of its connection.
 
-use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::rt::Executor;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connection::{self, RequestBody};
 use super::listener::{Accepted, Peer};
 use crate::core::api::ApiBody;
 
 /// Connections that may wait for one worker to take them.
 const HAND_OVER_QUEUE: usize = 256;
-/// Bytes that a caller may send on one stream before it hears of them being read.
-const STREAM_WINDOW: u32 = 1 << 20;
-/// Bytes that a caller may send on all streams of a connection.
-const CONNECTION_WINDOW: u32 = 8 << 20;
-/// Bytes of the headers of one call.
-const MAX_HEADER_BYTES: u32 = 64 << 10;
 
 /// Answers the calls of one worker. Made on its thread, so it need be neither `Send` nor `Sync`.
 pub trait WorkerService: 'static {
     /// Answers one call.
     fn call(
         self: Rc<Self>,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         peer: Rc<Peer>,
     ) -> impl Future<Output = Response<ApiBody>> + 'static;
 }
@@ -152,7 +141,7 @@ async fn serve<S: WorkerService>(
         let connections = Arc::clone(&connections);
         let stop = stop.clone();
         tokio::task::spawn_local(running.track_future(async move {
-            serve_connection(accepted, service, limits, stop).await;
+            connection::serve(accepted, service, limits, stop).await;
             connections.fetch_sub(1, Ordering::Relaxed);
         }));
     }
@@ -160,60 +149,5 @@ async fn serve<S: WorkerService>(
     tokio::select! {
         () = running.wait() => {}
         () = abort.cancelled() => {}
-    }
-}
-
-async fn serve_connection<S: WorkerService>(
-    accepted: Accepted,
-    service: Rc<S>,
-    limits: ConnectionLimits,
-    stop: CancellationToken,
-) {
-    let stream = match accepted.socket.into_stream() {
-        Ok(stream) => stream,
-        Err(error) => {
-            tracing::warn!(%error, "a connection could not be taken over");
-            return;
-        }
-    };
-    let peer = Rc::new(accepted.peer);
-    let answer = service_fn(move |request: Request<Incoming>| {
-        let reply = Rc::clone(&service).call(request, Rc::clone(&peer));
-        async move { Ok::<_, Infallible>(reply.await) }
-    });
-    let mut builder = http2::Builder::new(LocalExecutor);
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.max_concurrent_streams)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(MAX_HEADER_BYTES)
-        .keep_alive_interval(Some(limits.keep_alive_timeout))
-        .keep_alive_timeout(limits.keep_alive_timeout);
-    let connection = builder.serve_connection(TokioIo::new(stream), answer);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended");
-    }
-}
-
-/// Runs the tasks of a connection on the event loop of its worker.
-#[derive(Clone, Copy)]
-struct LocalExecutor;
-
-impl<F> Executor<F> for LocalExecutor
-where
-    F: Future + 'static,
-    F::Output: 'static,
-{
-    fn execute(&self, future: F) {
-        tokio::task::spawn_local(future);
     }
 }
