@@ -9,10 +9,12 @@ mod condition;
 mod index;
 mod outline;
 mod rule_set;
+mod shared;
 mod table;
 
 pub use outline::{
     DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,
 };
 pub use rule_set::{Matched, Route, RouteAction, RouteInstance, RuleSet};
+pub use shared::SharedLeaves;
 pub use table::{Destination, DestinationId, RoutingTable, RuleKind, SelectedRules};

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::instances::evaluate;
+use super::instances::evaluate_sharing;
 use super::{DispatchContext, DispatchError};
 use crate::core::adapter::Instance;
 use crate::core::attribute::AttributeBag;
@@ -45,6 +45,7 @@ impl<'a> ReportCollector<'a> {
             failures += set.matches(bag, &mut matched);
         }
         context.metrics.conditions_failed(failures);
+        let known = bag.arena().alloc_slice_fill_copy(self.table.shared_values(), None);
         let mut errors = DispatchError::default();
         let mut instances = 0;
         for Matched { route, failed } in matched {
@@ -54,7 +55,7 @@ impl<'a> ReportCollector<'a> {
             for action in &route.actions {
                 let lenient = route.rule.on_error.or(action.handler.config.on_error) == Some(OnError::Allow);
                 for instance in &action.instances {
-                    match evaluate(instance, bag) {
+                    match evaluate_sharing(instance, bag, known) {
                         Ok(evaluated) => {
                             instances += 1;
                             let at = instance.destination.index();

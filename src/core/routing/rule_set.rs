@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::DestinationId;
 use super::condition::SharedCondition;
 use super::index::PredicateIndex;
+use super::shared::SharedLeaves;
 use crate::core::attribute::AttributeBag;
 use crate::core::expr::{EvalError, Program};
 use crate::core::handler::LiveHandler;
@@ -22,6 +23,8 @@ pub struct RouteInstance {
     pub bound: usize,
     /// Where it goes.
     pub destination: DestinationId,
+    /// Its leaves that other instances have too; reports only.
+    pub shared: SharedLeaves,
 }
 
 /// What one action of a rule asks of one handler.
@@ -72,6 +75,16 @@ impl RuleSet {
     /// The rules, in order.
     pub fn routes(&self) -> &[Route] {
         &self.routes
+    }
+
+    /// All instances of all rules.
+    pub(super) fn instances(&self) -> impl Iterator<Item = &RouteInstance> {
+        self.routes.iter().flat_map(|route| &route.actions).flat_map(|action| &action.instances)
+    }
+
+    /// All instances of all rules, to change.
+    pub(super) fn instances_mut(&mut self) -> impl Iterator<Item = &mut RouteInstance> {
+        self.routes.iter_mut().flat_map(|route| &mut route.actions).flat_map(|action| &mut action.instances)
     }
 
     /// Number of pairs of handler and template.
@@ -133,7 +146,7 @@ impl RuleSetBuilder {
             .into_iter()
             .filter_map(|(config, destination)| {
                 let bound = handler.instances.iter().position(|b| b.name == *config.name())?;
-                Some(RouteInstance { config, bound, destination })
+                Some(RouteInstance { config, bound, destination, shared: SharedLeaves::default() })
             })
             .collect();
         if let Some(route) = self.routes.last_mut() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::rule_set::{RuleSet, RuleSetBuilder};
+use super::shared;
 use crate::core::attribute::{AttributeBag, Value};
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Severity};
 use crate::core::handler::{HandlerTable, LiveHandler};
@@ -100,6 +101,7 @@ pub struct RoutingTable {
     handlers: HandlerTable,
     destinations: Vec<Destination>,
     rules: [ByNamespace; 5],
+    shared_values: usize,
     diagnostics: Diagnostics,
 }
 
@@ -110,11 +112,14 @@ impl RoutingTable {
         for rule in &snapshot.rules {
             builder.add(rule, &snapshot.default_namespace, &handlers);
         }
-        let rules = builder.rules.map(|sets| ByNamespace {
+        let mut rules = builder.rules.map(|sets| ByNamespace {
             default: sets.default.build(),
             own: sets.own.into_iter().map(|(namespace, set)| (namespace, set.build())).collect(),
         });
+        let [_, _, _, report, _] = &mut rules;
+        let shared_values = shared::assign(report.own.values_mut().chain([&mut report.default]));
         RoutingTable {
+            shared_values,
             destinations: builder.destinations,
             diagnostics: builder.diagnostics,
             rules,
@@ -136,6 +141,11 @@ impl RoutingTable {
     /// Everything that report calls go to, by [`DestinationId`].
     pub fn destinations(&self) -> &[Destination] {
         &self.destinations
+    }
+
+    /// Number of cells for the values that instances of reports share; see [`RouteInstance::shared`](super::RouteInstance).
+    pub fn shared_values(&self) -> usize {
+        self.shared_values
     }
 
     /// Actions that were left out for want of their handler.
