@@ -118,7 +118,7 @@ impl MixerService {
             Err(error) => Err(undecodable(error)),
             Ok(request) => match self.admit(request.records.len()) {
                 Err(error) => Err(error),
-                Ok(()) => answer_report(&published, &request, &arena, &context).await,
+                Ok(()) => Box::pin(answer_report(&published, &request, &arena, &context)).await,
             },
         };
         self.give_back(arena);
@@ -219,7 +219,9 @@ async fn answer_check(
     context: &DispatchContext<'_>,
     scratch: &RefCell<Vec<u8>>,
 ) -> Result<Bytes, GrpcError> {
-    let Some(cache) = &published.cache else { return decide(published, body, arena, context).await };
+    let Some(cache) = &published.cache else {
+        return Box::pin(decide(published, body, arena, context)).await;
+    };
     let request = read_check(body, arena)?;
     let bag = AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
     let found = cache.get(&bag, request.global_word_count, &mut scratch.borrow_mut());
@@ -232,7 +234,8 @@ async fn answer_check(
         finish_message(&mut out);
         return Ok(out.into());
     }
-    decide_over(published, &request, bag, Some(cache), context).await
+    // Boxed, so that a call that is answered from the cache stays small.
+    Box::pin(decide_over(published, &request, bag, Some(cache), context)).await
 }
 
 /// Decides without the cache.
