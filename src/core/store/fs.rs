@@ -23,7 +23,7 @@ use walk::{Found, Stamp, Walk};
 use watch::Watch;
 
 /// How long nothing may happen before changes are read.
-const QUIET: Duration = Duration::from_millis(50);
+const QUIET: Duration = Duration::from_millis(10);
 /// How long changes wait at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// How often the tree is looked at without cause.
