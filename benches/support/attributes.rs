@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use mixer::core::attribute::{OwnedAttributes, Timestamp};
 
 /// Number of attributes of a request.
-pub(crate) const ATTRIBUTES: usize = 31;
+const ATTRIBUTES: usize = 31;
 
 /// Request number `number`. Ids, paths and callers differ from request to request; the service called is given.
 pub(crate) fn request(number: usize, service: &str, namespace: &str) -> OwnedAttributes {
@@ -60,5 +60,6 @@ pub(crate) fn request(number: usize, service: &str, namespace: &str) -> OwnedAtt
             ("x-request-id", "5ff2b6b6-8a7b-4b5f-9a17-9d64d2dbe6d0"),
         ],
     );
+    assert_eq!(a.len(), ATTRIBUTES);
     a
 }

@@ -39,7 +39,6 @@ pub(crate) fn of_rules(count: usize, rules: usize) -> Vec<Check> {
 
 fn encode(number: usize, service: &str, namespace: &str, code: i32) -> Check {
     let attributes = attributes::request(number, service, namespace);
-    assert_eq!(attributes.len(), attributes::ATTRIBUTES);
     let words = u32::try_from(GLOBAL_WORDS.len()).unwrap_or(0);
     Check { body: encode_check_request(&attributes, words, &CheckCall::default()), code }
 }

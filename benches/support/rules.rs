@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Rules of one file.
-const RULES_PER_FILE: usize = 100;
+pub(crate) const RULES_PER_FILE: usize = 100;
 
 /// The service that a rule is about.
 pub(crate) fn service(rule: usize) -> String {
@@ -32,12 +32,8 @@ pub(crate) fn files(rules: usize, exempt: Option<usize>) -> Vec<(String, String)
     files
 }
 
-/// The file that holds a rule, of a configuration of `rules`.
-pub(crate) fn file_of(rule: usize, rules: usize, exempt: Option<usize>) -> (String, String) {
-    file(rule / RULES_PER_FILE * RULES_PER_FILE, rules, exempt)
-}
-
-fn file(first: usize, rules: usize, exempt: Option<usize>) -> (String, String) {
+/// The file of the rules from `first` on, of a configuration of `rules`.
+pub(crate) fn file(first: usize, rules: usize, exempt: Option<usize>) -> (String, String) {
     let mut text = String::new();
     for rule in first..(first + RULES_PER_FILE).min(rules) {
         let caller = if exempt == Some(rule) { "nobody".to_owned() } else { tenant(rule) };

@@ -43,7 +43,8 @@ pub(crate) fn many_rules(into: &Path, count: usize) -> Result<()> {
 
 /// Rewrites the one file that holds `rule`: exempt or not. The file is replaced in one step.
 pub(crate) fn edit_rule(directory: &Path, rule: usize, count: usize, exempt: bool) -> Result<()> {
-    let (name, text) = rules::file_of(rule, count, exempt.then_some(rule));
+    let first = rule / rules::RULES_PER_FILE * rules::RULES_PER_FILE;
+    let (name, text) = rules::file(first, count, exempt.then_some(rule));
     let aside = directory.join(".next");
     std::fs::write(&aside, text)?;
     std::fs::rename(&aside, directory.join(name))?;

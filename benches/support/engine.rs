@@ -1,0 +1,72 @@
+//! The whole engine in this process: from the bytes of a request to the bytes of its answer, without a network.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use mixer::core::adapter::{Commons, SystemClock};
+use mixer::core::api::MixerService;
+use mixer::core::api::grpc::GrpcError;
+use mixer::core::check_cache::CheckCacheLimits;
+use mixer::core::dispatch::LastKnownAnswers;
+use mixer::core::handler::HandlerEnvironment;
+use mixer::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer::core::snapshot::{SnapshotBuilder, SnapshotOptions};
+use mixer::core::store::MemoryStore;
+use mixer::core::telemetry::metrics::Metrics;
+
+/// A file of configuration: name and text.
+pub(crate) type File = (String, String);
+
+/// An engine that serves.
+pub(crate) struct Engine {
+    /// Answers calls.
+    pub(crate) service: MixerService,
+    /// Runs the background tasks of handlers.
+    _background: tokio::runtime::Runtime,
+}
+
+impl Engine {
+    /// An engine on these files, with a check cache or without.
+    pub(crate) fn start(files: &[File], cache: bool) -> Engine {
+        let background = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let background = background.expect("threads can be started");
+        let metrics = Arc::new(Metrics::new());
+        let builder = SnapshotBuilder::new(SnapshotOptions::default());
+        let limits = cache.then_some(CheckCacheLimits { entries: 100_000, bytes: 64 << 20 });
+        let runtime = Arc::new(Runtime::new(builder.empty(), limits));
+        let files = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let options = ConfiguratorOptions {
+            store: Arc::new(MemoryStore::new("memory://bench", files)),
+            environment: HandlerEnvironment {
+                clock: Arc::new(SystemClock),
+                runtime: background.handle().clone(),
+                metrics_port: 0,
+                metrics: Arc::clone(&metrics),
+                commons: Arc::new(Commons::default()),
+                build_timeout: Duration::from_secs(10),
+            },
+            metrics: Arc::clone(&metrics),
+        };
+        let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
+        background.block_on(configurator.apply());
+        let problems = &runtime.load_full().diagnostics;
+        assert!(problems.is_empty(), "{:?}", problems.first());
+        let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
+        Engine { service, _background: background }
+    }
+}
+
+/// The answer to a call that waits for nothing.
+pub(crate) fn answered(call: impl Future<Output = Result<Bytes, GrpcError>>) -> Bytes {
+    call.now_or_never().expect("nothing waits").expect("a good answer")
+}
+
+/// Files below `testdata`.
+pub(crate) fn testdata(names: &[&str]) -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let read = |name: &&str| ((*name).to_owned(), std::fs::read_to_string(root.join(name)).expect("a file"));
+    names.iter().map(read).collect()
+}

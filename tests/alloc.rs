@@ -1,0 +1,112 @@
+//! The allocation budget: how often a call that is warm asks for memory, from the bytes of its request to those of its answer.
+//!
+//! What the network side adds is not counted here; docs/benchmarks.md says what it costs.
+
+#![expect(unsafe_code, reason = "an allocator that counts can only be written so")]
+
+#[path = "../benches/support/attributes.rs"]
+mod attributes;
+#[path = "../benches/support/checks.rs"]
+mod checks;
+#[path = "../benches/support/engine.rs"]
+mod engine;
+#[path = "../benches/support/reports.rs"]
+mod reports;
+#[path = "../benches/support/rules.rs"]
+mod rules;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use bytes::Bytes;
+use checks::Check;
+use engine::{Engine, answered, testdata};
+
+/// Allocations of a cached check: its answer, and the count of references to that.
+const CACHED_CHECK: usize = 2;
+/// Allocations of a check that is decided among many rules.
+const DECIDED_CHECK: usize = 8;
+/// Allocations of a report of 25 bags that makes no new series.
+const REPORT: usize = 16;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The allocator of the system, and a count for each thread.
+struct Counting;
+
+// SAFETY: everything is left to the allocator of the system.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that ends counts no more.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Makes a check and sees that its answer is the one to count for.
+fn check(engine: &Engine, checks: &[Check], body: Bytes) {
+    let expected = checks.iter().find(|check| check.body == body).map(|check| check.code);
+    let answer = answered(engine.service.check(body, None));
+    // `precondition { status { code: 7` or no code at all.
+    let refused = answer.windows(2).take(16).any(|bytes| bytes == [0x08, 0x07]);
+    assert_eq!(Some(refused), expected.map(|code| code == 7));
+}
+
+/// The most allocations that one of `bodies` takes, once each was sent three times before.
+fn most(bodies: &[Bytes], mut call: impl FnMut(Bytes)) -> usize {
+    for body in bodies.iter().cycle().take(bodies.len() * 3) {
+        call(body.clone());
+    }
+    let count = |body: &Bytes| {
+        let body = body.clone();
+        let before = ALLOCATIONS.get();
+        call(body);
+        ALLOCATIONS.get() - before
+    };
+    bodies.iter().map(count).max().unwrap_or(0)
+}
+
+#[test]
+fn a_cached_check_allocates_its_answer() {
+    let engine = Engine::start(&testdata(&["config/attributes.yaml", "config/deny.yaml"]), true);
+    let checks = checks::of_sample(16);
+    let bodies: Vec<Bytes> = checks.iter().map(|check| Bytes::copy_from_slice(&check.body)).collect();
+    let most = most(&bodies, |body| check(&engine, &checks, body));
+    assert!(most <= CACHED_CHECK, "{most} allocations");
+}
+
+#[test]
+fn a_decided_check_allocates_little() {
+    let mut files = testdata(&["config/attributes.yaml"]);
+    files.extend(rules::files(1000, None));
+    let engine = Engine::start(&files, false);
+    let checks = checks::of_rules(16, 1000);
+    let bodies: Vec<Bytes> = checks.iter().map(|check| Bytes::copy_from_slice(&check.body)).collect();
+    let most = most(&bodies, |body| check(&engine, &checks, body));
+    assert!(most <= DECIDED_CHECK, "{most} allocations");
+}
+
+#[test]
+fn a_warm_report_allocates_little() {
+    let engine = Engine::start(&testdata(&["config/attributes.yaml", "config/metrics-http.yaml"]), false);
+    let bodies: Vec<Bytes> = (0..8).map(|number| reports::report(number, 25).into()).collect();
+    let most = most(&bodies, |body| drop(answered(engine.service.report(body, None))));
+    assert!(most <= REPORT, "{most} allocations for 25 bags");
+}
