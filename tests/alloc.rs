@@ -3,6 +3,7 @@
 //! What the network side adds is not counted here; docs/benchmarks.md says what it costs.
 
 #![expect(unsafe_code, reason = "an allocator that counts can only be written so")]
+#![expect(clippy::expect_used, reason = "a test that cannot set up must stop")]
 
 #[path = "../benches/support/attributes.rs"]
 mod attributes;
