@@ -29,7 +29,9 @@ impl Field for AnyField {
         let encoded = encode_any(node, context, 0);
         if context.errors.len() == before {
             *self = AnyField { encoded: encoded.unwrap_or_default(), source: node.clone() };
-        } else if let Some(url) = node.get("@type").and_then(Node::as_str) {
+        } else if let Some(url) = node.get("@type").and_then(Node::as_str)
+            && schema::find(url.rsplit('/').next().unwrap_or(url)).is_some()
+        {
             // compat(1.3): the type stays when the message in it does not decode, so that a direct response is one still.
             self.encoded = StatusDetail { type_url: url.to_owned(), value: Vec::new() };
         }
