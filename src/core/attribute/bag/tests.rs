@@ -301,7 +301,11 @@ proptest! {
                 prop_assert_eq!(decoded.words(), words);
                 prop_assert!(decoded.len() >= message.strings.len() + message.int64s.len() + message.bytes.len());
             }
-            Err(error) => prop_assert!(out_of_range, "{error}"),
+            // prost reads map fields whatever their wire type says; the originals refuse the message, as is done here.
+            Err(error) => {
+                let is_refused = error.to_string().starts_with("wrong wire type");
+                prop_assert!(out_of_range || is_refused, "{error}");
+            }
         }
     }
 }
