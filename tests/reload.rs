@@ -129,6 +129,13 @@ impl Load {
         Self { threads, ..load }
     }
 
+    /// Waits until so many more calls were answered, so that a quick reload is still one under load.
+    fn pass(&self, calls: u64) {
+        let wanted = self.calls.load(Ordering::Relaxed) + calls;
+        let passed = wait_for(PATIENCE, || (self.calls.load(Ordering::Relaxed) >= wanted).then_some(()));
+        assert!(passed.is_some(), "the callers stand still");
+    }
+
     /// Ends the callers; none of their calls may have failed.
     fn finish(self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -270,6 +277,7 @@ fn a_mounted_config_map_is_swapped() {
         fs::remove_dir_all(root.join(&old)).expect("writable");
         old = new;
         until(&mut client, &message);
+        load.pass(50);
     }
     load.finish();
 }
