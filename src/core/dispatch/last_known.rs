@@ -91,3 +91,28 @@ fn hash_value(value: Value<'_>, state: &mut DefaultHasher) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(uses: i32) -> CheckResult {
+        CheckResult { valid_use_count: uses, ..CheckResult::default() }
+    }
+
+    #[test]
+    fn the_latest_answer_is_repeated_until_it_is_too_old_or_pushed_out() {
+        let memory = LastKnownAnswers::new(Duration::from_secs(60), 2);
+        assert_eq!(memory.recall(1), None);
+        memory.remember(1, &answer(1));
+        memory.remember(1, &answer(2));
+        assert_eq!(memory.recall(1), Some(answer(2)));
+        memory.remember(2, &answer(3));
+        memory.remember(3, &answer(4));
+        assert_eq!((memory.recall(1), memory.recall(3)), (None, Some(answer(4))), "two at most");
+        let forgetful = LastKnownAnswers::new(Duration::ZERO, 2);
+        forgetful.remember(1, &answer(1));
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(forgetful.recall(1), None, "too old");
+    }
+}

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::ListenAddress;
+use crate::core::probe::os_text;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -242,12 +243,4 @@ fn tcp_socket(address: SocketAddr) -> std::io::Result<socket2::Socket> {
         socket.set_only_v6(false)?;
     }
     Ok(socket)
-}
-
-/// The text of an operating-system error without Rust's `(os error N)`, in lower case as the originals print it.
-pub(super) fn os_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
