@@ -219,13 +219,18 @@ impl Server {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Waits until it has ended by itself; `None` inside means by a signal.
+    pub(crate) fn exit_code(&mut self) -> Result<Option<i32>, String> {
+        wait_for(PATIENCE, || self.child.try_wait().ok().flatten())
+            .map(|status| status.code())
+            .ok_or_else(|| "the server does not end".to_owned())
+    }
+
     /// Asks it to end as a supervisor does and waits for its exit status.
     pub(crate) fn terminate(&mut self) -> Result<Option<i32>, String> {
         let signal = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status();
         signal.map_err(|error| error.to_string())?;
-        wait_for(PATIENCE, || self.child.try_wait().ok().flatten())
-            .map(|status| status.code())
-            .ok_or_else(|| "the server does not end on SIGTERM".to_owned())
+        self.exit_code().map_err(|error| format!("{error} on SIGTERM"))
     }
 }
 

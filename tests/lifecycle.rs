@@ -1,0 +1,149 @@
+//! How the server ends: what was begun is answered, nothing new is taken, and nobody is left behind.
+
+#![cfg(test)]
+
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/process.rs"]
+mod process;
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/rpc.rs"]
+mod rpc;
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ::mixer::core::wire::checknothing::HandleCheckNothingRequest;
+use ::mixer::core::wire::checknothing::handle_check_nothing_service_server::{
+    HandleCheckNothingService, HandleCheckNothingServiceServer,
+};
+use ::mixer::core::wire::google::rpc::Status as RpcStatus;
+use ::mixer::core::wire::istio::mixer::adapter::model::v1beta1::CheckResult;
+use process::{PATIENCE, Server, ServerArguments, answers, wait_for};
+use rpc::{Client, mixer};
+use tokio::sync::Semaphore;
+
+/// A backend of the adapter `bypass` whose answers wait until they are let go.
+struct Backend {
+    runtime: tokio::runtime::Runtime,
+    address: SocketAddr,
+    /// One word for every call that has arrived.
+    arrived: mpsc::Receiver<()>,
+    /// One permit for every call that may be answered.
+    gate: Arc<Semaphore>,
+}
+
+struct Gated {
+    arrived: mpsc::SyncSender<()>,
+    gate: Arc<Semaphore>,
+}
+
+#[tonic::async_trait]
+impl HandleCheckNothingService for Gated {
+    async fn handle_check_nothing(
+        &self,
+        _: tonic::Request<HandleCheckNothingRequest>,
+    ) -> Result<tonic::Response<CheckResult>, tonic::Status> {
+        self.arrived.send(()).map_err(|_| tonic::Status::aborted("the test is over"))?;
+        let permit = self.gate.acquire().await.map_err(|_| tonic::Status::aborted("the test is over"))?;
+        permit.forget();
+        let status = RpcStatus { code: 7, message: "decided late".to_owned(), details: vec![] };
+        Ok(tonic::Response::new(CheckResult { status: Some(status), ..CheckResult::default() }))
+    }
+}
+
+impl Backend {
+    fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime for the backend");
+        let (sender, arrived) = mpsc::sync_channel(16);
+        let gate = Arc::new(Semaphore::new(0));
+        let service =
+            HandleCheckNothingServiceServer::new(Gated { arrived: sender, gate: Arc::clone(&gate) });
+        let address = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+            let address = listener.local_addr().expect("a bound socket has an address");
+            let server = tonic::transport::Server::builder().add_service(service);
+            tokio::spawn(
+                server.serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener)),
+            );
+            address
+        });
+        Self { runtime, address, arrived, gate }
+    }
+}
+
+fn configuration(backend: SocketAddr) -> String {
+    format!(
+        "
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {{name: slow, namespace: istio-system}}
+spec:
+  compiledAdapter: bypass
+  params: {{backend_address: '{backend}'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {{name: caller, namespace: istio-system}}
+spec: {{compiledTemplate: checknothing}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {{name: ask, namespace: istio-system}}
+spec:
+  actions:
+  - handler: slow
+    instances: [caller]
+"
+    )
+}
+
+fn signal(server: &Server, name: &str) {
+    let sent = std::process::Command::new("kill").arg(name).arg(server.id().to_string()).status();
+    assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
+}
+
+fn refuses_connections(port: u16) -> bool {
+    TcpStream::connect(("127.0.0.1", port)).is_err()
+}
+
+/// SIGTERM and SIGINT while a call waits for its adapter: nothing new is accepted, the call gets its answer, the exit is clean.
+#[test]
+fn a_call_under_way_is_answered_before_the_server_ends() {
+    for name in ["-TERM", "-INT"] {
+        let backend = Backend::start();
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        std::fs::write(directory.path().join("slow.yaml"), configuration(backend.address)).expect("written");
+        let mut server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
+
+        let address = server.address();
+        let call = std::thread::spawn(move || {
+            let mut client = Client::new(&address).expect("a client");
+            client.check(&mixer::CheckRequest::default(), None)
+        });
+        backend.arrived.recv_timeout(PATIENCE).expect("the call reaches the backend");
+        assert!(answers(server.api));
+
+        signal(&server, name);
+        let closed = wait_for(PATIENCE, || refuses_connections(server.api).then_some(()));
+        assert!(closed.is_some(), "{name}: the API port is still open\n{}", server.log());
+        assert!(server.is_alive(), "{name}: the server ended with a call under way\n{}", server.log());
+        assert!(!call.is_finished(), "{name}: the call was cut off");
+        assert!(!refuses_connections(server.monitoring), "{name}: monitoring ended before the calls");
+
+        backend.gate.add_permits(1);
+        let answer = call.join().expect("the caller ends").expect("the call is answered");
+        let status = answer.precondition.unwrap_or_default().status.unwrap_or_default();
+        assert_eq!((status.code, status.message.as_str()), (7, "slow.istio-system:decided late"), "{name}");
+
+        assert_eq!(server.exit_code(), Ok(Some(0)), "{name}: {}", server.log());
+        assert!(refuses_connections(server.monitoring));
+        backend.runtime.shutdown_timeout(Duration::from_millis(100));
+    }
+}
