@@ -265,6 +265,78 @@ fn explanations_name_rules_values_and_handlers() {
 }
 
 #[test]
+fn explanations_tell_which_single_condition_kept_a_rule_from_matching() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = "
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: m, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    source.labels: {valueType: STRING_MAP}
+    request.path: {valueType: STRING}
+    destination.port: {valueType: INT64}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: caller, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+"
+    .to_owned();
+    // The user is ann, the label db, the path /x; there is no port.
+    let rules = [
+        (
+            r#"source.user == "ann" && source.labels["app"] == "web""#,
+            Some(r#"only `source.labels["app"] == "web"` is not true: source.labels["app"] is "db""#),
+        ),
+        (
+            r#"(source.labels["tier"] | "none") == "front" && (source.user | "") == "ann" && request.path != "/y""#,
+            Some(
+                r#"only `(source.labels["tier"] | "none") == "front"` is not true: source.labels["tier"] is absent"#,
+            ),
+        ),
+        (
+            r#"destination.port == 80 && source.user == "ann""#,
+            Some("only `destination.port == 80` is not true: lookup failed: 'destination.port'"),
+        ),
+        (r#"source.user == "ann" && request.path != "/x" && source.labels["app"] == "web""#, None),
+        (r#"source.user == "bob""#, None),
+    ];
+    for (i, (text, _)) in rules.iter().enumerate() {
+        config += &format!(
+            "---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {{name: rule{i}, namespace: istio-system}}
+spec:
+  match: '{text}'
+  actions: [{{handler: deny, instances: [caller]}}]
+"
+        );
+    }
+    std::fs::write(directory.path().join("rules.yaml"), config).unwrap();
+    let url = format!("fs://{}", directory.path().display());
+    let attributes = "source.user=ann,request.path=/x";
+    let labels = "source.labels=app:db";
+    let flags = ["mixer", "check", "--config", &url, "-s", attributes, "--stringmap-attributes", labels];
+    let answer = json(&run(&[&flags[..], &["--explain", "--output", "json"]].concat()));
+    let explained = answer["explanation"]["rules"].as_array().unwrap();
+    assert_eq!(explained.len(), rules.len(), "{answer}");
+    for (rule, (text, near_miss)) in explained.iter().zip(rules) {
+        assert_eq!(rule["match"], text);
+        assert_eq!(rule["nearMiss"].as_str(), near_miss, "{text}");
+    }
+    let printed = run(&[&flags[..], &["--explain"]].concat());
+    assert_eq!(printed.out.matches("    near miss: only `").count(), 3, "{}", printed.out);
+}
+
+#[test]
 fn attributes_come_from_files_and_standard_input() {
     let target = scenario("harbor");
     let ran = run_with_input(

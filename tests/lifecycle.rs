@@ -78,12 +78,12 @@ impl Backend {
     }
 }
 
-fn configuration(backend: SocketAddr) -> String {
+fn configuration(backend: SocketAddr, annotations: &str) -> String {
     format!(
         "
 apiVersion: config.istio.io/v1alpha2
 kind: handler
-metadata: {{name: slow, namespace: istio-system}}
+metadata: {{name: slow, namespace: istio-system, annotations: {{{annotations}}}}}
 spec:
   compiledAdapter: bypass
   params: {{backend_address: '{backend}'}}
@@ -119,7 +119,8 @@ fn a_call_under_way_is_answered_before_the_server_ends() {
     for name in ["-TERM", "-INT"] {
         let backend = Backend::start();
         let directory = tempfile::tempdir().expect("a temporary directory");
-        std::fs::write(directory.path().join("slow.yaml"), configuration(backend.address)).expect("written");
+        std::fs::write(directory.path().join("slow.yaml"), configuration(backend.address, ""))
+            .expect("written");
         let mut server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
 
         let address = server.address();
@@ -146,4 +147,26 @@ fn a_call_under_way_is_answered_before_the_server_ends() {
         assert!(refuses_connections(server.monitoring));
         backend.runtime.shutdown_timeout(Duration::from_millis(100));
     }
+}
+
+/// A handler with `mixer.dev/on-error: lastKnown` whose backend goes away: what it said last stands.
+#[test]
+fn the_last_known_answer_stands_in_for_a_backend_that_is_gone() {
+    let backend = Backend::start();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let text = configuration(backend.address, "mixer.dev/on-error: lastKnown");
+    std::fs::write(directory.path().join("slow.yaml"), text).expect("written");
+    let server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
+    let mut client = Client::new(&server.address()).expect("a client");
+    let mut ask = || {
+        let answer = client.check(&mixer::CheckRequest::default(), None).expect("the call is answered");
+        let status = answer.precondition.unwrap_or_default().status.unwrap_or_default();
+        (status.code, status.message)
+    };
+
+    backend.gate.add_permits(1);
+    let first = ask();
+    assert_eq!((first.0, first.1.as_str()), (7, "slow.istio-system:decided late"));
+    backend.runtime.shutdown_timeout(Duration::from_millis(100));
+    assert_eq!(ask(), first, "{}", server.log());
 }

@@ -8,10 +8,9 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::attribute::text::text;
-use crate::core::attribute::{AttributeBag, Condition as Presence, Value};
+use crate::core::attribute::{AttributeBag, Condition as Presence};
 use crate::core::dispatch::DispatchTrace;
-use crate::core::expr::{Conjunct, Explanation as Part, Outcome};
+use crate::core::expr::{Explanation as Part, Outcome};
 use crate::core::routing::{RoutingTable, RuleKind};
 use crate::core::snapshot::{Condition, RuleConfig};
 use crate::core::template::Variety;
@@ -162,7 +161,7 @@ fn explain_rule<'t: 'a, 'a>(rule: &'t RuleConfig, applies: bool, bag: &Attribute
                 _ => Verdict::NotMatched,
             };
             if verdict != Verdict::Matched {
-                near_miss = nearly(&program.conjuncts(), bag);
+                near_miss = nearly(&program.explain_operands(bag));
             }
             condition = Some(part_of(&part));
             verdict
@@ -188,69 +187,35 @@ fn part_of(part: &Part) -> PartExplanation {
     }
 }
 
-/// What is wrong, if exactly one of several tests is false and all others are known to be true.
-fn nearly(conjuncts: &[Conjunct<'_>], bag: &AttributeBag<'_>) -> Option<String> {
-    let mut miss = None;
-    let mut hits = 0;
-    for conjunct in conjuncts {
-        match test(conjunct, bag)? {
-            Ok(()) => hits += 1,
-            Err(_) if miss.is_some() => return None,
-            Err(why) => miss = Some(why),
-        }
+/// What is wrong, if exactly one of several operands is not true.
+fn nearly(operands: &[Part]) -> Option<String> {
+    let mut misses = operands.iter().filter(|operand| !operand.outcome.is_true_value());
+    let miss = misses.next()?;
+    if misses.next().is_some() || operands.len() < 2 {
+        return None;
     }
-    miss.filter(|_| hits > 0)
+    let mut text = format!("only `{}` is not true", miss.text);
+    if let Outcome::Failed(why) = &miss.outcome {
+        let _ = write!(text, ": {why}");
+        return Some(text);
+    }
+    let mut leaves = Vec::new();
+    known_leaves(&miss.children, &mut leaves);
+    for (i, leaf) in leaves.iter().enumerate() {
+        let _ = write!(text, "{} {} is {}", if i == 0 { ":" } else { "," }, leaf.text, leaf.outcome);
+    }
+    Some(text)
 }
 
-/// Whether a test holds, or why not; `None` when that cannot be told.
-fn test(conjunct: &Conjunct<'_>, bag: &AttributeBag<'_>) -> Option<Result<(), String>> {
-    let name = |slot| bag.vocabulary().name(slot).to_owned();
-    let (subject, found, wanted) = match *conjunct {
-        Conjunct::AttributeEquals { slot, constant } => (name(slot), bag.peek(slot), Value::String(constant)),
-        Conjunct::AttributeEqualsInt64 { slot, constant } => {
-            (name(slot), bag.peek(slot), Value::Int64(constant))
+/// The attributes and entries that went into an outcome.
+fn known_leaves<'p>(parts: &'p [Part], leaves: &mut Vec<&'p Part>) {
+    for part in parts {
+        match part.outcome {
+            Outcome::NotEvaluated => {}
+            _ if !part.children.is_empty() => known_leaves(&part.children, leaves),
+            _ if part.text == "default" || leaves.contains(&part) => {}
+            _ => leaves.push(part),
         }
-        Conjunct::AttributeEqualsBool { slot, constant } => {
-            (name(slot), bag.peek(slot), Value::Bool(constant))
-        }
-        Conjunct::MapKeyEquals { slot, key, constant } => {
-            let subject = format!("{}[{:?}]", name(slot), String::from_utf8_lossy(key));
-            let found = match bag.peek(slot) {
-                Some(Value::StringMap(map)) => Some(Value::String(map.peek(key).unwrap_or_default())),
-                _ => None,
-            };
-            (subject, found, Value::String(constant))
-        }
-        Conjunct::AttributePrefix { slot, prefix } => {
-            return Some(match bag.peek(slot) {
-                Some(Value::String(text)) if text.starts_with(prefix) => Ok(()),
-                found => {
-                    let wanted = format!("a text that starts with {}", quoted(Value::String(prefix)));
-                    Err(format!(
-                        "`{}` is {}, not {wanted}",
-                        name(slot),
-                        found.map_or("absent".to_owned(), quoted)
-                    ))
-                }
-            });
-        }
-        Conjunct::Other => return None,
-    };
-    Some(match found {
-        Some(found) if found == wanted => Ok(()),
-        found => Err(format!(
-            "`{subject}` is {}, not {}",
-            found.map_or("absent".to_owned(), quoted),
-            quoted(wanted)
-        )),
-    })
-}
-
-/// A value for people; text in quotation marks.
-fn quoted(value: Value<'_>) -> String {
-    match value {
-        Value::String(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
-        other => text(other).to_string(),
     }
 }
 

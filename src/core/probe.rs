@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
+use crate::core::telemetry::rotate::os_text;
+
 /// Added to the interval before a file counts as too old.
 pub const TOLERANCE: Duration = Duration::from_millis(10);
 
@@ -39,14 +41,6 @@ pub fn inspect(path: &Path, interval: Duration, now: SystemTime) -> Inspection {
         Ok(age) if age > interval + TOLERANCE => Inspection::Stale(modified),
         _ => Inspection::Fresh,
     }
-}
-
-/// The words of the operating system as Go prints them: lower case, without the number.
-pub fn os_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Keeps one probe file. Dropping it without [`close`](Self::close) leaves the file behind.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::core::probe::os_text;
+use crate::core::telemetry::rotate::os_text;
 use crate::core::wire::istio::mixer::v1::mixer_client::MixerClient;
 use crate::core::wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 

@@ -58,6 +58,11 @@ impl ClassicProgram {
     pub(super) fn explain<'a>(&'a self, text: &str, bag: &AttributeBag<'a>) -> Explanation {
         explain::explain(&self.root, text, bag)
     }
+
+    /// Explains the operands of the top-level `&&` chain, each by itself.
+    pub(super) fn explain_operands<'a>(&'a self, text: &str, bag: &AttributeBag<'a>) -> Vec<Explanation> {
+        explain::explain_operands(&self.root, text, bag)
+    }
 }
 
 /// A node with its place in the text.

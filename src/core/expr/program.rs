@@ -98,4 +98,13 @@ impl Program {
             Engine::Cel(program) => Explanation::leaf(&*self.text, outcome_of(program.eval(bag))),
         }
     }
+
+    /// Explains every operand of the top-level `&&` chain by itself, also those that evaluation does not come to. A CEL program
+    /// is one operand. Slow; records references of all of them.
+    pub fn explain_operands<'a>(&'a self, bag: &AttributeBag<'a>) -> Vec<Explanation> {
+        match &self.engine {
+            Engine::Classic(program) => program.explain_operands(&self.text, bag),
+            Engine::Cel(_) => vec![self.explain(bag)],
+        }
+    }
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::ListenAddress;
-use crate::core::probe::os_text;
+use crate::core::telemetry::rotate::os_text;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;

@@ -59,6 +59,15 @@ pub(super) fn explain<'a>(root: &'a Expr, text: &str, bag: &AttributeBag<'a>) ->
     Explainer { text, bag }.part(root, false)
 }
 
+/// Explains each operand of the top-level `&&` chain by itself, also those that evaluation does not come to.
+pub(super) fn explain_operands<'a>(root: &'a Expr, text: &str, bag: &AttributeBag<'a>) -> Vec<Explanation> {
+    let explainer = Explainer { text, bag };
+    match &root.kind {
+        Kind::All(list) => list.iter().map(|operand| explainer.part(operand, false)).collect(),
+        _ => vec![explainer.part(root, false)],
+    }
+}
+
 /// The outcome of an evaluation.
 pub(in crate::core::expr) fn outcome_of(result: Result<Value<'_>, EvalError<'_>>) -> Outcome {
     match result {
