@@ -13,7 +13,9 @@ use bumpalo::collections::Vec as ArenaVec;
 use mixer::core::adapter::{Commons, SystemClock};
 use mixer::core::api::MixerService;
 use mixer::core::api::proto::istio::mixer::v1::CheckResponse;
-use mixer::core::attribute::request::{CheckCall, encode_check_request};
+use mixer::core::attribute::request::{
+    CheckCall, ReportWords, Semantics, encode_check_request, encode_report_request,
+};
 use mixer::core::attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value};
 use mixer::core::check_cache::CheckCacheLimits;
 use mixer::core::handler::HandlerEnvironment;
@@ -314,4 +316,115 @@ fn a_failing_condition_does_what_the_annotation_of_its_rule_says() {
         let found = outcome(&rules(annotation), &OwnedAttributes::new());
         assert_eq!(found, (code, text.to_owned()), "{annotation}");
     }
+}
+
+/// A denier, a quota and header operations, each in a rule of its own; `{}` is the annotation of all of them.
+const TRIED: &str = r#"
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec: {attributes: {s1: {valueType: STRING}, s2: {valueType: STRING}}}
+---
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {who: 's1 | "x"'}}}
+---
+kind: instance
+metadata: {name: lines, namespace: istio-system}
+spec: {compiledTemplate: reportnothing}
+---
+kind: handler
+metadata: {name: refuse, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 7, message: closed}, validDuration: 1s, validUseCount: 3}}
+---
+kind: handler
+metadata: {name: few, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 2, validDuration: 60s}]}}
+---
+kind: handler
+metadata: {name: nowhere, namespace: istio-system}
+spec: {compiledAdapter: noop}
+---
+kind: rule
+metadata: {name: deny, namespace: istio-system, annotations: {ANNOTATION}}
+spec: {match: 's2 == "a"', actions: [{handler: refuse, instances: [nothing]}]}
+---
+kind: rule
+metadata: {name: limit, namespace: istio-system, annotations: {ANNOTATION}}
+spec: {actions: [{handler: few, instances: [calls]}]}
+---
+kind: rule
+metadata: {name: mark, namespace: istio-system, annotations: {ANNOTATION}}
+spec: {requestHeaderOperations: [{name: x-mark, values: ['"yes"']}]}
+---
+kind: rule
+metadata: {name: tell, namespace: istio-system, annotations: {ANNOTATION}}
+spec: {actions: [{handler: nowhere, instances: [lines]}]}
+"#;
+
+/// Answers to a check with a quota of 5, and the lines of the metrics about rules in dry run.
+fn tried(text: &str, s2: &str) -> (CheckResponse, Vec<String>) {
+    let (background, runtime, metrics) = serve(text, None);
+    let service = MixerService::new(runtime, Arc::clone(&metrics), Arc::default(), None);
+    let attributes: OwnedAttributes = [("s1", "me"), ("s2", s2)].into_iter().collect();
+    let quotas = BTreeMap::from([("calls".to_owned(), (5, true))]);
+    let body = encode_check_request(&attributes, 0, &CheckCall { deduplication_id: "1", quotas });
+    let framed = background.block_on(service.check(body.into(), None)).unwrap();
+    let report = encode_report_request([&attributes], 0, ReportWords::Own, Semantics::Delta);
+    background.block_on(service.report(report.into(), None)).unwrap();
+    let mut exposition = Vec::new();
+    metrics.write(&mut exposition);
+    let exposition = String::from_utf8(exposition).unwrap();
+    let lines = exposition
+        .lines()
+        .filter(|line| line.starts_with("mixer_dry_run_outcomes_total{") && !line.ends_with(" 0"));
+    (CheckResponse::decode(framed.slice(5..)).unwrap(), lines.map(str::to_owned).collect())
+}
+
+#[test]
+fn rules_in_dry_run_are_counted_and_change_no_bit_of_the_answer() {
+    let dry = TRIED.replace("ANNOTATION", r#"mixer.dev/dry-run: "true""#);
+    let enforced = TRIED.replace("ANNOTATION", r#"mixer.dev/dry-run: "false""#);
+    let none = TRIED.split("---\nkind: rule").next().unwrap();
+    let line = |outcome: &str, rule: &str, variety: &str| {
+        format!(
+            "mixer_dry_run_outcomes_total{{outcome=\"{outcome}\",rule=\"{rule}.rule.istio-system\",variety=\"{variety}\"}} 1"
+        )
+    };
+
+    let (answer, counted) = tried(&dry, "a");
+    assert_eq!(answer, tried(none, "a").0, "as if the rules were not there");
+    assert_eq!(
+        counted,
+        [
+            line("denied", "deny", "check"),
+            line("matched", "mark", "headers"),
+            line("matched", "tell", "report"),
+            line("refused", "limit", "quota"),
+        ]
+    );
+    let (answer, counted) = tried(&dry, "b");
+    assert_eq!(answer, tried(none, "b").0);
+    assert!(!counted.iter().any(|line| line.contains("deny")), "{counted:?}");
+
+    let (refused, counted) = tried(&enforced, "a");
+    assert_eq!(refused.precondition.unwrap().status.unwrap().code, 7);
+    assert_eq!(counted, [""; 0]);
+    let (passed, _) = tried(&enforced, "b");
+    assert_eq!(passed.quotas.get("calls").unwrap().granted_amount, 2);
+    assert!(passed.precondition.unwrap().route_directive.is_some());
+}
+
+#[test]
+fn a_rule_in_dry_run_takes_nothing_from_a_quota_in_force() {
+    let second = "---\nkind: rule\nmetadata: {name: again, namespace: istio-system, annotations: {mixer.dev/dry-run: \"true\"}}\n\
+                  spec: {actions: [{handler: few, instances: [calls]}]}\n";
+    let text = TRIED.replace("ANNOTATION", "") + second;
+    let (answer, counted) = tried(&text, "b");
+    assert_eq!(answer, tried(&TRIED.replace("ANNOTATION", ""), "b").0);
+    let expected = "mixer_dry_run_outcomes_total{outcome=\"matched\",rule=\"again.rule.istio-system\",variety=\"quota\"} 1";
+    assert_eq!(counted, [expected], "the handler is not asked: its cells are those of real requests");
 }

@@ -162,6 +162,7 @@ fn show_table(
         let short = Variety::ALL.iter().find(|v| v.name() == variety).map_or(variety, |v| v.short_name());
         let star = if destination.inherited { "*" } else { "" };
         let rule = |rule: &String| rule.split('.').next().unwrap_or(rule).to_owned();
+        let dry_run = if group.dry_run { " (dry run)" } else { "" };
         let mut row = vec![
             short.to_owned(),
             namespace.to_owned(),
@@ -169,7 +170,7 @@ fn show_table(
             destination.adapter.clone(),
             group.condition.clone().map_or_else(|| "(always)".to_owned(), |c| one_line(&c)),
             group.instances.join(", "),
-            group.rules.iter().map(rule).collect::<Vec<_>>().join(", "),
+            group.rules.iter().map(rule).collect::<Vec<_>>().join(", ") + dry_run,
         ];
         if let Some(verdicts) = verdicts {
             row.insert(0, verdicts.of(variety, namespace, group).word().to_owned());

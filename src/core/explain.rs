@@ -52,6 +52,9 @@ pub struct RuleExplanation {
     pub near_miss: Option<String>,
     /// Handlers that it calls.
     pub handlers: Vec<String>,
+    /// It is tried and not enforced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 /// What became of a rule.
@@ -99,16 +102,25 @@ pub struct DispatchExplanation {
     pub values: Vec<(String, String)>,
     /// The answer, in words.
     pub said: String,
+    /// It does not count: the rule is in dry run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
-/// Explains a check over a preprocessed bag. `trace` is what its dispatch recorded, and the references are those of the bag.
+/// What the references of a bag say, for people. Take it before rules in dry run are tried: they decide nothing.
+pub fn referenced(bag: &AttributeBag<'_>) -> Vec<String> {
+    let mut referenced: Vec<String> = bag.references().iter().map(reference_text).collect();
+    referenced.sort();
+    referenced
+}
+
+/// Explains a check over a preprocessed bag. `trace` is what its dispatch recorded, `referenced` what decided.
 pub fn explain<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
     trace: &DispatchTrace,
+    referenced: Vec<String>,
 ) -> Explanation {
-    let mut referenced: Vec<String> = bag.references().iter().map(reference_text).collect();
-    referenced.sort();
     let snapshot = table.snapshot();
     let namespace = namespace(table, bag);
     let relevant = snapshot.rules.iter().filter(|rule| concerns_check(rule));
@@ -119,7 +131,8 @@ pub fn explain<'t: 'a, 'a>(
             explain_rule(rule, applies, bag)
         })
         .collect();
-    let dispatches = trace.dispatches.iter().map(explain_dispatch).collect();
+    let dispatches =
+        trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check).map(explain_dispatch).collect();
     Explanation { snapshot: snapshot.id.0, namespace, rules, dispatches, referenced }
 }
 
@@ -176,6 +189,7 @@ fn explain_rule<'t: 'a, 'a>(rule: &'t RuleConfig, applies: bool, bag: &Attribute
         condition,
         near_miss,
         handlers: rule.actions.iter().map(|a| a.handler.name.to_string()).collect(),
+        dry_run: rule.dry_run,
     }
 }
 
@@ -232,15 +246,16 @@ fn explain_dispatch(traced: &crate::core::dispatch::TracedDispatch) -> DispatchE
             };
             write!(said, "{verdict}, valid for {} and {} uses", check.valid_duration, check.valid_use_count)
         }
-        (_, Some(quota), _) => write!(said, "granted {} for {}", quota.granted, quota.valid_duration),
+        (_, Some((_, quota)), _) => write!(said, "granted {} for {}", quota.granted, quota.valid_duration),
         _ => write!(said, "nothing"),
     };
     DispatchExplanation {
-        rule: traced.rule.clone(),
-        handler: traced.handler.clone(),
-        adapter: traced.adapter.to_owned(),
-        instance: traced.instance.clone(),
+        rule: traced.rule.key.to_string(),
+        handler: traced.handler.name.to_string(),
+        adapter: traced.handler.adapter.info().name.to_owned(),
+        instance: traced.instance.to_string(),
         values: traced.values.clone(),
         said,
+        dry_run: traced.rule.dry_run,
     }
 }

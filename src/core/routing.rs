@@ -6,12 +6,14 @@
 //! Spec: runtime.md section 9.
 
 mod condition;
+mod dry_run;
 mod index;
 mod outline;
 mod rule_set;
 mod shared;
 mod table;
 
+pub use dry_run::{DryRunCounters, DryRunOutcome};
 pub use outline::{
     DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,
 };

@@ -5,6 +5,7 @@
 //! a file, a clock or the network.
 //! Spec: runtime.md section 4.
 
+mod annotations;
 mod build;
 pub mod decode;
 mod dump;

@@ -23,7 +23,8 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
         let _ = writeln!(text, "{}", io.paint(Style::Bold, "Handlers"));
     }
     for dispatch in &found.dispatches {
-        let _ = writeln!(text, "  {} ({}): {}", dispatch.handler, dispatch.adapter, dispatch.said);
+        let mark = if dispatch.dry_run { "would have said: " } else { "" };
+        let _ = writeln!(text, "  {} ({}): {mark}{}", dispatch.handler, dispatch.adapter, dispatch.said);
         let _ = writeln!(text, "    instance {} of {}", dispatch.instance, dispatch.rule);
         for (field, value) in &dispatch.values {
             let _ = writeln!(text, "      {field} = {value}");
@@ -42,7 +43,9 @@ fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
         Verdict::OtherNamespace => ("of another namespace", Style::Dim),
     };
     let place = format!("{}:{}", rule.file, rule.line);
-    let _ = writeln!(text, "  {}  {}  {}", rule.rule, io.paint(style, word), io.paint(Style::Dim, &place));
+    let mark = if rule.dry_run { "  dry run, not enforced" } else { "" };
+    let (word, place) = (io.paint(style, word), io.paint(Style::Dim, &place));
+    let _ = writeln!(text, "  {}  {word}{mark}  {place}", rule.rule);
     match &rule.condition {
         Some(condition) => write_part(text, condition, 2),
         None if rule.match_text.is_empty() => {}

@@ -113,6 +113,9 @@ fn write_rule(text: &mut String, rule: &RuleDump) {
     let _ = writeln!(text, "  Name:      {}", rule.name);
     let _ = writeln!(text, "  Namespace: {}", rule.namespace);
     let _ = writeln!(text, "  Match:   {}", rule.match_text);
+    if rule.dry_run {
+        text.push_str("  DryRun:    true\n");
+    }
     for (title, dynamic) in [("ActionsStatic", false), ("ActionsDynamic", true)] {
         let actions: Vec<_> = rule.actions.iter().filter(|a| a.dynamic == dynamic).collect();
         if dynamic && actions.is_empty() {

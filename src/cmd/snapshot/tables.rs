@@ -96,7 +96,8 @@ fn rules(found: &SnapshotDump) -> Vec<Vec<String>> {
         .map(|rule| {
             let condition = rule.match_text.split_whitespace().collect::<Vec<_>>().join(" ");
             let condition = if condition.is_empty() { "(always)".to_owned() } else { condition };
-            vec![rule.name.clone(), rule.namespace.clone(), condition, actions(rule)]
+            let mark = if rule.dry_run { " (dry run)" } else { "" };
+            vec![rule.name.clone(), rule.namespace.clone(), condition, actions(rule) + mark]
         })
         .collect()
 }

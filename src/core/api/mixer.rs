@@ -17,9 +17,11 @@ use crate::core::attribute::{AttributeBag, ReportRecords, SignedDuration};
 use crate::core::check_cache::{CachedAnswer, CheckCache};
 use crate::core::dispatch::{
     self, CheckOutcome, DispatchContext, DispatchTrace, LastKnownAnswers, QuotaRequest, ReportCollector,
+    Trace, TracedPhase, trace_started, trace_step,
 };
-use crate::core::explain::{Explanation, explain};
+use crate::core::explain::{Explanation, explain, referenced};
 use crate::core::load_shedding::{LoadShedder, OVERLOADED};
+use crate::core::routing::RuleKind;
 use crate::core::runtime::{Published, Runtime};
 use crate::core::snapshot::HeaderOperationKind;
 use crate::core::telemetry::metrics::Metrics;
@@ -97,10 +99,20 @@ impl MixerService {
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read or carried out; never a refusal, which is a
     /// response. Spec: runtime.md 11.3.
     pub async fn check(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
+        self.check_traced(body, deadline, None).await
+    }
+
+    /// As [`check`](Self::check), writing what happens into `trace`.
+    pub async fn check_traced(
+        &self,
+        body: Bytes,
+        deadline: Option<Instant>,
+        trace: Trace<'_>,
+    ) -> Result<Bytes, GrpcError> {
         self.admit(1)?;
         let arena = self.arena();
         let published = self.runtime.load();
-        let context = self.context(deadline, None);
+        let context = self.context(deadline, trace);
         let answer = answer_check(&published, &body, &arena, &context, &self.scratch).await;
         self.give_back(arena);
         answer
@@ -111,9 +123,19 @@ impl MixerService {
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read, UNKNOWN with the list of everything that could
     /// not be reported; the rest was. Spec: runtime.md 11.4.
     pub async fn report(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
+        self.report_traced(body, deadline, None).await
+    }
+
+    /// As [`report`](Self::report), writing what happens into `trace`.
+    pub async fn report_traced(
+        &self,
+        body: Bytes,
+        deadline: Option<Instant>,
+        trace: Trace<'_>,
+    ) -> Result<Bytes, GrpcError> {
         let arena = self.arena();
         let published = self.runtime.load();
-        let context = self.context(deadline, None);
+        let context = self.context(deadline, trace);
         let answer = match ReportRequest::decode(&body, &arena) {
             Err(error) => Err(undecodable(error)),
             Ok(request) => match self.admit(request.records.len()) {
@@ -136,7 +158,7 @@ impl MixerService {
     pub async fn explain(&self, body: Bytes) -> Result<Bytes, GrpcError> {
         let arena = self.arena();
         let published = self.runtime.load();
-        let trace = RefCell::new(DispatchTrace::default());
+        let trace = RefCell::new(DispatchTrace::full());
         let context = self.context(None, Some(&trace));
         let explanation = explain_check(&published, &body, &arena, &context, &trace).await;
         self.give_back(arena);
@@ -156,11 +178,7 @@ impl MixerService {
         }
     }
 
-    fn context<'c>(
-        &'c self,
-        deadline: Option<Instant>,
-        trace: Option<&'c RefCell<DispatchTrace>>,
-    ) -> DispatchContext<'c> {
+    fn context<'c>(&'c self, deadline: Option<Instant>, trace: Trace<'c>) -> DispatchContext<'c> {
         DispatchContext { metrics: &self.metrics, last_known: &self.last_known, deadline, trace }
     }
 
@@ -199,8 +217,12 @@ async fn explain_check(
         .await
         .map_err(|e| internal(format_args!("preprocessing attributes failed: {e}")))?;
     // A failure is part of the explanation: the trace says whose it is.
-    let _ = dispatch::check(routes, &bag, context).await;
-    Ok(explain(routes, &bag, &trace.borrow()))
+    let passed = dispatch::check(routes, &bag, context).await.is_ok_and(|outcome| outcome.status.code == 0);
+    let decided_by = referenced(&bag);
+    if routes.has_dry_run() {
+        dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, context).await;
+    }
+    Ok(explain(routes, &bag, &trace.borrow(), decided_by))
 }
 
 fn undecodable(error: impl std::fmt::Display) -> GrpcError {
@@ -264,13 +286,12 @@ async fn decide_over<'a>(
     context: &DispatchContext<'_>,
 ) -> Result<Bytes, GrpcError> {
     let routes = &published.routes;
-    dispatch::preprocess(routes, &mut bag, context)
-        .await
-        .map_err(|e| internal(format_args!("preprocessing attributes failed: {e}")))?;
+    preprocess(published, &mut bag, context).await?;
     let preprocessed = bag.mark_references();
-    let outcome = dispatch::check(routes, &bag, context)
-        .await
-        .map_err(|e| internal(format_args!("performing check operation failed: {e}")))?;
+    let began = trace_started(context.trace);
+    let outcome = dispatch::check(routes, &bag, context).await;
+    trace_step(context.trace, || TracedPhase::Check, began, outcome.as_ref().err().map(ToString::to_string));
+    let outcome = outcome.map_err(|e| internal(format_args!("performing check operation failed: {e}")))?;
     let mut out = Vec::with_capacity(256);
     begin_message(&mut out);
     if let Some(cache) = cache.filter(|_| !outcome.depends_on_map && !bag.reads_map_without_key()) {
@@ -284,14 +305,47 @@ async fn decide_over<'a>(
     if outcome.status.code == 0 {
         for asked in request.quotas {
             bag.reset_references(&preprocessed);
+            let began = trace_started(context.trace);
             let grant = allocate(published, &bag, request, asked, context).await;
+            trace_step(context.trace, || TracedPhase::Quota(asked.name.to_owned()), began, None);
             push_quota(&mut out, asked.name, grant, |out| {
                 bag.encode_references(request.global_word_count, out)
             });
         }
     }
     finish_message(&mut out);
+    if routes.has_dry_run() {
+        let quotas = request.quotas.iter().map(|asked| quota_request(request, asked));
+        // The answer is complete: nothing of this can get into it.
+        Box::pin(dispatch::dry_run_check(routes, &bag, quotas, outcome.status.code == 0, context)).await;
+    }
     Ok(out.into())
+}
+
+async fn preprocess<'a>(
+    published: &'a Published,
+    bag: &mut AttributeBag<'a>,
+    context: &DispatchContext<'_>,
+) -> Result<(), GrpcError> {
+    if let Some(trace) = context.trace {
+        trace.borrow_mut().decided = true;
+    }
+    let began = trace_started(context.trace);
+    let done = dispatch::preprocess(&published.routes, bag, context).await;
+    if published.routes.has(RuleKind::Generate) {
+        let error = done.as_ref().err().map(ToString::to_string);
+        trace_step(context.trace, || TracedPhase::Preprocess, began, error);
+    }
+    done.map_err(|e| internal(format_args!("preprocessing attributes failed: {e}")))
+}
+
+fn quota_request<'r>(request: &CheckRequest<'r>, asked: &QuotaParams<'r>) -> QuotaRequest<'r> {
+    QuotaRequest {
+        name: asked.name,
+        amount: asked.amount,
+        best_effort: asked.best_effort,
+        deduplication_id: request.deduplication_id,
+    }
 }
 
 async fn allocate<'a>(
@@ -301,12 +355,7 @@ async fn allocate<'a>(
     asked: &QuotaParams<'a>,
     context: &DispatchContext<'_>,
 ) -> QuotaGrant {
-    let quota = QuotaRequest {
-        name: asked.name,
-        amount: asked.amount,
-        best_effort: asked.best_effort,
-        deduplication_id: request.deduplication_id,
-    };
+    let quota = quota_request(request, asked);
     match dispatch::quota(&published.routes, bag, quota, context).await {
         Ok(granted) => QuotaGrant { valid_duration: granted.valid_duration, granted_amount: granted.granted },
         Err(error) => {
@@ -380,17 +429,30 @@ async fn answer_report<'a>(
             Ok(bag) => bag,
             Err(error) => {
                 errors.push(error.to_string());
+                if let Some(trace) = context.trace {
+                    trace.borrow_mut().record += 1;
+                }
                 continue;
             }
         };
-        match dispatch::preprocess(routes, bag, context).await {
-            Err(error) => errors.push(format!("preprocessing attributes failed: {error}")),
+        let began = trace_started(context.trace);
+        let failures = match dispatch::preprocess(routes, bag, context).await {
+            Err(error) => vec![format!("preprocessing attributes failed: {error}")],
             Ok(()) => {
-                if let Err(error) = collector.collect(bag, context) {
-                    errors.extend(error.errors);
+                let collected = collector.collect(bag, context);
+                if routes.has_dry_run() {
+                    dispatch::dry_run_report(routes, bag, context);
                 }
+                collected.err().map_or_else(Vec::new, |error| error.errors)
             }
+        };
+        if let Some(trace) = context.trace {
+            let record = trace.borrow().record;
+            let error = (!failures.is_empty()).then(|| join_errors(&failures));
+            trace_step(context.trace, || TracedPhase::Record(record), began, error);
+            trace.borrow_mut().record += 1;
         }
+        errors.extend(failures);
     }
     if let Err(error) = collector.flush(context).await {
         errors.extend(error.errors);

@@ -7,9 +7,9 @@ use bumpalo::collections::Vec as ArenaVec;
 
 use super::combine::Combiner;
 use super::instances::{Evaluated, evaluate};
-use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, RouteDirective, TracedDispatch};
-use crate::core::adapter::{CheckResult, HandlerError, Instance, Reply, Status};
-use crate::core::attribute::text::text;
+use super::trace::TracedCall;
+use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, RouteDirective};
+use crate::core::adapter::{CheckResult, HandlerError, Reply, Status};
 use crate::core::attribute::{AttributeBag, Value};
 use crate::core::expr::EvalError;
 use crate::core::routing::{
@@ -36,8 +36,8 @@ enum Said<'t> {
 /// A handler that has not answered yet.
 struct Waiting<'t> {
     at: usize,
-    /// Index in the trace, if there is one.
-    traced: Option<usize>,
+    /// Its place in the trace, if there is one.
+    traced: Option<TracedCall>,
     destination: &'t Destination,
     started: Instant,
     reply: Reply<CheckResult>,
@@ -61,6 +61,9 @@ pub async fn check<'t: 'a, 'a>(
     context.metrics.conditions_failed(failures);
     let mut operation = Operation::new(table, context);
     for Matched { route, failed } in &matched {
+        if let Some(trace) = context.trace {
+            trace.borrow_mut().rule(&route.rule, RuleKind::Check);
+        }
         match failed {
             Some(error) => operation.condition_failed(route, *error),
             None => operation.dispatch(route, bag),
@@ -133,15 +136,14 @@ impl<'t, 'c> Operation<'t, 'c> {
         let instance = &evaluated.instance;
         let question = (on_error == Some(OnError::LastKnown))
             .then(|| super::last_known::question(&action.handler, instance));
-        let traced = self.context.trace.map(|trace| {
-            let dispatches = &mut trace.borrow_mut().dispatches;
-            dispatches.push(traced(route, action, route_instance, instance));
-            dispatches.len() - 1
-        });
         let Some(destination) = self.table.destinations().get(route_instance.destination.index()) else {
             return;
         };
+        let at = self.context.trace.map(|trace| {
+            trace.borrow_mut().dispatch(route, action, route_instance, RuleKind::Check, Some(instance))
+        });
         let started = Instant::now();
+        let traced = at.map(|at| TracedCall::new(at, started));
         let result = match action.handler.check(instance) {
             Reply::Ready(result) => {
                 destination.counters.record(started.elapsed(), result.is_err());
@@ -165,9 +167,9 @@ impl<'t, 'c> Operation<'t, 'c> {
         on_error: Option<OnError>,
     ) {
         if let Some(trace) = self.context.trace {
-            let mut traced = traced_name(route, action, instance);
-            traced.error = Some(text.to_owned());
-            trace.borrow_mut().dispatches.push(traced);
+            let mut trace = trace.borrow_mut();
+            let at = trace.dispatch(route, action, instance, RuleKind::Check, None);
+            trace.failed(at, text);
         }
         match on_error {
             None => self.errors.errors.push(text.to_owned()),
@@ -218,13 +220,13 @@ impl<'t, 'c> Operation<'t, 'c> {
 }
 
 /// Completes a trace entry.
-fn note(context: &DispatchContext<'_>, traced: Option<usize>, result: &Result<CheckResult, HandlerError>) {
-    let (Some(trace), Some(at)) = (context.trace, traced) else { return };
-    if let Some(traced) = trace.borrow_mut().dispatches.get_mut(at) {
-        match result {
-            Ok(result) => traced.check = Some(result.clone()),
-            Err(error) => traced.error = Some(error.message.clone()),
-        }
+fn note(
+    context: &DispatchContext<'_>,
+    traced: Option<TracedCall>,
+    result: &Result<CheckResult, HandlerError>,
+) {
+    if let (Some(trace), Some(traced)) = (context.trace, traced) {
+        traced.checked(trace, result);
     }
 }
 
@@ -261,38 +263,6 @@ fn refusal(message: String) -> CheckResult {
     CheckResult { status: Status { code: DENIED, message, details: [].into() }, ..CheckResult::default() }
 }
 
-/// A trace entry without values.
-fn traced_name(route: &Route, action: &RouteAction, instance: &RouteInstance) -> TracedDispatch {
-    TracedDispatch {
-        rule: route.rule.key.to_string(),
-        handler: action.handler.name().to_owned(),
-        adapter: action.handler.adapter(),
-        instance: instance.config.name().to_string(),
-        values: Vec::new(),
-        check: None,
-        quota: None,
-        error: None,
-    }
-}
-
-/// A trace entry with the values of the instance.
-pub(super) fn traced(
-    route: &Route,
-    action: &RouteAction,
-    route_instance: &RouteInstance,
-    instance: &Instance<'_>,
-) -> TracedDispatch {
-    let mut traced = traced_name(route, action, route_instance);
-    traced.values = route_instance
-        .config
-        .leaf_names
-        .iter()
-        .zip(instance.values)
-        .filter_map(|(name, value)| Some((name.to_string(), text((*value)?).to_string())))
-        .collect();
-    traced
-}
-
 /// Evaluates the header operations of all rules that match. Spec: runtime.md 10.3.
 fn add_header_changes<'t: 'a, 'a>(
     rules: SelectedRules<'t>,
@@ -311,6 +281,9 @@ fn add_header_changes<'t: 'a, 'a>(
     for Matched { route, failed } in &matched {
         if failed.is_none() {
             let rule = &route.rule;
+            if let Some(trace) = context.trace {
+                trace.borrow_mut().rule(rule, RuleKind::Headers);
+            }
             changes(&rule.request_headers, bag, &mut directive.request_headers, context);
             changes(&rule.response_headers, bag, &mut directive.response_headers, context);
         }

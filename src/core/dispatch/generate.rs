@@ -5,6 +5,7 @@ use std::time::Instant;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::instances::evaluate;
+use super::trace::TracedCall;
 use super::{DispatchContext, DispatchError};
 use crate::core::adapter::{Generated, GeneratedValue};
 use crate::core::attribute::{AttributeBag, SlotId, StringMap, Value};
@@ -37,14 +38,28 @@ pub async fn preprocess<'t: 'a, 'a>(
         if failed.is_some() {
             continue;
         }
+        if let Some(trace) = context.trace {
+            trace.borrow_mut().rule(&route.rule, RuleKind::Generate);
+        }
         for action in &route.actions {
             for instance in &action.instances {
                 match evaluate(instance, bag) {
                     Ok(evaluated) => {
+                        let at = context.trace.map(|trace| {
+                            let made = Some(&evaluated.instance);
+                            trace.borrow_mut().dispatch(route, action, instance, RuleKind::Generate, made)
+                        });
                         let started = Instant::now();
                         let reply = action.handler.generate(&evaluated.instance);
                         if let Some(destination) = table.destinations().get(instance.destination.index()) {
-                            pending.push((instance, context.settle(destination, started, reply)));
+                            let settling = async move {
+                                let result = context.settle(destination, started, reply).await;
+                                if let (Some(trace), Some(at)) = (context.trace, at) {
+                                    TracedCall::new(at, started).done(trace, &result);
+                                }
+                                result
+                            };
+                            pending.push((instance, settling));
                         }
                     }
                     Err(text) => errors.errors.push(text.to_owned()),

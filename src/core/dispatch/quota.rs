@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::check::traced;
 use super::instances::evaluate;
+use super::trace::TracedCall;
 use super::{DispatchContext, DispatchError};
 use crate::core::adapter::{QuotaCall, QuotaResult, Reply};
 use crate::core::attribute::{AttributeBag, SignedDuration};
@@ -65,6 +65,11 @@ pub async fn quota<'t: 'a, 'a>(
     let mut answers = Vec::new();
     let mut errors = DispatchError::default();
     for Matched { route, failed } in &matched {
+        if let Some(trace) = context.trace
+            && named(route, request.name).next().is_some()
+        {
+            trace.borrow_mut().rule(&route.rule, RuleKind::Quota);
+        }
         for (action, instance) in named(route, request.name) {
             let on_error = route.rule.on_error.or(action.handler.config.on_error);
             let answer = match failed {
@@ -96,7 +101,10 @@ fn as_asked(amount: i64) -> QuotaResult {
 }
 
 /// The instances of a route that a quota name means.
-fn named<'t>(route: &'t Route, name: &str) -> impl Iterator<Item = (&'t RouteAction, &'t RouteInstance)> {
+pub(super) fn named<'t>(
+    route: &'t Route,
+    name: &str,
+) -> impl Iterator<Item = (&'t RouteAction, &'t RouteInstance)> {
     route
         .actions
         .iter()
@@ -116,19 +124,28 @@ async fn ask<'t: 'a, 'a>(
     call: QuotaCall<'_>,
     context: &DispatchContext<'_>,
 ) -> Result<QuotaResult, String> {
-    let evaluated = evaluate(route_instance, bag).map_err(str::to_owned)?;
-    let started = Instant::now();
-    let reply: Reply<QuotaResult> = action.handler.quota(&evaluated.instance, call);
+    let evaluated = match evaluate(route_instance, bag) {
+        Ok(evaluated) => evaluated,
+        Err(text) => {
+            if let Some(trace) = context.trace {
+                let mut trace = trace.borrow_mut();
+                let at = trace.dispatch(route, action, route_instance, RuleKind::Quota, None);
+                trace.failed(at, text);
+            }
+            return Err(text.to_owned());
+        }
+    };
     let destination =
         table.destinations().get(route_instance.destination.index()).ok_or("no such destination")?;
+    let at = context.trace.map(|trace| {
+        let instance = Some(&evaluated.instance);
+        trace.borrow_mut().dispatch(route, action, route_instance, RuleKind::Quota, instance)
+    });
+    let started = Instant::now();
+    let reply: Reply<QuotaResult> = action.handler.quota(&evaluated.instance, call);
     let result = context.settle(destination, started, reply).await;
-    if let Some(trace) = context.trace {
-        let mut traced = traced(route, action, route_instance, &evaluated.instance);
-        match &result {
-            Ok(result) => traced.quota = Some(*result),
-            Err(error) => traced.error = Some(error.message.clone()),
-        }
-        trace.borrow_mut().dispatches.push(traced);
+    if let (Some(trace), Some(at)) = (context.trace, at) {
+        TracedCall::new(at, started).granted(trace, call.amount, &result);
     }
     result.map_err(|error| error.message)
 }

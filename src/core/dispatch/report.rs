@@ -5,6 +5,7 @@ use std::time::Instant;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::instances::evaluate_sharing;
+use super::trace::{TracedPhase, step};
 use super::{DispatchContext, DispatchError};
 use crate::core::adapter::Instance;
 use crate::core::attribute::AttributeBag;
@@ -52,12 +53,19 @@ impl<'a> ReportCollector<'a> {
             if failed.is_some() {
                 continue;
             }
+            if let Some(trace) = context.trace {
+                trace.borrow_mut().rule(&route.rule, RuleKind::Report);
+            }
             for action in &route.actions {
                 let lenient = route.rule.on_error.or(action.handler.config.on_error) == Some(OnError::Allow);
                 for instance in &action.instances {
                     match evaluate_sharing(instance, bag, known) {
                         Ok(evaluated) => {
                             instances += 1;
+                            if let Some(trace) = context.trace {
+                                let made = Some(&evaluated.instance);
+                                trace.borrow_mut().dispatch(route, action, instance, RuleKind::Report, made);
+                            }
                             let at = instance.destination.index();
                             if let Some(batch) = self.batches.get_mut(at) {
                                 batch.push(evaluated.instance);
@@ -66,8 +74,16 @@ impl<'a> ReportCollector<'a> {
                                 *flag |= lenient;
                             }
                         }
-                        Err(_) if lenient => {}
-                        Err(text) => errors.errors.push(text.to_owned()),
+                        Err(text) => {
+                            if let Some(trace) = context.trace {
+                                let mut trace = trace.borrow_mut();
+                                let at = trace.dispatch(route, action, instance, RuleKind::Report, None);
+                                trace.failed(at, text);
+                            }
+                            if !lenient {
+                                errors.errors.push(text.to_owned());
+                            }
+                        }
                     }
                 }
             }
@@ -91,6 +107,13 @@ impl<'a> ReportCollector<'a> {
             let reply = destination.handler.report(batch);
             pending.push(async move {
                 let settled = context.settle(destination, started, reply).await;
+                let phase = || TracedPhase::Deliver {
+                    handler: std::sync::Arc::clone(&destination.handler.config.name),
+                    adapter: destination.handler.adapter(),
+                    template: destination.template.name,
+                };
+                let error = settled.as_ref().err().map(|error| error.message.clone());
+                step(context.trace, phase, context.trace.map(|_| started), error);
                 settled.err().filter(|_| !lenient)
             });
         }

@@ -57,15 +57,18 @@ pub struct DestinationOutline {
 pub struct GroupOutline {
     /// As written; `None` is always.
     pub condition: Option<String>,
+    /// The rules are tried and not enforced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// Full names of the rules.
     pub rules: Vec<String>,
     /// Full names, sorted; duplicates stay.
     pub instances: Vec<String>,
 }
 
-/// Key: handler name, template; value: adapter and, by condition text, rules and instances.
+/// Key: handler name, template; value: adapter and, by condition text and dry run, rules and instances.
 type Destinations<'s> = BTreeMap<(&'s str, &'static str), (&'static str, Groups<'s>)>;
-type Groups<'s> = BTreeMap<Option<&'s str>, (BTreeSet<String>, Vec<String>)>;
+type Groups<'s> = BTreeMap<(Option<&'s str>, bool), (BTreeSet<String>, Vec<String>)>;
 
 /// Describes the routes of a snapshot, as far as their handlers are `usable`.
 pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> RoutingOutline {
@@ -119,7 +122,7 @@ fn collect<'s>(
             let (_, groups) = destinations
                 .entry((&action.handler.name, template.name))
                 .or_insert_with(|| (action.handler.adapter.info().name, Groups::new()));
-            let (rules, instances) = groups.entry(condition).or_default();
+            let (rules, instances) = groups.entry((condition, rule.dry_run)).or_default();
             rules.insert(rule.key.to_string());
             instances.push(instance.name().to_string());
         }
@@ -136,10 +139,11 @@ fn describe(destinations: Destinations<'_>, inherited: bool) -> Vec<DestinationO
             inherited,
             groups: groups
                 .into_iter()
-                .map(|(condition, (rules, mut instances))| {
+                .map(|((condition, dry_run), (rules, mut instances))| {
                     instances.sort();
                     GroupOutline {
                         condition: condition.map(str::to_owned),
+                        dry_run,
                         rules: rules.into_iter().collect(),
                         instances,
                     }
@@ -162,7 +166,9 @@ impl std::fmt::Display for RoutingOutline {
                     writeln!(f, "    [#{d}] {} {{H}}", destination.handler)?;
                     for (g, group) in destination.groups.iter().enumerate() {
                         writeln!(f, "      [#{g}]")?;
-                        writeln!(f, "        Condition: {}", group.condition.as_deref().unwrap_or("<NONE>"))?;
+                        let mark = if group.dry_run { " {dry run}" } else { "" };
+                        let condition = group.condition.as_deref().unwrap_or("<NONE>");
+                        writeln!(f, "        Condition: {condition}{mark}")?;
                         for (i, instance) in group.instances.iter().enumerate() {
                             writeln!(f, "        [#{i}] {instance} {{I}}")?;
                         }

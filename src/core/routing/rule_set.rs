@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::DestinationId;
 use super::condition::SharedCondition;
+use super::dry_run::DryRunCounters;
 use super::index::PredicateIndex;
 use super::shared::SharedLeaves;
 use crate::core::attribute::AttributeBag;
@@ -45,6 +46,8 @@ pub struct Route {
     pub rule: Arc<RuleConfig>,
     /// Its actions, in order.
     pub actions: Vec<RouteAction>,
+    /// Where it is counted what it would have done; rules in dry run only.
+    pub dry_run: Option<Arc<DryRunCounters>>,
 }
 
 /// A rule that applies: it matched, or its condition failed and the rule says what to do then.
@@ -127,21 +130,23 @@ pub(super) struct RuleSetBuilder {
 
 impl RuleSetBuilder {
     /// Adds a rule, unless it is the one added last.
-    pub(super) fn add_rule(&mut self, rule: &Arc<RuleConfig>) {
+    pub(super) fn add_rule(
+        &mut self,
+        rule: &Arc<RuleConfig>,
+        dry_run: impl FnOnce() -> Option<Arc<DryRunCounters>>,
+    ) {
         if !self.routes.last().is_some_and(|last| Arc::ptr_eq(&last.rule, rule)) {
-            self.routes.push(Route { rule: Arc::clone(rule), actions: Vec::new() });
+            self.routes.push(Route { rule: Arc::clone(rule), actions: Vec::new(), dry_run: dry_run() });
         }
     }
 
-    /// Adds an action of a rule.
+    /// Adds an action of the rule that was added last.
     pub(super) fn add_action(
         &mut self,
-        rule: &Arc<RuleConfig>,
         handler: &Arc<LiveHandler>,
         index: usize,
         instances: Vec<(Arc<InstanceConfig>, DestinationId)>,
     ) {
-        self.add_rule(rule);
         let instances = instances
             .into_iter()
             .filter_map(|(config, destination)| {

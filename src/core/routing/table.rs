@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::rule_set::{RuleSet, RuleSetBuilder};
+use super::dry_run::DryRunCounters;
+use super::rule_set::{RouteAction, RouteInstance, RuleSet, RuleSetBuilder};
 use super::shared;
 use crate::core::attribute::{AttributeBag, Value};
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Severity};
@@ -32,6 +33,17 @@ pub enum RuleKind {
 impl RuleKind {
     const ALL: [RuleKind; 5] =
         [RuleKind::Generate, RuleKind::Check, RuleKind::Quota, RuleKind::Report, RuleKind::Headers];
+
+    /// For example `check`, as metrics and logs spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RuleKind::Generate => "attribute-generator",
+            RuleKind::Check => "check",
+            RuleKind::Quota => "quota",
+            RuleKind::Report => "report",
+            RuleKind::Headers => "headers",
+        }
+    }
 
     /// The set that instances of a variety belong to; CHECK_WITH_OUTPUT is filed under check.
     pub fn of(variety: Variety) -> RuleKind {
@@ -101,6 +113,8 @@ pub struct RoutingTable {
     handlers: HandlerTable,
     destinations: Vec<Destination>,
     rules: [ByNamespace; 5],
+    /// Rules that are tried and not enforced; `None` when there are none at all.
+    dry_run: Option<Box<DryRunRules>>,
     shared_values: usize,
     diagnostics: Diagnostics,
 }
@@ -112,9 +126,14 @@ impl RoutingTable {
         for rule in &snapshot.rules {
             builder.add(rule, &snapshot.default_namespace, &handlers);
         }
-        let mut rules = builder.rules.map(|sets| ByNamespace {
-            default: sets.default.build(),
-            own: sets.own.into_iter().map(|(namespace, set)| (namespace, set.build())).collect(),
+        let dry_run = snapshot.rules.iter().any(|rule| rule.dry_run);
+        let mut rules = builder.rules.map(SetsBuilder::build);
+        let dry_run = dry_run.then(|| {
+            let [_, _, quotas, _, _] = &rules;
+            Box::new(DryRunRules {
+                rules: builder.dry_run.map(SetsBuilder::build),
+                quotas: quotas.instances(),
+            })
         });
         let [_, _, _, report, _] = &mut rules;
         let shared_values = shared::assign(report.own.values_mut().chain([&mut report.default]));
@@ -123,6 +142,7 @@ impl RoutingTable {
             destinations: builder.destinations,
             diagnostics: builder.diagnostics,
             rules,
+            dry_run,
             snapshot,
             handlers,
         }
@@ -159,6 +179,26 @@ impl RoutingTable {
         let rules = self.of(kind);
         let own = self.namespace_of(bag).and_then(|namespace| rules.own.get(namespace));
         SelectedRules { default: &rules.default, own }
+    }
+
+    /// The rules in dry run that would apply to a request; otherwise as [`select`](Self::select). Cost without any: nothing.
+    pub fn select_dry_run(&self, kind: RuleKind, bag: &AttributeBag<'_>) -> Option<SelectedRules<'_>> {
+        let rules = self.dry_run.as_ref()?.rules.get(kind as usize)?;
+        if rules.default.is_empty() && rules.own.is_empty() {
+            return None;
+        }
+        let own = self.namespace_of(bag).and_then(|namespace| rules.own.get(namespace));
+        Some(SelectedRules { default: &rules.default, own })
+    }
+
+    /// Whether any rule is in dry run.
+    pub fn has_dry_run(&self) -> bool {
+        self.dry_run.is_some()
+    }
+
+    /// Whether a rule that is enforced asks the same handler about the same quota.
+    pub(crate) fn enforces_quota(&self, action: &RouteAction, instance: &RouteInstance) -> bool {
+        self.dry_run.as_ref().is_some_and(|d| d.quotas.contains(&quota_of(action, instance)))
     }
 
     /// The namespace whose own rules apply to a request, if it names one; records what it reads.
@@ -204,15 +244,48 @@ fn request_namespace<'a>(bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
     }
 }
 
+/// Rules that are tried and not enforced.
+#[derive(Debug)]
+struct DryRunRules {
+    /// By [`RuleKind`].
+    rules: [ByNamespace; 5],
+    /// What rules that are enforced ask quota handlers about.
+    quotas: FxHashSet<(usize, usize)>,
+}
+
+/// A handler of this table, and one of its instances.
+fn quota_of(action: &RouteAction, instance: &RouteInstance) -> (usize, usize) {
+    (Arc::as_ptr(&action.handler).addr(), instance.bound)
+}
+
+impl ByNamespace {
+    /// Handler and number of every instance.
+    fn instances(&self) -> FxHashSet<(usize, usize)> {
+        let sets = std::iter::once(&self.default).chain(self.own.values());
+        let actions = sets.flat_map(RuleSet::routes).flat_map(|route| &route.actions);
+        actions.flat_map(|action| action.instances.iter().map(move |i| quota_of(action, i))).collect()
+    }
+}
+
 #[derive(Default)]
 struct SetsBuilder {
     default: RuleSetBuilder,
     own: FxHashMap<Box<[u8]>, RuleSetBuilder>,
 }
 
+impl SetsBuilder {
+    fn build(self) -> ByNamespace {
+        ByNamespace {
+            default: self.default.build(),
+            own: self.own.into_iter().map(|(namespace, set)| (namespace, set.build())).collect(),
+        }
+    }
+}
+
 struct TableBuilder<'m> {
     metrics: &'m Metrics,
     rules: [SetsBuilder; 5],
+    dry_run: [SetsBuilder; 5],
     destinations: Vec<Destination>,
     known: FxHashMap<(*const LiveHandler, &'static str), DestinationId>,
     diagnostics: Diagnostics,
@@ -223,6 +296,7 @@ impl<'m> TableBuilder<'m> {
         Self {
             metrics,
             rules: Default::default(),
+            dry_run: Default::default(),
             destinations: Vec::new(),
             known: FxHashMap::default(),
             diagnostics: Diagnostics::new(),
@@ -241,7 +315,7 @@ impl<'m> TableBuilder<'m> {
             }
         }
         if !rule.request_headers.is_empty() || !rule.response_headers.is_empty() {
-            self.set(RuleKind::Headers, rule, default_namespace).add_rule(rule);
+            self.set(RuleKind::Headers, rule, default_namespace);
         }
     }
 
@@ -262,7 +336,7 @@ impl<'m> TableBuilder<'m> {
                 .into_iter()
                 .map(|instance| (Arc::clone(instance), self.destination(handler, instance.template())))
                 .collect();
-            self.set(kind, rule, default_namespace).add_action(rule, handler, action.index, routed);
+            self.set(kind, rule, default_namespace).add_action(handler, action.index, routed);
         }
     }
 
@@ -275,8 +349,16 @@ impl<'m> TableBuilder<'m> {
         })
     }
 
-    fn set(&mut self, kind: RuleKind, rule: &RuleConfig, default_namespace: &str) -> &mut RuleSetBuilder {
-        let [generate, check, quota, report, headers] = &mut self.rules;
+    /// The set of a rule, with the rule in it.
+    fn set(
+        &mut self,
+        kind: RuleKind,
+        rule: &Arc<RuleConfig>,
+        default_namespace: &str,
+    ) -> &mut RuleSetBuilder {
+        let metrics = self.metrics;
+        let [generate, check, quota, report, headers] =
+            if rule.dry_run { &mut self.dry_run } else { &mut self.rules };
         let sets = match kind {
             RuleKind::Generate => generate,
             RuleKind::Check => check,
@@ -284,11 +366,15 @@ impl<'m> TableBuilder<'m> {
             RuleKind::Report => report,
             RuleKind::Headers => headers,
         };
-        if &*rule.key.namespace == default_namespace {
+        let set = if &*rule.key.namespace == default_namespace {
             &mut sets.default
         } else {
             sets.own.entry(rule.key.namespace.as_bytes().into()).or_default()
-        }
+        };
+        set.add_rule(rule, || {
+            rule.dry_run.then(|| Arc::new(DryRunCounters::new(metrics, &rule.key.to_string(), kind)))
+        });
+        set
     }
 }
 

@@ -131,6 +131,9 @@ pub struct RuleDump {
     pub response_header_operations: Vec<HeaderOperationDump>,
     /// Dialect of its expressions.
     pub language: String,
+    /// It is tried and not enforced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// Where it is configured.
     pub source: SourceDump,
 }
@@ -319,6 +322,7 @@ fn rule(config: &RuleConfig) -> RuleDump {
         request_header_operations: operations(&config.request_headers),
         response_header_operations: operations(&config.response_headers),
         language: config.language.name().to_owned(),
+        dry_run: config.dry_run,
         source: (&config.origin).into(),
     }
 }

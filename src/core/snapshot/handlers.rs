@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::annotations;
 use super::decode::Handler;
 use super::memo::{Built, Located};
 use super::model::{HandlerConfig, OnError};
@@ -82,6 +83,7 @@ fn config(
     params: ErasedParams,
     report: &mut Report<'_>,
 ) -> Arc<HandlerConfig> {
+    annotations::check(resource, annotations::OF_HANDLERS, report);
     Arc::new(HandlerConfig {
         key: resource.key.clone(),
         name,

@@ -169,6 +169,10 @@ fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
     for rule in
         snapshot.rules.iter().filter(|r| r.request_headers.is_empty() && r.response_headers.is_empty())
     {
+        // To repeat a rule is what dry run is for.
+        if rule.dry_run {
+            continue;
+        }
         let text = if matches!(rule.condition, Condition::Always) { "" } else { rule.match_text.trim() };
         let work = rule.actions.iter().flat_map(|a| a.instances.iter().map(|i| (&a.handler.key, &i.key)));
         let work = work.collect::<Work<'_>>();

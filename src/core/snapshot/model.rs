@@ -204,6 +204,8 @@ pub struct RuleConfig {
     pub request_headers: Vec<HeaderOperationConfig>,
     /// Changes to the response; likewise.
     pub response_headers: Vec<HeaderOperationConfig>,
+    /// It is tried, counted and shown, and not enforced.
+    pub dry_run: bool,
     /// What to answer when something of it fails.
     pub on_error: Option<OnError>,
     /// Where it comes from.

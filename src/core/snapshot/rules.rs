@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::annotations;
 use super::decode::{Action, HeaderOperation, HeaderOperationTemplate, Rule};
 use super::handlers::{HandlerState, on_error};
 use super::instances::InstanceState;
@@ -112,6 +113,8 @@ pub(super) fn build_rule(
         builder.empty();
     }
     let on_error = on_error(resource, &mut builder.report);
+    let dry_run = annotations::dry_run(resource, &mut builder.report);
+    annotations::check(resource, annotations::OF_RULES, &mut builder.report);
     let broken_match = !empty && matches!(condition, Condition::Broken(_));
     let config = (!empty).then(|| {
         Arc::new(RuleConfig {
@@ -122,6 +125,7 @@ pub(super) fn build_rule(
             actions,
             request_headers,
             response_headers,
+            dry_run,
             on_error,
             origin: resource.origin.clone(),
         })

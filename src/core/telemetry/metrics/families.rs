@@ -138,6 +138,8 @@ families! {
         "Number of Mixer adapter destinations by template variety type" [&["variety"]];
     DispatcherInstances: Histogram "mixer_dispatcher_instances_per_request"
         "Number of instances created per request by Mixer" [&[]] (FEW, per 1.0);
+    DryRunOutcomes: Counter "mixer_dry_run_outcomes_total"
+        "What rules in dry run would have done, by rule and variety." [&["outcome", "rule", "variety"]];
     HandlerClosed: Gauge "mixer_handler_closed_handlers_total"
         "The number of handlers that were closed during config transition." [&[]];
     HandlerDaemons: Gauge "mixer_handler_daemons_total"
