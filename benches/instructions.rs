@@ -98,7 +98,10 @@ fn compare_with_record(options: &Options) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     if recorded.compiler != toolchain {
         let before = &recorded.compiler;
-        writeln!(out, "note: recorded with {before}, this is {toolchain}: differences may be the compiler's")?;
+        writeln!(
+            out,
+            "note: recorded with {before}, this is {toolchain}: differences may be the compiler's"
+        )?;
     }
     let mut counted = recorded.clone();
     let mut good = true;
@@ -115,7 +118,10 @@ fn compare_with_record(options: &Options) -> anyhow::Result<bool> {
         std::fs::write(&record, counted.text()).with_context(|| record.display().to_string())?;
         writeln!(out, "written to {}", record.display())?;
     } else if !good {
-        writeln!(out, "more than recorded; if that is as it must be: cargo bench --bench instructions -- --accept")?;
+        writeln!(
+            out,
+            "more than recorded; if that is as it must be: cargo bench --bench instructions -- --accept"
+        )?;
     }
     Ok(good)
 }
@@ -157,7 +163,10 @@ fn test() -> anyhow::Result<bool> {
         let verdict = Verdict::of(Some(once), twice, 1.0);
         writeln!(out, "{}", verdict.row(name))?;
         ensure!(once > 1000, "{name}: {once} instructions are no call");
-        ensure!(verdict.is_good() && Verdict::of(Some(twice), once, 1.0).is_good(), "{name} is not repeatable");
+        ensure!(
+            verdict.is_good() && Verdict::of(Some(twice), once, 1.0).is_good(),
+            "{name} is not repeatable"
+        );
     }
     Ok(true)
 }
