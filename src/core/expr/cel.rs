@@ -3,7 +3,7 @@
 //! Attribute names become nested objects (`request.host` selects `host` from `request`); an absent attribute has the default
 //! of its type. COMPAT parses the classic syntax and rewrites it to CEL tokens. The main type is [`CelProgram`].
 //! This room never reads configuration and never panics or recurses without bound, whatever it is given: trees are at most
-//! 1000 levels deep and an evaluation takes at most 200000 steps.
+//! 700 levels deep and an evaluation takes at most 200000 steps.
 //! Spec: expressions.md, section 15.
 
 mod ast;
