@@ -11,10 +11,14 @@ mod checks;
 mod client;
 #[path = "harness/configuration.rs"]
 mod configuration;
+#[path = "harness/curves.rs"]
+mod curves;
 #[path = "harness/measure.rs"]
 mod measure;
 #[path = "harness/options.rs"]
 mod options;
+#[path = "harness/plot.rs"]
+mod plot;
 #[path = "harness/process.rs"]
 mod process;
 #[path = "../../benches/support/reports.rs"]
@@ -25,6 +29,8 @@ mod rules;
 mod scenario;
 #[path = "harness/table.rs"]
 mod table;
+#[path = "harness/tails.rs"]
+mod tails;
 
 pub(crate) use options::Options;
 use options::Work;
@@ -48,6 +54,8 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
             }
             table::print(&programs, &rows, out)
         }
+        Work::Curves => curves::run(&runtime, options, &programs, out),
+        Work::Tails => tails::run(&runtime, options, &programs, out),
         work => {
             let figures = measure_all(&runtime, options, &programs, work)?;
             for (program, figures) in programs.iter().zip(&figures) {

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use serde::Deserialize as _;
+use serde_yaml::Value;
 
 use super::rules;
 
@@ -20,16 +22,55 @@ pub(crate) fn sample(into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Four metrics in 17 dimensions; with `log`, every report is also logged there.
-pub(crate) fn telemetry(into: &Path, log: Option<&Path>) -> Result<()> {
-    for name in ["attributes.yaml", "metrics-http.yaml"] {
-        std::fs::copy(testdata().join("config").join(name), into.join(name))?;
-    }
+/// Metrics in 17 dimensions: the four of the sample configuration, over again under other names until there are `metrics`. With `log`,
+/// every report is also logged there.
+pub(crate) fn telemetry(into: &Path, metrics: usize, log: Option<&Path>) -> Result<()> {
+    std::fs::copy(testdata().join("config/attributes.yaml"), into.join("attributes.yaml"))?;
+    let sample = std::fs::read_to_string(testdata().join("config/metrics-http.yaml"))?;
+    std::fs::write(into.join("metrics-http.yaml"), multiply(&sample, metrics)?)?;
     if let Some(log) = log {
         let text = std::fs::read_to_string(testdata().join("bench/access-log.yaml"))?;
         std::fs::write(into.join("access-log.yaml"), text.replace("@LOG@", &log.to_string_lossy()))?;
     }
     Ok(())
+}
+
+/// A file of metrics, their instances and the rule that calls them, with as many metrics as asked for.
+#[expect(clippy::indexing_slicing, reason = "the file is the project's own")]
+fn multiply(text: &str, metrics: usize) -> Result<String> {
+    let mut documents = serde_yaml::Deserializer::from_str(text)
+        .map(|document| Ok(Value::deserialize(document)?))
+        .collect::<Result<Vec<Value>>>()?;
+    let kind = |document: &Value, kind: &str| document["kind"] == kind;
+    let instances: Vec<Value> = documents.iter().filter(|d| kind(d, "instance")).cloned().collect();
+    documents.retain(|d| !kind(d, "instance"));
+    let handler = documents.iter_mut().find(|d| kind(d, "handler")).context("no handler")?;
+    let entries = handler["spec"]["params"]["metrics"].as_sequence_mut().context("no metrics")?;
+    let sample = std::mem::take(entries);
+    anyhow::ensure!(sample.len() == instances.len(), "a metric for every instance");
+    let (mut names, mut copies) = (Vec::new(), Vec::new());
+    for (number, (entry, instance)) in sample.iter().zip(&instances).cycle().take(metrics).enumerate() {
+        let again = number / sample.len();
+        let (mut entry, mut instance) = (entry.clone(), instance.clone());
+        if again > 0 {
+            let rename = |value: &mut Value, separator: char| -> Result<String> {
+                let name = format!("{}{separator}{again}", value.as_str().context("no name")?);
+                *value = name.clone().into();
+                Ok(name)
+            };
+            rename(&mut entry["name"], '_')?;
+            let name = rename(&mut instance["metadata"]["name"], '-')?;
+            entry["instanceName"] = format!("{name}.instance.istio-system").into();
+        }
+        names.push(instance["metadata"]["name"].clone());
+        entries.push(entry);
+        copies.push(instance);
+    }
+    documents.extend(copies);
+    let rule = documents.iter_mut().find(|d| kind(d, "rule")).context("no rule")?;
+    rule["spec"]["actions"][0]["instances"] = names.into();
+    let texts = documents.iter().map(serde_yaml::to_string).collect::<Result<Vec<_>, _>>()?;
+    Ok(texts.join("---\n"))
 }
 
 /// Many rules.

@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Debug, Clone, Parser)]
 #[command(name = "load")]
 pub(crate) struct Options {
-    /// What to measure; `table` is everything, as the table of docs/benchmarks.md.
+    /// What to measure; `table`, `curves` and `tails` are those of docs/benchmarks.md.
     #[arg(value_enum)]
     pub(crate) work: Work,
     /// The server; by default the `mixer` of the same build.
@@ -38,6 +38,15 @@ pub(crate) struct Options {
     /// Bags of a report.
     #[arg(long, default_value_t = 25, value_name = "N")]
     pub(crate) bags: usize,
+    /// Metrics that each bag of a report goes into.
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub(crate) metrics: usize,
+    /// Rules at the end of the curves.
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    pub(crate) most_rules: usize,
+    /// Draw the curves into this file as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
     /// Worker threads of the server, where it has them; 0: its default.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) workers: usize,
@@ -52,8 +61,12 @@ pub(crate) struct Options {
 /// Scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Work {
-    /// Everything below.
+    /// Every scenario that has a row in the table of budgets.
     Table,
+    /// What a check costs with 10 to 100 000 rules, a report with 1 to 64 metrics, and an edit in time and memory.
+    Curves,
+    /// Latencies at half and at four fifths of the highest rate, quiet and while a rule is edited every second.
+    Tails,
     /// An empty report: what any call costs.
     NoOp,
     /// Checks of the sample configuration, answered from the cache.

@@ -18,28 +18,30 @@ const START_PATIENCE: Duration = Duration::from_secs(120);
 /// How often it is asked meanwhile.
 const POLL: Duration = Duration::from_millis(2);
 /// Different requests of a scenario.
-const VARIETY: usize = 64;
+pub(super) const VARIETY: usize = 64;
 /// Entries of the check cache, where there is one: the default of the originals.
 const CACHE_ENTRIES: usize = 1_500_000;
 /// Part of a measurement's time that is spent beforehand on warming up.
-const WARM_UP: f64 = 0.25;
+pub(super) const WARM_UP: f64 = 0.25;
 /// Longest time over which idleness is watched.
 const IDLE: f64 = 5.0;
 /// Edits of which the median is taken.
 const EDITS: usize = 5;
 
 /// What a scenario needs.
-struct Stage {
+pub(super) struct Stage {
     /// Holds everything of the run.
     directory: tempfile::TempDir,
-    calls: Rc<[Call]>,
+    /// In turn.
+    pub(super) calls: Rc<[Call]>,
     cache_entries: usize,
     /// Bags of a call.
     bags: usize,
 }
 
 impl Stage {
-    fn set(options: &Options, work: Work) -> Result<Self> {
+    /// Writes the configuration of a scenario and prepares its calls.
+    pub(super) fn set(options: &Options, work: Work) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let configuration = directory.path().join("config");
         std::fs::create_dir(&configuration)?;
@@ -49,12 +51,12 @@ impl Stage {
                 configuration::sample(&configuration)?;
                 vec![Call::report(&[])]
             }
-            Work::Table | Work::CheckCached | Work::CheckUncached | Work::MemorySample => {
+            Work::Table | Work::Curves | Work::CheckCached | Work::CheckUncached | Work::MemorySample => {
                 configuration::sample(&configuration)?;
                 cache_entries = if work == Work::CheckUncached { 0 } else { CACHE_ENTRIES };
                 checks::of_sample(VARIETY).iter().map(|c| Call::check(&c.body, c.code)).collect()
             }
-            Work::CheckRules | Work::Start | Work::Edit | Work::Idle | Work::MemoryRules => {
+            Work::Tails | Work::CheckRules | Work::Start | Work::Edit | Work::Idle | Work::MemoryRules => {
                 configuration::many_rules(&configuration, options.rules)?;
                 cache_entries = 0;
                 checks::of_rules(VARIETY, options.rules)
@@ -64,7 +66,8 @@ impl Stage {
             }
             Work::Report | Work::ReportLog => {
                 let log = directory.path().join("access.log");
-                configuration::telemetry(&configuration, (work == Work::ReportLog).then_some(&log))?;
+                let log = (work == Work::ReportLog).then_some(log.as_path());
+                configuration::telemetry(&configuration, options.metrics, log)?;
                 bags = options.bags;
                 (0..VARIETY).map(|number| Call::report(&reports::report(number, bags))).collect()
             }
@@ -72,17 +75,19 @@ impl Stage {
         Ok(Self { directory, calls: calls.into(), cache_entries, bags })
     }
 
-    fn configuration(&self) -> std::path::PathBuf {
+    /// Where the configuration is.
+    pub(super) fn configuration(&self) -> std::path::PathBuf {
         self.directory.path().join("config")
     }
 
-    fn start(&self, options: &Options, program: &Program) -> Result<Server> {
+    /// Starts a server on it.
+    pub(super) fn start(&self, options: &Options, program: &Program) -> Result<Server> {
         let directory = self.directory.path();
         Server::start(program, &self.configuration(), directory, self.cache_entries, options.workers)
     }
 
     /// Adds the last lines of the server's log to an error.
-    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+    pub(super) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let log = std::fs::read_to_string(self.directory.path().join("server.log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().rev().take(5).collect();
         error.context(format!("server log ends: {}", lines.into_iter().rev().collect::<Vec<_>>().join(" / ")))
@@ -106,7 +111,7 @@ pub(crate) async fn measure(options: &Options, program: &Program, work: Work) ->
 }
 
 /// Waits until the server answers as its configuration says.
-async fn serving(server: &mut Server, stage: &Stage, connections: usize) -> Result<Client> {
+pub(super) async fn serving(server: &mut Server, stage: &Stage, connections: usize) -> Result<Client> {
     let call = stage.calls.last().context("nothing to call")?;
     loop {
         let problem = match Client::connect(server.address, connections).await {
