@@ -6,17 +6,17 @@ mod harness;
 use clap::Parser as _;
 
 /// What the harness prints.
-fn print(arguments: &[&str]) -> String {
+fn print(arguments: &[&str]) -> anyhow::Result<String> {
     let mut options = harness::Options::parse_from(arguments);
     options.bin = Some(env!("CARGO_BIN_EXE_mixer").into());
     let mut out = Vec::new();
-    harness::run(&options, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    harness::run(&options, &mut out)?;
+    Ok(String::from_utf8(out)?)
 }
 
 #[test]
 fn every_scenario_measures_what_it_says() {
-    let text = print(&["load", "table", "--calls", "200", "--duration", "0.2", "--rules", "200"]);
+    let text = print(&["load", "table", "--calls", "200", "--duration", "0.2", "--rules", "200"]).unwrap();
     let rows: Vec<&str> = text.lines().filter(|line| line.contains("| `")).collect();
     assert_eq!(rows.iter().filter(|row| row.contains("<=")).count(), 10, "{text}");
     assert_eq!(rows.iter().filter(|row| row.contains("| mixer |")).count(), 6, "{text}");
@@ -28,7 +28,7 @@ fn curves_have_a_point_for_every_size_and_are_drawn() {
     let plot = directory.path().join("curves.svg");
     let plot_argument = plot.display().to_string();
     let limits = ["--calls", "100", "--duration", "0.1", "--most-rules", "100", "--plot", &plot_argument];
-    let text = print(&[&["load", "curves"], &limits[..]].concat());
+    let text = print(&[&["load", "curves"], &limits[..]].concat()).unwrap();
     for size in [10, 100] {
         assert_eq!(text.matches(&format!("\n| {size} | ")).count(), 3, "{text}");
     }
@@ -42,7 +42,7 @@ fn curves_have_a_point_for_every_size_and_are_drawn() {
 
 #[test]
 fn tails_are_measured_quiet_and_under_edits() {
-    let text = print(&["load", "tails", "--duration", "0.6", "--calls", "20000", "--rules", "200"]);
+    let text = print(&["load", "tails", "--duration", "0.6", "--calls", "20000", "--rules", "200"]).unwrap();
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| mixer |")).collect();
     assert_eq!(rows.len(), 2, "{text}");
     assert!(rows.iter().all(|row| row.ends_with("| 1 |")), "{text}");
