@@ -73,6 +73,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--readiness-probe-path', '--readiness-probe-path', [CompletionResultType]::ParameterName, 'File that is kept fresh while the server is ready')
             [CompletionResult]::new('--readiness-probe-interval', '--readiness-probe-interval', [CompletionResultType]::ParameterName, 'How old that file may get; it is refreshed twice as often. Example: 2s')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Whether profiles are served below /debug/pprof of the monitoring port')
+            [CompletionResult]::new('--pid-file', '--pid-file', [CompletionResultType]::ParameterName, 'File that holds the number of the process while it runs. Example: /run/mixer.pid')
             [CompletionResult]::new('--drain-delay', '--drain-delay', [CompletionResultType]::ParameterName, 'Pause between "not ready" and the end of accepting calls, at shutdown')
             [CompletionResult]::new('--shutdown-timeout', '--shutdown-timeout', [CompletionResultType]::ParameterName, 'Limit of the whole shutdown; what is left then is cut off')
             [CompletionResult]::new('--load-shedding-mode', '--load-shedding-mode', [CompletionResultType]::ParameterName, 'What happens to calls over the limits: disabled, logonly or enforce')
@@ -97,6 +98,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
             [CompletionResult]::new('--print-config', '--print-config', [CompletionResultType]::ParameterName, 'Print all settings and where each comes from, then exit')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Go through the start, say what would be served, then exit')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

@@ -61,6 +61,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--readinessProbePath', '--readinessProbePath', [CompletionResultType]::ParameterName, 'File that is kept fresh while the server is ready')
             [CompletionResult]::new('--readinessProbeInterval', '--readinessProbeInterval', [CompletionResultType]::ParameterName, 'How old that file may get; it is refreshed twice as often. Example: 2s')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Whether profiles are served below /debug/pprof of the monitoring port')
+            [CompletionResult]::new('--pid-file', '--pid-file', [CompletionResultType]::ParameterName, 'File that holds the number of the process while it runs. Example: /run/mixer.pid')
             [CompletionResult]::new('--drain-delay', '--drain-delay', [CompletionResultType]::ParameterName, 'Pause between "not ready" and the end of accepting calls, at shutdown')
             [CompletionResult]::new('--shutdown-timeout', '--shutdown-timeout', [CompletionResultType]::ParameterName, 'Limit of the whole shutdown; what is left then is cut off')
             [CompletionResult]::new('--loadsheddingMode', '--loadsheddingMode', [CompletionResultType]::ParameterName, 'What happens to calls over the limits: disabled, logonly or enforce')
@@ -83,6 +84,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--trace_log_spans', '--trace_log_spans', [CompletionResultType]::ParameterName, 'Write a log record for every span')
             [CompletionResult]::new('--trace_sampling_rate', '--trace_sampling_rate', [CompletionResultType]::ParameterName, 'Share of new traces that are kept, from 0 to 1')
             [CompletionResult]::new('--print-config', '--print-config', [CompletionResultType]::ParameterName, 'Print all settings and where each comes from, then exit')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Go through the start, say what would be served, then exit')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

@@ -1266,7 +1266,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__server)
-            opts="-p -h --config-file --print-config --port --address --monitoring-port --metrics-port --ctrlz-port --ctrlz-address --config-store-url --config-default-namespace --config-wait-timeout --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --max-concurrent-streams --api-worker-pool-size --adapter-worker-pool-size --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --profile --drain-delay --shutdown-timeout --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-log-spans --trace-sampling-rate --color --error-format --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --monitoring-port --metrics-port --ctrlz-port --ctrlz-address --config-store-url --config-default-namespace --config-wait-timeout --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --max-concurrent-streams --api-worker-pool-size --adapter-worker-pool-size --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --profile --pid-file --drain-delay --shutdown-timeout --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-log-spans --trace-sampling-rate --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1385,6 +1385,10 @@ _mixer() {
                     return 0
                     ;;
                 --profile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pid-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -69,6 +69,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --readiness-probe-path 'File that is kept fresh while the server is ready'
             cand --readiness-probe-interval 'How old that file may get; it is refreshed twice as often. Example: 2s'
             cand --profile 'Whether profiles are served below /debug/pprof of the monitoring port'
+            cand --pid-file 'File that holds the number of the process while it runs. Example: /run/mixer.pid'
             cand --drain-delay 'Pause between "not ready" and the end of accepting calls, at shutdown'
             cand --shutdown-timeout 'Limit of the whole shutdown; what is left then is cut off'
             cand --load-shedding-mode 'What happens to calls over the limits: disabled, logonly or enforce'
@@ -93,6 +94,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --color 'When to use colours'
             cand --error-format 'How failures are written to standard error'
             cand --print-config 'Print all settings and where each comes from, then exit'
+            cand --dry-run 'Go through the start, say what would be served, then exit'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

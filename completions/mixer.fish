@@ -74,6 +74,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l liveness-probe-in
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l readiness-probe-path -d 'File that is kept fresh while the server is ready' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l readiness-probe-interval -d 'How old that file may get; it is refreshed twice as often. Example: 2s' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l profile -d 'Whether profiles are served below /debug/pprof of the monitoring port' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l pid-file -d 'File that holds the number of the process while it runs. Example: /run/mixer.pid' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l drain-delay -d 'Pause between "not ready" and the end of accepting calls, at shutdown' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l shutdown-timeout -d 'Limit of the whole shutdown; what is left then is cut off' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l load-shedding-mode -d 'What happens to calls over the limits: disabled, logonly or enforce' -r
@@ -101,6 +102,7 @@ never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l error-format -d 'How failures are written to standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l print-config -d 'Print all settings and where each comes from, then exit'
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l dry-run -d 'Go through the start, say what would be served, then exit'
 complete -c mixer -n "__fish_mixer_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s m -l mixer -d 'Server to call: host:port, dns:///host:port, unix:///path or unix:path' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l config -d 'Configuration to run the call on, in this process, without a server: fs://DIR or embedded://sample' -r

@@ -57,6 +57,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --readinessProbePath 'File that is kept fresh while the server is ready'
             cand --readinessProbeInterval 'How old that file may get; it is refreshed twice as often. Example: 2s'
             cand --profile 'Whether profiles are served below /debug/pprof of the monitoring port'
+            cand --pid-file 'File that holds the number of the process while it runs. Example: /run/mixer.pid'
             cand --drain-delay 'Pause between "not ready" and the end of accepting calls, at shutdown'
             cand --shutdown-timeout 'Limit of the whole shutdown; what is left then is cut off'
             cand --loadsheddingMode 'What happens to calls over the limits: disabled, logonly or enforce'
@@ -79,6 +80,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --trace_log_spans 'Write a log record for every span'
             cand --trace_sampling_rate 'Share of new traces that are kept, from 0 to 1'
             cand --print-config 'Print all settings and where each comes from, then exit'
+            cand --dry-run 'Go through the start, say what would be served, then exit'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

@@ -60,6 +60,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l livenessProbeInterv
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l readinessProbePath -d 'File that is kept fresh while the server is ready' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l readinessProbeInterval -d 'How old that file may get; it is refreshed twice as often. Example: 2s' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l profile -d 'Whether profiles are served below /debug/pprof of the monitoring port' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l pid-file -d 'File that holds the number of the process while it runs. Example: /run/mixer.pid' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l drain-delay -d 'Pause between "not ready" and the end of accepting calls, at shutdown' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l shutdown-timeout -d 'Limit of the whole shutdown; what is left then is cut off' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l loadsheddingMode -d 'What happens to calls over the limits: disabled, logonly or enforce' -r
@@ -82,6 +83,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_jaeger_url -d
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_log_spans -d 'Write a log record for every span' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_sampling_rate -d 'Share of new traces that are kept, from 0 to 1' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l print-config -d 'Print all settings and where each comes from, then exit'
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l dry-run -d 'Go through the start, say what would be served, then exit'
 complete -c mixs -n "__fish_mixs_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l probe-path -d 'File to inspect' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l interval -d 'How old the file may be' -r

@@ -2,6 +2,7 @@
 
 mod config_file;
 mod flags;
+mod signals;
 
 use std::io::Write as _;
 
@@ -26,10 +27,14 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> O
         config_file::print(&args.settings, io)?;
         return Ok(Exit::Success);
     }
+    if args.dry_run {
+        return rehearse(&options, io);
+    }
     banner(args, &options, io)?;
     let server = Server::start(&options).map_err(|reason| not_started(&reason))?;
+    let signals = signals::Signals::listen(&server);
     announce(&server, &options, io)?;
-    Ok(serve(server))
+    Ok(signals::serve(server, signals, options))
 }
 
 /// What the originals say when everything is up.
@@ -44,52 +49,27 @@ fn announce(server: &Server, options: &ServerOptions, io: &mut Io) -> Result<(),
     Ok(())
 }
 
-/// Waits for SIGTERM or SIGINT, then stops in order. A second signal ends the process at once.
-fn serve(server: Server) -> Exit {
-    let first = server.background().block_on(stop_signal());
-    tracing::info!("stopping on {}", first.name());
-    server.background().spawn(async {
-        let second = stop_signal().await;
-        std::process::exit(i32::from(second.exit().code()));
-    });
-    if server.stop() { Exit::Success } else { Exit::Local }
-}
-
-/// A request to stop.
-#[derive(Clone, Copy)]
-enum StopSignal {
-    Interrupt,
-    Terminate,
-}
-
-impl StopSignal {
-    fn name(self) -> &'static str {
-        match self {
-            StopSignal::Interrupt => "SIGINT",
-            StopSignal::Terminate => "SIGTERM",
-        }
+/// What `--dry-run` found. Errors in the configuration make the status a failure, although a server would serve the rest.
+fn rehearse(options: &ServerOptions, io: &mut Io) -> Outcome {
+    let report = Server::rehearse(options).map_err(|reason| not_started(&reason))?;
+    let [rules, handlers, instances] = report.configured;
+    let [errors, warnings] = report.problems;
+    writeln!(io.out, "would serve:")?;
+    writeln!(io.out, "  api            {}", report.api_address)?;
+    writeln!(io.out, "  monitoring     port {}", options.monitoring_port)?;
+    match options.introspection.port {
+        0 => writeln!(io.out, "  ControlZ       off")?,
+        port => writeln!(io.out, "  ControlZ       {}:{port}", options.introspection.address)?,
     }
-
-    fn exit(self) -> Exit {
-        match self {
-            StopSignal::Interrupt => Exit::Interrupted,
-            StopSignal::Terminate => Exit::Terminated,
-        }
+    writeln!(io.out, "  workers        {}", report.workers)?;
+    writeln!(io.out, "  configuration  {}", options.config_store_url)?;
+    writeln!(io.out, "                 {rules} rules, {handlers} handlers, {instances} instances")?;
+    writeln!(io.out, "                 {errors} errors, {warnings} warnings")?;
+    if errors > 0 {
+        let failure = Failure::local(format!("the configuration has {errors} errors"));
+        return Err(failure.hint("see the log above, or `mixer validate`").into());
     }
-}
-
-async fn stop_signal() -> StopSignal {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        // Without handlers the signals end the process themselves.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => StopSignal::Interrupt,
-        _ = terminate.recv() => StopSignal::Terminate,
-    }
+    Ok(Exit::Success)
 }
 
 fn not_started(reason: &StartError) -> Stop {

@@ -1,8 +1,8 @@
 //! Probes by file: a server keeps a file fresh while it is available, a probe looks at the age of the file.
 //!
-//! [`inspect`] is the looking side. [`FileProbe`] is the keeping side: it owns named emitters ([`ProbeEmitter`]); while every one of
-//! them is available the file is refreshed every half interval, else it is removed. It knows nothing of what the emitters
-//! stand for.
+//! [`inspect`] is the looking side. [`Availability`] is what named emitters ([`ProbeEmitter`]) say together: available while every
+//! one of them is. [`FileProbe`] is the keeping side: while its availability lasts the file is refreshed every half interval, else
+//! it is removed. Nothing here knows what the emitters stand for.
 //! Spec: cli-operations.md section 2.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
@@ -43,18 +44,19 @@ pub fn inspect(path: &Path, interval: Duration, now: SystemTime) -> Inspection {
     }
 }
 
-/// Keeps one probe file. Dropping it without [`close`](Self::close) leaves the file behind.
-#[derive(Debug)]
-pub struct FileProbe {
+/// What several emitters say together, for example "alive" or "ready". Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Availability {
     shared: Arc<Shared>,
-    stop: CancellationToken,
-    ticker: Option<tokio::task::JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    path: PathBuf,
+    /// What it is called in errors and in the log.
+    name: String,
     emitters: Mutex<BTreeMap<String, Result<(), String>>>,
+    /// Counts changes of the status as a whole.
+    changes: watch::Sender<u64>,
 }
 
 /// One reason to be available or not. It stays registered after it is dropped, with its last status.
@@ -64,27 +66,11 @@ pub struct ProbeEmitter {
     name: String,
 }
 
-impl FileProbe {
-    /// Acts on the status at once, then every half `interval` on `runtime`.
-    ///
-    /// A stale file that an earlier process left is removed by the first act, because nobody has registered yet.
-    pub fn start(path: PathBuf, interval: Duration, runtime: &tokio::runtime::Handle) -> Self {
-        let shared = Arc::new(Shared { path, emitters: Mutex::new(BTreeMap::new()) });
-        shared.act();
-        let stop = CancellationToken::new();
-        let (ticking, stopped) = (Arc::clone(&shared), stop.clone());
-        let period = (interval / 2).max(Duration::from_millis(1));
-        let ticker = runtime.spawn(async move {
-            let mut ticks = tokio::time::interval(period);
-            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    () = stopped.cancelled() => return,
-                    _ = ticks.tick() => ticking.act(),
-                }
-            }
-        });
-        Self { shared, stop, ticker: Some(ticker) }
+impl Availability {
+    /// Unavailable until emitters say otherwise. `name` is how the log calls it.
+    pub fn new(name: impl Into<String>) -> Self {
+        let emitters = Mutex::new(BTreeMap::new());
+        Self { shared: Arc::new(Shared { name: name.into(), emitters, changes: watch::Sender::new(0) }) }
     }
 
     /// Registers an emitter, unavailable for `reason` until it says otherwise. A name that is taken already gives the same
@@ -92,9 +78,11 @@ impl FileProbe {
     pub fn emitter(&self, name: &str, reason: &str) -> ProbeEmitter {
         let mut emitters = self.shared.emitters.lock();
         if emitters.contains_key(name) {
-            debug!(probe = self.shared.base_name(), emitter = name, "emitter is registered already");
+            debug!(probe = self.shared.name, emitter = name, "emitter is registered already");
         } else {
             emitters.insert(name.to_owned(), Err(reason.to_owned()));
+            drop(emitters);
+            self.shared.changes.send_modify(|n| *n += 1);
         }
         ProbeEmitter { shared: Arc::clone(&self.shared), name: name.to_owned() }
     }
@@ -109,15 +97,94 @@ impl FileProbe {
         self.shared.emitters.lock().iter().map(|(name, status)| (name.clone(), status.clone())).collect()
     }
 
-    /// Stops the ticker, waits for it, drops the emitters and removes the file.
+    /// Changes whenever an emitter does.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+}
+
+impl ProbeEmitter {
+    /// Says that it is available, or why not.
+    pub fn set(&self, status: Result<(), String>) {
+        if self.shared.emitters.lock().get(&self.name) == Some(&status) {
+            return;
+        }
+        let before = self.shared.status();
+        self.shared.emitters.lock().insert(self.name.clone(), status);
+        let after = self.shared.status();
+        let probe = &self.shared.name;
+        match (before, after) {
+            (Ok(()), Err(list)) => error!("{probe} turns unavailable: {list}"),
+            (Err(_), Err(list)) => debug!("{probe} is still unavailable: {list}"),
+            (Err(_), Ok(())) => debug!("{probe} turns available"),
+            (Ok(()), Ok(())) => {}
+        }
+        self.shared.changes.send_modify(|n| *n += 1);
+    }
+}
+
+impl Shared {
+    fn status(&self) -> Result<(), String> {
+        let emitters = self.emitters.lock();
+        if emitters.is_empty() {
+            return Err(format!("{} has no emitters", self.name));
+        }
+        let errors: Vec<String> = emitters
+            .iter()
+            .filter_map(|(name, status)| status.as_ref().err().map(|error| format!("{name}: {error}")))
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join(", ")) }
+    }
+}
+
+/// Keeps one probe file. Dropping it without [`close`](Self::close) leaves the file behind.
+#[derive(Debug)]
+pub struct FileProbe {
+    path: PathBuf,
+    stop: CancellationToken,
+    ticker: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl FileProbe {
+    /// Acts on `availability` at once, then every half `interval` on `runtime`. What is available leaves its name to the file.
+    ///
+    /// A stale file that an earlier process left is removed by the first act, because nobody is available yet.
+    pub fn start(
+        path: PathBuf,
+        interval: Duration,
+        availability: Availability,
+        runtime: &tokio::runtime::Handle,
+    ) -> Self {
+        act(&path, &availability);
+        let stop = CancellationToken::new();
+        let (ticking, stopped) = (path.clone(), stop.clone());
+        let period = (interval / 2).max(Duration::from_millis(1));
+        let ticker = runtime.spawn(async move {
+            let mut ticks = tokio::time::interval(period);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    () = stopped.cancelled() => return,
+                    _ = ticks.tick() => act(&ticking, &availability),
+                }
+            }
+        });
+        Self { path, stop, ticker: Some(ticker) }
+    }
+
+    /// What a probe file at `path` is called in the log.
+    pub fn name_of(path: &Path) -> String {
+        path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Stops the ticker, waits for it and removes the file.
     pub async fn close(mut self) {
         self.stop.cancel();
         if let Some(ticker) = self.ticker.take() {
             // A ticker that panicked has stopped as well.
             let _ = ticker.await;
         }
-        self.shared.emitters.lock().clear();
-        self.shared.remove();
+        remove(&self.path);
     }
 }
 
@@ -127,53 +194,20 @@ impl Drop for FileProbe {
     }
 }
 
-impl ProbeEmitter {
-    /// Says available, or why not. The file follows with the next tick.
-    pub fn set(&self, status: Result<(), String>) {
-        let before = self.shared.status();
-        self.shared.emitters.lock().insert(self.name.clone(), status);
-        let after = self.shared.status();
-        match (before, after) {
-            (Ok(()), Err(list)) => error!("{} turns unavailable: {list}", self.shared.base_name()),
-            (Err(_), Err(list)) => debug!("{} is still unavailable: {list}", self.shared.base_name()),
-            (Err(_), Ok(())) => debug!("{} turns available", self.shared.base_name()),
-            (Ok(()), Ok(())) => {}
-        }
+fn act(path: &Path, availability: &Availability) {
+    if availability.status().is_err() {
+        remove(path);
+    } else if let Err(error) = std::fs::File::create(path).and_then(|f| touch(&f)) {
+        error!("Failed to create the path {}: {error}", path.display());
     }
 }
 
-impl Shared {
-    fn base_name(&self) -> String {
-        self.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
-    }
-
-    fn status(&self) -> Result<(), String> {
-        let emitters = self.emitters.lock();
-        if emitters.is_empty() {
-            return Err(format!("{} has no emitters", self.base_name()));
+fn remove(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            error!("Failed to remove the path {}: {error}", path.display());
         }
-        let errors: Vec<String> = emitters
-            .iter()
-            .filter_map(|(name, status)| status.as_ref().err().map(|error| format!("{name}: {error}")))
-            .collect();
-        if errors.is_empty() { Ok(()) } else { Err(errors.join(", ")) }
-    }
-
-    fn act(&self) {
-        if self.status().is_err() {
-            self.remove();
-        } else if let Err(error) = std::fs::File::create(&self.path).and_then(|f| touch(&f)) {
-            error!("Failed to create the path {}: {error}", self.path.display());
-        }
-    }
-
-    fn remove(&self) {
-        match std::fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                error!("Failed to remove the path {}: {error}", self.path.display());
-            }
-            _ => {}
-        }
+        _ => {}
     }
 }
 
@@ -206,16 +240,18 @@ mod tests {
         let path = dir.path().join("ready");
         std::fs::write(&path, "stale").unwrap();
         let runtime = runtime();
-        let probe = FileProbe::start(path.clone(), Duration::from_millis(20), runtime.handle());
+        let ready = Availability::new(FileProbe::name_of(&path));
+        let interval = Duration::from_millis(20);
+        let probe = FileProbe::start(path.clone(), interval, ready.clone(), runtime.handle());
         assert!(!path.exists(), "a file of an earlier process is removed at the start");
-        assert_eq!(probe.status(), Err("ready has no emitters".to_owned()));
+        assert_eq!(ready.status(), Err("ready has no emitters".to_owned()));
 
-        let store = probe.emitter("store", "uninitialized");
-        let server = probe.emitter("server", "uninitialized");
+        let store = ready.emitter("store", "uninitialized");
+        let server = ready.emitter("server", "uninitialized");
         store.set(Ok(()));
-        assert_eq!(probe.status(), Err("server: uninitialized".to_owned()));
+        assert_eq!(ready.status(), Err("server: uninitialized".to_owned()));
         server.set(Ok(()));
-        assert_eq!(probe.status(), Ok(()));
+        assert_eq!(ready.status(), Ok(()));
         assert!(runtime.block_on(eventually(|| path.exists())));
 
         std::fs::remove_file(&path).unwrap();
@@ -223,7 +259,7 @@ mod tests {
 
         server.set(Err("gone".to_owned()));
         store.set(Err("lost".to_owned()));
-        assert_eq!(probe.status(), Err("server: gone, store: lost".to_owned()));
+        assert_eq!(ready.status(), Err("server: gone, store: lost".to_owned()));
         assert!(runtime.block_on(eventually(|| !path.exists())));
 
         server.set(Ok(()));
@@ -235,13 +271,24 @@ mod tests {
 
     #[test]
     fn a_name_registered_twice_is_one_emitter() {
-        let dir = tempfile::tempdir().unwrap();
-        let runtime = runtime();
-        let probe = FileProbe::start(dir.path().join("live"), Duration::from_secs(9), runtime.handle());
-        probe.emitter("server", "first").set(Ok(()));
-        probe.emitter("server", "second");
-        assert_eq!(probe.emitters(), vec![("server".to_owned(), Ok(()))]);
-        runtime.block_on(probe.close());
+        let live = Availability::new("live");
+        live.emitter("server", "first").set(Ok(()));
+        live.emitter("server", "second");
+        assert_eq!(live.emitters(), vec![("server".to_owned(), Ok(()))]);
+    }
+
+    #[test]
+    fn whoever_waits_hears_of_changes_alone() {
+        let live = Availability::new("live");
+        let server = live.emitter("server", "first");
+        let mut changes = live.changes();
+        server.set(Err("first".to_owned()));
+        assert!(!changes.has_changed().unwrap(), "nothing changed");
+        server.set(Ok(()));
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        live.emitter("worker", "stuck");
+        assert!(changes.has_changed().unwrap());
     }
 
     #[test]

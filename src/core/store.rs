@@ -34,6 +34,9 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// Waits until [`contents`](Self::contents) differs from what it last returned, with changes that come close together as
     /// one. No polling at rest. Dropping the future loses nothing.
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Looks for changes now, without waiting for word of them; [`changed`](Self::changed) tells what it finds.
+    fn rescan(&self) {}
 }
 
 /// The files of the sample configuration that the binary carries: name and text.

@@ -168,7 +168,7 @@ pub(super) fn settings(root: &clap::Command, matches: &clap::ArgMatches, merged:
 
 /// Whether an argument of `server` is a setting, and not about settings.
 fn is_setting(id: &str) -> bool {
-    !matches!(id, "config_file" | "print_config" | "help" | "color" | "error_format")
+    !matches!(id, "config_file" | "print_config" | "dry_run" | "help" | "color" | "error_format")
 }
 
 /// Whether one of the spellings of a flag stands among the arguments.

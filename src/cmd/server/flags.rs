@@ -21,6 +21,12 @@ pub struct ServerArgs {
     /// Print all settings and where each comes from, then exit.
     #[arg(long)]
     pub(super) print_config: bool,
+    /// Go through the start, say what would be served, then exit.
+    ///
+    /// Opens the API port, reads the configuration and builds its handlers; writes no probe or pid file and removes no socket. Ends
+    /// with status 3 if the server would not start or the configuration has errors.
+    #[arg(long)]
+    pub(super) dry_run: bool,
     #[command(flatten)]
     listen: ListenFlags,
     #[command(flatten)]
@@ -191,6 +197,9 @@ struct OperationFlags {
         value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
     )]
     profile: bool,
+    /// File that holds the number of the process while it runs. Example: /run/mixer.pid.
+    #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "PATH")]
+    pid_file: PathBuf,
     /// Pause between "not ready" and the end of accepting calls, at shutdown.
     #[arg(long, default_value = "0s", value_parser = value::duration, value_name = "DURATION")]
     drain_delay: SignedDuration,
@@ -440,6 +449,7 @@ impl ServerArgs {
                 address: listen.ctrlz_address.clone(),
             },
             load_shedding: self.shedding.options(),
+            pid_file: operations.pid_file.clone(),
             drain_delay: operations.drain_delay,
             shutdown_timeout: operations.shutdown_timeout,
         }

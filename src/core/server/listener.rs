@@ -194,13 +194,24 @@ impl Drop for Listener {
 ///
 /// Errors: `unable to remove unix://PATH: …`.
 pub fn remove_stale_socket(path: &Path) -> Result<(), ListenError> {
-    let refuse = |why: &str| Err(ListenError(format!("unable to remove unix://{}: {why}", path.display())));
-    match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => refuse(&os_text(&error)),
-        Ok(found) if !found.file_type().is_socket() => refuse("not a socket"),
-        Ok(_) => std::fs::remove_file(path).or_else(|error| refuse(&os_text(&error))),
+    if check_stale_socket(path)? {
+        std::fs::remove_file(path).map_err(|error| not_removed(path, &os_text(&error)))?;
     }
+    Ok(())
+}
+
+/// Whether there is a unix socket at `path` that [`remove_stale_socket`] would remove. Errors: as there.
+pub fn check_stale_socket(path: &Path) -> Result<bool, ListenError> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(not_removed(path, &os_text(&error))),
+        Ok(found) if !found.file_type().is_socket() => Err(not_removed(path, "not a socket")),
+        Ok(_) => Ok(true),
+    }
+}
+
+fn not_removed(path: &Path, why: &str) -> ListenError {
+    ListenError(format!("unable to remove unix://{}: {why}", path.display()))
 }
 
 /// Opens a TCP socket; an empty host means all interfaces. Must run on an event loop.

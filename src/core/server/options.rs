@@ -65,6 +65,8 @@ pub struct ServerOptions {
     pub introspection: IntrospectionOptions,
     /// Overload.
     pub load_shedding: LoadSheddingOptions,
+    /// File that holds the number of the process while it runs; empty means none.
+    pub pid_file: PathBuf,
     /// Pause between "not ready" and the end of accepting calls, at shutdown.
     pub drain_delay: SignedDuration,
     /// Limit of the whole shutdown.
@@ -102,6 +104,7 @@ impl Default for ServerOptions {
             tracing: TracingOptions::default(),
             introspection: IntrospectionOptions::default(),
             load_shedding: LoadSheddingOptions::default(),
+            pid_file: PathBuf::new(),
             drain_delay: SignedDuration::ZERO,
             shutdown_timeout: SignedDuration::from_secs(30),
         }

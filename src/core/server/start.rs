@@ -1,13 +1,20 @@
-//! The start and stop of a server: an ordered list of parts, begun in order and ended in reverse.
+//! The start of a server: step by step, and back again if one fails.
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::listener::{ListenError, Listener, bind_tcp, remove_stale_socket};
+use super::components::{Components, StopReport, StopStep};
+use super::controls::{Controls, Parts};
+use super::effects::{Effects, Endpoint, Rehearsal, SystemEffects, start_workers};
+use super::health::{Conditions, Health};
+use super::listener::{ListenError, Listener};
 use super::service::ApiService;
 use super::workers::{ConnectionLimits, WorkerGroup};
 use super::{ListenAddress, ProbeOptions, ServerOptions};
@@ -20,10 +27,10 @@ use crate::core::expr::Language;
 use crate::core::handler::HandlerEnvironment;
 use crate::core::introspect;
 use crate::core::load_shedding::LoadShedder;
-use crate::core::probe::{FileProbe, ProbeEmitter};
+use crate::core::probe::FileProbe;
 use crate::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use crate::core::snapshot::{SnapshotBuilder, SnapshotOptions};
-use crate::core::store::{self, ConfigStore, WhenLost};
+use crate::core::store::{ConfigStore, WhenLost};
 use crate::core::telemetry::log::Log;
 use crate::core::telemetry::metrics::{Collect, Collected, Family, Metrics};
 use crate::core::telemetry::{http, monitor};
@@ -39,6 +46,10 @@ const HTTP_GRACE: Duration = Duration::from_secs(2);
 const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
 /// A caller that does not answer a ping for this long is gone.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long everything that a failed start has begun may take to end.
+const FAILED_START_LIMIT: Duration = Duration::from_secs(10);
+/// How long the background threads are waited for, at the very end.
+const THREADS_LIMIT: Duration = Duration::from_secs(1);
 
 /// Why a server did not start. The text is that of the originals behind `Unable to initialize Mixer: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,27 +80,30 @@ impl From<ListenError> for StartError {
 /// A server that answers calls.
 pub struct Server {
     background: tokio::runtime::Runtime,
-    parts: Parts,
-    api_address: ListenAddress,
-    bound: Option<SocketAddr>,
+    components: Components,
+    serving: Serving,
     drain_delay: Duration,
     shutdown_timeout: Duration,
 }
 
-/// What was begun so far; ending it in reverse order is the same whether the start failed half-way or the server was asked to stop.
-#[derive(Default)]
-struct Parts {
-    liveness: Option<FileProbe>,
-    readiness: Option<FileProbe>,
-    alive: Option<ProbeEmitter>,
-    configuration: Option<(CancellationToken, tokio::task::JoinHandle<Configurator>)>,
-    unstarted: Option<Configurator>,
-    accepting: Option<(CancellationToken, tokio::task::JoinHandle<()>)>,
-    workers: Option<Arc<WorkerGroup>>,
-    endpoints: Vec<(CancellationToken, tokio::task::JoinHandle<()>)>,
-    runtime: Option<Arc<Runtime>>,
-    store: Option<Arc<dyn ConfigStore>>,
-    cache_collector: Option<Arc<dyn Collect>>,
+/// What a start arrives at.
+struct Serving {
+    api_address: ListenAddress,
+    bound: Option<SocketAddr>,
+    controls: Arc<Controls>,
+}
+
+/// What a server would serve, found out without serving it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RehearsalReport {
+    /// Where the API would listen.
+    pub api_address: ListenAddress,
+    /// Rules, handlers and instances of the configuration.
+    pub configured: [u64; 3],
+    /// Errors and warnings in the configuration.
+    pub problems: [usize; 2],
+    /// Worker threads.
+    pub workers: usize,
 }
 
 impl Server {
@@ -97,49 +111,46 @@ impl Server {
     ///
     /// Errors: the first step that failed; everything begun before it is ended again.
     pub fn start(options: &ServerOptions) -> Result<Server, StartError> {
-        options.check().map_err(|e| StartError::new(e.0))?;
-        let log = Log::install(&options.log).map_err(|e| StartError::new(e.0))?;
-        crate::core::adapter::self_check().map_err(|e| StartError::new(e.to_string()))?;
-        crate::core::tls::install_crypto_provider();
-        let background = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("background")
-            .enable_all()
-            .build()
-            .map_err(|e| StartError::because("unable to start background threads", e))?;
-        let mut parts = Parts::default();
-        let started = background.block_on(begin(options, &log, &mut parts));
-        match started {
-            Ok((api_address, bound)) => Ok(Server {
-                background,
-                parts,
-                api_address,
-                bound,
-                drain_delay: options.drain_delay.to_std_or_zero(),
-                shutdown_timeout: options.shutdown_timeout.to_std_or_zero(),
-            }),
-            Err(error) => {
-                tracing::error!("Close server");
-                background.block_on(parts.end(Duration::from_secs(10)));
-                background.shutdown_timeout(Duration::from_secs(1));
-                Err(error)
-            }
-        }
+        Self::start_with(options, &SystemEffects)
+    }
+
+    /// Starts a server whose effects on the world are those of `effects`. Errors: as [`start`](Self::start).
+    pub fn start_with(options: &ServerOptions, effects: &dyn Effects) -> Result<Server, StartError> {
+        let (background, components, serving) =
+            run_start(options, effects, async |start| start.begin().await)?;
+        Ok(Server {
+            background,
+            components,
+            serving,
+            drain_delay: options.drain_delay.to_std_or_zero(),
+            shutdown_timeout: options.shutdown_timeout.to_std_or_zero(),
+        })
+    }
+
+    /// Goes through the start up to serving, leaves no trace, and ends again. Spec: cli-operations.md 9.8, `--dry-run`.
+    ///
+    /// Errors: as [`start`](Self::start).
+    pub fn rehearse(options: &ServerOptions) -> Result<RehearsalReport, StartError> {
+        let (background, mut components, report) =
+            run_start(options, &Rehearsal, async |start| start.rehearse().await)?;
+        background.block_on(components.end(FAILED_START_LIMIT));
+        background.shutdown_timeout(THREADS_LIMIT);
+        Ok(report)
     }
 
     /// Where the API listens, as it was asked for.
     pub fn api_address(&self) -> &ListenAddress {
-        &self.api_address
+        &self.serving.api_address
     }
 
     /// The TCP address of the API once a port was chosen.
     pub fn bound_address(&self) -> Option<SocketAddr> {
-        self.bound
+        self.serving.bound
     }
 
-    /// What requests see.
-    pub fn runtime(&self) -> Option<&Arc<Runtime>> {
-        self.parts.runtime.as_ref()
+    /// What operators' tools look at and ask for.
+    pub fn controls(&self) -> &Arc<Controls> {
+        &self.serving.controls
     }
 
     /// The event loop of everything but requests.
@@ -147,131 +158,440 @@ impl Server {
         self.background.handle()
     }
 
-    /// Stops: not ready, no new calls, running calls answered, handlers closed, files removed. Returns whether all of it was done
-    /// in time. Spec: cli-operations.md 3.3 and 9.6.
-    pub fn stop(self) -> bool {
-        let Server { background, mut parts, drain_delay, shutdown_timeout, .. } = self;
-        let complete = background.block_on(async {
-            if let Some(readiness) = parts.readiness.take() {
-                readiness.close().await;
+    /// Stops: not ready, no new calls, running calls answered, handlers closed, files removed. Spec: cli-operations.md 3.3 and 9.6.
+    pub fn stop(self) -> StopReport {
+        let Server { background, mut components, serving, drain_delay, shutdown_timeout } = self;
+        let report = background.block_on(async move {
+            if let Some(supervisor) = serving.controls.supervisor() {
+                supervisor.stopping();
             }
+            drop(serving);
+            let mut report = components.end_through(StopStep::Readiness, shutdown_timeout).await;
             tokio::time::sleep(drain_delay).await;
-            parts.end(shutdown_timeout).await
+            let rest = components.end(shutdown_timeout).await;
+            report.ended.extend(rest.ended);
+            report.forced.extend(rest.forced);
+            report
         });
-        background.shutdown_timeout(Duration::from_secs(1));
-        complete
+        background.shutdown_timeout(THREADS_LIMIT);
+        report
     }
 }
 
-/// Steps 5 to 19 of the start.
-async fn begin(
+/// Steps 1 to 4, then `begin`; if that fails or panics, everything that it began is ended.
+fn run_start<T>(
     options: &ServerOptions,
-    log: &Log,
-    parts: &mut Parts,
-) -> Result<(ListenAddress, Option<SocketAddr>), StartError> {
-    let handle = tokio::runtime::Handle::current();
-    parts.liveness = probe(&options.liveness_probe, &handle);
-    let alive = parts.liveness.as_ref().map(|p| p.emitter("server", "uninitialized"));
-    // compat(1.3): the cause is swallowed; pinned by cli/startup-tracing-exclusive.
-    options.tracing.check().map_err(|e| StartError {
-        text: "unable to setup tracing".to_owned(),
-        detail: Some(e.to_string()),
-    })?;
-    let api_address = options.listen_address().map_err(|e| StartError::because("unable to listen", e))?;
-    if let ListenAddress::Unix(path) = &api_address {
-        remove_stale_socket(path)?;
-    }
-    let listener = Listener::bind(&api_address).map_err(|e| StartError::because("unable to listen", e))?;
-    let bound = listener.local_address();
-
-    let metrics = Arc::new(Metrics::new());
-    metrics.set_build("mixer", env!("CARGO_PKG_VERSION"));
-    log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
-    let runtime = configure(options, &metrics, parts).await?;
-
-    let shedder =
-        LoadShedder::new(&options.load_shedding, metrics.counter(Family::LoadSheddingThrottled, &[]));
-    let workers = start_workers(options, &runtime, &metrics, shedder.map(Arc::new))?;
-    let workers = Arc::new(workers);
-    parts.workers = Some(Arc::clone(&workers));
-
-    parts.readiness = probe(&options.readiness_probe, &handle);
-    if let (Some(readiness), Some(store)) = (&parts.readiness, &parts.store) {
-        readiness.emitter("dispatcher", "runtime is not listening to the store").set(Ok(()));
-        let emitter = readiness.emitter("store", "not read yet");
-        follow_store(Arc::clone(store), emitter, parts);
-    }
-
-    tracing::info!("Starting monitor server...");
-    start_monitoring(options, &metrics, parts).await?;
-    start_introspection(options, &runtime, parts).await;
-
-    follow_configuration(parts);
-    accept(listener, workers, parts);
-    if let Some(alive) = alive {
-        alive.set(Ok(()));
-        parts.alive = Some(alive);
-    }
-    Ok((api_address, bound))
+    effects: &dyn Effects,
+    begin: impl AsyncFnOnce(&mut Start<'_>) -> Result<T, StartError>,
+) -> Result<(tokio::runtime::Runtime, Components, T), StartError> {
+    options.check().map_err(|e| StartError::new(e.0))?;
+    let log = effects.configure_log(&options.log).map_err(|e| StartError::new(e.0))?;
+    crate::core::adapter::self_check().map_err(|e| StartError::new(e.to_string()))?;
+    crate::core::tls::install_crypto_provider();
+    let background =
+        effects.background().map_err(|e| StartError::because("unable to start background threads", e))?;
+    let mut start = Start {
+        options,
+        effects,
+        log,
+        health: Health::new(
+            probe_name(&options.liveness_probe, "liveness"),
+            probe_name(&options.readiness_probe, "readiness"),
+        ),
+        components: Components::default(),
+    };
+    let flushed = start.log.clone();
+    start.components.begun(StopStep::Log, "log", async move |_| flushed.last_write().is_ok());
+    let begun = background.block_on(AssertUnwindSafe(begin(&mut start)).catch_unwind());
+    let error = match begun {
+        Ok(Ok(begun)) => return Ok((background, start.components, begun)),
+        Ok(Err(error)) => error,
+        Err(panic) => {
+            let text = panic.downcast_ref::<&'static str>().copied().map(str::to_owned);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            StartError::because("panic", text.unwrap_or_else(|| "unknown cause".to_owned()))
+        }
+    };
+    tracing::error!("Close server");
+    background.block_on(start.components.end(FAILED_START_LIMIT));
+    background.shutdown_timeout(THREADS_LIMIT);
+    Err(error)
 }
 
-fn probe(options: &ProbeOptions, runtime: &tokio::runtime::Handle) -> Option<FileProbe> {
-    options
-        .is_enabled()
-        .then(|| FileProbe::start(options.path.clone(), options.interval.to_std_or_zero(), runtime))
+fn probe_name(options: &ProbeOptions, default: &str) -> String {
+    if options.is_enabled() { FileProbe::name_of(&options.path) } else { default.to_owned() }
 }
 
-/// Steps 9 to 12: opens the store, builds the first configuration.
-async fn configure(
-    options: &ServerOptions,
-    metrics: &Arc<Metrics>,
-    parts: &mut Parts,
-) -> Result<Arc<Runtime>, StartError> {
-    let when_lost = if options.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep };
-    let store = store::open_with(&options.config_store_url, when_lost)
-        .map_err(|e| StartError::because("unable to connect to the configuration server", e))?;
-    let store: Arc<dyn ConfigStore> = Arc::from(store);
-    parts.store = Some(Arc::clone(&store));
-    tracing::info!("Awaiting for config store sync...");
-    let cache = options.check_cache_entries().map(|entries| CheckCacheLimits {
-        entries,
-        bytes: (entries as u64).saturating_mul(CACHE_BYTES_PER_ENTRY).min(MAX_CACHE_BYTES),
-    });
-    let builder = SnapshotBuilder::new(SnapshotOptions {
-        default_namespace: options.config_default_namespace.as_str().into(),
-        language: std::env::var("ISTIO_LANG").ok().map(|name| Language::from_name(&name)),
-        adapter_kinds: options.use_adapter_crds,
-        template_kinds: options.use_template_crds,
-    });
-    let runtime = Arc::new(Runtime::new(builder.empty(), cache));
-    if cache.is_some() {
-        let collector: Arc<dyn Collect> = Arc::new(CacheCollector(Arc::clone(runtime.cache_counters())));
-        metrics.collect_from(Arc::downgrade(&collector));
-        parts.cache_collector = Some(collector);
-    }
-    parts.runtime = Some(Arc::clone(&runtime));
-    let mut configurator = Configurator::new(
-        Arc::clone(&runtime),
-        builder,
-        ConfiguratorOptions {
+/// A start under way.
+struct Start<'s> {
+    options: &'s ServerOptions,
+    effects: &'s dyn Effects,
+    log: Log,
+    health: Health,
+    /// What was begun so far.
+    components: Components,
+}
+
+/// What the first half of a start makes.
+struct Prepared {
+    api_address: ListenAddress,
+    listener: Listener,
+    metrics: Arc<Metrics>,
+    store: Arc<dyn ConfigStore>,
+    runtime: Arc<Runtime>,
+    /// Not following the store yet; the handlers are closed with it.
+    configurator: Arc<Mutex<Option<Configurator>>>,
+}
+
+impl Start<'_> {
+    /// Steps 5 to 19.
+    async fn begin(&mut self) -> Result<Serving, StartError> {
+        let alive = self.health.liveness.emitter("server", "uninitialized");
+        let stuck = self.health.liveness.emitter("workers", "uninitialized");
+        self.keep_probe(StopStep::Probes, "liveness probe", true);
+        let prepared = self.prepare().await?;
+        let Prepared { api_address, listener, metrics, store, runtime, configurator } = prepared;
+        let bound = listener.local_address();
+        let workers = self.start_workers(&runtime, &metrics)?;
+
+        let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
+        let read = self.health.readiness.emitter("store", "not read yet");
+        let written = self.health.readiness.emitter("log", "nothing written yet");
+        let conditions = Conditions {
+            store: (Arc::clone(&store), read),
+            log: (self.log.clone(), written),
+            workers: (Arc::clone(&workers), stuck),
+        };
+        self.keep_probe(StopStep::Readiness, "readiness probe", false);
+        let (log, health) = (self.log.clone(), self.health.clone());
+        let controls = Arc::new(Controls::new(Parts {
+            runtime,
+            metrics,
+            log,
+            health,
             store,
-            environment: HandlerEnvironment {
-                clock: Arc::new(SystemClock),
-                runtime: tokio::runtime::Handle::current(),
-                metrics_port: options.metrics_port,
-                metrics: Arc::clone(metrics),
-                commons: Arc::new(Commons::default()),
-                build_timeout: HANDLER_BUILD_TIMEOUT,
-            },
+            workers: Arc::clone(&workers),
+            reloads: Vec::new(),
+        }));
+        tracing::info!("Starting monitor server...");
+        self.start_monitoring(&controls)?;
+        self.start_introspection(&controls);
+        self.follow_configuration(&configurator)?;
+        dispatcher.set(Ok(()));
+        let gone = dispatcher.clone();
+        self.components.begun(StopStep::Readiness, "readiness", async move |_| {
+            gone.set(Err("stopping".to_owned()));
+            true
+        });
+        if !self.options.pid_file.as_os_str().is_empty() {
+            let shown = self.options.pid_file.display();
+            let file = self
+                .effects
+                .write_pid_file(&self.options.pid_file)
+                .map_err(|e| StartError::because(&format!("unable to write the pid file {shown}"), e))?;
+            self.components.begun(StopStep::Probes, "pid file", async move |_| {
+                drop(file);
+                true
+            });
+        }
+        self.accept(listener, workers);
+        alive.set(Ok(()));
+        self.follow(conditions);
+        self.supervise(&controls);
+        Ok(Serving { api_address, bound, controls })
+    }
+
+    /// Steps 6 to 14 without anything that is seen outside, then looks at what there is.
+    async fn rehearse(&mut self) -> Result<RehearsalReport, StartError> {
+        let prepared = self.prepare().await?;
+        if !self.options.pid_file.as_os_str().is_empty() {
+            let shown = self.options.pid_file.display();
+            self.effects
+                .write_pid_file(&self.options.pid_file)
+                .map_err(|e| StartError::because(&format!("unable to write the pid file {shown}"), e))?;
+        }
+        let workers = self.start_workers(&prepared.runtime, &prepared.metrics)?;
+        let published = prepared.runtime.load_full();
+        let counts = &published.routes.snapshot().counts;
+        use crate::core::config::Severity;
+        let count = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
+        Ok(RehearsalReport {
+            api_address: prepared.api_address,
+            configured: [counts.rule_configs, counts.handler_configs, counts.instance_configs],
+            problems: [count(Severity::Error), count(Severity::Warning)],
+            workers: workers.connections().len(),
+        })
+    }
+
+    fn keep_probe(&mut self, step: StopStep, name: &'static str, alive: bool) {
+        let (options, availability) = match alive {
+            true => (&self.options.liveness_probe, &self.health.liveness),
+            false => (&self.options.readiness_probe, &self.health.readiness),
+        };
+        if let Some(probe) = self.effects.keep_probe_file(options, availability) {
+            self.components.begun(step, name, async move |_| {
+                probe.close().await;
+                true
+            });
+        }
+    }
+
+    /// Steps 6 to 12: tracing, the socket, the store, the first configuration.
+    async fn prepare(&mut self) -> Result<Prepared, StartError> {
+        let (options, effects) = (self.options, self.effects);
+        // compat(1.3): the cause is swallowed; pinned by cli/startup-tracing-exclusive.
+        effects.configure_tracing(&options.tracing).map_err(|e| StartError {
+            text: "unable to setup tracing".to_owned(),
+            detail: Some(e.to_string()),
+        })?;
+        let api_address = options.listen_address().map_err(|e| StartError::because("unable to listen", e))?;
+        if let ListenAddress::Unix(path) = &api_address {
+            effects.remove_socket(path)?;
+        }
+        let listener =
+            effects.listen(&api_address).map_err(|e| StartError::because("unable to listen", e))?;
+        let when_lost = if options.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep };
+        let store = effects
+            .open_store(&options.config_store_url, when_lost)
+            .map_err(|e| StartError::because("unable to connect to the configuration server", e))?;
+        let metrics =
+            effects.metrics().map_err(|e| StartError::because("could not build opencensus exporter", e))?;
+        metrics.set_build("mixer", env!("CARGO_PKG_VERSION"));
+        self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
+        let (runtime, configurator) = self.configure(&metrics, &store).await?;
+        Ok(Prepared { api_address, listener, metrics, store, runtime, configurator })
+    }
+
+    /// Steps 10 to 12: the first configuration.
+    async fn configure(
+        &mut self,
+        metrics: &Arc<Metrics>,
+        store: &Arc<dyn ConfigStore>,
+    ) -> Result<(Arc<Runtime>, Arc<Mutex<Option<Configurator>>>), StartError> {
+        let options = self.options;
+        tracing::info!("Awaiting for config store sync...");
+        let cache = options.check_cache_entries().map(|entries| CheckCacheLimits {
+            entries,
+            bytes: (entries as u64).saturating_mul(CACHE_BYTES_PER_ENTRY).min(MAX_CACHE_BYTES),
+        });
+        let builder = SnapshotBuilder::new(SnapshotOptions {
+            default_namespace: options.config_default_namespace.as_str().into(),
+            language: std::env::var("ISTIO_LANG").ok().map(|name| Language::from_name(&name)),
+            adapter_kinds: options.use_adapter_crds,
+            template_kinds: options.use_template_crds,
+        });
+        let runtime = self.effects.new_runtime(builder.empty(), cache);
+        if cache.is_some() {
+            let collector: Arc<dyn Collect> = Arc::new(CacheCollector(Arc::clone(runtime.cache_counters())));
+            metrics.collect_from(Arc::downgrade(&collector));
+            self.components.begun(StopStep::CheckCache, "check cache", async move |_| {
+                drop(collector);
+                true
+            });
+        }
+        let environment = HandlerEnvironment {
+            clock: Arc::new(SystemClock),
+            runtime: tokio::runtime::Handle::current(),
+            metrics_port: options.metrics_port,
             metrics: Arc::clone(metrics),
-        },
-    );
-    tracing::info!("Starting runtime config watch...");
-    let first = configurator.apply();
-    let waited = tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await;
-    parts.unstarted = Some(configurator);
-    waited.map_err(|_| StartError::new(format!("exceeded timeout {}", options.config_wait_timeout)))?;
-    Ok(runtime)
+            commons: Arc::new(Commons::default()),
+            build_timeout: HANDLER_BUILD_TIMEOUT,
+        };
+        let (store, metrics) = (Arc::clone(store), Arc::clone(metrics));
+        let following = ConfiguratorOptions { store, environment, metrics };
+        let mut configurator = Configurator::new(Arc::clone(&runtime), builder, following);
+        tracing::info!("Starting runtime config watch...");
+        let first = configurator.apply();
+        let waited = tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await;
+        let configurator = Arc::new(Mutex::new(Some(configurator)));
+        let closing = Arc::clone(&configurator);
+        self.components.begun(StopStep::Handlers, "handlers", async move |patience| {
+            let configurator = closing.lock().take();
+            match configurator {
+                Some(configurator) => configurator.close(patience).await,
+                None => false,
+            }
+        });
+        waited.map_err(|_| StartError::new(format!("exceeded timeout {}", options.config_wait_timeout)))?;
+        Ok((runtime, configurator))
+    }
+
+    /// Step 14.
+    fn start_workers(
+        &mut self,
+        runtime: &Arc<Runtime>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<WorkerGroup>, StartError> {
+        let options = self.options;
+        let shedder =
+            LoadShedder::new(&options.load_shedding, metrics.counter(Family::LoadSheddingThrottled, &[]))
+                .map(Arc::new);
+        let count = match options.concurrency {
+            _ if options.single_threaded => 1,
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            count => count as usize,
+        };
+        let limits = ConnectionLimits {
+            max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
+            keep_alive_timeout: KEEP_ALIVE_TIMEOUT,
+        };
+        let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
+        let last_known = Arc::new(LastKnownAnswers::default());
+        let (runtime, metrics) = (Arc::clone(runtime), Arc::clone(metrics));
+        let service = move |_| {
+            let mixer = MixerService::new(
+                Arc::clone(&runtime),
+                Arc::clone(&metrics),
+                Arc::clone(&last_known),
+                shedder.clone(),
+            );
+            let others = tonic::service::Routes::default();
+            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others)
+        };
+        let workers = start_workers(self.effects, count, limits, service)
+            .map_err(|e| StartError::because("unable to start workers", e))?;
+        let workers = Arc::new(workers);
+        let draining = Arc::clone(&workers);
+        self.components.begun(StopStep::Calls, "calls", async move |patience| draining.drain(patience).await);
+        let joining = Arc::clone(&workers);
+        self.components.begun(StopStep::Workers, "workers", async move |_| joining.join().await);
+        Ok(workers)
+    }
+
+    /// Step 17.
+    fn start_monitoring(&mut self, controls: &Arc<Controls>) -> Result<(), StartError> {
+        let address = format!(":{}", self.options.monitoring_port);
+        let listener = self.effects.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
+            StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
+        })?;
+        let version = BuildInfo::stamped().short();
+        let routes = monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile);
+        self.serve_http(StopStep::Monitoring, "monitoring endpoint", listener, routes);
+        Ok(())
+    }
+
+    /// Step 18; a failure is logged and does not end the start.
+    fn start_introspection(&mut self, controls: &Arc<Controls>) {
+        let settings = &self.options.introspection;
+        if settings.port == 0 {
+            return;
+        }
+        let host = if settings.address == "*" { "" } else { settings.address.as_str() };
+        let address = format!("{host}:{}", settings.port);
+        match self.effects.listen_http(Endpoint::Introspection, &address) {
+            Ok(listener) => {
+                let address = listener.local_addr().map(|a| a.to_string()).unwrap_or_default();
+                tracing::info!("ControlZ available at {address}");
+                let routes = introspect::routes(Arc::clone(&controls.runtime));
+                self.serve_http(StopStep::Introspection, "ControlZ", listener, routes);
+            }
+            Err(error) => tracing::error!("Unable to start ControlZ: {error}"),
+        }
+    }
+
+    fn serve_http(
+        &mut self,
+        step: StopStep,
+        name: &'static str,
+        listener: TcpListener,
+        routes: axum::Router,
+    ) {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            if let Err(error) = http::serve(listener, routes, stopped, HTTP_GRACE).await {
+                tracing::error!(%error, "an HTTP endpoint ended");
+            }
+        });
+        self.components.begun(step, name, async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+
+    /// The second half of step 10: changes are followed from now on.
+    fn follow_configuration(
+        &mut self,
+        configurator: &Arc<Mutex<Option<Configurator>>>,
+    ) -> Result<(), StartError> {
+        let Some(waiting) = configurator.lock().take() else { return Ok(()) };
+        let stop = CancellationToken::new();
+        match self.effects.follow_configuration(waiting, stop.clone()) {
+            Ok(task) => {
+                let back = Arc::clone(configurator);
+                self.components.begun(StopStep::Configuration, "configuration", async move |_| {
+                    stop.cancel();
+                    let ended = task.await.ok();
+                    let well = ended.is_some();
+                    *back.lock() = ended;
+                    well
+                });
+                Ok(())
+            }
+            Err((waiting, error)) => {
+                *configurator.lock() = Some(*waiting);
+                Err(StartError::because("unable to listen", error))
+            }
+        }
+    }
+
+    /// Step 19: begins to accept calls.
+    fn accept(&mut self, listener: Listener, workers: Arc<WorkerGroup>) {
+        // Cancelled when the workers begin to drain, so that nothing is accepted that nobody serves.
+        let stopped = workers.stopping();
+        let task = tokio::spawn(async move {
+            loop {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    () = stopped.cancelled() => return,
+                };
+                match accepted {
+                    Ok(connection) => workers.serve(connection).await,
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            }
+        });
+        self.components.begun(StopStep::Listener, "listener", async move |_| task.await.is_ok());
+    }
+
+    /// Keeps the health true to the world.
+    fn follow(&mut self, conditions: Conditions) {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(conditions.follow(stop.clone()));
+        self.components.begun(StopStep::Probes, "conditions", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+
+    /// Tells the supervisor, and shows it signs of life while the server is alive.
+    fn supervise(&mut self, controls: &Arc<Controls>) {
+        let Some(supervisor) = self.effects.supervisor() else { return };
+        let watchdog = supervisor.watchdog();
+        controls.supervise(supervisor);
+        let Some(patience) = watchdog else { return };
+        let (stop, controls) = (CancellationToken::new(), Arc::clone(controls));
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                if let (Ok(()), Some(supervisor)) = (controls.health.liveness.status(), controls.supervisor())
+                {
+                    supervisor.alive();
+                }
+                tokio::select! {
+                    () = stopped.cancelled() => return,
+                    () = tokio::time::sleep(patience / 2) => {}
+                }
+            }
+        });
+        self.components.begun(StopStep::Probes, "watchdog", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
 }
 
 /// What happened in the check cache, for the metrics.
@@ -287,161 +607,5 @@ impl Collect for CacheCollector {
     }
 }
 
-fn start_workers(
-    options: &ServerOptions,
-    runtime: &Arc<Runtime>,
-    metrics: &Arc<Metrics>,
-    shedder: Option<Arc<LoadShedder>>,
-) -> Result<WorkerGroup, StartError> {
-    let count = match options.concurrency {
-        _ if options.single_threaded => 1,
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        count => count as usize,
-    };
-    let limits = ConnectionLimits {
-        max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
-        keep_alive_timeout: KEEP_ALIVE_TIMEOUT,
-    };
-    let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
-    let last_known = Arc::new(LastKnownAnswers::default());
-    let (runtime, metrics) = (Arc::clone(runtime), Arc::clone(metrics));
-    WorkerGroup::start(count, limits, move |_| {
-        let mixer = MixerService::new(
-            Arc::clone(&runtime),
-            Arc::clone(&metrics),
-            Arc::clone(&last_known),
-            shedder.clone(),
-        );
-        ApiService::new(mixer, &metrics, shedder.clone(), max_message, tonic::service::Routes::default())
-    })
-    .map_err(|e| StartError::because("unable to start workers", e))
-}
-
-/// Keeps the readiness probe true to the store.
-fn follow_store(store: Arc<dyn ConfigStore>, emitter: ProbeEmitter, parts: &mut Parts) {
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    let task = tokio::spawn(async move {
-        loop {
-            emitter.set(store.contents().unavailable.clone().map_or(Ok(()), Err));
-            tokio::select! {
-                () = stopped.cancelled() => return,
-                () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            }
-        }
-    });
-    parts.endpoints.push((stop, task));
-}
-
-async fn start_monitoring(
-    options: &ServerOptions,
-    metrics: &Arc<Metrics>,
-    parts: &mut Parts,
-) -> Result<(), StartError> {
-    let listener = bind_tcp("tcp", &format!(":{}", options.monitoring_port)).map_err(|e| {
-        StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
-    })?;
-    let routes = monitor::routes(Arc::clone(metrics), &BuildInfo::stamped().short(), options.profile);
-    serve_http(listener, routes, parts);
-    Ok(())
-}
-
-/// The introspection port; a failure is logged and does not end the start.
-async fn start_introspection(options: &ServerOptions, runtime: &Arc<Runtime>, parts: &mut Parts) {
-    let settings = &options.introspection;
-    if settings.port == 0 {
-        return;
-    }
-    let host = if settings.address == "*" { "" } else { settings.address.as_str() };
-    match bind_tcp("tcp", &format!("{host}:{}", settings.port)) {
-        Ok(listener) => {
-            let address = listener.local_addr().map(|a| a.to_string()).unwrap_or_default();
-            tracing::info!("ControlZ available at {address}");
-            serve_http(listener, introspect::routes(Arc::clone(runtime)), parts);
-        }
-        Err(error) => tracing::error!("Unable to start ControlZ: {error}"),
-    }
-}
-
-fn serve_http(listener: TcpListener, routes: axum::Router, parts: &mut Parts) {
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    let task = tokio::spawn(async move {
-        if let Err(error) = http::serve(listener, routes, stopped, HTTP_GRACE).await {
-            tracing::error!(%error, "an HTTP endpoint ended");
-        }
-    });
-    parts.endpoints.push((stop, task));
-}
-
-/// Begins to follow the store.
-fn follow_configuration(parts: &mut Parts) {
-    if let Some(configurator) = parts.unstarted.take() {
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(configurator.run(stop.clone()));
-        parts.configuration = Some((stop, task));
-    }
-}
-
-/// Begins to accept calls.
-fn accept(listener: Listener, workers: Arc<WorkerGroup>, parts: &mut Parts) {
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    let task = tokio::spawn(async move {
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = stopped.cancelled() => return,
-            };
-            match accepted {
-                Ok(connection) => workers.serve(connection).await,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            }
-        }
-    });
-    parts.accepting = Some((stop, task));
-}
-
-impl Parts {
-    /// Ends everything that was begun, latest first. Returns whether all of it ended within `patience`.
-    async fn end(&mut self, patience: Duration) -> bool {
-        let mut complete = true;
-        if let Some((stop, task)) = self.accepting.take() {
-            stop.cancel();
-            complete &= task.await.is_ok();
-        }
-        if let Some(workers) = self.workers.take() {
-            // The accepting task, which held the other reference, has ended.
-            match Arc::try_unwrap(workers) {
-                Ok(workers) => complete &= workers.stop(patience).await,
-                Err(_) => complete = false,
-            }
-        }
-        if let Some(readiness) = self.readiness.take() {
-            readiness.close().await;
-        }
-        for (stop, _) in &self.endpoints {
-            stop.cancel();
-        }
-        for (_, task) in self.endpoints.drain(..) {
-            complete &= tokio::time::timeout(patience, task).await.is_ok();
-        }
-        let configurator = match self.configuration.take() {
-            Some((stop, task)) => {
-                stop.cancel();
-                task.await.ok()
-            }
-            None => self.unstarted.take(),
-        };
-        if let Some(configurator) = configurator {
-            complete &= configurator.close(patience).await;
-        }
-        if let Some(liveness) = self.liveness.take() {
-            liveness.close().await;
-        }
-        complete
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -105,6 +105,10 @@ impl ConfigStore for FsStore {
         state.contents.clone()
     }
 
+    fn rescan(&self) {
+        self.inner.signal.notify_one();
+    }
+
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
             if self.look(true).await {

@@ -66,6 +66,7 @@ struct Core {
     scopes: [Switches; SCOPES.len()],
     json: AtomicBool,
     sinks: Mutex<Sinks>,
+    options: Mutex<LogOptions>,
 }
 
 struct Switches {
@@ -98,6 +99,7 @@ impl Log {
             scopes: std::array::from_fn(|_| switches()),
             json: AtomicBool::new(false),
             sinks: Mutex::new(Sinks::default()),
+            options: Mutex::new(options.clone()),
         }));
         log.configure(options)?;
         Ok(log)
@@ -136,8 +138,35 @@ impl Log {
         }
         self.0.json.store(options.as_json, Ordering::Relaxed);
         self.0.sinks.lock().replace(sinks);
+        *self.0.options.lock() = options.clone();
         tracing::callsite::rebuild_interest_cache();
         Ok(())
+    }
+
+    /// Opens every file anew, for example because somebody renamed it. Errors: a file that cannot be opened; then all stay.
+    pub fn reopen(&self) -> Result<(), OptionsError> {
+        let options = self.0.options.lock().clone();
+        let sinks = Sinks::open(&options)?;
+        self.0.sinks.lock().replace(sinks);
+        Ok(())
+    }
+
+    /// Begins a new file where files are rotated, and opens the others anew. Errors: as [`reopen`](Self::reopen), or the rotated
+    /// file cannot be renamed.
+    pub fn rotate(&self) -> Result<(), OptionsError> {
+        self.0.sinks.lock().rotate().map_err(|error| OptionsError(error.to_string()))?;
+        self.reopen()
+    }
+
+    /// Whether the last record could be written everywhere. Errors: where not, and why.
+    pub fn last_write(&self) -> Result<(), String> {
+        self.0.sinks.lock().last_write()
+    }
+
+    /// Applies other settings while the log is in use; levels that were changed live are set anew. Errors: as [`new`](Self::new);
+    /// then nothing is changed.
+    pub fn change(&self, options: &LogOptions) -> Result<(), OptionsError> {
+        self.configure(options)
     }
 
     /// Counts records that cannot be written in `counter`, too.

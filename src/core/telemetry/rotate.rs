@@ -91,6 +91,15 @@ impl RotatingFile {
         Ok(())
     }
 
+    /// Renames the file, whatever its size, and begins a new one. A file that was never begun, or is empty, stays as it is.
+    pub fn rotate_now(&mut self) -> io::Result<()> {
+        self.flush()?;
+        if self.file.is_none() || self.size == 0 {
+            return Ok(());
+        }
+        self.rotate()
+    }
+
     fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
         let mut now = SystemTime::now();

@@ -15,6 +15,8 @@ use crate::core::telemetry::rotate::{RotatingFile, RotationPolicy, append_to, os
 pub(super) struct Sinks {
     sinks: Vec<Sink>,
     lost: Option<Counter>,
+    /// What the last record met with, if it could not be written.
+    failed: Option<String>,
 }
 
 enum Sink {
@@ -47,12 +49,26 @@ impl Sinks {
         if !options.rotate.as_os_str().is_empty() {
             sinks.push(Sink::Rotating(RotatingFile::new(options.rotate.clone(), rotation(options))));
         }
-        Ok(Self { sinks, lost: None })
+        Ok(Self { sinks, lost: None, failed: None })
     }
 
     /// Takes the sinks of `other`, keeps the counter.
     pub(super) fn replace(&mut self, other: Self) {
         self.sinks = other.sinks;
+    }
+
+    /// Begins a new rotated file.
+    pub(super) fn rotate(&mut self) -> io::Result<()> {
+        let rotating = |sink: &mut Sink| match sink {
+            Sink::Rotating(file) => file.rotate_now(),
+            Sink::Stdout | Sink::Stderr | Sink::File(_) => Ok(()),
+        };
+        self.sinks.iter_mut().try_for_each(rotating)
+    }
+
+    /// Errors: what the last record met with.
+    pub(super) fn last_write(&self) -> Result<(), String> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     pub(super) fn count_lost_in(&mut self, counter: Counter) {
@@ -61,6 +77,7 @@ impl Sinks {
 
     /// One write a sink. What fails is told on standard error, and counted.
     pub(super) fn write(&mut self, line: &[u8]) {
+        let mut failed = None;
         for sink in &mut self.sinks {
             let result = match sink {
                 Sink::Stdout => write_now(&mut io::stdout().lock(), line),
@@ -75,6 +92,14 @@ impl Sinks {
                 let now = Timestamp::from_system_time(SystemTime::now()).rfc3339_micros();
                 // Nobody is left to tell if this fails as well.
                 let _ = writeln!(io::stderr().lock(), "{now} log write error: {error}");
+                failed = Some(error);
+            }
+        }
+        // The text is only made when it is needed, and once a failure.
+        match failed {
+            None => self.failed = None,
+            Some(error) => {
+                self.failed.get_or_insert_with(|| os_text(&error));
             }
         }
     }

@@ -1,0 +1,182 @@
+//! What a running server does on signals.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::super::{Command, Exit};
+use crate::core::server::{Controls, Server, ServerOptions};
+
+/// How long the answer to a request for a stop gets to arrive, before the stop begins.
+const STOP_DELAY: Duration = Duration::from_secs(1);
+
+/// Serves until it is asked to stop, then stops in order. A second request ends the process at once. Spec: cli-operations.md 9.6.
+pub(super) fn serve(server: Server, signals: std::io::Result<Signals>, options: ServerOptions) -> Exit {
+    let controls = Arc::clone(server.controls());
+    let mut running = Running { options, controls };
+    let mut signals = match signals {
+        Ok(signals) => signals,
+        Err(error) => {
+            // Without handlers the signals end the process themselves.
+            tracing::error!(%error, "signals cannot be listened to: the server will not stop in order");
+            return server.background().block_on(std::future::pending());
+        }
+    };
+    let why = server.background().block_on(running.until_stopped(&mut signals));
+    tracing::info!("stopping on {why}");
+    drop(running);
+    server.background().spawn(async move {
+        let second = signals.stop().await;
+        std::process::exit(i32::from(second.exit().code()));
+    });
+    let report = server.stop();
+    if report.is_complete() { Exit::Success } else { Exit::Local }
+}
+
+/// A request to stop.
+#[derive(Clone, Copy)]
+enum StopSignal {
+    Interrupt,
+    Terminate,
+}
+
+impl StopSignal {
+    fn name(self) -> &'static str {
+        match self {
+            StopSignal::Interrupt => "SIGINT",
+            StopSignal::Terminate => "SIGTERM",
+        }
+    }
+
+    fn exit(self) -> Exit {
+        match self {
+            StopSignal::Interrupt => Exit::Interrupted,
+            StopSignal::Terminate => Exit::Terminated,
+        }
+    }
+}
+
+/// Every signal that a server listens to.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    reload: Signal,
+    user: Signal,
+    dump: Signal,
+    threads: Signal,
+}
+
+/// One that came and does not stop the server.
+enum Request {
+    Reload,
+    User,
+    Dump,
+    Threads,
+}
+
+impl Signals {
+    /// Listens from now on: what comes before [`serve`] is not lost.
+    pub(super) fn listen(server: &Server) -> std::io::Result<Self> {
+        let _guard = server.background().enter();
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            reload: signal(SignalKind::hangup())?,
+            user: signal(SignalKind::user_defined1())?,
+            dump: signal(SignalKind::user_defined2())?,
+            threads: signal(SignalKind::quit())?,
+        })
+    }
+
+    async fn stop(&mut self) -> StopSignal {
+        tokio::select! {
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = self.terminate.recv() => StopSignal::Terminate,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Request, StopSignal> {
+        tokio::select! {
+            _ = self.interrupt.recv() => Err(StopSignal::Interrupt),
+            _ = self.terminate.recv() => Err(StopSignal::Terminate),
+            _ = self.reload.recv() => Ok(Request::Reload),
+            _ = self.user.recv() => Ok(Request::User),
+            _ = self.dump.recv() => Ok(Request::Dump),
+            _ = self.threads.recv() => Ok(Request::Threads),
+        }
+    }
+}
+
+/// A server that runs, and the settings that it runs with.
+struct Running {
+    options: ServerOptions,
+    controls: Arc<Controls>,
+}
+
+impl Running {
+    /// Does what signals ask for; gives the reason to stop.
+    async fn until_stopped(&mut self, signals: &mut Signals) -> String {
+        let controls = Arc::clone(&self.controls);
+        let asked = async {
+            let why = controls.stop_requested().await;
+            tokio::time::sleep(STOP_DELAY).await;
+            why
+        };
+        let mut asked = std::pin::pin!(asked);
+        loop {
+            let request = tokio::select! {
+                why = &mut asked => return why,
+                request = signals.next() => request,
+            };
+            match request {
+                Err(stop) => return stop.name().to_owned(),
+                Ok(Request::Reload) => {
+                    tracing::info!("reloading on SIGHUP");
+                    self.reread_settings(std::env::args_os().collect());
+                    self.controls.reload();
+                }
+                Ok(Request::User) => self.controls.user_signal(),
+                Ok(Request::Dump) => self.controls.dump_to_log(),
+                Ok(Request::Threads) => {
+                    // Standard error may be closed; there is nobody to tell then.
+                    let _ = std::io::stderr().write_all(self.controls.thread_report().as_bytes());
+                }
+            }
+        }
+    }
+
+    /// Reads `--config-file` again. The levels of the log take effect; other changes need a new start, and are named.
+    fn reread_settings(&mut self, args: Vec<OsString>) {
+        let fresh = match super::super::parse(args) {
+            Ok(invocation) => match invocation.command {
+                Command::Server(args) => args.options(),
+                _ => return,
+            },
+            Err(shown) => {
+                let problem = shown.err.trim_end().lines().next().unwrap_or_default().to_owned();
+                tracing::error!(problem, "the settings could not be read anew, the old ones stay");
+                return;
+            }
+        };
+        let mut wanted = self.options.clone();
+        wanted.log.output_level.clone_from(&fresh.log.output_level);
+        wanted.log.stack_trace_level.clone_from(&fresh.log.stack_trace_level);
+        wanted.log.caller.clone_from(&fresh.log.caller);
+        if wanted.log != self.options.log {
+            match self.controls.log.change(&wanted.log) {
+                Ok(()) => self.options.log = wanted.log,
+                Err(error) => tracing::error!("the settings of the log stay: {error}"),
+            }
+        }
+        for ((name, old), (_, new)) in self.options.banner().into_iter().zip(fresh.banner()) {
+            // What the default store stands for depends on the name of the program.
+            let defaulted = name == "ConfigStoreURL" && new.is_empty();
+            if old != new && !defaulted && name != "LoggingOptions" {
+                tracing::warn!(old, new, "a change of {name} takes effect with the next start");
+            }
+        }
+    }
+}

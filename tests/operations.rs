@@ -1,0 +1,41 @@
+//! A running server in the hands of its operators: signals, supervision, the pid file, the rehearsal.
+
+#![cfg(test)]
+
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/bag.rs"]
+mod bag;
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/process.rs"]
+mod process;
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/rpc.rs"]
+mod rpc;
+
+#[path = "operations/signals.rs"]
+mod signals;
+
+use std::path::Path;
+
+use process::{Finished, PATIENCE, Server, programs, run};
+
+/// Sends a signal by name, for example `HUP`.
+fn signal(server: &Server, name: &str) {
+    let pid = server.id().to_string();
+    let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "kill -{name}");
+}
+
+/// Runs `mixer` to its end.
+fn mixer(arguments: &[&str]) -> Finished {
+    let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+    run(&programs().path("mixer"), &arguments, &[], None, None, PATIENCE).expect("the command ends")
+}
+
+/// Text of a file; empty if there is none.
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}

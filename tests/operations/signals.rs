@@ -1,0 +1,242 @@
+//! Signals, the supervisor, the pid file and the rehearsal.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use crate::bag::{Attribute, Attributes, Words, encode_alone};
+use crate::process::{PATIENCE, Server, ServerArguments, free_port, wait_for};
+use crate::rpc::{Client, mixer as wire};
+use crate::{mixer, signal, text};
+
+/// A directory with one configuration file.
+fn configuration(content: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    std::fs::create_dir(directory.path().join("config")).expect("it is writable");
+    std::fs::write(directory.path().join("config/all.yaml"), content).expect("it is writable");
+    directory
+}
+
+fn on(directory: &tempfile::TempDir) -> ServerArguments {
+    ServerArguments::on(&directory.path().join("config"))
+}
+
+/// Writes every report into a file.
+fn access_log(path: &std::path::Path) -> String {
+    format!(
+        "
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {{name: m, namespace: istio-system}}
+spec: {{attributes: {{source.user: {{valueType: STRING}}}}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {{name: log, namespace: istio-system}}
+spec:
+  compiledAdapter: stdio
+  params: {{outputPath: '{}', logStream: FILE}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {{name: line, namespace: istio-system}}
+spec: {{compiledTemplate: logentry, params: {{severity: '\"info\"', variables: {{user: source.user}}}}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {{name: write, namespace: istio-system}}
+spec: {{actions: [{{handler: log, instances: [line]}}]}}
+",
+        path.display()
+    )
+}
+
+#[test]
+fn sighup_opens_log_files_anew_and_reads_settings_and_configuration_again() {
+    let directory = configuration("");
+    let path = |name: &str| directory.path().join(name);
+    let settings = path("settings.yaml");
+    std::fs::write(&settings, "log-output-level: default:info\n").expect("it is writable");
+    let (log, config_file) = (path("log").display().to_string(), settings.display().to_string());
+    let arguments = on(&directory).with(&["--config-file", &config_file, "--log_target", &log]);
+    let mut server = Server::start(&arguments).expect("the server starts");
+    assert!(text(&path("log")).contains("Built new config.Snapshot: id='1'"), "{}", text(&path("log")));
+
+    std::fs::rename(path("log"), path("log.1")).expect("it is writable");
+    std::fs::write(&settings, "log-output-level: default:debug\nmax-message-size: 4096\n").expect("writable");
+    signal(&server, "HUP");
+    let reloaded = wait_for(PATIENCE, || text(&path("log")).contains("reloaded").then_some(()));
+    assert!(reloaded.is_some(), "new: {}\nold: {}", text(&path("log")), text(&path("log.1")));
+    assert_eq!(server.terminate(), Ok(Some(0)));
+    let new = text(&path("log"));
+    assert!(new.contains("a change of MaxMessageSize takes effect with the next start"), "{new}");
+    assert!(new.contains("stopping on SIGTERM"), "{new}");
+    assert!(new.contains("\tdebug\tended calls"), "the level of the settings took effect\n{new}");
+}
+
+#[test]
+fn settings_that_cannot_be_read_again_leave_the_old_ones() {
+    let directory = configuration("");
+    let settings = directory.path().join("settings.yaml");
+    std::fs::write(&settings, "").expect("it is writable");
+    let config_file = settings.display().to_string();
+    let server = Server::start(&on(&directory).with(&["--config-file", &config_file])).expect("it starts");
+    std::fs::write(&settings, "nosuch: 1\n").expect("it is writable");
+    signal(&server, "HUP");
+    let reloaded = wait_for(PATIENCE, || server.log().contains("\treloaded").then_some(()));
+    assert!(reloaded.is_some(), "{}", server.log());
+    assert!(
+        server.log().contains("the settings could not be read anew, the old ones stay"),
+        "{}",
+        server.log()
+    );
+}
+
+#[test]
+fn user_signals_rotate_the_log_dump_the_state_and_show_threads() {
+    let directory = configuration("");
+    let log = directory.path().join("rotated.log");
+    let name = log.display().to_string();
+    let mut server =
+        Server::start(&on(&directory).with(&["--log_rotate", &name])).expect("the server starts");
+    let rotated = || {
+        let files = std::fs::read_dir(directory.path()).expect("it is readable").flatten();
+        files.filter(|f| f.file_name().to_string_lossy().starts_with("rotated-")).count()
+    };
+    assert_eq!(rotated(), 0);
+    signal(&server, "USR1");
+    assert!(wait_for(PATIENCE, || (rotated() == 1).then_some(())).is_some(), "{}", server.log());
+    assert!(wait_for(PATIENCE, || text(&log).contains("log rotated").then_some(())).is_some());
+
+    signal(&server, "USR2");
+    let dumped = wait_for(PATIENCE, || server.log().contains("dump: worker 0").then_some(()));
+    assert!(dumped.is_some(), "{}", server.log());
+    assert!(server.log().contains("dump: snapshot {\"apiVersion\":\"mixer/v1\""), "{}", server.log());
+    assert!(server.log().contains("dump: routes {"), "{}", server.log());
+
+    signal(&server, "QUIT");
+    let shown = wait_for(PATIENCE, || server.log().contains("worker 0: ").then_some(()));
+    assert!(shown.is_some(), "{}", server.log());
+    assert!(server.log().contains("worker-0 "), "{}", server.log());
+    assert!(server.is_alive(), "SIGQUIT does not end it");
+}
+
+#[test]
+fn the_supervisor_hears_of_every_state() {
+    let directory = configuration("");
+    let path = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    let next = || {
+        let mut bytes = [0; 1024];
+        let length = socket.recv(&mut bytes).expect("word of the server");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let until = |wanted: &str| {
+        for _ in 0..50 {
+            let message = next();
+            if message.starts_with(wanted) {
+                return message;
+            }
+        }
+        panic!("no {wanted} among 50 messages")
+    };
+    let mut arguments = on(&directory);
+    arguments.environment = vec![
+        ("NOTIFY_SOCKET".to_owned(), path.display().to_string()),
+        ("WATCHDOG_USEC".to_owned(), "200000".to_owned()),
+    ];
+    let mut server = Server::start(&arguments).expect("the server starts");
+    assert!(next().starts_with("READY=1\nSTATUS=serving snapshot 1: "));
+    assert_eq!(next(), "WATCHDOG=1");
+    assert_eq!(until("WATCHDOG=1"), "WATCHDOG=1");
+    signal(&server, "HUP");
+    assert!(until("RELOADING=1").contains("\nMONOTONIC_USEC="));
+    until("READY=1");
+    assert_eq!(server.terminate(), Ok(Some(0)));
+    until("STOPPING=1");
+}
+
+#[test]
+fn a_second_signal_ends_the_server_at_once() {
+    let directory = configuration("");
+    let mut server =
+        Server::start(&on(&directory).with(&["--drain-delay", "1m"])).expect("the server starts");
+    signal(&server, "TERM");
+    assert!(wait_for(PATIENCE, || server.log().contains("stopping on SIGTERM").then_some(())).is_some());
+    assert!(server.is_alive());
+    assert_eq!(server.terminate(), Ok(Some(143)));
+}
+
+#[test]
+fn what_was_reported_is_written_before_the_server_ends() {
+    let directory = configuration("");
+    let lines = directory.path().join("access.log");
+    std::fs::write(directory.path().join("config/all.yaml"), access_log(&lines)).expect("it is writable");
+    let mut server = Server::start(&on(&directory)).expect("the server starts");
+    let mut client = Client::new(&server.address()).expect("a client");
+    let user = |n: usize| Attributes::from([("source.user".to_owned(), Attribute::Text(format!("user{n}")))]);
+    let reports = 50;
+    for n in 0..reports {
+        let attributes = vec![encode_alone(&user(n), Words::of_message())];
+        let request = wire::ReportRequest { attributes, ..Default::default() };
+        client.report(&request, None).expect("the report is taken");
+    }
+    drop(client);
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    let written = text(&lines);
+    for n in 0..reports {
+        assert!(written.contains(&format!("\"user{n}\"")), "user{n} is missing\n{written}\n{}", server.log());
+    }
+}
+
+#[test]
+fn a_rehearsal_tells_what_would_be_served() {
+    let directory = configuration(&access_log(std::path::Path::new("/dev/null")));
+    let config = format!("fs://{}", directory.path().join("config").display());
+    let (api, metrics) = (free_port(), free_port().to_string());
+    let address = format!("tcp://127.0.0.1:{api}");
+    let pid_file = directory.path().join("pid").display().to_string();
+    let flags =
+        ["server", "--dry-run", "--log-target=stderr", "--pid-file", &pid_file, "--address", &address]
+            .into_iter()
+            .chain(["--metrics-port", &metrics, "--config-store-url", &config])
+            .collect::<Vec<_>>();
+    let finished = mixer(&flags);
+    assert_eq!(finished.status, 0, "{finished:?}");
+    let expected = format!(
+        "would serve:\n  api            {address}\n  monitoring     port 15014\n  ControlZ       localhost:9876\n"
+    );
+    assert!(finished.stdout.starts_with(&expected), "{}", finished.stdout);
+    assert!(
+        finished
+            .stdout
+            .ends_with(" 1 rules, 1 handlers, 1 instances\n                 0 errors, 0 warnings\n")
+    );
+    assert!(!directory.path().join("pid").exists());
+
+    std::fs::write(directory.path().join("config/bad.yaml"), "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: bad, namespace: istio-system}\nspec: {match: nosuch.attribute == 1, actions: [{handler: ghost, instances: [line]}]}\n").expect("it is writable");
+    let finished = mixer(&flags);
+    assert_eq!(finished.status, 3, "{finished:?}");
+    assert!(finished.stderr.contains("error: the configuration has "), "{}", finished.stderr);
+
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", api)).expect("the port is free again");
+    let finished = mixer(&flags);
+    assert_eq!(finished.status, 3, "{finished:?}");
+    assert!(finished.stderr.contains("bind: address already in use"), "{}", finished.stderr);
+}
+
+#[test]
+fn the_pid_file_lasts_as_long_as_the_server() {
+    let directory = configuration("");
+    let path = directory.path().join("mixer.pid");
+    let name = path.display().to_string();
+    let mut server = Server::start(&on(&directory).with(&["--pid-file", &name])).expect("the server starts");
+    let written = wait_for(PATIENCE, || Some(text(&path)).filter(|t| !t.is_empty()));
+    assert_eq!(written, Some(format!("{}\n", server.id())));
+    let second = Server::start(&on(&directory).with(&["--pid-file", &name]));
+    let refused = second.err().unwrap_or_default();
+    let reason = format!("process {}, which it names, is running", server.id());
+    assert!(refused.contains(&reason), "{refused}");
+    assert_eq!(server.terminate(), Ok(Some(0)));
+    assert!(wait_for(Duration::from_secs(1), || (!path.exists()).then_some(())).is_some());
+}
