@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bag::{Attribute, Attributes, Words};
-use process::{PATIENCE, Server, ServerArguments, wait_for};
+use process::{PATIENCE, Server, ServerArguments, holdings, wait_for};
 use rpc::{Client, mixer};
 
 /// Connections that call all the time.
@@ -170,13 +170,6 @@ fn stays(client: &mut Client, wanted: &str) {
     }
 }
 
-fn gauge(server: &Server, name: &str) -> f64 {
-    let url = format!("http://127.0.0.1:{}/metrics", server.monitoring);
-    let body = process::http("GET", &url, "").expect("metrics are served").body;
-    let line = body.lines().find(|line| line.starts_with(&format!("{name} ")));
-    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
-}
-
 #[test]
 fn files_are_edited_under_load() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -209,7 +202,7 @@ fn files_are_edited_under_load() {
     // A document that does not parse is out of service; so is a rule whose handler is gone.
     put(&file, &deny("broken").replace("kind: handler", "kind: [handler"));
     delays.push(until(&mut client, ""));
-    let errors = || (gauge(&server, "mixer_config_rule_config_errors_total") > 0.0).then_some(());
+    let errors = || (server.metric("mixer_config_rule_config_errors_total") > 0.0).then_some(());
     assert!(wait_for(PATIENCE, errors).is_some(), "the metrics count the rule that acts no more");
     put(&file, &deny("mended-again"));
     delays.push(until(&mut client, "mended-again"));
@@ -280,23 +273,6 @@ fn a_mounted_config_map_is_swapped() {
         load.pass(50);
     }
     load.finish();
-}
-
-/// What a process holds.
-#[derive(Debug, Clone, Copy)]
-struct Holdings {
-    threads: usize,
-    descriptors: usize,
-    resident_kib: u64,
-}
-
-fn holdings(process: u32) -> Holdings {
-    let count =
-        |what: &str| fs::read_dir(format!("/proc/{process}/{what}")).map(Iterator::count).unwrap_or(0);
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let resident_kib = resident.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0);
-    Holdings { threads: count("task"), descriptors: count("fd"), resident_kib }
 }
 
 /// Handlers with everything a handler can leak: tasks, files, sockets, series.

@@ -9,6 +9,7 @@
 pub mod any;
 pub mod bypass;
 pub mod denier;
+pub mod drill;
 mod env;
 mod erased;
 mod handler;

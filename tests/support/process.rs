@@ -214,6 +214,16 @@ impl Server {
         self.child.id()
     }
 
+    /// The sum of the samples of a metric of its own; 0 if there is none.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let url = format!("http://127.0.0.1:{}/metrics", self.monitoring);
+        let body = http("GET", &url, "").map(|answer| answer.body).unwrap_or_default();
+        let samples = body.lines().filter(|line| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ') || rest.starts_with('{'))
+        });
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
     /// Whether it still runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -232,6 +242,24 @@ impl Server {
         signal.map_err(|error| error.to_string())?;
         self.exit_code().map_err(|error| format!("{error} on SIGTERM"))
     }
+}
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holdings {
+    pub(crate) threads: usize,
+    pub(crate) descriptors: usize,
+    pub(crate) resident_kib: u64,
+}
+
+/// What a process holds now.
+pub(crate) fn holdings(process: u32) -> Holdings {
+    let count =
+        |what: &str| std::fs::read_dir(format!("/proc/{process}/{what}")).map(Iterator::count).unwrap_or(0);
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let resident_kib = resident.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    Holdings { threads: count("task"), descriptors: count("fd"), resident_kib }
 }
 
 impl Drop for Server {

@@ -10,6 +10,7 @@ use crate::core::template::{self, Variety};
 pub static INVENTORY: &[&dyn ErasedAdapter] = &[
     &Erase::<super::bypass::Bypass>(PhantomData),
     &Erase::<super::denier::Denier>(PhantomData),
+    &Erase::<super::drill::Drill>(PhantomData),
     &Erase::<super::list::ListChecker>(PhantomData),
     &Erase::<super::memquota::Memquota>(PhantomData),
     &Erase::<super::noop::Noop>(PhantomData),
