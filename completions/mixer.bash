@@ -1266,7 +1266,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__server)
-            opts="-p -h --config-file --print-config --dry-run --port --address --monitoring-port --metrics-port --ctrlz-port --ctrlz-address --config-store-url --config-default-namespace --config-wait-timeout --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --max-concurrent-streams --api-worker-pool-size --adapter-worker-pool-size --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --profile --pid-file --drain-delay --shutdown-timeout --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-log-spans --trace-sampling-rate --color --error-format --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --monitoring-port --metrics-port --ctrlz-port --ctrlz-address --config-store-url --config-default-namespace --config-wait-timeout --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --max-concurrent-streams --api-worker-pool-size --adapter-worker-pool-size --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --profile --pid-file --drain-delay --shutdown-timeout --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1473,6 +1473,46 @@ _mixer() {
                     return 0
                     ;;
                 --trace-sampling-rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-log-sampling)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-log-select)
+                    COMPREPLY=($(compgen -W "all denied" -- "${cur}"))
+                    return 0
+                    ;;
+                --decision-log-max-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-log-max-backups)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-mask)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record-requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record-max-requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record-max-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -96,6 +96,17 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-zipkin-url 
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-jaeger-url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-log-spans -d 'Write a log record for every span' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-sampling-rate -d 'Share of new traces that are kept, from 0 to 1' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-log -d 'File that gets a JSON line for every check that is decided: attributes, answer, rules, handlers, time taken' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-log-sampling -d 'Share of the checks that are logged, from 0 to 1' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-log-select -d 'Which of them are written' -r -f -a "all\t'All'
+denied\t'Refusals, failures, quotas not granted in full, and what a rule in dry run would have refused'"
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-log-max-size -d 'Size of the file before it is rotated. Example: 100MiB' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-log-max-backups -d 'Rotated files that are kept; 0 means all' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-queue -d 'Decisions that may wait to be written; more are counted as lost' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-mask -d 'Attributes and keys of maps whose values are written as `***`, in log and recording: name or name[key], comma-separated' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l record-requests -d 'File that gets the first calls, with attributes and answers, for `mixer diff`' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l record-max-requests -d 'Most calls in that file' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l record-max-size -d 'Most bytes in that file. Example: 64MiB' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l color -d 'When to use colours' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"

@@ -464,7 +464,7 @@ _mixs() {
             return 0
             ;;
         mixs__subcmd__server)
-            opts="-p -h --config-file --print-config --dry-run --port --address --monitoringPort --metrics-port --ctrlz_port --ctrlz_address --configStoreURL --configDefaultNamespace --configWaitTimeout --config-loss --certFile --keyFile --caCertFile --useAdapterCRDs --useTemplateCRDs --concurrency --singleThreaded --maxMessageSize --maxConcurrentStreams --apiWorkerPoolSize --adapterWorkerPoolSize --numCheckCacheEntries --livenessProbePath --livenessProbeInterval --readinessProbePath --readinessProbeInterval --profile --pid-file --drain-delay --shutdown-timeout --loadsheddingMode --averageLatencyThreshold --latencySamplesPerSecond --latencySampleHalflife --maxRequestsPerSecond --burstSize --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --trace_zipkin_url --trace_jaeger_url --trace_log_spans --trace_sampling_rate --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --monitoringPort --metrics-port --ctrlz_port --ctrlz_address --configStoreURL --configDefaultNamespace --configWaitTimeout --config-loss --certFile --keyFile --caCertFile --useAdapterCRDs --useTemplateCRDs --concurrency --singleThreaded --maxMessageSize --maxConcurrentStreams --apiWorkerPoolSize --adapterWorkerPoolSize --numCheckCacheEntries --livenessProbePath --livenessProbeInterval --readinessProbePath --readinessProbeInterval --profile --pid-file --drain-delay --shutdown-timeout --loadsheddingMode --averageLatencyThreshold --latencySamplesPerSecond --latencySampleHalflife --maxRequestsPerSecond --burstSize --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --trace_zipkin_url --trace_jaeger_url --trace_log_spans --trace_sampling_rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -671,6 +671,46 @@ _mixs() {
                     return 0
                     ;;
                 --trace_sampling_rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-log-sampling)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-log-select)
+                    COMPREPLY=($(compgen -W "all denied" -- "${cur}"))
+                    return 0
+                    ;;
+                --decision-log-max-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-log-max-backups)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --decision-mask)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record-requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record-max-requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record-max-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

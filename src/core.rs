@@ -8,6 +8,7 @@ pub mod attribute;
 pub mod build_info;
 pub mod check_cache;
 pub mod config;
+pub mod decision;
 pub mod dispatch;
 pub mod explain;
 pub mod expr;

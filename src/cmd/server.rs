@@ -1,6 +1,7 @@
 //! `server`: from flags, environment and configuration file to a running server.
 
 mod config_file;
+mod decision_flags;
 mod flags;
 mod signals;
 

@@ -6,7 +6,9 @@
 
 pub mod grpc;
 pub mod mixer;
+mod observe;
 
 pub use crate::core::wire as proto;
 pub use grpc::ApiBody;
 pub use mixer::{CheckAnswer, MixerService};
+pub use observe::Observers;

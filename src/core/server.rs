@@ -12,6 +12,7 @@ mod controls;
 mod effects;
 mod health;
 pub mod listener;
+mod observers;
 mod options;
 mod pid_file;
 mod service;

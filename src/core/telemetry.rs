@@ -11,4 +11,5 @@ pub mod log;
 pub mod metrics;
 pub mod monitor;
 pub mod rotate;
+pub mod sample;
 pub mod shard;

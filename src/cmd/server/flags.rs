@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::super::value::{self, PerSecond};
 use super::config_file::{self, Merged, Setting};
+use super::decision_flags::DecisionFlags;
 use crate::core::attribute::SignedDuration;
 use crate::core::server::{
     IntrospectionOptions, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions, ServerOptions,
@@ -41,6 +42,8 @@ pub struct ServerArgs {
     log: LogFlags,
     #[command(flatten)]
     tracing: TracingFlags,
+    #[command(flatten)]
+    decisions: DecisionFlags,
     /// Where every setting comes from, for --print-config.
     #[arg(skip)]
     pub(super) settings: Vec<Setting>,
@@ -444,6 +447,7 @@ impl ServerArgs {
             readiness_probe: probe(&operations.readiness_probe_path, operations.readiness_probe_interval),
             log: self.log.options(),
             tracing: self.tracing.options(),
+            decisions: self.decisions.options(),
             introspection: IntrospectionOptions {
                 port: listen.ctrlz_port,
                 address: listen.ctrlz_address.clone(),

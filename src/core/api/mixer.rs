@@ -7,6 +7,7 @@ use std::time::Instant;
 use bumpalo::Bump;
 use bytes::Bytes;
 
+use super::Observers;
 use super::grpc::{Code, GrpcError, begin_message, finish_message};
 use crate::core::adapter::join_errors;
 use crate::core::attribute::request::{CheckRequest, QuotaParams, ReportRequest, check_global_word_count};
@@ -15,6 +16,7 @@ use crate::core::attribute::response::{
 };
 use crate::core::attribute::{AttributeBag, ReportRecords, SignedDuration};
 use crate::core::check_cache::{CachedAnswer, CheckCache};
+use crate::core::decision::Method;
 use crate::core::dispatch::{
     self, CheckOutcome, DispatchContext, DispatchTrace, LastKnownAnswers, QuotaRequest, ReportCollector,
     Trace, TracedPhase, trace_started, trace_step,
@@ -37,6 +39,7 @@ pub struct MixerService {
     metrics: Arc<Metrics>,
     last_known: Arc<LastKnownAnswers>,
     shedder: Option<Arc<LoadShedder>>,
+    observers: Option<Arc<Observers>>,
     arenas: RefCell<Vec<Bump>>,
     scratch: RefCell<Vec<u8>>,
 }
@@ -89,9 +92,17 @@ impl MixerService {
             metrics,
             last_known,
             shedder,
+            observers: None,
             arenas: RefCell::default(),
             scratch: RefCell::default(),
         }
+    }
+
+    /// The same service, which tells `observers` about its calls.
+    #[must_use]
+    pub fn with_observers(mut self, observers: Option<Arc<Observers>>) -> Self {
+        self.observers = observers;
+        self
     }
 
     /// Answers a CheckRequest with a framed CheckResponse.
@@ -99,7 +110,10 @@ impl MixerService {
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read or carried out; never a refusal, which is a
     /// response. Spec: runtime.md 11.3.
     pub async fn check(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
-        self.check_traced(body, deadline, None).await
+        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Check)) {
+            None => self.check_traced(body, deadline, None).await,
+            Some(observation) => Box::pin(self.observed(observation, body, deadline)).await,
+        }
     }
 
     /// As [`check`](Self::check), writing what happens into `trace`.
@@ -112,6 +126,7 @@ impl MixerService {
         self.admit(1)?;
         let arena = self.arena();
         let published = self.runtime.load();
+        note_snapshot(trace, &published);
         let context = self.context(deadline, trace);
         let answer = answer_check(&published, &body, &arena, &context, &self.scratch).await;
         self.give_back(arena);
@@ -123,7 +138,10 @@ impl MixerService {
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read, UNKNOWN with the list of everything that could
     /// not be reported; the rest was. Spec: runtime.md 11.4.
     pub async fn report(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
-        self.report_traced(body, deadline, None).await
+        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Report)) {
+            None => self.report_traced(body, deadline, None).await,
+            Some(observation) => Box::pin(self.observed(observation, body, deadline)).await,
+        }
     }
 
     /// As [`report`](Self::report), writing what happens into `trace`.
@@ -135,6 +153,7 @@ impl MixerService {
     ) -> Result<Bytes, GrpcError> {
         let arena = self.arena();
         let published = self.runtime.load();
+        note_snapshot(trace, &published);
         let context = self.context(deadline, trace);
         let answer = match ReportRequest::decode(&body, &arena) {
             Err(error) => Err(undecodable(error)),
@@ -223,6 +242,12 @@ async fn explain_check(
         dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, context).await;
     }
     Ok(explain(routes, &bag, &trace.borrow(), decided_by))
+}
+
+fn note_snapshot(trace: Trace<'_>, published: &Published) {
+    if let Some(trace) = trace {
+        trace.borrow_mut().snapshot = published.id().0;
+    }
 }
 
 fn undecodable(error: impl std::fmt::Display) -> GrpcError {

@@ -98,6 +98,8 @@ pub struct DispatchTrace {
     pub dispatches: Vec<TracedDispatch>,
     /// The parts of the work.
     pub steps: Vec<TracedStep>,
+    /// Number of the snapshot that answered.
+    pub snapshot: u64,
     /// The configuration was asked: the answer does not come from a cache.
     pub decided: bool,
     /// Position of the record at work.

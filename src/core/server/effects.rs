@@ -16,6 +16,7 @@ use super::supervisor::Supervisor;
 use super::workers::{ConnectionLimits, WorkerGroup, WorkerService};
 use super::{ListenAddress, ProbeOptions, TracingOptions};
 use crate::core::check_cache::CheckCacheLimits;
+use crate::core::decision::{DecisionLog, DecisionOptions, LogError};
 use crate::core::probe::{Availability, FileProbe};
 use crate::core::runtime::{Configurator, Runtime};
 use crate::core::snapshot::Snapshot;
@@ -90,6 +91,15 @@ pub trait Effects: Send + Sync + 'static {
         store::open_with(url, when_lost).map(Arc::from)
     }
 
+    /// Opens the files that decisions are written to.
+    fn open_decisions(
+        &self,
+        options: &DecisionOptions,
+        metrics: &Metrics,
+    ) -> Result<Option<Arc<DecisionLog>>, LogError> {
+        Ok(DecisionLog::start(options, metrics)?.map(Arc::new))
+    }
+
     /// Makes what requests run on.
     fn new_runtime(&self, empty: Arc<Snapshot>, cache: Option<CheckCacheLimits>) -> Arc<Runtime> {
         Arc::new(Runtime::new(empty, cache))
@@ -160,6 +170,14 @@ impl Effects for Rehearsal {
                 Listener::bind(&ListenAddress::Unix(beside.into()))
             }
         }
+    }
+
+    fn open_decisions(
+        &self,
+        options: &DecisionOptions,
+        _: &Metrics,
+    ) -> Result<Option<Arc<DecisionLog>>, LogError> {
+        options.check().map(|()| None).map_err(|error| LogError(error.0))
     }
 
     fn write_pid_file(&self, path: &Path) -> io::Result<PidFile> {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::core::attribute::SignedDuration;
+use crate::core::decision::DecisionOptions;
 use crate::core::load_shedding::LoadSheddingOptions;
 use crate::core::telemetry::log::{LogOptions, OptionsError};
 
@@ -61,6 +62,8 @@ pub struct ServerOptions {
     pub log: LogOptions,
     /// Spans.
     pub tracing: TracingOptions,
+    /// Decisions that are written down.
+    pub decisions: DecisionOptions,
     /// ControlZ.
     pub introspection: IntrospectionOptions,
     /// Overload.
@@ -102,6 +105,7 @@ impl Default for ServerOptions {
             readiness_probe: ProbeOptions::default(),
             log: LogOptions::default(),
             tracing: TracingOptions::default(),
+            decisions: DecisionOptions::default(),
             introspection: IntrospectionOptions::default(),
             load_shedding: LoadSheddingOptions::default(),
             pid_file: PathBuf::new(),

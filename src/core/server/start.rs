@@ -17,7 +17,7 @@ use super::health::{Conditions, Health};
 use super::listener::{ListenError, Listener};
 use super::service::ApiService;
 use super::workers::{ConnectionLimits, WorkerGroup};
-use super::{ListenAddress, ProbeOptions, ServerOptions};
+use super::{ListenAddress, ProbeOptions, ServerOptions, observers};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
 use crate::core::build_info::BuildInfo;
@@ -66,7 +66,7 @@ impl StartError {
         Self { text: text.into(), detail: None }
     }
 
-    fn because(what: &str, cause: impl std::fmt::Display) -> Self {
+    pub(super) fn because(what: &str, cause: impl std::fmt::Display) -> Self {
         Self::new(format!("{what}: {cause}"))
     }
 }
@@ -437,6 +437,7 @@ impl Start<'_> {
         };
         let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
         let last_known = Arc::new(LastKnownAnswers::default());
+        let observers = observers::start(options, self.effects, metrics, &mut self.components)?;
         let (runtime, metrics) = (Arc::clone(runtime), Arc::clone(metrics));
         let service = move |_| {
             let mixer = MixerService::new(
@@ -444,7 +445,8 @@ impl Start<'_> {
                 Arc::clone(&metrics),
                 Arc::clone(&last_known),
                 shedder.clone(),
-            );
+            )
+            .with_observers(observers.clone());
             let others = tonic::service::Routes::default();
             ApiService::new(mixer, &metrics, shedder.clone(), max_message, others)
         };

@@ -31,12 +31,21 @@ pub struct RotatingFile {
     /// Of the file, without `pending`.
     size: u64,
     pending: Vec<u8>,
+    /// Only the owner may read new files.
+    private: bool,
 }
 
 impl RotatingFile {
     /// A file that does not exist until a line is written.
     pub fn new(path: PathBuf, policy: RotationPolicy) -> Self {
-        Self { path, policy, file: None, size: 0, pending: Vec::new() }
+        Self { path, policy, file: None, size: 0, pending: Vec::new(), private: false }
+    }
+
+    /// The same file, which nobody but its owner may read if it is made here.
+    #[must_use]
+    pub fn private(mut self) -> Self {
+        self.private = true;
+        self
     }
 
     /// Changes when to rotate and what to keep.
@@ -84,7 +93,7 @@ impl RotatingFile {
         if let Some(directory) = self.path.parent().filter(|d| !d.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)?;
         }
-        let file = append_to(&self.path)?;
+        let file = if self.private { append_private(&self.path) } else { append_to(&self.path) }?;
         self.size = file.metadata()?.len();
         self.file = Some(file);
         self.prune();
@@ -170,8 +179,17 @@ impl Drop for RotatingFile {
 
 /// Opens a file for appending; creates it with mode 0644.
 pub fn append_to(path: &Path) -> io::Result<File> {
+    append(path, 0o644)
+}
+
+/// Opens a file for appending; creates it with mode 0600.
+pub fn append_private(path: &Path) -> io::Result<File> {
+    append(path, 0o600)
+}
+
+fn append(path: &Path, mode: u32) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    OpenOptions::new().append(true).create(true).mode(0o644).open(path)
+    OpenOptions::new().append(true).create(true).mode(mode).open(path)
 }
 
 /// What the operating system says, as the originals spell it: lower case, without the number.

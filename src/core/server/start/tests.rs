@@ -12,6 +12,7 @@ use super::super::supervisor::Supervisor;
 use super::super::{IntrospectionOptions, TracingOptions};
 use super::*;
 use crate::core::attribute::SignedDuration;
+use crate::core::decision::{DecisionLog, DecisionOptions, LogError};
 use crate::core::probe::Availability;
 use crate::core::snapshot::Snapshot;
 use crate::core::store::StoreError;
@@ -28,6 +29,7 @@ enum Step {
     OpenStore,
     Metrics,
     FirstConfiguration,
+    Decisions,
     NewRuntime,
     Monitoring,
     Follow,
@@ -169,6 +171,17 @@ impl Effects for Faulty {
         }
     }
 
+    fn open_decisions(
+        &self,
+        options: &DecisionOptions,
+        metrics: &Metrics,
+    ) -> Result<Option<Arc<DecisionLog>>, LogError> {
+        match self.fails(Step::Decisions) {
+            true => Err(LogError("cannot open decision log `x`: disk full".to_owned())),
+            false => SystemEffects.open_decisions(options, metrics),
+        }
+    }
+
     fn write_pid_file(&self, path: &Path) -> io::Result<PidFile> {
         match self.fails(Step::PidFile) {
             true => Err(io::Error::other("disk full")),
@@ -306,6 +319,7 @@ fn whatever_step_fails_nothing_is_left_behind() {
         (Step::Metrics, "could not build opencensus exporter: registered twice"),
         (Step::NewRuntime, "panic: no runtime today"),
         (Step::FirstConfiguration, "exceeded timeout 50ms"),
+        (Step::Decisions, "unable to log decisions: cannot open decision log `x`: disk full"),
         (
             Step::Monitoring,
             "unable to setup monitoring: unable to listen on socket: listen tcp :1: bind: address already in use",

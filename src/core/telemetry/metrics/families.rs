@@ -130,6 +130,11 @@ families! {
         "The number of known templates in the current config." [&[]];
     ConfigUnsatisfiedActions: Gauge "mixer_config_unsatisfied_action_handler_total"
         "The number of actions that failed due to handlers being unavailable." [&[]];
+    DecisionsLost: Counter "mixer_decision_log_lost_total"
+        "Decisions that were to be logged or recorded and are lost: the queue was full, or the file could not be written."
+        [&["reason"]];
+    DecisionsWritten: Counter "mixer_decision_log_written_total"
+        "Decisions written to the decision log or the recording." [&["file"]];
     Diagnostics: Gauge "mixer_diagnostics_total"
         "The number of problems found in the current config, by severity." [&["severity"]];
     DispatcherDestinations: Histogram "mixer_dispatcher_destinations_per_request"

@@ -1,0 +1,80 @@
+//! Calls that somebody wants to know more about than their answer.
+//!
+//! A call is carried out the same way whether it is watched or not; watching it means that a trace is kept, and handed on with the
+//! bytes of request and answer when the answer is there. Without observers a call pays for one look at an `Option`.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+
+use super::MixerService;
+use super::grpc::GrpcError;
+use crate::core::decision::{AnswerFailure, Call, CallAnswer, DecisionLog, Method, Wanted};
+use crate::core::dispatch::DispatchTrace;
+
+/// Bytes of prefix before a gRPC message.
+const FRAMING: usize = 5;
+
+/// Who wants to know about calls.
+#[derive(Debug, Default)]
+pub struct Observers {
+    /// Writes decisions down.
+    pub decisions: Option<Arc<DecisionLog>>,
+}
+
+impl Observers {
+    /// `None` if nobody wants to know anything.
+    pub fn if_any(self) -> Option<Arc<Self>> {
+        self.decisions.is_some().then(|| Arc::new(self))
+    }
+
+    /// What is wanted of the next call.
+    #[inline]
+    pub(super) fn begin(&self, method: Method) -> Option<Observation<'_>> {
+        let decision = self.decisions.as_ref().and_then(|log| Some((&**log, log.wants(method)?)));
+        decision.is_some().then_some(Observation { method, decision })
+    }
+}
+
+/// What is wanted of one call.
+pub(super) struct Observation<'o> {
+    method: Method,
+    decision: Option<(&'o DecisionLog, Wanted)>,
+}
+
+impl MixerService {
+    /// Carries a call out under observation.
+    pub(super) async fn observed(
+        &self,
+        observation: Observation<'_>,
+        body: Bytes,
+        deadline: Option<Instant>,
+    ) -> Result<Bytes, GrpcError> {
+        let (time, started) = (SystemTime::now(), Instant::now());
+        let trace = RefCell::new(DispatchTrace::default());
+        // A request may be a small part of a large buffer, which must not wait with it.
+        let kept = observation.decision.map(|_| Bytes::copy_from_slice(&body));
+        let answer = match observation.method {
+            Method::Check => self.check_traced(body, deadline, Some(&trace)).await,
+            Method::Report => self.report_traced(body, deadline, Some(&trace)).await,
+        };
+        let took = started.elapsed();
+        let trace = trace.into_inner();
+        if let (Some((log, wanted)), Some(body)) = (observation.decision, kept) {
+            let answer = match &answer {
+                Ok(framed) => {
+                    Ok(CallAnswer(framed.get(FRAMING..).map_or_else(Bytes::new, Bytes::copy_from_slice)))
+                }
+                Err(error) => Err(AnswerFailure {
+                    code: error.code as i32,
+                    name: error.code.name().to_owned(),
+                    message: error.message.clone(),
+                }),
+            };
+            log.push(Call { method: observation.method, time, took, body, answer, trace }, wanted);
+        }
+        answer
+    }
+}
