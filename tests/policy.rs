@@ -1,6 +1,6 @@
 //! Decisions on paper: the decision log and the recording of a running server, and what the tools make of them.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
 #[allow(dead_code, reason = "see above")]
