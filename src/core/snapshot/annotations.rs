@@ -1,6 +1,6 @@
 //! What annotations of the form `mixer.dev/…` say. They carry what the messages of the originals have no field for.
 
-use super::handlers::ON_ERROR;
+use super::model::OnError;
 use super::report::Report;
 use crate::core::config::message::suggestion;
 use crate::core::config::{Diagnostic, FieldPath, RawResource};
@@ -9,6 +9,9 @@ use crate::core::config::{Diagnostic, FieldPath, RawResource};
 const PREFIX: &str = "mixer.dev/";
 /// The annotation of a rule that is tried and not enforced: `true` or `false`.
 pub(super) const DRY_RUN: &str = "mixer.dev/dry-run";
+
+/// The annotation that says what to answer when a rule or handler fails: `deny`, `allow` or `lastKnown`.
+pub(super) const ON_ERROR: &str = "mixer.dev/on-error";
 
 /// Annotations that a rule understands.
 pub(super) const OF_RULES: &[&str] = &[DRY_RUN, ON_ERROR];
@@ -26,6 +29,22 @@ pub(super) fn dry_run(resource: &RawResource, report: &mut Report<'_>) -> bool {
             let problem = Diagnostic::warning("dry-run-unknown", place(DRY_RUN), message);
             report.push(problem.with_hint("write \"true\" to try the rule only, \"false\" to enforce it"));
             false
+        }
+    }
+}
+
+/// What to answer when a rule or handler fails.
+pub(super) fn on_error(resource: &RawResource, report: &mut Report<'_>) -> Option<OnError> {
+    match resource.annotations.get(ON_ERROR)?.as_str() {
+        "deny" => Some(OnError::Deny),
+        "allow" => Some(OnError::Allow),
+        "lastKnown" => Some(OnError::LastKnown),
+        other => {
+            let message = format!("annotation {ON_ERROR} does not know `{other}` and is ignored");
+            let hint = suggestion(other, ["deny", "allow", "lastKnown"]);
+            let hint = hint.unwrap_or_else(|| "one of deny, allow, lastKnown".to_owned());
+            report.push(Diagnostic::warning("on-error-unknown", place(ON_ERROR), message).with_hint(hint));
+            None
         }
     }
 }

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use super::annotations;
 use super::decode::Handler;
 use super::memo::{Built, Located};
-use super::model::{HandlerConfig, OnError};
+use super::model::HandlerConfig;
 use super::report::Report;
 use crate::core::adapter::{self, ErasedAdapter, ErasedParams, INVENTORY};
 use crate::core::config::message::{decode_over, suggestion};
 use crate::core::config::{Diagnostic, FieldPath, Origin, RawResource};
-
-/// The annotation that says what to answer when a rule or handler fails: `deny`, `allow` or `lastKnown`.
-pub(super) const ON_ERROR: &str = "mixer.dev/on-error";
 
 /// What became of a handler resource.
 #[derive(Debug, Clone)]
@@ -89,26 +86,9 @@ fn config(
         name,
         adapter,
         params,
-        on_error: on_error(resource, report),
+        on_error: annotations::on_error(resource, report),
         origin: resource.origin.clone(),
     })
-}
-
-/// What the annotation says.
-pub(super) fn on_error(resource: &RawResource, report: &mut Report<'_>) -> Option<OnError> {
-    match resource.annotations.get(ON_ERROR)?.as_str() {
-        "deny" => Some(OnError::Deny),
-        "allow" => Some(OnError::Allow),
-        "lastKnown" => Some(OnError::LastKnown),
-        other => {
-            let field = FieldPath::root().field("metadata").field("annotations").key(ON_ERROR);
-            let message = format!("annotation {ON_ERROR} does not know `{other}` and is ignored");
-            let hint = suggestion(other, ["deny", "allow", "lastKnown"]);
-            let hint = hint.unwrap_or_else(|| "one of deny, allow, lastKnown".to_owned());
-            report.push(Diagnostic::warning("on-error-unknown", field, message).with_hint(hint));
-            None
-        }
-    }
 }
 
 /// Adapters of the originals that are not in [`INVENTORY`] yet are named as such.

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::annotations;
 use super::decode::{Action, HeaderOperation, HeaderOperationTemplate, Rule};
-use super::handlers::{HandlerState, on_error};
+use super::handlers::HandlerState;
 use super::instances::InstanceState;
 use super::memo::{Built, Located, Programs};
 use super::model::{
@@ -112,7 +112,7 @@ pub(super) fn build_rule(
     if empty && !builder.outside {
         builder.empty();
     }
-    let on_error = on_error(resource, &mut builder.report);
+    let on_error = annotations::on_error(resource, &mut builder.report);
     let dry_run = annotations::dry_run(resource, &mut builder.report);
     annotations::check(resource, annotations::OF_RULES, &mut builder.report);
     let broken_match = !empty && matches!(condition, Condition::Broken(_));
