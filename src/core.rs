@@ -13,6 +13,7 @@ pub mod dispatch;
 pub mod explain;
 pub mod expr;
 pub mod handler;
+pub mod http2;
 pub mod introspect;
 pub mod load_shedding;
 pub mod probe;

@@ -1,11 +1,8 @@
 //! Unary gRPC calls on HTTP/2, framed by hand: one message in, one message out.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, header};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use http_body_util::BodyExt as _;
 
 /// Length of the prefix of a message: a flag and four bytes of length.
@@ -72,52 +69,15 @@ impl GrpcError {
     }
 }
 
-/// The body of a response: one message with its trailers, or the body of a service that tonic serves.
+/// The body of a response.
 pub enum ApiBody {
-    /// A unary answer.
-    Unary {
-        /// The framed message.
-        data: Option<Bytes>,
-        /// `grpc-status: 0`.
-        trailers: Option<HeaderMap>,
-    },
-    /// Anything else.
+    /// A unary gRPC answer that succeeded: the framed message. Headers and trailers are those that every such answer has; the
+    /// response holds none.
+    Message(Bytes),
+    /// Nothing: the headers say all.
+    Empty,
+    /// The body of a service that tonic serves.
     Other(tonic::body::Body),
-}
-
-impl Body for ApiBody {
-    type Data = Bytes;
-    type Error = tonic::Status;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        match self.get_mut() {
-            ApiBody::Unary { data, trailers } => {
-                let frame = match data.take() {
-                    Some(data) => Some(Frame::data(data)),
-                    None => trailers.take().map(Frame::trailers),
-                };
-                Poll::Ready(frame.map(Ok))
-            }
-            ApiBody::Other(body) => Pin::new(body).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            ApiBody::Unary { data, trailers } => data.is_none() && trailers.is_none(),
-            ApiBody::Other(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            ApiBody::Unary { data, .. } => SizeHint::with_exact(data.as_ref().map_or(0, |d| d.len() as u64)),
-            ApiBody::Other(body) => body.size_hint(),
-        }
-    }
 }
 
 /// Reads the one message of a unary call. A message that arrives in one piece is not copied.
@@ -209,25 +169,18 @@ pub fn finish_message(out: &mut [u8]) {
 
 /// A successful answer with a message framed by [`begin_message`] and [`finish_message`].
 pub fn answer(framed: Bytes) -> Response<ApiBody> {
-    let mut trailers = HeaderMap::with_capacity(1);
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    grpc_response(ApiBody::Unary { data: Some(framed), trailers: Some(trailers) })
+    Response::new(ApiBody::Message(framed))
 }
 
 /// The answer to a call that failed.
 pub fn refuse(error: &GrpcError) -> Response<ApiBody> {
-    let mut response = grpc_response(ApiBody::Unary { data: None, trailers: None });
+    let mut response = Response::new(ApiBody::Empty);
     let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert("grpc-status", HeaderValue::from(error.code as u16));
     if let Ok(message) = HeaderValue::from_str(&percent_encode(&error.message)) {
         headers.insert("grpc-message", message);
     }
-    response
-}
-
-fn grpc_response(body: ApiBody) -> Response<ApiBody> {
-    let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
 }
 

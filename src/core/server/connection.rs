@@ -1,9 +1,10 @@
 //! One HTTP/2 connection on a worker: calls are answered where they arrive.
 //!
-//! h2 is driven directly. All calls that a read brought are taken first, then each is polled once in place: one that has its whole
-//! message and asks only handlers that answer at once is finished there, without a task, a wake-up or a copy of its future, and
-//! the answers of a read leave in one write. Calls that wait are kept and polled when they are woken.
+//! All requests that have arrived are taken first, then each is polled once in place: one that has its whole message and asks only
+//! handlers that answer at once is finished there, without a task or a wake-up, and the answers leave in one write. Calls that wait
+//! are kept and polled when they are woken.
 
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -11,56 +12,39 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use h2::server::{Connection, SendResponse};
-use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
-use http::{Request, Response};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt as _;
+use http::Response;
+use http_body::{Body as _, Frame};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::listener::{Accepted, Peer, Stream};
 use super::workers::{ConnectionLimits, WorkerService};
 use crate::core::api::ApiBody;
+use crate::core::http2::{ConnectionError, Incoming, Limits, Reason, Session};
 
-/// Bytes that a caller may send on one stream before it hears of them being read.
-const STREAM_WINDOW: u32 = 1 << 20;
-/// Bytes that a caller may send on all streams of a connection.
-const CONNECTION_WINDOW: u32 = 8 << 20;
 /// Bytes of the headers of one call.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
+/// Bytes that are read at once. What is left of them between reads is less than a frame.
+const READ_BYTES: usize = 64 << 10;
+/// Reads before what they brought is answered.
+const READS_A_TURN: usize = 4;
 
-/// The body of a request as it arrives.
-pub struct RequestBody {
-    stream: RecvStream,
+thread_local! {
+    /// All connections of a worker read into the same memory, one after another.
+    static INPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = h2::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        let stream = &mut self.stream;
-        match ready!(stream.poll_data(cx)) {
-            Some(Ok(data)) => {
-                // The window is already open again: what was read is held by nobody else.
-                Poll::Ready(Some(
-                    stream.flow_control().release_capacity(data.len()).map(|()| Frame::data(data)),
-                ))
-            }
-            // A caller that takes its request back after the end of its body does no harm.
-            Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => Poll::Ready(None),
-            Some(Err(error)) => Poll::Ready(Some(Err(error))),
-            None => stream.poll_trailers(cx).map(|trailers| Some(trailers.transpose()?.map(Frame::trailers))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.stream.is_end_stream()
-    }
+/// Why a connection ended before its time.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Protocol(#[from] ConnectionError),
+    #[error("the caller does not answer pings")]
+    Silent,
 }
 
 /// Serves a connection until its end, or until `stop` and the end of its calls.
@@ -77,29 +61,16 @@ pub(super) async fn serve<S: WorkerService>(
             return;
         }
     };
-    let mut builder = h2::server::Builder::new();
-    builder
-        .max_concurrent_streams(limits.max_concurrent_streams)
-        .initial_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(MAX_HEADER_BYTES);
-    let connection = tokio::select! {
-        connection = builder.handshake(stream) => connection,
-        () = stop.cancelled() => return,
-    };
-    let ended = match connection {
-        Err(error) => Err(error),
-        Ok(connection) => {
-            let mut driver =
-                Driver::new(connection, service, Rc::new(accepted.peer), limits.keep_alive_timeout);
-            tokio::select! {
-                biased;
-                ended = std::future::poll_fn(|cx| driver.poll(cx)) => ended,
-                () = stop.cancelled() => {
-                    driver.connection.graceful_shutdown();
-                    std::future::poll_fn(|cx| driver.poll(cx)).await
-                }
+    let mut driver = Driver::new(stream, service, Rc::new(accepted.peer), limits);
+    let ended = tokio::select! {
+        biased;
+        ended = std::future::poll_fn(|cx| driver.poll(cx)) => ended,
+        () = stop.cancelled() => {
+            if !driver.session.is_open() {
+                return;
             }
+            driver.session.shut_down();
+            std::future::poll_fn(|cx| driver.poll(cx)).await
         }
     };
     if let Err(error) = ended {
@@ -107,166 +78,276 @@ pub(super) async fn serve<S: WorkerService>(
     }
 }
 
-/// A call under way.
-type Call = Pin<Box<dyn Future<Output = ()>>>;
-
 /// A connection and its calls.
 struct Driver<S> {
-    connection: Connection<Stream, Bytes>,
+    socket: Stream,
+    session: Session,
     service: Rc<S>,
     peer: Rc<Peer>,
-    /// Taken from the connection and not begun; bounded by the number of concurrent streams.
-    taken: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
+    /// The beginning of a frame whose end has not come.
+    partial: Vec<u8>,
     /// Begun and waiting for something.
     waiting: FuturesUnordered<Call>,
-    keep_alive: Option<KeepAlive>,
+    /// Answers that come piece by piece, each waiting for its next piece.
+    bodies: FuturesUnordered<NextPiece>,
+    /// Answers whose last piece has not left yet.
+    full: Vec<NextPiece>,
+    keep_alive: KeepAlive,
+    closing: bool,
 }
 
 impl<S: WorkerService> Driver<S> {
-    fn new(
-        mut connection: Connection<Stream, Bytes>,
-        service: Rc<S>,
-        peer: Rc<Peer>,
-        keep_alive: Duration,
-    ) -> Self {
-        let keep_alive = connection.ping_pong().map(|pings| KeepAlive::new(pings, keep_alive));
-        Self { connection, service, peer, taken: Vec::new(), waiting: FuturesUnordered::new(), keep_alive }
+    fn new(socket: Stream, service: Rc<S>, peer: Rc<Peer>, limits: ConnectionLimits) -> Self {
+        let session = Session::new(Limits {
+            max_streams: limits.max_concurrent_streams,
+            max_header_bytes: MAX_HEADER_BYTES,
+        });
+        Self {
+            socket,
+            session,
+            service,
+            peer,
+            partial: Vec::new(),
+            waiting: FuturesUnordered::new(),
+            bodies: FuturesUnordered::new(),
+            full: Vec::new(),
+            keep_alive: KeepAlive::new(limits.keep_alive_timeout),
+            closing: false,
+        }
     }
 
     /// Ready when the connection is closed; calls that still wait then have nobody to answer.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
-        if let Some(keep_alive) = &mut self.keep_alive
-            && keep_alive.poll(cx).is_ready()
-        {
-            tracing::debug!("a connection is dropped because its caller does not answer pings");
-            return Poll::Ready(Ok(()));
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        if self.keep_alive.poll(cx, &mut self.session).is_ready() {
+            return Poll::Ready(Err(Ended::Silent));
         }
+        self.session.register(cx.waker());
         loop {
-            // This also writes what was answered in the turn before.
-            while let Poll::Ready(next) = self.connection.poll_accept(cx) {
-                match next {
-                    Some(call) => self.taken.push(call?),
-                    None => return Poll::Ready(Ok(())),
+            if self.closing {
+                return self.poll_close(cx);
+            }
+            let mut goes_on = match self.poll_read(cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(_)) => true,
+                Poll::Ready(Err(Ended::Protocol(error))) => {
+                    self.session.abort(error.reason);
+                    // The caller hears of it if it listens; nobody waits for that.
+                    let _ = self.poll_write(cx);
+                    return Poll::Ready(Err(error.into()));
                 }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => false,
+            };
+            while let Some(request) = self.session.next_request() {
+                self.begin(request, cx);
             }
-            let mut answered = false;
-            for (request, respond) in self.taken.drain(..) {
-                let call = answer(Rc::clone(&self.service), Rc::clone(&self.peer), request, respond);
-                let mut call: Call = Box::pin(call);
-                match call.as_mut().poll(cx) {
-                    Poll::Ready(()) => answered = true,
-                    Poll::Pending => self.waiting.push(call),
-                }
+            goes_on |= self.poll_waiting(cx);
+            self.session.open_windows();
+            self.session.send_blocked();
+            let was_congested = self.session.is_congested();
+            if self.poll_write(cx)?.is_ready() {
+                // There is room again for what waits and for what was not read.
+                goes_on |= was_congested | self.session.send_blocked();
             }
-            while let Poll::Ready(Some(())) = self.waiting.poll_next_unpin(cx) {
-                answered = true;
-            }
-            if !answered {
+            self.closing = self.session.is_done();
+            if !goes_on && !self.closing {
                 return Poll::Pending;
             }
         }
     }
-}
 
-/// One call, from its request to its answer. It ends early when its caller takes it back.
-async fn answer<S: WorkerService>(
-    service: Rc<S>,
-    peer: Rc<Peer>,
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
-) {
-    let call = service.call(request.map(|stream| RequestBody { stream }), peer);
-    let mut call = std::pin::pin!(call);
-    let response = std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
-        Poll::Ready(response) => Poll::Ready(Some(response)),
-        Poll::Pending => respond.poll_reset(cx).map(|_| None),
-    });
-    let sent = match response.await {
-        Some(response) => send(response, respond).await,
-        None => Ok(()),
-    };
-    if let Err(error) = sent {
-        tracing::debug!(%error, "an answer could not be sent");
-    }
-}
-
-async fn send(response: Response<ApiBody>, mut respond: SendResponse<Bytes>) -> Result<(), h2::Error> {
-    let (head, body) = response.into_parts();
-    let head = Response::from_parts(head, ());
-    match body {
-        ApiBody::Unary { data, trailers } => {
-            let mut stream = respond.send_response(head, data.is_none() && trailers.is_none())?;
-            if let Some(data) = data {
-                stream.send_data(data, trailers.is_none())?;
+    /// Reads what is there, up to a bound. `Ok(0)` means that the caller has closed.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Ended>> {
+        let mut all = 0;
+        while !self.session.is_congested() {
+            match INPUT.with_borrow_mut(|input| self.read_once(input, cx)) {
+                Poll::Ready(Ok(count)) if count > 0 => all += count,
+                Poll::Pending if all > 0 => return Poll::Ready(Ok(all)),
+                other => return other,
             }
-            trailers.map_or(Ok(()), |trailers| stream.send_trailers(trailers))
+            if all >= READS_A_TURN * READ_BYTES {
+                return Poll::Ready(Ok(all));
+            }
         }
-        ApiBody::Other(body) => {
-            let empty = body.is_end_stream();
-            let stream = respond.send_response(head, empty)?;
-            if empty { Ok(()) } else { Box::pin(send_frames(body, stream)).await }
+        if all > 0 { Poll::Ready(Ok(all)) } else { Poll::Pending }
+    }
+
+    fn read_once(&mut self, input: &mut [u8], cx: &mut Context<'_>) -> Poll<Result<usize, Ended>> {
+        // INVARIANT: less than a frame is left over, which is less than a quarter of the input.
+        let kept = self.partial.len();
+        let Some((begin, room)) = input.split_at_mut_checked(kept) else { return Poll::Pending };
+        let mut buffer = ReadBuf::new(room);
+        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut buffer))?;
+        let count = buffer.filled().len();
+        begin.copy_from_slice(&self.partial);
+        self.partial.clear();
+        let received = input.get(..kept + count).unwrap_or_default();
+        let taken = self.session.receive(received)?;
+        self.partial.extend_from_slice(received.get(taken..).unwrap_or_default());
+        Poll::Ready(Ok(count))
+    }
+
+    /// Writes what can be written; ready when that is all.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Ended> {
+        while !self.session.output().is_empty() {
+            match Pin::new(&mut self.socket).poll_write(cx, self.session.output()) {
+                Poll::Ready(Ok(0)) => return Err(std::io::Error::from(std::io::ErrorKind::WriteZero).into()),
+                Poll::Ready(Ok(count)) => self.session.advance(count),
+                Poll::Ready(Err(error)) => return Err(error.into()),
+                Poll::Pending => return Ok(Poll::Pending),
+            }
+        }
+        match Pin::new(&mut self.socket).poll_flush(cx) {
+            Poll::Ready(flushed) => Ok(Poll::Ready(flushed?)),
+            Poll::Pending => Ok(Poll::Pending),
         }
     }
-}
 
-/// Sends a body piece by piece, as fast as the caller takes it.
-async fn send_frames(mut body: tonic::body::Body, mut stream: SendStream<Bytes>) -> Result<(), h2::Error> {
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else {
-            stream.send_reset(Reason::INTERNAL_ERROR);
-            return Ok(());
-        };
-        match frame.into_data() {
-            Ok(mut data) => {
-                while !data.is_empty() {
-                    stream.reserve_capacity(data.len());
-                    let granted = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await;
-                    let Some(granted) = granted.transpose()? else { return Ok(()) };
-                    stream.send_data(data.split_to(granted.min(data.len())), false)?;
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        if self.poll_write(cx)?.is_pending() {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.socket).poll_shutdown(cx).map_err(Ended::from)
+    }
+
+    /// Polls a call once, and keeps it if it waits.
+    fn begin(&mut self, request: Incoming, cx: &mut Context<'_>) {
+        let Incoming { stream, head, body } = request;
+        let call = Rc::clone(&self.service).call(head, body, Rc::clone(&self.peer));
+        let mut call: Pin<Box<dyn Future<Output = Response<ApiBody>>>> = Box::pin(call);
+        match call.as_mut().poll(cx) {
+            Poll::Ready(response) => self.answer(stream, response),
+            Poll::Pending => {
+                if let Some(watch) = self.session.watch(stream) {
+                    self.waiting.push(Call { stream, call, watch });
                 }
             }
-            Err(frame) => {
-                if let Ok(trailers) = frame.into_trailers() {
-                    return stream.send_trailers(trailers);
+        }
+    }
+
+    /// Polls what waits; says whether anything came of it.
+    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut any = false;
+        if !self.waiting.is_empty() {
+            while let Poll::Ready(Some((stream, response))) = self.waiting.poll_next_unpin(cx) {
+                any = true;
+                if let Some(response) = response {
+                    self.answer(stream, response);
+                }
+            }
+        }
+        let session = &self.session;
+        for waits in self.full.extract_if(.., |body| session.is_drained(body.stream) != Some(false)) {
+            any = true;
+            self.bodies.push(waits);
+        }
+        if !self.bodies.is_empty() {
+            while let Poll::Ready(Some(next)) = self.bodies.poll_next_unpin(cx) {
+                any = true;
+                if let Some((body, piece)) = next {
+                    self.send_piece(body, piece);
+                }
+            }
+        }
+        any
+    }
+
+    fn answer(&mut self, stream: u32, response: Response<ApiBody>) {
+        let (head, body) = response.into_parts();
+        match body {
+            ApiBody::Message(framed) => self.session.answer_grpc(stream, framed),
+            ApiBody::Empty => self.session.send_head(stream, head.status, &head.headers, true),
+            ApiBody::Other(body) => {
+                let is_empty = body.is_end_stream();
+                self.session.send_head(stream, head.status, &head.headers, is_empty);
+                if !is_empty && let Some(watch) = self.session.watch(stream) {
+                    self.bodies.push(NextPiece { stream, body: Some(body), watch });
                 }
             }
         }
     }
-    stream.send_data(Bytes::new(), true)
+
+    /// Sends a piece of an answer, and asks for the next one when it has left.
+    fn send_piece(&mut self, body: NextPiece, piece: Option<Result<Frame<Bytes>, tonic::Status>>) {
+        let stream = body.stream;
+        match piece.map(|piece| piece.map(Frame::into_data)) {
+            Some(Ok(Ok(data))) => {
+                self.session.send_data(stream, data);
+                self.full.push(body);
+            }
+            Some(Ok(Err(other))) => match other.into_trailers() {
+                Ok(trailers) => self.session.send_end(stream, Some(trailers)),
+                Err(_) => self.full.push(body),
+            },
+            Some(Err(_)) => self.session.send_reset(stream, Reason::INTERNAL_ERROR),
+            None => self.session.send_end(stream, None),
+        }
+    }
+}
+
+/// A call under way. It ends early, without a response, when its stream does.
+struct Call {
+    stream: u32,
+    call: Pin<Box<dyn Future<Output = Response<ApiBody>>>>,
+    watch: oneshot::Receiver<()>,
+}
+
+impl Future for Call {
+    type Output = (u32, Option<Response<ApiBody>>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(response) = self.call.as_mut().poll(cx) {
+            return Poll::Ready((self.stream, Some(response)));
+        }
+        Pin::new(&mut self.watch).poll(cx).map(|_| (self.stream, None))
+    }
+}
+
+/// Waits for the next piece of an answer; without result when its stream has ended.
+struct NextPiece {
+    stream: u32,
+    body: Option<tonic::body::Body>,
+    watch: oneshot::Receiver<()>,
+}
+
+impl Future for NextPiece {
+    type Output = Option<(NextPiece, Option<Result<Frame<Bytes>, tonic::Status>>)>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        if let Poll::Ready(piece) = Pin::new(body).poll_frame(cx) {
+            let (_, no_watch) = oneshot::channel();
+            let watch = std::mem::replace(&mut this.watch, no_watch);
+            let next = NextPiece { stream: this.stream, body: this.body.take(), watch };
+            return Poll::Ready(Some((next, piece)));
+        }
+        Pin::new(&mut this.watch).poll(cx).map(|_| None)
+    }
 }
 
 /// Finds callers that are gone without a word.
 struct KeepAlive {
-    pings: PingPong,
     every: Duration,
     timer: Pin<Box<Sleep>>,
     unanswered: bool,
 }
 
 impl KeepAlive {
-    fn new(pings: PingPong, every: Duration) -> Self {
-        Self { pings, every, timer: Box::pin(tokio::time::sleep(every)), unanswered: false }
+    fn new(every: Duration) -> Self {
+        Self { every, timer: Box::pin(tokio::time::sleep(every)), unanswered: false }
     }
 
-    /// Ready when a ping was not answered in time.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.unanswered && self.pings.poll_pong(cx).is_ready() {
-            self.unanswered = false;
-        }
+    /// Ready when a ping was not answered in time, or when nothing at all was heard.
+    fn poll(&mut self, cx: &mut Context<'_>, session: &mut Session) -> Poll<()> {
         while self.timer.as_mut().poll(cx).is_ready() {
-            if self.unanswered {
+            let is_silent = self.unanswered && !session.take_pong();
+            if is_silent || !session.is_open() {
                 return Poll::Ready(());
             }
-            // A connection that cannot be pinged is ending.
-            if self.pings.send_ping(Ping::opaque()).is_err() {
-                return Poll::Pending;
-            }
+            session.ping();
             self.unanswered = true;
             self.timer.as_mut().reset(Instant::now() + self.every);
-            // Only a poll leaves a waker.
-            if self.pings.poll_pong(cx).is_ready() {
-                self.unanswered = false;
-            }
         }
         Poll::Pending
     }

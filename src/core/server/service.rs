@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Method, Response};
 use tower::Service as _;
 
-use super::connection::RequestBody;
 use super::listener::Peer;
 use super::workers::WorkerService;
 use crate::core::api::grpc::{self, Code, GrpcError};
 use crate::core::api::{ApiBody, MixerService};
+use crate::core::http2::{RequestBody, RequestHead};
 use crate::core::load_shedding::LoadShedder;
 use crate::core::telemetry::metrics::{Metrics, RpcCounters};
 
@@ -78,15 +78,21 @@ impl ApiService {
     }
 
     /// Reads, decides, counts.
-    async fn direct(&self, method: Direct, request: Request<RequestBody>, peer: &Peer) -> Response<ApiBody> {
+    async fn direct(
+        &self,
+        method: Direct,
+        head: &RequestHead,
+        body: RequestBody,
+        peer: &Peer,
+    ) -> Response<ApiBody> {
         let started = Instant::now();
-        if request.method() != Method::POST {
+        if head.method() != Method::POST {
             return grpc::refuse(&GrpcError::new(Code::Unimplemented, "gRPC calls are POST requests"));
         }
-        let timeout: Option<Duration> = grpc::timeout(request.headers());
+        let timeout: Option<Duration> = grpc::timeout(head.headers());
         let deadline = timeout.and_then(|t| started.checked_add(t));
         let mut received = 0;
-        let answer = self.answer(method, request.into_body(), deadline, peer, &mut received).await;
+        let answer = self.answer(method, body, deadline, peer, &mut received).await;
         let took = started.elapsed();
         let (code, sent) = match &answer {
             Ok(framed) => (Code::Ok, framed.len().saturating_sub(FRAMING)),
@@ -107,8 +113,8 @@ impl ApiService {
     }
 
     /// Anything that tonic serves.
-    async fn other(&self, request: Request<RequestBody>) -> Response<ApiBody> {
-        match self.others.clone().call(request).await {
+    async fn other(&self, head: &RequestHead, body: RequestBody) -> Response<ApiBody> {
+        match self.others.clone().call(head.to_request(body)).await {
             Ok(response) => response.map(ApiBody::Other),
             Err(never) => match never {},
         }
@@ -116,14 +122,19 @@ impl ApiService {
 }
 
 impl WorkerService for ApiService {
-    async fn call(self: Rc<Self>, request: Request<RequestBody>, peer: Rc<Peer>) -> Response<ApiBody> {
-        let method = match request.uri().path() {
+    async fn call(
+        self: Rc<Self>,
+        head: Rc<RequestHead>,
+        body: RequestBody,
+        peer: Rc<Peer>,
+    ) -> Response<ApiBody> {
+        let method = match head.path() {
             "/istio.mixer.v1.Mixer/Check" => Direct::Check,
             "/istio.mixer.v1.Mixer/Report" => Direct::Report,
             "/mixer.introspect.v1.Introspect/Explain" => Direct::Explain,
             // Boxed, so that the calls that matter stay small.
-            _ => return Box::pin(self.other(request)).await,
+            _ => return Box::pin(self.other(&head, body)).await,
         };
-        self.direct(method, request, &peer).await
+        self.direct(method, &head, body, &peer).await
     }
 }

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use http::{Request, Response};
+use http::Response;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{self, RequestBody};
+use super::connection;
 use super::listener::{Accepted, Peer};
 use crate::core::api::ApiBody;
+use crate::core::http2::{RequestBody, RequestHead};
 
 /// Connections that may wait for one worker to take them.
 const HAND_OVER_QUEUE: usize = 256;
@@ -26,7 +27,8 @@ pub trait WorkerService: 'static {
     /// Answers one call.
     fn call(
         self: Rc<Self>,
-        request: Request<RequestBody>,
+        head: Rc<RequestHead>,
+        body: RequestBody,
         peer: Rc<Peer>,
     ) -> impl Future<Output = Response<ApiBody>> + 'static;
 }
