@@ -7,6 +7,7 @@
 mod error;
 mod mend;
 mod merge;
+mod plain;
 mod scalar;
 
 use rustc_hash::FxHashMap;
@@ -68,6 +69,14 @@ pub fn parse(text: &str) -> Result<Parsed, YamlError> {
     if text.len() > MAX_BYTES {
         return Err(YamlError::yaml(format!("document is larger than {} MiB", MAX_BYTES >> 20)));
     }
+    if let Some(root) = plain::read(text) {
+        return Ok(Parsed { root, notes: Vec::new() });
+    }
+    parse_any(text)
+}
+
+/// [`parse`] by the parser, whatever the text holds.
+fn parse_any(text: &str) -> Result<Parsed, YamlError> {
     if let Some(at) = text.chars().position(is_refused) {
         let before = text.chars().take(at).collect::<String>();
         let line = before.matches('\n').count() + 1;
