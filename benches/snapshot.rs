@@ -72,7 +72,7 @@ fn snapshot(c: &mut Criterion) {
     let builder = || SnapshotBuilder::new(SnapshotOptions::default());
     let mut group = c.benchmark_group("snapshot");
     group.sample_size(10);
-    for rules in [10, 1_000, 10_000] {
+    for rules in [10, 1_000, 10_000, 100_000] {
         checked(builder().build(&contents(rules, 0)), rules);
         group.bench_function(BenchmarkId::new("read", rules), |b| {
             let files = files(rules, 0);
@@ -98,19 +98,16 @@ fn snapshot(c: &mut Criterion) {
             let mut edited = (*base).clone();
             let edited_rule = |path| {
                 let found = contents(rules, path);
-                found
-                    .resources
-                    .iter()
-                    .find(|(k, _)| &*k.name == "rule-7")
-                    .map(|(k, r)| (k.clone(), r.clone()))
+                found.resources.iter().find(|r| &*r.key.name == "rule-7").cloned()
             };
             let versions = [1, 2].into_iter().filter_map(edited_rule).collect::<Vec<_>>();
             let mut versions = versions.iter().cycle();
             b.iter(|| {
-                edited.resources.extend(versions.next().cloned());
+                if let Some(version) = versions.next() {
+                    edited.resources.put(version.clone());
+                }
                 let after = builder.build(&edited);
-                let new = after.rules.iter().zip(&before.rules).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
-                assert_eq!(new, 1);
+                assert_eq!(before.rules.changes(&after.rules).len(), 1);
                 before = after;
             });
         });

@@ -20,6 +20,7 @@ pub mod probe;
 pub mod routing;
 pub mod runtime;
 pub mod server;
+pub mod shared_map;
 pub mod snapshot;
 pub mod store;
 pub mod telemetry;

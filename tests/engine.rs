@@ -120,12 +120,23 @@ fn serve(
     text: &str,
     cache: Option<CheckCacheLimits>,
 ) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>) {
+    let (background, runtime, metrics, ..) = serve_editable(text, cache);
+    assert_eq!(runtime.load_full().diagnostics, Vec::new(), "the configuration is sound");
+    (background, runtime, metrics)
+}
+
+/// A runtime that serves `text`, with the store that holds it and what follows the store.
+fn serve_editable(
+    text: &str,
+    cache: Option<CheckCacheLimits>,
+) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>, Arc<MemoryStore>, Configurator) {
     let background = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let metrics = Arc::new(Metrics::new());
     let builder = SnapshotBuilder::new(SnapshotOptions::default());
     let runtime = Arc::new(Runtime::new(builder.empty(), cache));
+    let store = Arc::new(MemoryStore::new("memory://", [("rules.yaml", text)]));
     let options = ConfiguratorOptions {
-        store: Arc::new(MemoryStore::new("memory://", [("rules.yaml", text)])),
+        store: store.clone(),
         environment: HandlerEnvironment {
             clock: Arc::new(SystemClock),
             runtime: background.handle().clone(),
@@ -138,9 +149,7 @@ fn serve(
     };
     let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
     background.block_on(configurator.apply());
-    let published = runtime.load_full();
-    assert_eq!(published.diagnostics, Vec::new(), "the configuration is sound");
-    (background, runtime, metrics)
+    (background, runtime, metrics, store, configurator)
 }
 
 fn wire(attributes: &OwnedAttributes) -> Vec<u8> {
@@ -195,8 +204,165 @@ fn check(
     CheckResponse::decode(framed.slice(5..)).unwrap()
 }
 
+/// Handlers and instances of every variety, and rules that bind each pair, so that other rules change no handler.
+const PAIRS: &str = r#"
+---
+kind: attributemanifest
+metadata: {name: more, namespace: istio-system}
+spec: {attributes: {destination.namespace: {valueType: STRING}, context.reporter.kind: {valueType: STRING}}}
+---
+kind: handler
+metadata: {name: gate, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+kind: handler
+metadata: {name: any, namespace: istio-system}
+spec: {compiledAdapter: noop}
+---
+kind: instance
+metadata: {name: size, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: num, dimensions: {a: s1, b: s2}}}
+---
+kind: instance
+metadata: {name: count, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {a: s1}}}
+---
+kind: rule
+metadata: {name: bind, namespace: istio-system}
+spec:
+  actions:
+  - {handler: gate, instances: [nothing, count]}
+  - {handler: any, instances: [nothing, size, count]}
+"#;
+
+/// A rule in one of its versions.
+#[derive(Debug, Clone)]
+struct Version {
+    namespace: &'static str,
+    annotations: &'static str,
+    condition: String,
+    actions: &'static str,
+    headers: bool,
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    let few = prop_oneof![
+        Just(r#"s1 == "a" && num == 1"#.to_owned()),
+        Just(r#"s1 == "a" && num == 2"#.to_owned()),
+        Just(r#"s1 == "b""#.to_owned()),
+        Just("nobody == 1".to_owned()),
+    ];
+    (
+        prop_oneof![3 => Just("istio-system"), 1 => Just("tea"), 1 => Just("coffee")],
+        prop_oneof![
+            4 => Just(""),
+            1 => Just("mixer.dev/on-error: deny"),
+            1 => Just("mixer.dev/on-error: allow"),
+            1 => Just("mixer.dev/dry-run: \"true\""),
+        ],
+        prop_oneof![condition(), few],
+        prop_oneof![
+            Just("{handler: gate.istio-system, instances: [nothing.istio-system]}"),
+            Just("{handler: any.istio-system, instances: [nothing.istio-system, size.istio-system]}"),
+            Just("{handler: any.istio-system, instances: [count.istio-system]}"),
+            Just("{handler: ghost, instances: [nothing.istio-system]}"),
+        ],
+        any::<bool>(),
+    )
+        .prop_map(|(namespace, annotations, condition, actions, headers)| Version {
+            namespace,
+            annotations,
+            condition,
+            actions,
+            headers,
+        })
+}
+
+/// Rules by number, behind `lines` lines of comment.
+fn edited(rules: &BTreeMap<usize, Version>, lines: usize) -> String {
+    let mut text = format!("{}{BASE}{PAIRS}", "# moved\n".repeat(lines));
+    for (number, rule) in rules {
+        let condition = serde_json::Value::from(rule.condition.as_str());
+        let headers = if rule.headers { "[{name: x, operation: REMOVE}]" } else { "[]" };
+        let (namespace, annotations, actions) = (rule.namespace, rule.annotations, rule.actions);
+        write!(
+            text,
+            "---\nkind: rule\nmetadata: {{name: r{number}, namespace: {namespace}, annotations: {{{annotations}}}}}\n\
+             spec: {{match: {condition}, actions: [{actions}], requestHeaderOperations: {headers}}}\n"
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// Everything that a request sees of a table: rules by kind with their actions, failed conditions, references.
+fn seen(table: &RoutingTable, bytes: &[u8]) -> Vec<String> {
+    let mut seen = Vec::new();
+    for kind in [RuleKind::Generate, RuleKind::Check, RuleKind::Quota, RuleKind::Report, RuleKind::Headers] {
+        let arena = Bump::new();
+        let bag = AttributeBag::decode(bytes, None, &table.snapshot().vocabulary, &arena).unwrap();
+        for (dry_run, rules) in
+            [(false, Some(table.select(kind, &bag))), (true, table.select_dry_run(kind, &bag))]
+        {
+            let Some(rules) = rules else { continue };
+            let mut matched = ArenaVec::new_in(&arena);
+            let failures: usize = rules.sets().map(|set| set.matches(&bag, &mut matched)).sum();
+            seen.push(format!("{kind:?} {dry_run} {failures} failed, {} destinations", rules.destinations()));
+            for hit in matched {
+                seen.push(format!("{} {:?}", hit.route.rule.key, hit.failed.is_some()));
+                for action in &hit.route.actions {
+                    let handler = action.handler.name();
+                    let instances = action.instances.iter().map(|i| (i.config.name(), i.bound));
+                    seen.push(format!("{} {handler} {:?}", action.index, instances.collect::<Vec<_>>()));
+                    for instance in &action.instances {
+                        let destination = &table.destinations()[instance.destination.index()];
+                        assert!(Arc::ptr_eq(&destination.handler, &action.handler));
+                        assert_eq!(destination.template.name, instance.config.template().name);
+                    }
+                }
+            }
+        }
+        seen.extend(references(&bag));
+    }
+    seen
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn edited_rules_are_routed_like_fresh_ones(
+        first in prop::collection::btree_map(0_usize..60, version(), 8..50),
+        edits in prop::collection::vec(
+            (prop::collection::vec((0_usize..60, prop::option::of(version())), 1..4), 0_usize..3), 1..8),
+        requests in prop::collection::vec((attributes(), 0_usize..3), 1..8),
+    ) {
+        let mut rules = first;
+        let (background, runtime, _, store, mut configurator) = serve_editable(&edited(&rules, 0), None);
+        for (changes, lines) in edits {
+            for (number, version) in changes {
+                match version {
+                    Some(version) => drop(rules.insert(number, version)),
+                    None => drop(rules.remove(&number)),
+                }
+            }
+            let text = edited(&rules, lines);
+            store.set([("rules.yaml", text.as_str())]);
+            background.block_on(configurator.apply());
+            let (_other, fresh, ..) = serve_editable(&text, None);
+            let (patched, fresh) = (runtime.load_full(), fresh.load_full());
+            let texts = |all: &[mixer::core::config::Diagnostic]| {
+                all.iter().map(|d| format!("{} {:?} {}", d.code, d.span, d.message)).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(texts(&patched.diagnostics), texts(&fresh.diagnostics));
+            for (request, namespace) in &requests {
+                let mut request = request.clone();
+                request.insert("destination.namespace", ["tea", "coffee", "milk"][*namespace]);
+                let bytes = wire(&request);
+                prop_assert_eq!(seen(&patched.routes, &bytes), seen(&fresh.routes, &bytes));
+            }
+        }
+    }
 
     #[test]
     fn looked_up_rules_are_rules_in_order(

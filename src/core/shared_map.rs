@@ -32,8 +32,11 @@ pub struct SharedMap<T> {
 pub type Changed<'m, T> = (Option<&'m T>, Option<&'m T>);
 
 /// Iterates in key order.
-pub type Iter<'m, T> =
-    std::iter::FlatMap<std::slice::Iter<'m, Arc<Vec<T>>>, std::slice::Iter<'m, T>, fn(&'m Arc<Vec<T>>) -> std::slice::Iter<'m, T>>;
+pub type Iter<'m, T> = std::iter::FlatMap<
+    std::slice::Iter<'m, Arc<Vec<T>>>,
+    std::slice::Iter<'m, T>,
+    fn(&'m Arc<Vec<T>>) -> std::slice::Iter<'m, T>,
+>;
 
 impl<T> Default for SharedMap<T> {
     fn default() -> Self {

@@ -6,6 +6,7 @@
 //! Spec: runtime.md section 4.
 
 mod annotations;
+mod bindings;
 mod build;
 pub mod decode;
 mod dump;
@@ -28,6 +29,6 @@ pub use dump::{
 };
 pub use lint::{check_params, lint, pitfalls};
 pub use model::{
-    ActionConfig, AttributeBinding, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind,
-    InstanceConfig, OnError, RuleConfig, Snapshot, SnapshotCounts, SnapshotId,
+    ActionConfig, AttributeBinding, Condition, HandlerBinding, HandlerConfig, HeaderOperationConfig,
+    HeaderOperationKind, InstanceConfig, OnError, RuleConfig, Rules, Snapshot, SnapshotCounts, SnapshotId,
 };

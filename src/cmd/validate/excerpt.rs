@@ -72,7 +72,7 @@ fn caret(diagnostic: &Diagnostic, source: &str, span: Span) -> (u32, String) {
 fn source_line(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<String> {
     let line = diagnostic.span?.start.line;
     let file = diagnostic.file.as_deref()?;
-    let in_resource = contents.resources.values().find_map(|resource| {
+    let in_resource = contents.resources.iter().find_map(|resource| {
         let origin = &resource.origin;
         let offset = line.checked_sub(origin.first_line)?;
         if &*origin.file != file {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Node, Span, yaml};
+use crate::core::shared_map::Keyed;
 
 /// What identifies a resource.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResourceKey {
     /// For example `rule`, `handler`, `denier`.
     pub kind: Arc<str>,
@@ -16,6 +17,23 @@ pub struct ResourceKey {
     pub namespace: Arc<str>,
     /// Never empty.
     pub name: Arc<str>,
+}
+
+/// By kind, namespace and name. Keys of one place mostly share the texts of kind and namespace.
+impl Ord for ResourceKey {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let shared =
+            |a: &Arc<str>, b: &Arc<str>| if Arc::ptr_eq(a, b) { std::cmp::Ordering::Equal } else { a.cmp(b) };
+        shared(&self.kind, &other.kind)
+            .then_with(|| shared(&self.namespace, &other.namespace))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for ResourceKey {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The fully qualified name, `name.kind.namespace`.
@@ -67,8 +85,16 @@ pub struct RawResource {
     pub origin: Origin,
     /// Hash of the text; equal revisions are equal resources.
     pub revision: u64,
-    /// The tree that was read for the identity, until somebody asks for it.
-    parsed: Mutex<Option<Node>>,
+    /// The tree that was read for the identity, until somebody asks for it; `None` if reading it again is cheap.
+    parsed: Mutex<Option<Box<Node>>>,
+}
+
+impl Keyed for Arc<RawResource> {
+    type Key = ResourceKey;
+
+    fn key(&self) -> &ResourceKey {
+        &self.key
+    }
 }
 
 impl RawResource {
@@ -78,7 +104,7 @@ impl RawResource {
         annotations: BTreeMap<String, String>,
         origin: Origin,
         revision: u64,
-        parsed: Option<Node>,
+        parsed: Option<Box<Node>>,
     ) -> Self {
         Self { key, annotations, origin, revision, parsed: Mutex::new(parsed) }
     }
@@ -99,6 +125,6 @@ impl RawResource {
     /// are not kept: the first caller gets the one that was read, later ones have the text read again.
     pub fn document(&self) -> Node {
         let kept = self.parsed.lock().take();
-        kept.unwrap_or_else(|| yaml::parse(&self.origin.text).map(|p| p.root).unwrap_or_default())
+        kept.map_or_else(|| yaml::parse(&self.origin.text).map(|p| p.root).unwrap_or_default(), |tree| *tree)
     }
 }

@@ -33,6 +33,8 @@ pub struct Parsed {
     pub root: Node,
     /// Oddities, in document order.
     pub notes: Vec<Note>,
+    /// Whether reading it again is cheap.
+    pub plain: bool,
 }
 
 /// Something that the originals accept in silence although it is rarely meant.
@@ -70,7 +72,7 @@ pub fn parse(text: &str) -> Result<Parsed, YamlError> {
         return Err(YamlError::yaml(format!("document is larger than {} MiB", MAX_BYTES >> 20)));
     }
     if let Some(root) = plain::read(text) {
-        return Ok(Parsed { root, notes: Vec::new() });
+        return Ok(Parsed { root, notes: Vec::new(), plain: true });
     }
     parse_any(text)
 }
@@ -141,7 +143,7 @@ fn read(text: &str, mended: &Mended) -> Result<Parsed, Failure> {
         return Err(error.into());
     }
     let root = reader.root.unwrap_or_default();
-    Ok(Parsed { root, notes: reader.notes })
+    Ok(Parsed { root, notes: reader.notes, plain: false })
 }
 
 fn location(marker: Marker) -> Location {

@@ -1,5 +1,7 @@
 //! Compiled expressions, whatever their language.
 
+use std::sync::Arc;
+
 use super::cel::CelProgram;
 use super::classic::{ClassicProgram, Conjunct, Explanation, Read, outcome_of};
 use super::{CompileError, EvalError, Language, NotBoolean, Scope};
@@ -9,7 +11,7 @@ use crate::core::attribute::{AttributeBag, Value, ValueType};
 #[derive(Debug)]
 pub struct Program {
     language: Language,
-    text: Box<str>,
+    text: Arc<str>,
     value_type: ValueType,
     engine: Engine,
 }
@@ -45,6 +47,11 @@ impl Program {
 
     /// The text that was compiled.
     pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text that was compiled, to keep.
+    pub fn shared_text(&self) -> &Arc<str> {
         &self.text
     }
 

@@ -1,6 +1,7 @@
 //! What makes two handlers the same.
 
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
 
 use crate::core::adapter::BoundInstance;
 use crate::core::snapshot::{HandlerConfig, InstanceConfig};
@@ -12,7 +13,7 @@ pub struct Signature(u128);
 
 impl Signature {
     /// The signature of a handler bound to `instances`, which are in name order.
-    pub fn of(handler: &HandlerConfig, instances: &[&InstanceConfig]) -> Self {
+    pub fn of(handler: &HandlerConfig, instances: &[Arc<InstanceConfig>]) -> Self {
         let mut state = Digest::new();
         state.text(handler.adapter.info().name);
         state.text(&handler.params.json().to_string());

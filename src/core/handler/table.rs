@@ -15,7 +15,7 @@ use crate::core::adapter::{
     BoundInstance, BuildError, Clock, Commons, Env, Handler, NOT_BUILT, TaskSpawner, join_errors,
 };
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
-use crate::core::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
+use crate::core::snapshot::{HandlerBinding, HandlerConfig, Snapshot};
 use crate::core::telemetry::metrics::Metrics;
 
 /// What every handler of a process gets from it.
@@ -50,12 +50,8 @@ pub struct HandlerTransition {
 #[derive(Debug, Default)]
 pub struct HandlerTable {
     handlers: BTreeMap<ResourceKey, Arc<LiveHandler>>,
-}
-
-/// A handler and the instances that rules give it.
-struct Wanted<'s> {
-    config: &'s Arc<HandlerConfig>,
-    instances: BTreeMap<&'s str, &'s InstanceConfig>,
+    /// From what they were made.
+    bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
 }
 
 impl HandlerTable {
@@ -69,6 +65,16 @@ impl HandlerTable {
         self.handlers.values()
     }
 
+    /// Whether these are the same handlers under the same keys.
+    pub fn same_as(&self, other: &HandlerTable) -> bool {
+        self.handlers.len() == other.handlers.len()
+            && self
+                .handlers
+                .iter()
+                .zip(&other.handlers)
+                .all(|((key, a), (other, b))| key == other && Arc::ptr_eq(a, b))
+    }
+
     /// Builds the handlers that the rules of `snapshot` use, all at once, taking over from `previous` those whose signature is the
     /// same. A handler that cannot be built is left out and diagnosed.
     pub async fn build(
@@ -76,22 +82,28 @@ impl HandlerTable {
         previous: &HandlerTable,
         environment: &HandlerEnvironment,
     ) -> (HandlerTable, HandlerTransition, Diagnostics) {
-        let mut table = HandlerTable::default();
+        let mut table = HandlerTable { bindings: snapshot.bindings.clone(), ..HandlerTable::default() };
         let mut transition = HandlerTransition::default();
         let mut diagnostics = Diagnostics::new();
         let mut building = FuturesUnordered::new();
-        for (key, wanted) in wanted(snapshot) {
-            let instances: Vec<&InstanceConfig> = wanted.instances.into_values().collect();
-            let signature = Signature::of(wanted.config, &instances);
-            match previous.get(key).filter(|old| old.signature() == signature) {
+        for (key, binding) in snapshot.bindings.iter() {
+            let old = previous.get(key);
+            let same = previous.bindings.get(key).is_some_and(|old| Arc::ptr_eq(old, binding));
+            if let Some(old) = old.filter(|_| same) {
+                transition.reused += 1;
+                table.handlers.insert(key.clone(), Arc::clone(old));
+                continue;
+            }
+            let signature = Signature::of(&binding.handler, &binding.instances);
+            match old.filter(|old| old.signature() == signature) {
                 Some(old) => {
                     transition.reused += 1;
                     table.handlers.insert(key.clone(), Arc::clone(old));
                 }
                 None => {
-                    let bound = instances.iter().map(|i| i.bound.clone()).collect();
-                    let build = build_one(Arc::clone(wanted.config), bound, signature, environment);
-                    building.push(async move { (key, wanted.config, build.await) });
+                    let bound = binding.instances.iter().map(|i| i.bound.clone()).collect();
+                    let build = build_one(Arc::clone(&binding.handler), bound, signature, environment);
+                    building.push(async move { (key, &binding.handler, build.await) });
                 }
             }
         }
@@ -110,19 +122,6 @@ impl HandlerTable {
         diagnostics.sort_by(|a, b| a.resource.cmp(&b.resource));
         (table, transition, diagnostics)
     }
-}
-
-fn wanted(snapshot: &Snapshot) -> BTreeMap<&ResourceKey, Wanted<'_>> {
-    let mut wanted: BTreeMap<&ResourceKey, Wanted<'_>> = BTreeMap::new();
-    for action in snapshot.rules.iter().flat_map(|rule| &rule.actions) {
-        let entry = wanted
-            .entry(&action.handler.key)
-            .or_insert_with(|| Wanted { config: &action.handler, instances: BTreeMap::new() });
-        for instance in &action.instances {
-            entry.instances.insert(instance.name(), instance);
-        }
-    }
-    wanted
 }
 
 /// Why a handler was left out.

@@ -4,12 +4,16 @@
 //! of `request.path`) are put behind one look-up of its value; those that share their second test likewise, and so on. A condition
 //! whose tests are all look-ups is never evaluated at all. Because a test reads its attribute whatever the constant, the references
 //! are those of evaluating every condition: the same attribute read, and nothing behind a test that fails.
+//!
+//! An index is changed condition by condition. What a change does not touch is shared with the index before.
 
-use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
-use super::condition::SharedCondition;
+use super::branches::Branches;
+use super::condition::{SharedCondition, address};
 use crate::core::attribute::{AttributeBag, SlotId, Value};
-use crate::core::expr::{Conjunct, EvalError};
+use crate::core::expr::{Conjunct, EvalError, Program};
+use crate::core::shared_map::SharedMap;
 
 /// A look-up pays from this many conditions on.
 const WORTH_A_LOOK_UP: usize = 3;
@@ -17,16 +21,18 @@ const WORTH_A_LOOK_UP: usize = 3;
 const MAX_DEPTH: usize = 16;
 
 /// Groups conditions by what they test first.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct PredicateIndex {
     root: Node,
 }
 
 /// Conditions that share all tests so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Node {
-    /// Evaluated as a whole.
-    others: Vec<u32>,
+    /// Evaluated as a whole: the next test is none that can be looked up.
+    opaque: SharedMap<Arc<SharedCondition>>,
+    /// Evaluated as a whole: too few next test the same subject.
+    few: Vec<Arc<SharedCondition>>,
     tests: Vec<Test>,
 }
 
@@ -40,24 +46,31 @@ enum Subject {
 }
 
 /// Conditions that next test the same subject.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Test {
     subject: Subject,
     /// Conditions behind this test: all of them fail if it does.
     conditions: usize,
-    equal: Branches,
+    equal: Branches<Branch>,
     /// By length of the prefix.
-    prefixes: Vec<(usize, Branches)>,
+    prefixes: Vec<(usize, Branches<Branch>)>,
 }
 
-/// Branches by the text that they want.
-type Branches = FxHashMap<Box<[u8]>, Branch>;
+/// Where a passed test leads: nearly always to one condition.
+#[derive(Debug, Clone)]
+enum Branch {
+    /// It has no further test: it holds.
+    Decided(Arc<SharedCondition>),
+    /// It is evaluated as a whole.
+    One(Arc<SharedCondition>),
+    Many(Arc<Fork>),
+}
 
-/// Where a passed test leads.
-#[derive(Debug, Default)]
-struct Branch {
+/// Where a passed test leads to several conditions.
+#[derive(Debug, Clone, Default)]
+struct Fork {
     /// Conditions without a further test: they hold.
-    decided: Vec<u32>,
+    decided: Vec<Arc<SharedCondition>>,
     next: Node,
 }
 
@@ -85,144 +98,208 @@ impl Key {
         })
     }
 
+    /// The test number `depth`, if it can be looked up.
+    fn at(conjuncts: &[Conjunct<'_>], depth: usize) -> Option<Key> {
+        conjuncts.get(depth).filter(|_| depth < MAX_DEPTH).and_then(Key::of)
+    }
+
     fn subject(&self) -> &Subject {
         let (Key::Equal(subject, _) | Key::Prefix(subject, _)) = self;
         subject
     }
 }
 
-/// The tests of a condition that are not used up yet.
-type Pending<'p> = (u32, Vec<Conjunct<'p>>);
-
 impl PredicateIndex {
-    /// Prepares an index over `conditions`.
-    pub(super) fn build(conditions: &[SharedCondition]) -> PredicateIndex {
-        let mut root = Node::default();
-        let mut pending: Vec<Pending<'_>> = Vec::new();
-        for (i, condition) in (0u32..).zip(conditions) {
-            if condition.wants_errors {
-                root.others.push(i);
-            } else {
-                pending.push((i, condition.program.conjuncts()));
-            }
+    /// Puts a condition in whose program is not there.
+    pub(super) fn put(&mut self, condition: Arc<SharedCondition>) {
+        if condition.wants_errors() {
+            self.root.opaque.put(condition);
+        } else {
+            let program = Arc::clone(&condition.program);
+            self.root.put(condition, &program.conjuncts(), 0);
         }
-        root.fill(pending, 0);
-        PredicateIndex { root }
+    }
+
+    /// Takes the condition of a program out, if it is there.
+    pub(super) fn take(&mut self, program: &Arc<Program>) -> Option<Arc<SharedCondition>> {
+        let address = address(program);
+        match self.root.opaque.remove(&address) {
+            Some(condition) => Some(condition),
+            None => self.root.take(address, &program.conjuncts(), 0),
+        }
     }
 
     /// Calls `hit` for every condition that holds, and for every one that failed and wants to hear of it. Returns the number of
     /// conditions that failed. References are recorded as if every condition were evaluated.
     pub(super) fn evaluate<'t: 'a, 'a>(
         &'t self,
-        conditions: &'t [SharedCondition],
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
     ) -> usize {
-        self.root.evaluate(conditions, bag, hit)
+        self.root.evaluate(bag, hit)
     }
 }
 
+/// Evaluates a condition as a whole; the number of failures.
+fn evaluate_whole<'t: 'a, 'a>(
+    condition: &'t SharedCondition,
+    bag: &AttributeBag<'a>,
+    hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
+) -> usize {
+    match condition.program.eval(bag) {
+        Ok(Value::Bool(true)) => hit(condition, None),
+        Ok(_) => {}
+        Err(error) => {
+            if condition.wants_errors() {
+                hit(condition, Some(error));
+            }
+            return 1;
+        }
+    }
+    0
+}
+
 impl Node {
-    fn fill(&mut self, pending: Vec<Pending<'_>>, depth: usize) {
-        let mut groups: FxHashMap<Subject, Vec<(u32, Key, Vec<Conjunct<'_>>)>> = FxHashMap::default();
-        let mut order: Vec<Subject> = Vec::new();
-        for (condition, conjuncts) in pending {
-            match conjuncts.get(depth).and_then(Key::of) {
-                Some(key) if depth < MAX_DEPTH => {
-                    let group = groups.entry(key.subject().clone()).or_default();
-                    if group.is_empty() {
-                        order.push(key.subject().clone());
-                    }
-                    group.push((condition, key, conjuncts));
-                }
-                _ => self.others.push(condition),
+    fn put(&mut self, condition: Arc<SharedCondition>, conjuncts: &[Conjunct<'_>], depth: usize) {
+        let Some(key) = Key::at(conjuncts, depth) else {
+            self.opaque.put(condition);
+            return;
+        };
+        if let Some(test) = self.tests.iter_mut().find(|test| test.subject == *key.subject()) {
+            test.put(condition, key, conjuncts, depth);
+            return;
+        }
+        let alike = |other: &Arc<SharedCondition>| {
+            Key::at(&other.program.conjuncts(), depth).is_some_and(|other| other.subject() == key.subject())
+        };
+        if self.few.iter().filter(|other| alike(other)).count() + 1 < WORTH_A_LOOK_UP {
+            self.few.push(condition);
+            return;
+        }
+        let mut test = Test::new(key.subject().clone());
+        for other in self.few.extract_if(.., |other| alike(other)) {
+            let program = Arc::clone(&other.program);
+            let conjuncts = program.conjuncts();
+            if let Some(key) = Key::at(&conjuncts, depth) {
+                test.put(other, key, &conjuncts, depth);
             }
         }
-        for subject in order {
-            let Some(group) = groups.remove(&subject) else { continue };
-            if group.len() < WORTH_A_LOOK_UP {
-                self.others.extend(group.into_iter().map(|(condition, ..)| condition));
-            } else {
-                self.tests.push(Test::build(subject, group, depth));
+        test.put(condition, key, conjuncts, depth);
+        self.tests.push(test);
+    }
+
+    fn take(
+        &mut self,
+        address: usize,
+        conjuncts: &[Conjunct<'_>],
+        depth: usize,
+    ) -> Option<Arc<SharedCondition>> {
+        let Some(key) = Key::at(conjuncts, depth) else { return self.opaque.remove(&address) };
+        if let Some(at) = self.tests.iter().position(|test| test.subject == *key.subject()) {
+            let test = self.tests.get_mut(at)?;
+            let taken = test.take(address, &key, conjuncts, depth)?;
+            if test.conditions == 0 {
+                self.tests.remove(at);
             }
+            return Some(taken);
         }
+        take_from(&mut self.few, address)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.opaque.is_empty() && self.few.is_empty() && self.tests.is_empty()
     }
 
     fn evaluate<'t: 'a, 'a>(
         &'t self,
-        conditions: &'t [SharedCondition],
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
     ) -> usize {
         let mut failures = 0;
-        for condition in self.others.iter().filter_map(|i| conditions.get(*i as usize)) {
-            match condition.program.eval(bag) {
-                Ok(Value::Bool(true)) => hit(condition, None),
-                Ok(_) => {}
-                Err(error) => {
-                    failures += 1;
-                    if condition.wants_errors {
-                        hit(condition, Some(error));
-                    }
-                }
-            }
+        for condition in self.opaque.iter().chain(&self.few) {
+            failures += evaluate_whole(condition, bag, hit);
         }
         for test in &self.tests {
-            failures += test.evaluate(conditions, bag, hit);
+            failures += test.evaluate(bag, hit);
         }
         failures
     }
 }
 
+fn take_from(list: &mut Vec<Arc<SharedCondition>>, address: usize) -> Option<Arc<SharedCondition>> {
+    let at = list.iter().position(|condition| self::address(&condition.program) == address)?;
+    Some(list.swap_remove(at))
+}
+
 impl Test {
-    fn build(subject: Subject, group: Vec<(u32, Key, Vec<Conjunct<'_>>)>, depth: usize) -> Self {
-        let conditions = group.len();
-        let mut equal: FxHashMap<Box<[u8]>, Vec<Pending<'_>>> = FxHashMap::default();
-        let mut prefixed: FxHashMap<Box<[u8]>, Vec<Pending<'_>>> = FxHashMap::default();
-        for (condition, key, conjuncts) in group {
-            match key {
-                Key::Equal(_, constant) => equal.entry(constant).or_default(),
-                Key::Prefix(_, prefix) => prefixed.entry(prefix).or_default(),
-            }
-            .push((condition, conjuncts));
-        }
-        let mut prefixes: Vec<(usize, Branches)> = Vec::new();
-        for (prefix, pending) in prefixed {
-            let branch = Branch::build(pending, depth + 1);
-            match prefixes.iter_mut().find(|(length, _)| *length == prefix.len()) {
-                Some((_, branches)) => {
-                    branches.insert(prefix, branch);
+    fn new(subject: Subject) -> Self {
+        Self { subject, conditions: 0, equal: Branches::default(), prefixes: Vec::new() }
+    }
+
+    fn put(&mut self, condition: Arc<SharedCondition>, key: Key, conjuncts: &[Conjunct<'_>], depth: usize) {
+        self.conditions += 1;
+        let (branches, text) = match key {
+            Key::Equal(_, text) => (&mut self.equal, text),
+            Key::Prefix(_, text) => {
+                let at = self.prefixes.partition_point(|(length, _)| *length < text.len());
+                if self.prefixes.get(at).is_none_or(|(length, _)| *length != text.len()) {
+                    self.prefixes.insert(at, (text.len(), Branches::default()));
                 }
-                None => prefixes.push((prefix.len(), [(prefix, branch)].into_iter().collect())),
+                let Some((_, branches)) = self.prefixes.get_mut(at) else { return };
+                (branches, text)
             }
+        };
+        match branches.get_mut(&text) {
+            Some(branch) => branch.put(condition, conjuncts, depth + 1),
+            None => branches.insert(text, Branch::to(condition, conjuncts, depth + 1)),
         }
-        prefixes.sort_by_key(|(length, _)| *length);
-        let equal = equal.into_iter().map(|(constant, p)| (constant, Branch::build(p, depth + 1))).collect();
-        Self { subject, conditions, equal, prefixes }
+    }
+
+    fn take(
+        &mut self,
+        address: usize,
+        key: &Key,
+        conjuncts: &[Conjunct<'_>],
+        depth: usize,
+    ) -> Option<Arc<SharedCondition>> {
+        let (at, text) = match key {
+            Key::Equal(_, text) => (None, text),
+            Key::Prefix(_, text) => {
+                (Some(self.prefixes.iter().position(|(length, _)| *length == text.len())?), text)
+            }
+        };
+        let branches = match at {
+            None => &mut self.equal,
+            Some(at) => &mut self.prefixes.get_mut(at)?.1,
+        };
+        let (taken, is_empty) = branches.get_mut(text)?.take(address, conjuncts, depth + 1)?;
+        if is_empty {
+            branches.remove(text);
+        }
+        if let Some(at) = at.filter(|_| branches.len() == 0) {
+            self.prefixes.remove(at);
+        }
+        self.conditions -= 1;
+        Some(taken)
     }
 
     /// Reads the subject and follows the branches of its value.
     fn evaluate<'t: 'a, 'a>(
         &'t self,
-        conditions: &'t [SharedCondition],
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
     ) -> usize {
         match (&self.subject, self.subject.read(bag)) {
-            (Subject::Text(_), Some(Value::String(text))) => self.follow(text, conditions, bag, hit),
-            (Subject::Number(_), Some(Value::Int64(number))) => {
-                self.follow(&number.to_le_bytes(), conditions, bag, hit)
-            }
+            (Subject::Text(_), Some(Value::String(text))) => self.follow(text, bag, hit),
+            (Subject::Number(_), Some(Value::Int64(number))) => self.follow(&number.to_le_bytes(), bag, hit),
             (Subject::Number(_), Some(Value::Duration(duration))) => {
-                self.follow(&duration.nanos.to_le_bytes(), conditions, bag, hit)
+                self.follow(&duration.nanos.to_le_bytes(), bag, hit)
             }
-            (Subject::Truth(_), Some(Value::Bool(truth))) => {
-                self.follow(&[u8::from(truth)], conditions, bag, hit)
-            }
+            (Subject::Truth(_), Some(Value::Bool(truth))) => self.follow(&[u8::from(truth)], bag, hit),
             (Subject::Entry(_, key), Some(Value::StringMap(map))) => {
                 // compat(1.3): a missing key is the empty text.
                 let text = bag.lookup(map, key).unwrap_or_default();
-                self.follow(text, conditions, bag, hit)
+                self.follow(text, bag, hit)
             }
             // Absent, or of another type than declared: an error in every one of these conditions.
             _ => self.conditions,
@@ -232,18 +309,17 @@ impl Test {
     fn follow<'t: 'a, 'a>(
         &'t self,
         value: &[u8],
-        conditions: &'t [SharedCondition],
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
     ) -> usize {
         let mut failures = 0;
         if let Some(branch) = self.equal.get(value) {
-            failures += branch.evaluate(conditions, bag, hit);
+            failures += branch.evaluate(bag, hit);
         }
         for (length, branches) in &self.prefixes {
             let Some(prefix) = value.get(..*length) else { break };
             if let Some(branch) = branches.get(prefix) {
-                failures += branch.evaluate(conditions, bag, hit);
+                failures += branch.evaluate(bag, hit);
             }
         }
         failures
@@ -260,23 +336,76 @@ impl Subject {
 }
 
 impl Branch {
-    fn build(pending: Vec<Pending<'_>>, depth: usize) -> Self {
-        let (decided, further): (Vec<_>, Vec<_>) =
-            pending.into_iter().partition(|(_, conjuncts)| conjuncts.len() <= depth);
-        let mut next = Node::default();
-        next.fill(further, depth);
-        Self { decided: decided.into_iter().map(|(condition, _)| condition).collect(), next }
+    /// A branch to one condition, of which the tests before `depth` are passed.
+    fn to(condition: Arc<SharedCondition>, conjuncts: &[Conjunct<'_>], depth: usize) -> Self {
+        if conjuncts.len() <= depth { Branch::Decided(condition) } else { Branch::One(condition) }
+    }
+
+    fn put(&mut self, condition: Arc<SharedCondition>, conjuncts: &[Conjunct<'_>], depth: usize) {
+        let first = match self {
+            Branch::Many(fork) => {
+                Arc::make_mut(fork).put(condition, conjuncts, depth);
+                return;
+            }
+            Branch::Decided(first) | Branch::One(first) => Arc::clone(first),
+        };
+        let mut fork = Fork::default();
+        let program = Arc::clone(&first.program);
+        fork.put(first, &program.conjuncts(), depth);
+        fork.put(condition, conjuncts, depth);
+        *self = Branch::Many(Arc::new(fork));
+    }
+
+    /// Takes a condition out, and says whether that was the last one.
+    fn take(
+        &mut self,
+        address: usize,
+        conjuncts: &[Conjunct<'_>],
+        depth: usize,
+    ) -> Option<(Arc<SharedCondition>, bool)> {
+        match self {
+            Branch::Decided(one) | Branch::One(one) => {
+                (self::address(&one.program) == address).then(|| (Arc::clone(one), true))
+            }
+            Branch::Many(fork) => {
+                let fork = Arc::make_mut(fork);
+                let taken = if conjuncts.len() <= depth {
+                    take_from(&mut fork.decided, address)?
+                } else {
+                    fork.next.take(address, conjuncts, depth)?
+                };
+                Some((taken, fork.decided.is_empty() && fork.next.is_empty()))
+            }
+        }
     }
 
     fn evaluate<'t: 'a, 'a>(
         &'t self,
-        conditions: &'t [SharedCondition],
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
     ) -> usize {
-        for condition in self.decided.iter().filter_map(|i| conditions.get(*i as usize)) {
-            hit(condition, None);
+        match self {
+            Branch::Decided(condition) => {
+                hit(condition, None);
+                0
+            }
+            Branch::One(condition) => evaluate_whole(condition, bag, hit),
+            Branch::Many(fork) => {
+                for condition in &fork.decided {
+                    hit(condition, None);
+                }
+                fork.next.evaluate(bag, hit)
+            }
         }
-        self.next.evaluate(conditions, bag, hit)
+    }
+}
+
+impl Fork {
+    fn put(&mut self, condition: Arc<SharedCondition>, conjuncts: &[Conjunct<'_>], depth: usize) {
+        if conjuncts.len() <= depth {
+            self.decided.push(condition);
+        } else {
+            self.next.put(condition, conjuncts, depth);
+        }
     }
 }

@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
-use bumpalo::collections::Vec as ArenaVec;
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::DestinationId;
 use super::condition::SharedCondition;
 use super::dry_run::DryRunCounters;
 use super::index::PredicateIndex;
 use super::shared::SharedLeaves;
 use crate::core::attribute::AttributeBag;
-use crate::core::expr::{EvalError, Program};
+use crate::core::expr::EvalError;
 use crate::core::handler::LiveHandler;
-use crate::core::snapshot::{Condition, InstanceConfig, OnError, RuleConfig};
+use crate::core::shared_map::{Keyed, SharedMap};
+use crate::core::snapshot::{Condition, InstanceConfig, RuleConfig};
+use bumpalo::collections::Vec as ArenaVec;
 
 /// An instance on its way to a handler.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RouteInstance {
     /// The instance.
     pub config: Arc<InstanceConfig>,
@@ -29,7 +28,7 @@ pub struct RouteInstance {
 }
 
 /// What one action of a rule asks of one handler.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RouteAction {
     /// The handler.
     pub handler: Arc<LiveHandler>,
@@ -40,7 +39,7 @@ pub struct RouteAction {
 }
 
 /// A rule, reduced to what is done in one variety.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Route {
     /// The rule.
     pub rule: Arc<RuleConfig>,
@@ -48,6 +47,8 @@ pub struct Route {
     pub actions: Vec<RouteAction>,
     /// Where it is counted what it would have done; rules in dry run only.
     pub dry_run: Option<Arc<DryRunCounters>>,
+    /// Its place among the rules of its set: only the order of these numbers counts.
+    pub(super) order: u64,
 }
 
 /// A rule that applies: it matched, or its condition failed and the rule says what to do then.
@@ -59,15 +60,19 @@ pub struct Matched<'t, 'a> {
     pub failed: Option<EvalError<'a>>,
 }
 
-/// The rules of one kind and namespace, in order.
-#[derive(Debug, Default)]
+/// The rules of one kind and namespace, in order. Sets of two tables share what they have in common.
+#[derive(Debug, Clone, Default)]
 pub struct RuleSet {
-    routes: Vec<Route>,
-    always: Vec<u32>,
-    conditions: Vec<SharedCondition>,
+    routes: SharedMap<Arc<Route>>,
+    /// Those without a condition.
+    always: SharedMap<Arc<Route>>,
     index: PredicateIndex,
-    destinations: usize,
+    /// Pairs of handler and template, and how many instances go there.
+    destinations: Vec<(DestinationId, usize)>,
 }
+
+/// Routes stand this far apart, so that others fit between them.
+const GAP: u64 = 1 << 32;
 
 impl RuleSet {
     /// Whether there are no rules.
@@ -76,23 +81,13 @@ impl RuleSet {
     }
 
     /// The rules, in order.
-    pub fn routes(&self) -> &[Route] {
-        &self.routes
-    }
-
-    /// All instances of all rules.
-    pub(super) fn instances(&self) -> impl Iterator<Item = &RouteInstance> {
-        self.routes.iter().flat_map(|route| &route.actions).flat_map(|action| &action.instances)
-    }
-
-    /// All instances of all rules, to change.
-    pub(super) fn instances_mut(&mut self) -> impl Iterator<Item = &mut RouteInstance> {
-        self.routes.iter_mut().flat_map(|route| &mut route.actions).flat_map(|action| &mut action.instances)
+    pub fn routes(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter().map(|route| &**route)
     }
 
     /// Number of pairs of handler and template.
     pub fn destinations(&self) -> usize {
-        self.destinations
+        self.destinations.len()
     }
 
     /// Appends the rules that apply, in order, to `matched`, and returns the number of conditions that failed. References are
@@ -102,89 +97,132 @@ impl RuleSet {
         bag: &AttributeBag<'a>,
         matched: &mut ArenaVec<'a, Matched<'t, 'a>>,
     ) -> usize {
-        if self.conditions.is_empty() {
-            matched.extend(self.routes.iter().map(|route| Matched { route, failed: None }));
+        let begin = matched.len();
+        matched.extend(self.always.iter().map(|route| Matched { route, failed: None }));
+        if self.always.len() == self.routes.len() {
             return 0;
         }
-        let mut hits: ArenaVec<'a, (u32, Option<EvalError<'a>>)> = ArenaVec::new_in(bag.arena());
-        hits.extend(self.always.iter().map(|i| (*i, None)));
-        let failures = self.index.evaluate(&self.conditions, bag, &mut |condition, failed| {
-            hits.extend(condition.routes.iter().map(|i| (*i, failed)));
-        });
-        hits.sort_unstable_by_key(|(i, _)| *i);
-        for (i, failed) in hits {
-            let Some(route) = self.routes.get(i as usize) else { continue };
-            if failed.is_none() || route.rule.on_error.is_some() {
-                matched.push(Matched { route, failed });
+        let sorted = matched.len();
+        let failures = self.index.evaluate(bag, &mut |condition, failed| {
+            for route in condition.routes() {
+                if failed.is_none() || route.rule.on_error.is_some() {
+                    matched.push(Matched { route, failed });
+                }
             }
+        });
+        // What always applies is in order already.
+        if (matched.len() > sorted && begin < sorted) || matched.len() > sorted + 1 {
+            matched.get_mut(begin..).unwrap_or_default().sort_unstable_by_key(|m| m.route.order);
         }
         failures
     }
-}
 
-/// Collects the rules of one kind and namespace.
-#[derive(Default)]
-pub(super) struct RuleSetBuilder {
-    routes: Vec<Route>,
-}
-
-impl RuleSetBuilder {
-    /// Adds a rule, unless it is the one added last.
-    pub(super) fn add_rule(
-        &mut self,
-        rule: &Arc<RuleConfig>,
-        dry_run: impl FnOnce() -> Option<Arc<DryRunCounters>>,
-    ) {
-        if !self.routes.last().is_some_and(|last| Arc::ptr_eq(&last.rule, rule)) {
-            self.routes.push(Route { rule: Arc::clone(rule), actions: Vec::new(), dry_run: dry_run() });
-        }
-    }
-
-    /// Adds an action of the rule that was added last.
-    pub(super) fn add_action(
-        &mut self,
-        handler: &Arc<LiveHandler>,
-        index: usize,
-        instances: Vec<(Arc<InstanceConfig>, DestinationId)>,
-    ) {
-        let instances = instances
-            .into_iter()
-            .filter_map(|(config, destination)| {
-                let bound = handler.instances.iter().position(|b| b.name == *config.name())?;
-                Some(RouteInstance { config, bound, destination, shared: SharedLeaves::default() })
-            })
-            .collect();
-        if let Some(route) = self.routes.last_mut() {
-            route.actions.push(RouteAction { handler: Arc::clone(handler), instances, index });
-        }
-    }
-
-    pub(super) fn build(self) -> RuleSet {
-        let mut always = Vec::new();
-        let mut conditions: Vec<SharedCondition> = Vec::new();
-        let mut known: FxHashMap<*const Program, usize> = FxHashMap::default();
-        let mut destinations = FxHashSet::default();
-        for (i, route) in (0u32..).zip(&self.routes) {
-            destinations.extend(route.actions.iter().flat_map(|a| &a.instances).map(|r| r.destination));
-            let Condition::When(program) = &route.rule.condition else {
-                always.push(i);
-                continue;
-            };
-            let at = *known.entry(Arc::as_ptr(program)).or_insert_with(|| {
-                conditions.push(SharedCondition {
-                    program: Arc::clone(program),
-                    routes: Vec::new(),
-                    wants_errors: false,
-                });
-                conditions.len() - 1
-            });
-            if let Some(condition) = conditions.get_mut(at) {
-                condition.routes.push(i);
-                condition.wants_errors |=
-                    matches!(route.rule.on_error, Some(OnError::Deny | OnError::LastKnown));
+    /// Adds a rule that is not among them.
+    pub(super) fn add(&mut self, mut route: Route) {
+        match self.order_of(&route) {
+            Some(order) => route.order = order,
+            None => {
+                self.spread();
+                route.order = self.order_of(&route).unwrap_or_default();
             }
         }
-        let index = PredicateIndex::build(&conditions);
-        RuleSet { routes: self.routes, always, conditions, index, destinations: destinations.len() }
+        self.link(Arc::new(route));
+    }
+
+    /// A place between the neighbours of a rule; `None` when there is none left.
+    fn order_of(&self, route: &Route) -> Option<u64> {
+        let (before, after) = self.routes.neighbours(&route.rule.key.name);
+        match (before, after) {
+            (None, None) => Some(u64::MAX / 2),
+            (Some(before), None) => before.order.checked_add(GAP),
+            (None, Some(after)) => after.order.checked_sub(GAP),
+            (Some(before), Some(after)) => {
+                let middle = before.order + (after.order - before.order) / 2;
+                (middle > before.order).then_some(middle)
+            }
+        }
+    }
+
+    /// Gives all rules places that are apart again.
+    fn spread(&mut self) {
+        let routes = std::mem::take(self).routes;
+        for route in &routes {
+            let mut route = Route::clone(route);
+            route.order = self.order_of(&route).unwrap_or_default();
+            self.link(Arc::new(route));
+        }
+    }
+
+    fn link(&mut self, route: Arc<Route>) {
+        for instance in route.actions.iter().flat_map(|action| &action.instances) {
+            match self.destinations.iter_mut().find(|(known, _)| *known == instance.destination) {
+                Some((_, uses)) => *uses += 1,
+                None => self.destinations.push((instance.destination, 1)),
+            }
+        }
+        match &route.rule.condition {
+            Condition::When(program) => {
+                let condition = match self.index.take(program) {
+                    Some(mut condition) => {
+                        Arc::make_mut(&mut condition).add(Arc::clone(&route));
+                        condition
+                    }
+                    None => Arc::new(SharedCondition::new(program, Arc::clone(&route))),
+                };
+                self.index.put(condition);
+            }
+            _ => drop(self.always.put(Arc::clone(&route))),
+        }
+        self.routes.put(route);
+    }
+
+    /// Takes a rule out, if it is among them.
+    pub(super) fn remove(&mut self, rule: &RuleConfig) {
+        let Some(route) = self.routes.remove(&rule.key.name) else { return };
+        for instance in route.actions.iter().flat_map(|action| &action.instances) {
+            if let Some((_, uses)) = self.destinations.iter_mut().find(|(d, _)| *d == instance.destination) {
+                *uses -= 1;
+            }
+        }
+        self.destinations.retain(|(_, uses)| *uses > 0);
+        match &route.rule.condition {
+            Condition::When(program) => {
+                if let Some(mut condition) = self.index.take(program)
+                    && Arc::make_mut(&mut condition).remove(&route)
+                {
+                    self.index.put(condition);
+                }
+            }
+            _ => drop(self.always.remove(&rule.key.name)),
+        }
+    }
+
+    /// How much memory is shared with `other`: chunks of rules that both have, and chunks of `self`.
+    pub(super) fn shared_chunks(&self, other: &RuleSet) -> (usize, usize) {
+        self.routes.shared_chunks(&other.routes)
+    }
+}
+
+impl Keyed for Arc<Route> {
+    type Key = str;
+
+    /// All rules of a set are of one namespace.
+    fn key(&self) -> &str {
+        &self.rule.key.name
+    }
+}
+
+impl RouteAction {
+    /// An action of a rule on a live handler.
+    pub(super) fn new(
+        handler: &Arc<LiveHandler>,
+        index: usize,
+        instances: impl Iterator<Item = (Arc<InstanceConfig>, DestinationId, SharedLeaves)>,
+    ) -> Self {
+        let routed = instances.filter_map(|(config, destination, shared)| {
+            let bound = handler.instances.binary_search_by(|b| b.name.cmp(config.name())).ok()?;
+            Some(RouteInstance { config, bound, destination, shared })
+        });
+        Self { handler: Arc::clone(handler), instances: routed.collect(), index }
     }
 }

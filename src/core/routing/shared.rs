@@ -3,10 +3,13 @@
 //! Equal expressions are one [`Program`] in a snapshot. Those that occur more than once among the instances of reports get a cell
 //! each; a bag evaluates them once and the other instances read the cell.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
-use super::rule_set::RuleSet;
+use super::RuleKind;
 use crate::core::expr::Program;
+use crate::core::snapshot::{InstanceConfig, RuleConfig};
 
 /// Most cells. Every bag pays for clearing them.
 const MAX_CELLS: usize = 256;
@@ -26,30 +29,95 @@ impl SharedLeaves {
     }
 }
 
-/// Gives cells to the programs that occur more than once in `sets`; returns the number of cells.
-pub(super) fn assign<'s>(sets: impl Iterator<Item = &'s mut RuleSet>) -> usize {
-    let mut sets: Vec<&mut RuleSet> = sets.collect();
-    let mut uses: FxHashMap<*const Program, usize> = FxHashMap::default();
-    let mut order: Vec<*const Program> = Vec::new();
-    for instance in sets.iter().flat_map(|set| set.instances()) {
-        for program in instance.config.programs.iter().flatten() {
-            let program = std::sync::Arc::as_ptr(program);
-            let uses = uses.entry(program).or_insert(0);
-            *uses += 1;
-            if *uses == 2 {
-                order.push(program);
+/// How often each program occurs among the instances of reports, and which of them have cells.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SharedValues {
+    /// By address; the programs are held, so that no other one takes their place.
+    uses: FxHashMap<usize, Use>,
+    cells: u16,
+    /// Cells whose program is used no more.
+    free: Vec<u16>,
+}
+
+#[derive(Debug, Clone)]
+struct Use {
+    _program: Arc<Program>,
+    uses: usize,
+    cell: Option<u16>,
+}
+
+/// The programs that a rule contributes, with repetitions.
+fn programs(rule: &RuleConfig) -> impl Iterator<Item = &Arc<Program>> {
+    let instances = rule.actions.iter().flat_map(|action| &action.instances);
+    let reports = instances.filter(|i| RuleKind::of(i.template().variety) == RuleKind::Report);
+    // Rules in dry run evaluate on their own.
+    reports.filter(|_| !rule.dry_run).flat_map(|instance| instance.programs.iter().flatten())
+}
+
+/// Whether a rule has any say here.
+pub(super) fn concerns(rule: &RuleConfig) -> bool {
+    programs(rule).next().is_some()
+}
+
+impl SharedValues {
+    /// The shared values of all rules.
+    pub(super) fn of<'r>(rules: impl Iterator<Item = &'r Arc<RuleConfig>>) -> Self {
+        let mut shared = Self::default();
+        for rule in rules {
+            shared.add(rule);
+        }
+        shared
+    }
+
+    /// Number of cells.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.cells)
+    }
+
+    /// Counts a rule in. True if a program that was counted before has got a cell by that: instances that were routed before do not
+    /// know of it.
+    pub(super) fn add(&mut self, rule: &RuleConfig) -> bool {
+        let mut is_news = false;
+        let mut own: Vec<usize> = Vec::new();
+        for program in programs(rule) {
+            let address = Arc::as_ptr(program).addr();
+            let known = self.uses.entry(address).or_insert_with(|| {
+                own.push(address);
+                Use { _program: Arc::clone(program), uses: 0, cell: None }
+            });
+            known.uses += 1;
+            if known.uses < 2 || known.cell.is_some() {
+                continue;
+            }
+            known.cell = self.free.pop();
+            if known.cell.is_none() && usize::from(self.cells) < MAX_CELLS {
+                known.cell = Some(self.cells);
+                self.cells += 1;
+            }
+            is_news |= known.cell.is_some() && !own.contains(&address);
+        }
+        is_news
+    }
+
+    /// Counts a rule out. Programs keep their cells while they are used at all.
+    pub(super) fn remove(&mut self, rule: &RuleConfig) {
+        for program in programs(rule) {
+            let address = Arc::as_ptr(program).addr();
+            let Some(known) = self.uses.get_mut(&address) else { continue };
+            known.uses -= 1;
+            if known.uses == 0
+                && let Some(gone) = self.uses.remove(&address)
+            {
+                self.free.extend(gone.cell);
             }
         }
     }
-    order.truncate(MAX_CELLS);
-    let cells: FxHashMap<*const Program, u16> = order.into_iter().zip(0..).collect();
-    if cells.is_empty() {
-        return 0;
+
+    /// The leaves of an instance that have cells.
+    pub(super) fn leaves(&self, instance: &InstanceConfig) -> SharedLeaves {
+        let cell = |program: &Arc<Program>| self.uses.get(&Arc::as_ptr(program).addr())?.cell;
+        let programs = instance.programs.iter();
+        let cells: Box<[Option<u16>]> = programs.map(|program| program.as_ref().and_then(cell)).collect();
+        if cells.iter().all(Option::is_none) { SharedLeaves::default() } else { SharedLeaves { cells } }
     }
-    for instance in sets.iter_mut().flat_map(|set| set.instances_mut()) {
-        let programs = instance.config.programs.iter();
-        let cell = |program: &std::sync::Arc<Program>| cells.get(&std::sync::Arc::as_ptr(program)).copied();
-        instance.shared = SharedLeaves { cells: programs.map(|p| p.as_ref().and_then(cell)).collect() };
-    }
-    cells.len()
 }

@@ -1,16 +1,18 @@
 //! The routing table of one snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dry_run::DryRunCounters;
-use super::rule_set::{RouteAction, RouteInstance, RuleSet, RuleSetBuilder};
-use super::shared;
+use super::rule_set::{Route, RouteAction, RouteInstance, RuleSet};
+use super::shared::{self, SharedLeaves, SharedValues};
 use crate::core::attribute::{AttributeBag, Value};
-use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Severity};
+use crate::core::config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 use crate::core::handler::{HandlerTable, LiveHandler};
-use crate::core::snapshot::{ActionConfig, Condition, RuleConfig, Snapshot};
+use crate::core::shared_map::Changed;
+use crate::core::snapshot::{ActionConfig, Condition, InstanceConfig, RuleConfig, Snapshot};
 use crate::core::telemetry::metrics::{DispatchCounters, Metrics};
 use crate::core::template::{TemplateInfo, Variety};
 
@@ -68,7 +70,7 @@ impl DestinationId {
 }
 
 /// A handler and a template: what one report call goes to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Destination {
     /// The handler.
     pub handler: Arc<LiveHandler>,
@@ -79,10 +81,10 @@ pub struct Destination {
 }
 
 /// Rules by namespace: those of the default namespace apply to every request.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct ByNamespace {
     default: RuleSet,
-    own: FxHashMap<Box<[u8]>, RuleSet>,
+    own: Arc<FxHashMap<Box<[u8]>, Arc<RuleSet>>>,
 }
 
 /// The rules for one request: those of the default namespace, then those of its own.
@@ -115,37 +117,60 @@ pub struct RoutingTable {
     rules: [ByNamespace; 5],
     /// Rules that are tried and not enforced; `None` when there are none at all.
     dry_run: Option<Box<DryRunRules>>,
-    shared_values: usize,
+    shared: Arc<SharedValues>,
+    /// What is wrong with rules, by their place in the order of rules.
+    problems: Problems,
     diagnostics: Diagnostics,
 }
+
+/// Problems by rule; rules of the default namespace go first.
+type Problems = Arc<BTreeMap<(bool, ResourceKey), Diagnostics>>;
 
 impl RoutingTable {
     /// Joins a snapshot with its handlers. Actions whose handler could not be built are left out and diagnosed.
     pub fn build(snapshot: Arc<Snapshot>, handlers: HandlerTable, metrics: &Metrics) -> RoutingTable {
-        let mut builder = TableBuilder::new(metrics);
+        let shared = Arc::new(SharedValues::of(snapshot.rules.iter()));
+        let mut patch = Patch::new(metrics, &snapshot, &handlers, &shared);
         for rule in &snapshot.rules {
-            builder.add(rule, &snapshot.default_namespace, &handlers);
+            patch.add(rule);
         }
-        let dry_run = snapshot.rules.iter().any(|rule| rule.dry_run);
-        let mut rules = builder.rules.map(SetsBuilder::build);
-        let dry_run = dry_run.then(|| {
-            let [_, _, quotas, _, _] = &rules;
-            Box::new(DryRunRules {
-                rules: builder.dry_run.map(SetsBuilder::build),
-                quotas: quotas.instances(),
-            })
-        });
-        let [_, _, _, report, _] = &mut rules;
-        let shared_values = shared::assign(report.own.values_mut().chain([&mut report.default]));
-        RoutingTable {
-            shared_values,
-            destinations: builder.destinations,
-            diagnostics: builder.diagnostics,
-            rules,
-            dry_run,
-            snapshot,
-            handlers,
+        patch.finish().into_table(snapshot, handlers, shared)
+    }
+
+    /// The table of the next snapshot: what [`build`](Self::build) gives, made from this one. Cost: proportional to the rules that
+    /// changed, as long as no handler did; everything else is shared between both tables.
+    pub fn next(&self, snapshot: Arc<Snapshot>, handlers: HandlerTable, metrics: &Metrics) -> RoutingTable {
+        let alike = Arc::ptr_eq(&snapshot.vocabulary, &self.snapshot.vocabulary)
+            && snapshot.default_namespace == self.snapshot.default_namespace
+            && handlers.same_as(&self.handlers);
+        let before = Arc::clone(&self.snapshot);
+        let changes = if alike { before.rules.changes(&snapshot.rules) } else { Vec::new() };
+        if !alike || changes.len() > self.snapshot.rules.len() / 4 {
+            return Self::build(snapshot, handlers, metrics);
         }
+        let mut shared = Arc::clone(&self.shared);
+        let concerned = |(old, new): &&Changed<'_, Arc<RuleConfig>>| {
+            [old, new].into_iter().flatten().any(|rule| shared::concerns(rule))
+        };
+        let concerned: Vec<_> = changes.iter().filter(concerned).collect();
+        concerned.iter().filter_map(|(old, _)| *old).for_each(|rule| Arc::make_mut(&mut shared).remove(rule));
+        for rule in concerned.iter().filter_map(|(_, new)| *new) {
+            if Arc::make_mut(&mut shared).add(rule) {
+                return Self::build(snapshot, handlers, metrics);
+            }
+        }
+        let mut patch = Patch::of(self, metrics, &snapshot, &handlers, &shared);
+        changes.iter().filter_map(|(old, _)| *old).for_each(|rule| patch.remove(rule));
+        changes.iter().filter_map(|(_, new)| *new).for_each(|rule| patch.add(rule));
+        patch.finish().into_table(snapshot, handlers, shared)
+    }
+
+    /// How much memory is shared with `other`: chunks of rules that both have, and chunks of `self`.
+    pub fn shared_chunks(&self, other: &RoutingTable) -> (usize, usize) {
+        let pairs = self.rules.iter().zip(&other.rules);
+        pairs
+            .map(|(own, other)| own.default.shared_chunks(&other.default))
+            .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 
     /// The snapshot behind the table.
@@ -165,7 +190,7 @@ impl RoutingTable {
 
     /// Number of cells for the values that instances of reports share; see [`RouteInstance::shared`](super::RouteInstance).
     pub fn shared_values(&self) -> usize {
-        self.shared_values
+        self.shared.len()
     }
 
     /// Actions that were left out for want of their handler.
@@ -177,7 +202,7 @@ impl RoutingTable {
     /// namespace attribute that it selects. Spec: runtime.md 9.2.
     pub fn select(&self, kind: RuleKind, bag: &AttributeBag<'_>) -> SelectedRules<'_> {
         let rules = self.of(kind);
-        let own = self.namespace_of(bag).and_then(|namespace| rules.own.get(namespace));
+        let own = self.namespace_of(bag).and_then(|namespace| rules.own.get(namespace)).map(|set| &**set);
         SelectedRules { default: &rules.default, own }
     }
 
@@ -187,7 +212,7 @@ impl RoutingTable {
         if rules.default.is_empty() && rules.own.is_empty() {
             return None;
         }
-        let own = self.namespace_of(bag).and_then(|namespace| rules.own.get(namespace));
+        let own = self.namespace_of(bag).and_then(|namespace| rules.own.get(namespace)).map(|set| &**set);
         Some(SelectedRules { default: &rules.default, own })
     }
 
@@ -215,7 +240,7 @@ impl RoutingTable {
     /// Number of destinations of this kind over all namespaces, for the metrics.
     pub fn destinations_of(&self, kind: RuleKind) -> usize {
         let rules = self.of(kind);
-        rules.default.destinations() + rules.own.values().map(RuleSet::destinations).sum::<usize>()
+        rules.default.destinations() + rules.own.values().map(|set| set.destinations()).sum::<usize>()
     }
 
     fn of(&self, kind: RuleKind) -> &ByNamespace {
@@ -249,6 +274,8 @@ fn request_namespace<'a>(bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
 struct DryRunRules {
     /// By [`RuleKind`].
     rules: [ByNamespace; 5],
+    /// How many there are.
+    count: usize,
     /// What rules that are enforced ask quota handlers about.
     quotas: FxHashSet<(usize, usize)>,
 }
@@ -261,61 +288,137 @@ fn quota_of(action: &RouteAction, instance: &RouteInstance) -> (usize, usize) {
 impl ByNamespace {
     /// Handler and number of every instance.
     fn instances(&self) -> FxHashSet<(usize, usize)> {
-        let sets = std::iter::once(&self.default).chain(self.own.values());
+        let sets = std::iter::once(&self.default).chain(self.own.values().map(|set| &**set));
         let actions = sets.flat_map(RuleSet::routes).flat_map(|route| &route.actions);
         actions.flat_map(|action| action.instances.iter().map(move |i| quota_of(action, i))).collect()
     }
 }
 
-#[derive(Default)]
-struct SetsBuilder {
-    default: RuleSetBuilder,
-    own: FxHashMap<Box<[u8]>, RuleSetBuilder>,
-}
-
-impl SetsBuilder {
-    fn build(self) -> ByNamespace {
-        ByNamespace {
-            default: self.default.build(),
-            own: self.own.into_iter().map(|(namespace, set)| (namespace, set.build())).collect(),
-        }
-    }
-}
-
-struct TableBuilder<'m> {
+/// A table in the making: rules go in and out, one at a time.
+struct Patch<'m> {
     metrics: &'m Metrics,
-    rules: [SetsBuilder; 5],
-    dry_run: [SetsBuilder; 5],
+    snapshot: &'m Snapshot,
+    handlers: &'m HandlerTable,
+    shared: &'m SharedValues,
+    rules: [ByNamespace; 5],
+    dry_run: [ByNamespace; 5],
+    dry_runs: usize,
     destinations: Vec<Destination>,
     known: FxHashMap<(*const LiveHandler, &'static str), DestinationId>,
-    diagnostics: Diagnostics,
+    problems: Problems,
 }
 
-impl<'m> TableBuilder<'m> {
-    fn new(metrics: &'m Metrics) -> Self {
+/// What a finished patch gives.
+struct Patched {
+    rules: [ByNamespace; 5],
+    dry_run: Option<Box<DryRunRules>>,
+    destinations: Vec<Destination>,
+    problems: Problems,
+}
+
+impl Patched {
+    fn into_table(
+        self,
+        snapshot: Arc<Snapshot>,
+        handlers: HandlerTable,
+        shared: Arc<SharedValues>,
+    ) -> RoutingTable {
+        let Patched { rules, dry_run, destinations, problems } = self;
+        let diagnostics = problems.values().flatten().cloned().collect();
+        RoutingTable { snapshot, handlers, destinations, rules, dry_run, shared, problems, diagnostics }
+    }
+}
+
+impl<'m> Patch<'m> {
+    /// A table without rules.
+    fn new(
+        metrics: &'m Metrics,
+        snapshot: &'m Snapshot,
+        handlers: &'m HandlerTable,
+        shared: &'m SharedValues,
+    ) -> Self {
         Self {
             metrics,
+            snapshot,
+            handlers,
+            shared,
             rules: Default::default(),
             dry_run: Default::default(),
+            dry_runs: 0,
             destinations: Vec::new(),
             known: FxHashMap::default(),
-            diagnostics: Diagnostics::new(),
+            problems: Problems::default(),
         }
     }
 
-    fn add(&mut self, rule: &Arc<RuleConfig>, default_namespace: &str, handlers: &HandlerTable) {
+    /// A table with the rules of another one.
+    fn of(
+        table: &RoutingTable,
+        metrics: &'m Metrics,
+        snapshot: &'m Snapshot,
+        handlers: &'m HandlerTable,
+        shared: &'m SharedValues,
+    ) -> Self {
+        let known = (0..).zip(&table.destinations);
+        let known = known.map(|(i, d)| ((Arc::as_ptr(&d.handler), d.template.name), DestinationId(i)));
+        Self {
+            rules: table.rules.clone(),
+            dry_run: table.dry_run.as_ref().map_or_else(Default::default, |d| d.rules.clone()),
+            dry_runs: table.dry_run.as_ref().map_or(0, |d| d.count),
+            destinations: table.destinations.clone(),
+            known: known.collect(),
+            problems: Arc::clone(&table.problems),
+            ..Self::new(metrics, snapshot, handlers, shared)
+        }
+    }
+
+    fn finish(self) -> Patched {
+        let Patch { rules, dry_run, dry_runs, destinations, problems, .. } = self;
+        let dry_run = (dry_runs > 0).then(|| {
+            let [_, _, quotas, _, _] = &rules;
+            Box::new(DryRunRules { rules: dry_run, count: dry_runs, quotas: quotas.instances() })
+        });
+        Patched { rules, dry_run, destinations, problems }
+    }
+
+    fn add(&mut self, rule: &Arc<RuleConfig>) {
+        self.dry_runs += usize::from(rule.dry_run);
         if let Condition::Broken(cause) = &rule.condition {
-            self.diagnostics.push(uncompiled(rule, cause));
+            self.note(rule, uncompiled(rule, cause));
             return;
         }
+        let mut routes: [Option<Route>; 5] = Default::default();
         for action in &rule.actions {
-            match handlers.get(&action.handler.key) {
-                Some(handler) => self.add_action(rule, action, handler, default_namespace),
-                None => self.diagnostics.push(unsatisfied(rule, action)),
+            match self.handlers.get(&action.handler.key) {
+                Some(handler) => self.add_action(rule, action, handler, &mut routes),
+                None => self.note(rule, unsatisfied(rule, action)),
             }
         }
+        let [_, _, _, _, headers] = &mut routes;
         if !rule.request_headers.is_empty() || !rule.response_headers.is_empty() {
-            self.set(RuleKind::Headers, rule, default_namespace);
+            headers.get_or_insert_with(|| route(rule, RuleKind::Headers, self.metrics));
+        }
+        for (kind, route) in RuleKind::ALL.into_iter().zip(routes) {
+            if let Some(route) = route {
+                self.change(kind, rule, |set| set.add(route));
+            }
+        }
+    }
+
+    fn remove(&mut self, rule: &RuleConfig) {
+        self.dry_runs -= usize::from(rule.dry_run);
+        let key = self.problem_key(rule);
+        if self.problems.contains_key(&key) {
+            Arc::make_mut(&mut self.problems).remove(&key);
+        }
+        for kind in RuleKind::ALL {
+            let here = match kind {
+                RuleKind::Headers => !rule.request_headers.is_empty() || !rule.response_headers.is_empty(),
+                kind => rule.actions.iter().flat_map(|a| &a.instances).any(|i| kind_of(i) == kind),
+            };
+            if here {
+                self.change(kind, rule, |set| set.remove(rule));
+            }
         }
     }
 
@@ -324,19 +427,21 @@ impl<'m> TableBuilder<'m> {
         rule: &Arc<RuleConfig>,
         action: &ActionConfig,
         handler: &Arc<LiveHandler>,
-        default_namespace: &str,
+        routes: &mut [Option<Route>; 5],
     ) {
-        for kind in RuleKind::ALL {
-            let instances: Vec<_> =
-                action.instances.iter().filter(|i| RuleKind::of(i.template().variety) == kind).collect();
-            if instances.is_empty() || kind == RuleKind::Headers {
+        for (kind, into) in RuleKind::ALL.into_iter().zip(routes) {
+            let mut instances = action.instances.iter().filter(|i| kind_of(i) == kind).peekable();
+            if instances.peek().is_none() {
                 continue;
             }
-            let routed = instances
-                .into_iter()
-                .map(|instance| (Arc::clone(instance), self.destination(handler, instance.template())))
-                .collect();
-            self.set(kind, rule, default_namespace).add_action(handler, action.index, routed);
+            let shared = self.shared;
+            let share = kind == RuleKind::Report && !rule.dry_run;
+            let routed = instances.map(|instance| {
+                let leaves = if share { shared.leaves(instance) } else { SharedLeaves::default() };
+                (Arc::clone(instance), self.destination(handler, instance.template()), leaves)
+            });
+            let action = RouteAction::new(handler, action.index, routed);
+            into.get_or_insert_with(|| route(rule, kind, self.metrics)).actions.push(action);
         }
     }
 
@@ -349,33 +454,45 @@ impl<'m> TableBuilder<'m> {
         })
     }
 
-    /// The set of a rule, with the rule in it.
-    fn set(
-        &mut self,
-        kind: RuleKind,
-        rule: &Arc<RuleConfig>,
-        default_namespace: &str,
-    ) -> &mut RuleSetBuilder {
-        let metrics = self.metrics;
-        let [generate, check, quota, report, headers] =
-            if rule.dry_run { &mut self.dry_run } else { &mut self.rules };
-        let sets = match kind {
-            RuleKind::Generate => generate,
-            RuleKind::Check => check,
-            RuleKind::Quota => quota,
-            RuleKind::Report => report,
-            RuleKind::Headers => headers,
-        };
-        let set = if &*rule.key.namespace == default_namespace {
-            &mut sets.default
-        } else {
-            sets.own.entry(rule.key.namespace.as_bytes().into()).or_default()
-        };
-        set.add_rule(rule, || {
-            rule.dry_run.then(|| Arc::new(DryRunCounters::new(metrics, &rule.key.to_string(), kind)))
-        });
-        set
+    /// Changes the set of a rule. A set without rules is not kept.
+    fn change(&mut self, kind: RuleKind, rule: &RuleConfig, change: impl FnOnce(&mut RuleSet)) {
+        let sets = if rule.dry_run { &mut self.dry_run } else { &mut self.rules };
+        let Some(sets) = sets.get_mut(kind as usize) else { return };
+        if rule.key.namespace == self.snapshot.default_namespace {
+            change(&mut sets.default);
+            return;
+        }
+        let own = Arc::make_mut(&mut sets.own);
+        let namespace = rule.key.namespace.as_bytes();
+        if !own.contains_key(namespace) {
+            own.insert(namespace.into(), Arc::default());
+        }
+        if let Some(set) = own.get_mut(namespace) {
+            change(Arc::make_mut(set));
+            if set.is_empty() {
+                own.remove(namespace);
+            }
+        }
     }
+
+    fn problem_key(&self, rule: &RuleConfig) -> (bool, ResourceKey) {
+        (rule.key.namespace != self.snapshot.default_namespace, rule.key.clone())
+    }
+
+    fn note(&mut self, rule: &RuleConfig, problem: Diagnostic) {
+        let key = self.problem_key(rule);
+        Arc::make_mut(&mut self.problems).entry(key).or_default().push(problem);
+    }
+}
+
+fn kind_of(instance: &InstanceConfig) -> RuleKind {
+    RuleKind::of(instance.template().variety)
+}
+
+/// A rule without actions yet.
+fn route(rule: &Arc<RuleConfig>, kind: RuleKind, metrics: &Metrics) -> Route {
+    let counters = || Arc::new(DryRunCounters::new(metrics, &rule.key.to_string(), kind));
+    Route { rule: Arc::clone(rule), actions: Vec::new(), dry_run: rule.dry_run.then(counters), order: 0 }
 }
 
 fn uncompiled(rule: &RuleConfig, cause: &str) -> Diagnostic {

@@ -57,7 +57,7 @@ impl Configurator {
         let before = self.runtime.load_full();
         let (handlers, transition, problems) =
             HandlerTable::build(&snapshot, before.routes.handlers(), &self.options.environment).await;
-        let routes = RoutingTable::build(Arc::clone(&snapshot), handlers, &self.options.metrics);
+        let routes = before.routes.next(Arc::clone(&snapshot), handlers, &self.options.metrics);
         let mut diagnostics = snapshot.diagnostics.clone();
         diagnostics.extend(problems);
         diagnostics.extend(routes.diagnostics().iter().cloned());
@@ -126,15 +126,7 @@ fn replaced(old: &HandlerTable, new: &HandlerTable) -> Vec<Arc<LiveHandler>> {
 /// Number of resources that were added, changed or removed.
 fn changes(before: Option<&StoreContents>, now: &StoreContents) -> usize {
     let Some(before) = before else { return now.resources.len() };
-    let changed = now
-        .resources
-        .iter()
-        .filter(|(key, resource)| {
-            before.resources.get(*key).is_none_or(|old| old.revision != resource.revision)
-        })
-        .count();
-    let removed = before.resources.keys().filter(|key| !now.resources.contains_key(*key)).count();
-    changed + removed
+    before.resources.changes(&now.resources, |old, new| old.revision == new.revision).len()
 }
 
 /// One record a problem, once a change of configuration.

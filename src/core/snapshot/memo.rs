@@ -1,11 +1,14 @@
 //! What one build remembers for the next.
 
+use std::collections::BTreeSet;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::core::attribute::{ValueType, Vocabulary};
-use crate::core::config::{Diagnostic, Origin, RawResource};
+use crate::core::config::{Diagnostic, Origin, RawResource, ResourceKey};
 use crate::core::expr::{self, CompileError, Language, Phase, Program};
 
 /// Why a text is no program.
@@ -30,41 +33,60 @@ type Compiled = Result<Arc<Program>, Arc<Refusal>>;
 #[derive(Debug)]
 pub(super) struct Programs {
     pub(super) vocabulary: Arc<Vocabulary>,
-    known: [FxHashMap<Box<str>, Compiled>; 3],
+    /// By language and text.
+    known: HashTable<Arc<Program>>,
+    refused: FxHashMap<(Language, Box<str>), Arc<Refusal>>,
+    /// How many were left when those without users were last forgotten.
+    swept: usize,
+}
+
+/// Fewest programs that are worth a look for those without users.
+const WORTH_SWEEPING: usize = 256;
+
+fn program_hash(language: Language, text: &str) -> u64 {
+    FxBuildHasher.hash_one((language, text))
 }
 
 impl Programs {
     pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
-        Self { vocabulary, known: Default::default() }
+        Self { vocabulary, known: HashTable::new(), refused: FxHashMap::default(), swept: 0 }
     }
 
     /// Compiles `text`, or finds the program that is there.
     pub(super) fn compile(&mut self, language: Language, text: &str) -> Compiled {
-        let [cexl, cel, compat] = &mut self.known;
-        let known = match language {
-            Language::Cexl => cexl,
-            Language::Cel => cel,
-            Language::Compat => compat,
-        };
-        if let Some(found) = known.get(text) {
-            return found.clone();
+        let hash = program_hash(language, text);
+        let same = |known: &Arc<Program>| known.language() == language && known.text() == text;
+        if let Some(found) = self.known.find(hash, same) {
+            return Ok(found.clone());
+        }
+        if !self.refused.is_empty()
+            && let Some(found) = self.refused.get(&(language, text.into()))
+        {
+            return Err(found.clone());
         }
         let vocabulary = &*self.vocabulary;
-        let compiled = match expr::compile(language, text, vocabulary) {
-            Ok(program) => Ok(Arc::new(program)),
+        match expr::compile(language, text, vocabulary) {
+            Ok(program) => {
+                let program = Arc::new(program);
+                let rehash = |known: &Arc<Program>| program_hash(known.language(), known.text());
+                self.known.insert_unique(hash, program.clone(), rehash);
+                Ok(program)
+            }
             Err(compile) => {
                 let check = expr::type_check(language, text, vocabulary).err();
-                Err(Arc::new(Refusal { check, compile }))
+                let refusal = Arc::new(Refusal { check, compile });
+                self.refused.insert((language, text.into()), refusal.clone());
+                Err(refusal)
             }
-        };
-        known.insert(text.into(), compiled.clone());
-        compiled
+        }
     }
 
-    /// Forgets programs that nobody uses any more.
+    /// Forgets programs that nobody uses any more, once there may be as many of them as of the others.
     pub(super) fn sweep(&mut self) {
-        for known in &mut self.known {
-            known.retain(|_, compiled| compiled.as_ref().is_ok_and(|program| Arc::strong_count(program) > 1));
+        if self.known.len() + self.refused.len() > 2 * self.swept.max(WORTH_SWEEPING) {
+            self.known.retain(|program| Arc::strong_count(program) > 1);
+            self.refused.clear();
+            self.swept = self.known.len();
         }
     }
 }
@@ -103,10 +125,24 @@ pub(super) struct Unit<T> {
     pub(super) in_force: Option<Arc<RawResource>>,
     /// What became of that.
     pub(super) state: Option<T>,
-    /// The problems of that.
-    pub(super) problems: Vec<Diagnostic>,
+    /// What is wrong, if anything is.
+    problems: Option<Box<Problems>>,
+}
+
+/// What is wrong with a resource.
+#[derive(Debug)]
+struct Problems {
+    /// With the version that is in force.
+    in_force: Vec<Diagnostic>,
     /// Why the latest does not convert.
-    pub(super) refused: Vec<Diagnostic>,
+    refused: Vec<Diagnostic>,
+}
+
+impl Problems {
+    fn of(in_force: Vec<Diagnostic>, refused: Vec<Diagnostic>) -> Option<Box<Self>> {
+        let any = !in_force.is_empty() || !refused.is_empty();
+        any.then(|| Box::new(Self { in_force, refused }))
+    }
 }
 
 /// How a unit came out of an update.
@@ -148,8 +184,7 @@ impl<T: Located> Unit<T> {
                     latest: resource.clone(),
                     in_force: Some(resource.clone()),
                     state: Some(state),
-                    problems,
-                    refused: Vec::new(),
+                    problems: Problems::of(problems, Vec::new()),
                 };
                 (unit, Change::Changed)
             }
@@ -182,7 +217,9 @@ impl<T: Located> Unit<T> {
         mut build: impl FnMut(&RawResource) -> Built<T>,
     ) -> (Self, Change) {
         let (in_force, kept) = match old {
-            Some(old) => (old.in_force, Some((old.state, old.problems))),
+            Some(old) => {
+                (old.in_force, Some((old.state, old.problems.map_or_else(Vec::new, |p| p.in_force))))
+            }
             None => (None, None),
         };
         let mut change = Change::None;
@@ -197,7 +234,10 @@ impl<T: Located> Unit<T> {
             }
             (None, _) => (None, Vec::new()),
         };
-        (Self { latest: resource.clone(), in_force, state, problems, refused }, change)
+        (
+            Self { latest: resource.clone(), in_force, state, problems: Problems::of(problems, refused) },
+            change,
+        )
     }
 
     /// All problems, placed in their files.
@@ -208,8 +248,89 @@ impl<T: Located> Unit<T> {
             diagnostic.span = diagnostic.span.map(|span| origin.in_file(span));
             diagnostic
         };
-        let current =
-            self.in_force.iter().flat_map(move |r| self.problems.iter().map(move |d| place(&r.origin, d)));
-        current.chain(self.refused.iter().map(move |d| place(&self.latest.origin, d)))
+        let problems = self.problems.iter();
+        problems.flat_map(move |problems| {
+            let current = self.in_force.iter();
+            let current =
+                current.flat_map(move |r| problems.in_force.iter().map(move |d| place(&r.origin, d)));
+            current.chain(problems.refused.iter().map(move |d| place(&self.latest.origin, d)))
+        })
+    }
+}
+
+/// All units of a kind, by the key of their resource.
+#[derive(Debug)]
+pub(super) struct Units<T> {
+    table: HashTable<Unit<T>>,
+    /// Those with problems.
+    troubled: BTreeSet<ResourceKey>,
+}
+
+impl<T> Default for Units<T> {
+    fn default() -> Self {
+        Self { table: HashTable::new(), troubled: BTreeSet::new() }
+    }
+}
+
+fn key_hash(key: &ResourceKey) -> u64 {
+    FxBuildHasher.hash_one(key)
+}
+
+impl<T> Units<T> {
+    /// The unit of a resource.
+    pub(super) fn get(&self, key: &ResourceKey) -> Option<&Unit<T>> {
+        self.table.find(key_hash(key), |unit| unit.latest.key == *key)
+    }
+
+    /// What became of a resource.
+    pub(super) fn state(&self, key: &ResourceKey) -> Option<&T> {
+        self.get(key)?.state.as_ref()
+    }
+
+    /// All of them, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Unit<T>> {
+        self.table.iter()
+    }
+
+    /// Makes room for so many more.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.table.reserve(more, |unit| key_hash(&unit.latest.key));
+    }
+
+    /// Forgets the unit of a resource; true if there was one.
+    pub(super) fn remove(&mut self, key: &ResourceKey) -> bool {
+        self.take(key).is_some()
+    }
+
+    fn take(&mut self, key: &ResourceKey) -> Option<Unit<T>> {
+        let found = self.table.find_entry(key_hash(key), |unit| unit.latest.key == *key).ok()?;
+        let unit = found.remove().0;
+        if unit.problems.is_some() {
+            self.troubled.remove(key);
+        }
+        Some(unit)
+    }
+}
+
+impl<T: Located> Units<T> {
+    /// Brings the unit of a resource up to date; see [`Unit::update`].
+    pub(super) fn update(
+        &mut self,
+        resource: &Arc<RawResource>,
+        usable: bool,
+        build: impl FnMut(&RawResource) -> Built<T>,
+    ) -> Change {
+        let (unit, change) = Unit::update(self.take(&resource.key), resource, usable, build);
+        if unit.problems.is_some() {
+            self.troubled.insert(resource.key.clone());
+        }
+        self.table.insert_unique(key_hash(&resource.key), unit, |unit| key_hash(&unit.latest.key));
+        change
+    }
+
+    /// The problems of all of them, with the keys of their resources.
+    pub(super) fn problems(&self) -> impl Iterator<Item = (&ResourceKey, Diagnostic)> {
+        let troubled = self.troubled.iter().filter_map(|key| Some((key, self.get(key)?)));
+        troubled.flat_map(|(key, unit)| unit.diagnostics().map(move |problem| (key, problem)))
     }
 }

@@ -1,11 +1,13 @@
 //! What a snapshot is made of.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::core::adapter::{BoundInstance, ErasedAdapter, ErasedParams};
 use crate::core::attribute::{SlotId, Vocabulary};
 use crate::core::config::{Diagnostics, Origin, ResourceKey};
 use crate::core::expr::{Language, Program};
+use crate::core::shared_map::{Changed, Iter, Keyed, SharedMap};
 use crate::core::template::TemplateInfo;
 
 /// The number of a snapshot: 0 is the empty one at start, 1 the first real one, then one more a build.
@@ -18,7 +20,7 @@ impl std::fmt::Display for SnapshotId {
     }
 }
 
-/// All configuration, resolved. Handlers are described here, not built.
+/// All configuration, resolved. Handlers are described here, not built. Two snapshots share what they have in common.
 #[derive(Debug)]
 pub struct Snapshot {
     /// Its number.
@@ -26,17 +28,124 @@ pub struct Snapshot {
     /// All attributes.
     pub vocabulary: Arc<Vocabulary>,
     /// Every configured handler that decoded, by key, used or not.
-    pub handlers: Vec<Arc<HandlerConfig>>,
+    pub handlers: SharedMap<Arc<HandlerConfig>>,
     /// Every instance that passed its checks, by key, used or not.
-    pub instances: Vec<Arc<InstanceConfig>>,
-    /// Every rule with something left to do: the rules of the default namespace first, then by namespace and name.
-    pub rules: Vec<Arc<RuleConfig>>,
+    pub instances: SharedMap<Arc<InstanceConfig>>,
+    /// Every rule with something left to do.
+    pub rules: Rules,
+    /// What rules give to handlers, by the key of the handler; handlers that no rule uses are not among them.
+    pub bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
     /// Everything found wrong, by file and place.
     pub diagnostics: Diagnostics,
     /// What was counted, for the metrics.
     pub counts: SnapshotCounts,
     /// Namespace of mesh-wide rules.
     pub default_namespace: Arc<str>,
+}
+
+/// The rules of a snapshot in the order in which they apply: those of the default namespace first, then by namespace and name.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    mesh: SharedMap<Arc<RuleConfig>>,
+    own: SharedMap<Arc<RuleConfig>>,
+}
+
+impl Rules {
+    /// All of them, in order.
+    pub fn iter(&self) -> std::iter::Chain<Iter<'_, Arc<RuleConfig>>, Iter<'_, Arc<RuleConfig>>> {
+        self.mesh.iter().chain(self.own.iter())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.mesh.len() + self.own.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rule number `index`, from 0.
+    pub fn nth(&self, index: usize) -> Option<&Arc<RuleConfig>> {
+        self.mesh.nth(index).or_else(|| self.own.nth(index.checked_sub(self.mesh.len())?))
+    }
+
+    /// The rule with this key.
+    pub fn get(&self, key: &ResourceKey) -> Option<&Arc<RuleConfig>> {
+        self.mesh.get(key).or_else(|| self.own.get(key))
+    }
+
+    /// The rules that are others in `newer`, each as it was and as it is. Cost: see [`SharedMap::changes`].
+    pub fn changes<'r>(&'r self, newer: &'r Rules) -> Vec<Changed<'r, Arc<RuleConfig>>> {
+        let mut changes = self.mesh.changes(&newer.mesh, Arc::ptr_eq);
+        changes.extend(self.own.changes(&newer.own, Arc::ptr_eq));
+        changes
+    }
+
+    /// How much memory is shared with `other`: chunks that both have, and chunks of `self`.
+    pub fn shared_chunks(&self, other: &Rules) -> (usize, usize) {
+        let (mesh, own) = (self.mesh.shared_chunks(&other.mesh), self.own.shared_chunks(&other.own));
+        (mesh.0 + own.0, mesh.1 + own.1)
+    }
+
+    /// Replaces the rule with this key, or takes it out.
+    pub(super) fn set(&mut self, key: &ResourceKey, rule: Option<&Arc<RuleConfig>>, default_namespace: &str) {
+        let rules = if *key.namespace == *default_namespace { &mut self.mesh } else { &mut self.own };
+        match rule {
+            Some(rule) => drop(rules.put(rule.clone())),
+            None => drop(rules.remove(key)),
+        }
+    }
+
+    /// Rules from a list in any order.
+    pub(super) fn collect(rules: Vec<Arc<RuleConfig>>, default_namespace: &str) -> Self {
+        let (mesh, own): (Vec<_>, Vec<_>) =
+            rules.into_iter().partition(|rule| *rule.key.namespace == *default_namespace);
+        Self { mesh: mesh.into_iter().collect(), own: own.into_iter().collect() }
+    }
+}
+
+impl<'r> IntoIterator for &'r Rules {
+    type Item = &'r Arc<RuleConfig>;
+    type IntoIter = std::iter::Chain<Iter<'r, Arc<RuleConfig>>, Iter<'r, Arc<RuleConfig>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl Keyed for Arc<RuleConfig> {
+    type Key = ResourceKey;
+
+    fn key(&self) -> &ResourceKey {
+        &self.key
+    }
+}
+
+impl Keyed for Arc<HandlerConfig> {
+    type Key = ResourceKey;
+
+    fn key(&self) -> &ResourceKey {
+        &self.key
+    }
+}
+
+impl Keyed for Arc<InstanceConfig> {
+    type Key = ResourceKey;
+
+    fn key(&self) -> &ResourceKey {
+        &self.key
+    }
+}
+
+/// A handler and the instances that rules give it.
+#[derive(Debug)]
+pub struct HandlerBinding {
+    /// The handler.
+    pub handler: Arc<HandlerConfig>,
+    /// In the order of their names. The place of an instance may be that of an earlier version of the same text.
+    pub instances: Vec<Arc<InstanceConfig>>,
 }
 
 /// Counters of one build; the names are those of the `mixer_config_*` metrics.
@@ -155,7 +264,7 @@ pub enum Condition {
 pub struct ActionConfig {
     /// Its name, often empty.
     pub name: Arc<str>,
-    /// The handler.
+    /// The handler. Its place may be that of an earlier version of the same text, as may those of the instances.
     pub handler: Arc<HandlerConfig>,
     /// At least one instance.
     pub instances: Vec<Arc<InstanceConfig>>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::annotations;
 use super::decode::{Action, HeaderOperation, HeaderOperationTemplate, Rule};
@@ -21,9 +21,32 @@ use crate::core::config::{Diagnostic, FieldPath, Origin, RawResource};
 use crate::core::expr::Language;
 
 /// Handlers and instances by full name.
-pub(super) struct Known<'k> {
-    pub(super) handlers: FxHashMap<&'k str, &'k HandlerState>,
-    pub(super) instances: FxHashMap<&'k str, &'k InstanceState>,
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) handlers: FxHashMap<Arc<str>, HandlerState>,
+    pub(super) instances: FxHashMap<Arc<str>, InstanceState>,
+}
+
+/// Texts that many rules have, each kept once.
+#[derive(Debug, Default)]
+pub(super) struct Names(FxHashSet<Arc<str>>);
+
+impl Names {
+    fn shared(&mut self, name: &str) -> Arc<str> {
+        match self.0.get(name) {
+            Some(known) => known.clone(),
+            None => {
+                let name: Arc<str> = name.into();
+                self.0.insert(name.clone());
+                name
+            }
+        }
+    }
+
+    /// Forgets names that nobody has any more.
+    pub(super) fn sweep(&mut self) {
+        self.0.retain(|name| Arc::strong_count(name) > 1);
+    }
 }
 
 /// What became of a rule.
@@ -32,7 +55,7 @@ pub(super) struct RuleState {
     /// The rule, if something of it is left.
     pub(super) config: Option<Arc<RuleConfig>>,
     /// Full names on which it depends.
-    pub(super) references: Vec<Box<str>>,
+    pub(super) references: Box<[Arc<str>]>,
     /// Messages that count as errors of rules.
     pub(super) errors: u64,
     /// Whether its condition does not compile.
@@ -49,32 +72,12 @@ impl Located for RuleState {
     }
 }
 
-impl RuleState {
-    /// Takes handlers and instances that only stand elsewhere now.
-    pub(super) fn refresh(&mut self, known: &Known<'_>) {
-        let Some(config) = &mut self.config else { return };
-        let mut fresh = RuleConfig::clone(config);
-        for action in &mut fresh.actions {
-            if let Some(HandlerState::Static(handler)) =
-                known.handlers.get(action.handler.key.to_string().as_str())
-            {
-                action.handler = handler.clone();
-            }
-            for instance in &mut action.instances {
-                if let Some(InstanceState::Static(moved)) = known.instances.get(&**instance.name()) {
-                    *instance = moved.clone();
-                }
-            }
-        }
-        *config = Arc::new(fresh);
-    }
-}
-
 /// A resource of kind `rule`.
 pub(super) fn build_rule(
     resource: &RawResource,
     language: Language,
-    known: &Known<'_>,
+    known: &Known,
+    names: &mut Names,
     programs: &mut Programs,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<RuleState> {
@@ -91,6 +94,7 @@ pub(super) fn build_rule(
         name: resource.key.to_string(),
         language,
         known,
+        names,
         programs,
         report,
         errors: 0,
@@ -119,7 +123,10 @@ pub(super) fn build_rule(
     let config = (!empty).then(|| {
         Arc::new(RuleConfig {
             key: resource.key.clone(),
-            match_text: rule.condition.into(),
+            match_text: match &condition {
+                Condition::When(program) => program.shared_text().clone(),
+                _ => builder.names.shared(&rule.condition),
+            },
             condition,
             language,
             actions,
@@ -130,7 +137,10 @@ pub(super) fn build_rule(
             origin: resource.origin.clone(),
         })
     });
-    let RuleBuilder { report, errors, references, advised, .. } = builder;
+    let RuleBuilder { report, errors, mut references, advised, .. } = builder;
+    references.sort_unstable();
+    references.dedup();
+    let references = references.into();
     Built::Done(RuleState { config, references, errors, broken_match, advised }, report.problems)
 }
 
@@ -138,11 +148,12 @@ struct RuleBuilder<'b> {
     resource: &'b RawResource,
     name: String,
     language: Language,
-    known: &'b Known<'b>,
+    known: &'b Known,
+    names: &'b mut Names,
     programs: &'b mut Programs,
     report: Report<'b>,
     errors: u64,
-    references: Vec<Box<str>>,
+    references: Vec<Arc<str>>,
     advised: bool,
     /// Whether an action was left out because its handler is out of process.
     outside: bool,
@@ -196,15 +207,15 @@ impl RuleBuilder<'_> {
         &mut self,
         reference: &str,
         kind: &str,
-        find: impl Fn(&Known<'_>, &str) -> Option<S>,
+        find: impl Fn(&Known, &str) -> Option<S>,
     ) -> Option<(S, String)> {
         let (first, second) = names::candidates(reference, kind, &self.resource.key.namespace);
-        self.references.push(first.as_str().into());
+        self.references.push(self.names.shared(&first));
         if let Some(found) = find(self.known, &first) {
             return Some((found, first));
         }
         let second = second?;
-        self.references.push(second.as_str().into());
+        self.references.push(self.names.shared(&second));
         find(self.known, &second).map(|found| (found, second))
     }
 
@@ -233,7 +244,7 @@ impl RuleBuilder<'_> {
             }
             return None;
         }
-        Some(ActionConfig { name: action.name.as_str().into(), handler, instances, index })
+        Some(ActionConfig { name: self.names.shared(&action.name), handler, instances, index })
     }
 
     fn handler(
@@ -286,7 +297,7 @@ impl RuleBuilder<'_> {
             return Some("the handler is there, but its adapter is not".to_owned());
         }
         let there = self.known.handlers.iter().filter(|(_, s)| matches!(s, HandlerState::Static(_)));
-        names::advice(reference, "handler", &self.resource.key.namespace, there.map(|(name, _)| *name))
+        names::advice(reference, "handler", &self.resource.key.namespace, there.map(|(name, _)| &**name))
     }
 
     fn instance(
@@ -311,7 +322,7 @@ impl RuleBuilder<'_> {
                 Some(InstanceState::Broken) => {
                     Some("the instance is there, but it is broken: its own diagnostic says why".to_owned())
                 }
-                _ => names::advice(reference, "instance", &namespace, there.map(|(name, _)| *name)),
+                _ => names::advice(reference, "instance", &namespace, there.map(|(name, _)| &**name)),
             };
             let message = format!("Instance not found: instance='{reference}'");
             let mut problem = Diagnostic::error("instance-unknown", field.clone(), message);
@@ -325,7 +336,7 @@ impl RuleBuilder<'_> {
             self.error(legacy, problem.with_hint("name it once"));
             return Found::Nothing;
         }
-        let state = self.known.instances.get(name.as_str()).copied();
+        let state = self.known.instances.get(name.as_str());
         seen.push(name.clone());
         let Some(InstanceState::Static(instance)) = state else { return Found::Silent };
         let template = instance.template().name;

@@ -151,7 +151,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
                 annotations,
                 origin,
                 revision,
-                Some(parsed.root),
+                (!parsed.plain).then(|| Box::new(parsed.root)),
             )));
         }
         Err(Unidentified::Empty) if matches!(parsed.root.kind, crate::core::config::NodeKind::Null) => {}

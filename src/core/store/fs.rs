@@ -1,7 +1,8 @@
 //! A directory of files.
 //!
 //! [`FsStore`] reads only files that changed and parses only chunks that changed. It sleeps until the system tells it of a change,
-//! then waits for a short quiet time; a slow poll finds what the system did not tell. A directory that is lost leaves the last
+//! then waits for a short quiet time. Files that the system names are looked at alone; when it names anything else, or loses
+//! track, the whole tree is walked, and a slow poll finds what the system did not tell. A directory that is lost leaves the last
 //! contents in force. Spec: runtime.md 3.1, cli-operations.md 2.2.
 
 pub(super) mod walk;
@@ -20,7 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::{ConfigStore, FileContents, StoreContents, parallel, read_file};
 use crate::core::config::{Diagnostic, FieldPath};
 use walk::{Found, Stamp, Walk};
-use watch::Watch;
+use watch::{Noted, Watch};
 
 /// How long nothing may happen before changes are read.
 const QUIET: Duration = Duration::from_millis(10);
@@ -56,6 +57,7 @@ struct Inner {
     root: PathBuf,
     lost: WhenLost,
     signal: Arc<Notify>,
+    noted: Arc<Mutex<Noted>>,
     state: Mutex<State>,
 }
 
@@ -68,6 +70,8 @@ struct State {
     /// The version that was last given out.
     given: u64,
     watch: Option<Watch>,
+    /// How many of the files are symbolic links.
+    links: usize,
     unwatchable: bool,
 }
 
@@ -87,7 +91,8 @@ impl FsStore {
     pub fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
         let root = root.into();
         let state = Mutex::new(State::default());
-        Self { inner: Arc::new(Inner { url: url.to_owned(), root, lost, signal: Arc::default(), state }) }
+        let (signal, noted) = Default::default();
+        Self { inner: Arc::new(Inner { url: url.to_owned(), root, lost, signal, noted, state }) }
     }
 }
 
@@ -111,12 +116,14 @@ impl ConfigStore for FsStore {
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
-            if self.look(true).await {
+            if self.look(Look::First).await {
                 return;
             }
             loop {
                 let poll = if self.inner.state.lock().unwatchable { POLL_UNWATCHED } else { POLL };
+                let mut look = Look::Everything;
                 if timeout(poll, self.inner.signal.notified()).await.is_ok() {
+                    look = Look::Noted;
                     let latest = Instant::now() + LONGEST_WAIT;
                     while timeout_at(latest.min(Instant::now() + QUIET), self.inner.signal.notified())
                         .await
@@ -127,7 +134,7 @@ impl ConfigStore for FsStore {
                         }
                     }
                 }
-                if self.look(false).await {
+                if self.look(look).await {
                     return;
                 }
             }
@@ -135,31 +142,50 @@ impl ConfigStore for FsStore {
     }
 }
 
+/// At what a look is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Everything, for the first time.
+    First,
+    /// What the system noted.
+    Noted,
+    /// Everything.
+    Everything,
+}
+
 impl FsStore {
     /// Reads what changed, away from the event loop; true if there is something to give out. The first look starts the watch.
-    async fn look(&self, start: bool) -> bool {
+    async fn look(&self, at: Look) -> bool {
         let inner = self.inner.clone();
         let look = move || {
             let mut state = inner.state.lock();
             if state.version != state.given {
                 return true;
             }
-            if start {
+            if at == Look::First {
                 if state.watch.is_some() {
-                    return false;
+                    return inner.catch_up(&mut state, Look::Noted);
                 }
-                state.watch = Watch::new(inner.signal.clone()).ok();
+                state.watch = Watch::new(inner.signal.clone(), inner.noted.clone()).ok();
                 state.unwatchable = state.watch.is_none();
                 inner.aim(&mut state);
             }
-            inner.refresh(&mut state);
-            state.version != state.given
+            inner.catch_up(&mut state, at)
         };
         tokio::task::spawn_blocking(look).await.unwrap_or(false)
     }
 }
 
 impl Inner {
+    /// Reads what there is to look at; true if there is something to give out.
+    fn catch_up(&self, state: &mut State, at: Look) -> bool {
+        let noted = std::mem::take(&mut *self.noted.lock());
+        if at != Look::Noted || self.refresh_noted(state, &noted).is_none() {
+            self.refresh(state);
+        }
+        state.version != state.given
+    }
+
     /// Walks the tree and reads what changed.
     fn refresh(&self, state: &mut State) {
         let mut found = Walk::default();
@@ -188,8 +214,75 @@ impl Inner {
         self.aim(state);
     }
 
+    /// Reads the files that the system named, and no others. `None`, and nothing is changed, when that is not enough: something
+    /// other than plain files is among them, or files depend on each other.
+    fn refresh_noted(&self, state: &mut State, noted: &Noted) -> Option<()> {
+        let alone =
+            state.contents.unavailable.is_none() && !state.contents.has_duplicates() && state.links == 0;
+        if noted.paths.is_empty() && !noted.everything {
+            return Some(());
+        }
+        if state.version == 0 || noted.everything || !alone {
+            return None;
+        }
+        let mut read: Vec<(PathBuf, Option<Cached>)> = Vec::new();
+        for path in &noted.paths {
+            let path = state.watch.as_ref()?.path_in(&self.root, path)?;
+            let inside = state.files.range(path.clone()..).find(|(other, _)| **other != path);
+            if inside.is_some_and(|(other, _)| other.starts_with(&path)) {
+                return None;
+            }
+            let cached = state.files.get(&path);
+            let found = match std::fs::symlink_metadata(&path) {
+                Ok(metadata) if metadata.is_file() => {
+                    walk::is_configuration(&path).then(|| Stamp::of(&metadata))
+                }
+                Ok(_) => return None,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                Err(_) => return None,
+            };
+            let file = match found {
+                Some(stamp) => {
+                    let found = Found { path: path.clone(), stamp, link: false };
+                    match read_if_changed(&found, cached) {
+                        Ok(file) => Some(file),
+                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                        Err(_) => return None,
+                    }
+                }
+                None => None,
+            };
+            if file.is_some() || cached.is_some() {
+                read.push((path, file));
+            }
+        }
+        let mut contents = StoreContents::clone(&state.contents);
+        let mut odd = false;
+        for (path, file) in &read {
+            let old = state.files.get(path).map(|cached| &*cached.contents);
+            let new = file.as_ref().map(|cached| &*cached.contents);
+            odd |= [old, new].into_iter().flatten().any(|file| !file.diagnostics.is_empty());
+            contents.replace(old, new)?;
+        }
+        for (path, file) in read {
+            match file {
+                Some(file) => drop(state.files.insert(path, file)),
+                None => drop(state.files.remove(&path)),
+            }
+        }
+        if odd {
+            let all = state.files.values().flat_map(|file| &file.contents.diagnostics);
+            contents.diagnostics = all.cloned().collect();
+        }
+        // Resources that only stand elsewhere now are replaced without a new version.
+        state.version += u64::from(!contents.same_as(&state.contents));
+        state.contents = Arc::new(contents);
+        Some(())
+    }
+
     fn aim(&self, state: &mut State) {
         let links = state.files.iter().filter(|(_, f)| f.link).map(|(p, _)| p.clone()).collect::<Vec<_>>();
+        state.links = links.len();
         if let Some(watch) = &mut state.watch {
             watch.aim(&self.root, &links);
         }
@@ -206,10 +299,11 @@ impl Inner {
         let work = found.iter().map(|file| (file, before.remove(&file.path))).collect::<Vec<_>>();
         let read =
             parallel::map(&work, FILES_A_THREAD, |(file, cached)| read_if_changed(file, cached.as_ref()));
+        let mut held = Vec::with_capacity(found.len());
         for (file, read) in found.iter().zip(read) {
             match read {
                 Ok(cached) => {
-                    contents.add(&cached.contents);
+                    held.push(cached.contents.clone());
                     state.files.insert(file.path.clone(), cached);
                 }
                 // Gone since the walk.
@@ -224,10 +318,11 @@ impl Inner {
         // Files that cannot be looked at now keep what they held.
         for (path, cached) in before {
             if self.lost == WhenLost::Keep && errors.iter().any(|(lost, _)| path.starts_with(lost)) {
-                contents.add(&cached.contents);
+                held.push(cached.contents.clone());
                 state.files.insert(path, cached);
             }
         }
+        contents.add(held.iter().map(|file| &**file));
         contents
     }
 }

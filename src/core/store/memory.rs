@@ -39,9 +39,8 @@ impl MemoryStore {
 
 fn read_all<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> StoreContents {
     let mut contents = StoreContents::default();
-    for (name, text) in files {
-        contents.add(&read_file(&name.into(), text.as_bytes(), None));
-    }
+    let read = |(name, text): (&str, &str)| read_file(&name.into(), text.as_bytes(), None);
+    contents.add(&files.into_iter().map(read).collect::<Vec<_>>());
     contents
 }
 

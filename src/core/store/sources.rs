@@ -33,7 +33,7 @@ pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result
             let mut bytes = Vec::new();
             let read = stdin.read_to_end(&mut bytes);
             read.map_err(|cause| SourceError::Unreadable { path: "standard input".to_owned(), cause })?;
-            contents.add(&read_file(&Arc::from("-"), &bytes, None));
+            contents.add([&read_file(&Arc::from("-"), &bytes, None)]);
         } else if let Some(path) = source.strip_prefix("fs://") {
             read_path(Path::new(path), &mut contents)?;
         } else if source.contains("://") {
@@ -41,7 +41,9 @@ pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result
             contents.files += held.files;
             contents.documents += held.documents;
             contents.diagnostics.extend(held.diagnostics.iter().cloned());
-            contents.resources.extend(held.resources.iter().map(|(k, r)| (k.clone(), r.clone())));
+            for resource in &held.resources {
+                contents.resources.put(resource.clone());
+            }
         } else {
             read_path(Path::new(source), &mut contents)?;
         }
@@ -62,9 +64,11 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
     } else {
         vec![path.to_owned()]
     };
+    let mut read = Vec::with_capacity(files.len());
     for file in files {
         let bytes = std::fs::read(&file).map_err(|cause| unreadable(&file, cause))?;
-        contents.add(&read_file(&file.display().to_string().into(), &bytes, None));
+        read.push(read_file(&file.display().to_string().into(), &bytes, None));
     }
+    contents.add(&read);
     Ok(())
 }

@@ -137,8 +137,12 @@ impl<'t> Reader<'t> {
                 // A list may stand as far left as its key.
                 if self.column == Some(column) && self.is_dash() {
                     let mut list = self.sequence(column, depth + 1)?;
-                    // The parser counts such a list from its first item on.
-                    list.span.start = list.items().first().map_or(list.span.start, |item| item.span.start);
+                    // The parser counts such a list from its first item on, if that stands behind its dash.
+                    let first = list.items().first().map(|item| item.span.start)?;
+                    if first.line != list.span.start.line {
+                        return None;
+                    }
+                    list.span.start = first;
                     list
                 } else {
                     self.below(column, depth)?
@@ -162,7 +166,6 @@ impl<'t> Reader<'t> {
             return None;
         }
         let start = self.here();
-        let mut end = start;
         let mut items: Vec<Node> = Vec::new();
         loop {
             self.at += 1;
@@ -182,15 +185,14 @@ impl<'t> Reader<'t> {
                     self.value_on_line(column)?
                 }
             };
-            end = item.span.end;
+            let end = item.span.end;
             items.push(item);
             match self.column {
                 Some(here) if here == column && self.is_dash() => {}
                 Some(here) if here > column => return None,
-                _ => break,
+                _ => return Some(Node { kind: NodeKind::Sequence(items), span: Span { start, end } }),
             }
         }
-        Some(Node { kind: NodeKind::Sequence(items), span: Span { start, end } })
     }
 
     /// Whether nothing but blanks, or a comment behind blanks, is left of the line.
@@ -254,7 +256,9 @@ impl<'t> Reader<'t> {
         let rest = self.rest();
         let length = rest.iter().skip(1).take_while(|b| **b != quote && !matches!(b, b'\\' | b'\n')).count();
         // The parser counts blanks behind the text as part of it.
-        if rest.get(length + 1) != Some(&quote) || matches!(rest.get(length + 2), Some(b) if *b == quote || *b == b' ') {
+        if rest.get(length + 1) != Some(&quote)
+            || matches!(rest.get(length + 2), Some(b) if *b == quote || *b == b' ')
+        {
             return None;
         }
         let text = self.text.get(self.at + 1..self.at + 1 + length)?;
@@ -372,7 +376,9 @@ impl<'t> Reader<'t> {
 fn begins_plain(rest: &[u8]) -> bool {
     match rest {
         [b'-' | b'.', next, ..] => next.is_ascii_alphanumeric(),
-        [first, ..] => first.is_ascii_alphanumeric() || matches!(first, b'_' | b'/' | b'$' | b'(' | b'+' | b'~'),
+        [first, ..] => {
+            first.is_ascii_alphanumeric() || matches!(first, b'_' | b'/' | b'$' | b'(' | b'+' | b'~')
+        }
         [] => false,
     }
 }

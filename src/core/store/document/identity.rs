@@ -1,6 +1,8 @@
 //! Kind, name, namespace and annotations of a document, as Go's JSON decoder picks them out.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::core::config::message::json_kind;
 use crate::core::config::number::shortest_f32;
@@ -51,7 +53,7 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
     let parts = [("kind", &kind), ("metadata.name", &name), ("metadata.namespace", &namespace)];
     let missing = parts.iter().filter(|(_, text)| text.is_empty()).map(|(part, _)| *part).collect::<Vec<_>>();
     if missing.is_empty() {
-        let key = ResourceKey { kind: kind.into(), namespace: namespace.into(), name: name.into() };
+        let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
         return Ok(Identity { key, annotations: annotations.unwrap_or_default() });
     }
     if missing.len() == 3
@@ -63,6 +65,24 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
         return Err(Unidentified::Empty);
     }
     Err(Unidentified::Missing { extracted: format!("{name}.{kind}.{namespace}"), missing })
+}
+
+/// A text as the `Arc` that resources read on this thread lately have too: kinds and namespaces are few.
+fn shared(text: String) -> Arc<str> {
+    /// Most texts that are remembered.
+    const MOST: usize = 64;
+    thread_local! {
+        static RECENT: RefCell<Vec<Arc<str>>> = const { RefCell::new(Vec::new()) };
+    }
+    RECENT.with_borrow_mut(|recent| {
+        if let Some(known) = recent.iter().find(|known| ***known == *text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        recent.truncate(MOST - 1);
+        recent.insert(0, Arc::clone(&text));
+        text
+    })
 }
 
 /// A member of a mapping: the exact name first, else in any case. Null is as good as absent.

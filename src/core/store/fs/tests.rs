@@ -23,7 +23,7 @@ fn held(contents: &StoreContents) -> Vec<String> {
     let text = |r: &crate::core::config::RawResource| {
         r.origin.text.split("match: ").nth(1).unwrap().trim_end_matches('}').to_owned()
     };
-    contents.resources.values().map(|r| format!("{}={}", r.key.name, text(r))).collect()
+    contents.resources.iter().map(|r| format!("{}={}", r.key.name, text(r))).collect()
 }
 
 /// The contents once they are as expected; fails after some seconds.
@@ -196,6 +196,6 @@ async fn a_touch_is_no_change() {
     assert!(outcome.await.is_err(), "moved and spaced out, but the same resources");
     let after = store.contents();
     assert_eq!(held(&after), held(&before));
-    let origin = &after.resources.values().next().unwrap().origin;
+    let origin = &after.resources.iter().next().unwrap().origin;
     assert!(origin.file.ends_with("b.yaml") && origin.first_line == 3);
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Deepest directory that is looked into.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,12 @@ pub(in crate::core::store) struct Walk {
     pub(in crate::core::store) errors: Vec<(PathBuf, std::io::Error)>,
 }
 
+/// Whether a file is read, by its name.
+pub(in crate::core::store) fn is_configuration(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.ends_with(b".yaml") || name.ends_with(b".yml")
+}
+
 /// Finds regular files and links to files whose name ends in `.yaml` or `.yml`: recursive, names in byte order, links to
 /// directories not followed except the root itself.
 pub(in crate::core::store) fn walk(root: &Path, out: &mut Walk) {
@@ -74,15 +80,14 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
     };
     let mut entries = entries.into_iter().map(|e| (e.file_name(), e)).collect::<Vec<_>>();
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-    for (name, entry) in entries {
+    for (_, entry) in entries {
         let path = entry.path();
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() {
             directory(&path, depth + 1, out);
             continue;
         }
-        let name = name.as_encoded_bytes();
-        if !(name.ends_with(b".yaml") || name.ends_with(b".yml")) || !(kind.is_file() || kind.is_symlink()) {
+        if !is_configuration(&path) || !(kind.is_file() || kind.is_symlink()) {
             continue;
         }
         match std::fs::metadata(&path) {

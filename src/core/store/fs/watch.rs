@@ -1,16 +1,39 @@
 //! Wakes the store when something happens to its files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::AccessKind};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 /// Most directories outside the tree that are watched because links lead there.
 const MAX_OUTSIDE: usize = 64;
+
+/// Most paths that are noted one by one.
+const MAX_NOTED: usize = 1024;
+
+/// What the system told since it was last asked.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    /// What happened to these, as the watch names them.
+    pub(super) paths: BTreeSet<PathBuf>,
+    /// More happened than the paths say.
+    pub(super) everything: bool,
+}
+
+impl Noted {
+    fn note(&mut self, event: notify::Result<notify::Event>) {
+        match event {
+            Ok(event) if !event.need_rescan() && !event.paths.is_empty() && self.paths.len() < MAX_NOTED => {
+                self.paths.extend(event.paths);
+            }
+            _ => self.everything = true,
+        }
+    }
+}
 
 /// Watches a tree, the way to it, and what its links lead to.
 pub(super) struct Watch {
@@ -19,11 +42,13 @@ pub(super) struct Watch {
     watched: BTreeMap<PathBuf, (u64, bool)>,
     /// Only what happens at, below or on the way to these matters.
     interest: Arc<RwLock<Vec<PathBuf>>>,
+    /// Where the tree really is.
+    real: Option<PathBuf>,
 }
 
 impl Watch {
     /// A watch on nothing yet.
-    pub(super) fn new(signal: Arc<Notify>) -> notify::Result<Self> {
+    pub(super) fn new(signal: Arc<Notify>, noted: Arc<Mutex<Noted>>) -> notify::Result<Self> {
         let interest = Arc::new(RwLock::new(Vec::<PathBuf>::new()));
         let seen = interest.clone();
         let handler = move |event: notify::Result<notify::Event>| {
@@ -42,12 +67,20 @@ impl Watch {
                 Err(_) => true,
             };
             if matters {
+                noted.lock().note(event);
                 signal.notify_one();
             }
         };
         let config = notify::Config::default().with_follow_symlinks(false);
         let watcher = RecommendedWatcher::new(handler, config)?;
-        Ok(Self { watcher, watched: BTreeMap::new(), interest })
+        Ok(Self { watcher, watched: BTreeMap::new(), interest, real: None })
+    }
+
+    /// A path that the watch named, as a path below `root`; `None` if it is not below, or deeper than is looked.
+    pub(super) fn path_in(&self, root: &Path, path: &Path) -> Option<PathBuf> {
+        let inside = path.strip_prefix(self.real.as_ref()?).ok()?;
+        let depth = inside.components().count();
+        (depth > 0 && depth <= super::walk::MAX_DEPTH).then(|| root.join(inside))
     }
 
     /// Watches what matters for `root` now, and nothing else. `links` are the links among its files.
@@ -59,6 +92,7 @@ impl Watch {
             wanted.insert(real.clone(), true);
             interest.push(real.clone());
         }
+        self.real.clone_from(&real);
         let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         interest.push(absolute.clone());
         // The nearest directory that exists tells when the root appears, vanishes or is replaced.
