@@ -315,7 +315,7 @@ fn seen(table: &RoutingTable, bytes: &[u8]) -> Vec<String> {
                     let instances = action.instances.iter().map(|i| (i.config.name(), i.bound));
                     seen.push(format!("{} {handler} {:?}", action.index, instances.collect::<Vec<_>>()));
                     for instance in &action.instances {
-                        let destination = &table.destinations()[instance.destination.index()];
+                        let destination = table.destinations().get(instance.destination.index()).unwrap();
                         assert!(Arc::ptr_eq(&destination.handler, &action.handler));
                         assert_eq!(destination.template.name, instance.config.template().name);
                     }
@@ -335,7 +335,7 @@ proptest! {
         first in prop::collection::btree_map(0_usize..60, version(), 8..50),
         edits in prop::collection::vec(
             (prop::collection::vec((0_usize..60, prop::option::of(version())), 1..4), 0_usize..3), 1..8),
-        requests in prop::collection::vec((attributes(), 0_usize..3), 1..8),
+        requests in prop::collection::vec((attributes(), 0_usize..2), 1..8),
     ) {
         let mut rules = first;
         let (background, runtime, _, store, mut configurator) = serve_editable(&edited(&rules, 0), None);
@@ -357,7 +357,7 @@ proptest! {
             prop_assert_eq!(texts(&patched.diagnostics), texts(&fresh.diagnostics));
             for (request, namespace) in &requests {
                 let mut request = request.clone();
-                request.insert("destination.namespace", ["tea", "coffee", "milk"][*namespace]);
+                request.insert("destination.namespace", if *namespace == 0 { "tea" } else { "coffee" });
                 let bytes = wire(&request);
                 prop_assert_eq!(seen(&patched.routes, &bytes), seen(&fresh.routes, &bytes));
             }

@@ -9,11 +9,14 @@ use rustc_hash::FxBuildHasher;
 /// Entries of a shard at which there is another split.
 const MOST: usize = 48;
 
+/// A part of the entries.
+type Shard<V> = HashTable<(Box<[u8]>, V)>;
+
 /// Values by text, in shards behind reference counts: a change copies one shard.
 #[derive(Debug, Clone)]
 pub(super) struct Branches<V> {
     /// As many as a power of two.
-    shards: Vec<Arc<HashTable<(Box<[u8]>, V)>>>,
+    shards: Vec<Arc<Shard<V>>>,
     len: usize,
 }
 
@@ -80,7 +83,7 @@ impl<V: Clone> Branches<V> {
     /// Doubles the number of shards.
     fn split(&mut self) {
         let count = (self.shards.len() * 2).max(1);
-        let mut shards: Vec<HashTable<(Box<[u8]>, V)>> = (0..count).map(|_| HashTable::new()).collect();
+        let mut shards: Vec<Shard<V>> = (0..count).map(|_| HashTable::new()).collect();
         for shard in std::mem::take(&mut self.shards) {
             let entries = Arc::try_unwrap(shard).unwrap_or_else(|shared| HashTable::clone(&shared));
             for entry in entries {

@@ -23,7 +23,7 @@ pub(super) fn read(text: &str) -> Option<Node> {
         return None;
     }
     let mut reader = Reader { text, at: 0, line: 1, line_start: 0, column: None };
-    reader.to_content();
+    reader.seek_content();
     if reader.rest().starts_with(b"---\n") && reader.column == Some(0) {
         reader.at += "---".len();
         reader.next_content();
@@ -62,7 +62,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Goes to the first content from the start of this line on, over blank lines and comments.
-    fn to_content(&mut self) {
+    fn seek_content(&mut self) {
         loop {
             let blanks = self.rest().iter().take_while(|b| **b == b' ').count();
             self.at += blanks;
@@ -100,7 +100,7 @@ impl<'t> Reader<'t> {
 
     fn next_content(&mut self) {
         self.at += self.rest().iter().take_while(|b| **b != b'\n').count();
-        self.to_content();
+        self.seek_content();
     }
 
     fn is_dash(&self) -> bool {
