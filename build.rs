@@ -18,6 +18,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rustc-env=MIXER_BUILD_TOOLCHAIN={}", toolchain());
     let descriptors = protox::compile(PROTOS, ["proto"])?;
+    // For reflection, so that generic clients can be pointed at a server.
+    let encoded = protox::prost::Message::encode_to_vec(&descriptors);
+    std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("descriptors.bin"), encoded)?;
     tonic_prost_build::configure()
         .bytes(".")
         .btree_map(".")

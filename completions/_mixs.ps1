@@ -24,7 +24,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
-            [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a local server is alive or ready')
+            [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a server is alive or ready')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print versions of program and build')
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the custom resource definitions of all kinds')
             [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')
@@ -36,6 +36,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'TCP port of the gRPC API on all interfaces; used if --address is empty')
             [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'TCP port of the gRPC API on all interfaces; used if --address is empty')
             [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock')
+            [CompletionResult]::new('--grpc-reflection', '--grpc-reflection', [CompletionResultType]::ParameterName, 'Whether generic gRPC clients are told which services there are: auto means if only this machine can reach the API')
             [CompletionResult]::new('--monitoringPort', '--monitoringPort', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version, health and profiles, on all interfaces')
             [CompletionResult]::new('--metrics-port', '--metrics-port', [CompletionResultType]::ParameterName, 'HTTP port of the metrics of all prometheus handlers, on all interfaces')
             [CompletionResult]::new('--ctrlz_port', '--ctrlz_port', [CompletionResultType]::ParameterName, 'Port of the ControlZ introspection pages; 0 turns them off')
@@ -101,7 +102,13 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
         }
         'mixs;probe' {
             [CompletionResult]::new('--probe-path', '--probe-path', [CompletionResultType]::ParameterName, 'File to inspect')
-            [CompletionResult]::new('--interval', '--interval', [CompletionResultType]::ParameterName, 'How old the file may be')
+            [CompletionResult]::new('--interval', '--interval', [CompletionResultType]::ParameterName, 'How old the file may be, and how often --watch looks')
+            [CompletionResult]::new('--grpc', '--grpc', [CompletionResultType]::ParameterName, 'Server to ask by its gRPC health service: host:port or unix:///path; may be repeated')
+            [CompletionResult]::new('--service', '--service', [CompletionResultType]::ParameterName, 'What to ask that service for: empty or istio.mixer.v1.Mixer for ready, `liveness` for alive')
+            [CompletionResult]::new('--http', '--http', [CompletionResultType]::ParameterName, 'URL that must answer with a status of success; may be repeated. Example: http://localhost:15014/readyz')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Limit of one question over the network')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How the result is written')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How the result is written')
             [CompletionResult]::new('--log_target', '--log_target', [CompletionResultType]::ParameterName, 'Where log records go: a file, stdout or stderr; repeat for several')
             [CompletionResult]::new('--log_rotate', '--log_rotate', [CompletionResultType]::ParameterName, 'An additional file, rotated')
             [CompletionResult]::new('--log_rotate_max_size', '--log_rotate_max_size', [CompletionResultType]::ParameterName, 'Size of that file before it is rotated, in MiB')
@@ -111,6 +118,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--log_output_level', '--log_output_level', [CompletionResultType]::ParameterName, 'What is logged: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug')
             [CompletionResult]::new('--log_stacktrace_level', '--log_stacktrace_level', [CompletionResultType]::ParameterName, 'From which level on records carry a stack: `[scope:]level,…`')
             [CompletionResult]::new('--log_caller', '--log_caller', [CompletionResultType]::ParameterName, 'Scopes whose records name their place in the source')
+            [CompletionResult]::new('--watch', '--watch', [CompletionResultType]::ParameterName, 'Keep looking and print every change, until SIGINT')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -186,7 +194,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
         }
         'mixs;help' {
             [CompletionResult]::new('server', 'server', [CompletionResultType]::ParameterValue, 'Start the server')
-            [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a local server is alive or ready')
+            [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a server is alive or ready')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print versions of program and build')
             [CompletionResult]::new('crd', 'crd', [CompletionResultType]::ParameterValue, 'Print the custom resource definitions of all kinds')
             [CompletionResult]::new('collateral', 'collateral', [CompletionResultType]::ParameterValue, 'Write documentation and completion files into a directory')

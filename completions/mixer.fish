@@ -34,7 +34,7 @@ complete -c mixer -n "__fish_mixer_needs_command" -s V -l version -d 'Print vers
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "server" -d 'Start the server'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "check" -d 'Ask a server, or a configuration, whether a request may pass'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "report" -d 'Report to a server, or to a configuration, what happened'
-complete -c mixer -n "__fish_mixer_needs_command" -f -a "probe" -d 'Tell whether a local server is alive or ready'
+complete -c mixer -n "__fish_mixer_needs_command" -f -a "probe" -d 'Tell whether a server is alive or ready'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "validate" -d 'Find everything that is wrong with a configuration'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "snapshot" -d 'Show the configuration as the engine understands it'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "routes" -d 'Show which requests reach which handlers'
@@ -48,6 +48,9 @@ complete -c mixer -n "__fish_mixer_needs_command" -f -a "help" -d 'Print this me
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-file -d 'File with settings, YAML or TOML; names are those of the flags' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -s p -l port -d 'TCP port of the gRPC API on all interfaces; used if --address is empty' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l address -d 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l grpc-reflection -d 'Whether generic gRPC clients are told which services there are: auto means if only this machine can reach the API' -r -f -a "auto\t'Where only callers on this machine can reach the API'
+on\t'To everybody'
+off\t'To nobody'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-port -d 'HTTP port of metrics, version, health and profiles, on all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of all prometheus handlers, on all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
@@ -197,7 +200,13 @@ complete -c mixer -n "__fish_mixer_using_subcommand report" -l exit-zero -d 'End
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l native-exit-codes -d 'End with the statuses of `mixer` when called by the name mixc'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l probe-path -d 'File to inspect' -r -F
-complete -c mixer -n "__fish_mixer_using_subcommand probe" -l interval -d 'How old the file may be' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l interval -d 'How old the file may be, and how often --watch looks' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l grpc -d 'Server to ask by its gRPC health service: host:port or unix:///path; may be repeated' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l service -d 'What to ask that service for: empty or istio.mixer.v1.Mixer for ready, `liveness` for alive' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l http -d 'URL that must answer with a status of success; may be repeated. Example: http://localhost:15014/readyz' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l timeout -d 'Limit of one question over the network' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -s o -l output -d 'How the result is written' -r -f -a "plain\t'One line'
+json\t'One document; with --watch one line a change'"
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-target -d 'Where log records go: a file, stdout or stderr; repeat for several' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate -d 'An additional file, rotated' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-size -d 'Size of that file before it is rotated, in MiB' -r
@@ -212,6 +221,7 @@ always\t'Always'
 never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l error-format -d 'How failures are written to standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l watch -d 'Keep looking and print every change, until SIGINT'
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'How findings are written; a table on a terminal, else plain' -r -f -a "table\t'Tables and excerpts for people'
@@ -377,7 +387,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand legacy" -s h -l help -d 'Pri
 complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate snapshot routes version crd completions man collateral legacy help" -f -a "server" -d 'Start the server'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate snapshot routes version crd completions man collateral legacy help" -f -a "check" -d 'Ask a server, or a configuration, whether a request may pass'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate snapshot routes version crd completions man collateral legacy help" -f -a "report" -d 'Report to a server, or to a configuration, what happened'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate snapshot routes version crd completions man collateral legacy help" -f -a "probe" -d 'Tell whether a local server is alive or ready'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate snapshot routes version crd completions man collateral legacy help" -f -a "probe" -d 'Tell whether a server is alive or ready'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate snapshot routes version crd completions man collateral legacy help" -f -a "validate" -d 'Find everything that is wrong with a configuration'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate snapshot routes version crd completions man collateral legacy help" -f -a "snapshot" -d 'Show the configuration as the engine understands it'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate snapshot routes version crd completions man collateral legacy help" -f -a "routes" -d 'Show which requests reach which handlers'

@@ -21,7 +21,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand server 'Start the server'
-            cand probe 'Tell whether a local server is alive or ready'
+            cand probe 'Tell whether a server is alive or ready'
             cand version 'Print versions of program and build'
             cand crd 'Print the custom resource definitions of all kinds'
             cand collateral 'Write documentation and completion files into a directory'
@@ -32,6 +32,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand -p 'TCP port of the gRPC API on all interfaces; used if --address is empty'
             cand --port 'TCP port of the gRPC API on all interfaces; used if --address is empty'
             cand --address 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock'
+            cand --grpc-reflection 'Whether generic gRPC clients are told which services there are: auto means if only this machine can reach the API'
             cand --monitoringPort 'HTTP port of metrics, version, health and profiles, on all interfaces'
             cand --metrics-port 'HTTP port of the metrics of all prometheus handlers, on all interfaces'
             cand --ctrlz_port 'Port of the ControlZ introspection pages; 0 turns them off'
@@ -96,7 +97,13 @@ set edit:completion:arg-completer[mixs] = {|@words|
         }
         &'mixs;probe'= {
             cand --probe-path 'File to inspect'
-            cand --interval 'How old the file may be'
+            cand --interval 'How old the file may be, and how often --watch looks'
+            cand --grpc 'Server to ask by its gRPC health service: host:port or unix:///path; may be repeated'
+            cand --service 'What to ask that service for: empty or istio.mixer.v1.Mixer for ready, `liveness` for alive'
+            cand --http 'URL that must answer with a status of success; may be repeated. Example: http://localhost:15014/readyz'
+            cand --timeout 'Limit of one question over the network'
+            cand -o 'How the result is written'
+            cand --output 'How the result is written'
             cand --log_target 'Where log records go: a file, stdout or stderr; repeat for several'
             cand --log_rotate 'An additional file, rotated'
             cand --log_rotate_max_size 'Size of that file before it is rotated, in MiB'
@@ -106,6 +113,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --log_output_level 'What is logged: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug'
             cand --log_stacktrace_level 'From which level on records carry a stack: `[scope:]level,…`'
             cand --log_caller 'Scopes whose records name their place in the source'
+            cand --watch 'Keep looking and print every change, until SIGINT'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -169,7 +177,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
         }
         &'mixs;help'= {
             cand server 'Start the server'
-            cand probe 'Tell whether a local server is alive or ready'
+            cand probe 'Tell whether a server is alive or ready'
             cand version 'Print versions of program and build'
             cand crd 'Print the custom resource definitions of all kinds'
             cand collateral 'Write documentation and completion files into a directory'

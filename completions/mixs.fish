@@ -26,7 +26,7 @@ end
 
 complete -c mixs -n "__fish_mixs_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixs -n "__fish_mixs_needs_command" -f -a "server" -d 'Start the server'
-complete -c mixs -n "__fish_mixs_needs_command" -f -a "probe" -d 'Tell whether a local server is alive or ready'
+complete -c mixs -n "__fish_mixs_needs_command" -f -a "probe" -d 'Tell whether a server is alive or ready'
 complete -c mixs -n "__fish_mixs_needs_command" -f -a "version" -d 'Print versions of program and build'
 complete -c mixs -n "__fish_mixs_needs_command" -f -a "crd" -d 'Print the custom resource definitions of all kinds'
 complete -c mixs -n "__fish_mixs_needs_command" -f -a "collateral" -d 'Write documentation and completion files into a directory'
@@ -34,6 +34,9 @@ complete -c mixs -n "__fish_mixs_needs_command" -f -a "help" -d 'Print this mess
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-file -d 'File with settings, YAML or TOML; names are those of the flags' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -s p -l port -d 'TCP port of the gRPC API on all interfaces; used if --address is empty' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l address -d 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l grpc-reflection -d 'Whether generic gRPC clients are told which services there are: auto means if only this machine can reach the API' -r -f -a "auto\t'Where only callers on this machine can reach the API'
+on\t'To everybody'
+off\t'To nobody'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version, health and profiles, on all interfaces' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of all prometheus handlers, on all interfaces' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
@@ -97,7 +100,13 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l print-config -d 'Pr
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l dry-run -d 'Go through the start, say what would be served, then exit'
 complete -c mixs -n "__fish_mixs_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l probe-path -d 'File to inspect' -r -F
-complete -c mixs -n "__fish_mixs_using_subcommand probe" -l interval -d 'How old the file may be' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l interval -d 'How old the file may be, and how often --watch looks' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l grpc -d 'Server to ask by its gRPC health service: host:port or unix:///path; may be repeated' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l service -d 'What to ask that service for: empty or istio.mixer.v1.Mixer for ready, `liveness` for alive' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l http -d 'URL that must answer with a status of success; may be repeated. Example: http://localhost:15014/readyz' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l timeout -d 'Limit of one question over the network' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -s o -l output -d 'How the result is written' -r -f -a "plain\t'One line'
+json\t'One document; with --watch one line a change'"
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_target -d 'Where log records go: a file, stdout or stderr; repeat for several' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate -d 'An additional file, rotated' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_size -d 'Size of that file before it is rotated, in MiB' -r
@@ -107,6 +116,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_as_json -d 'Writ
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_output_level -d 'What is logged: `[scope:]level,…` with the levels none, fatal, error, warn, info, debug' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_stacktrace_level -d 'From which level on records carry a stack: `[scope:]level,…`' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_caller -d 'Scopes whose records name their place in the source' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l watch -d 'Keep looking and print every change, until SIGINT'
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixs -n "__fish_mixs_using_subcommand version" -s s -l short -d 'Print the version alone' -r
 complete -c mixs -n "__fish_mixs_using_subcommand version" -s o -l output -d 'One of \'yaml\' or \'json\'; wins over --short' -r
@@ -139,7 +149,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l yaml -d 'Write 
 complete -c mixs -n "__fish_mixs_using_subcommand collateral" -l html_fragment_with_front_matter -d 'Write an HTML page with front matter'
 complete -c mixs -n "__fish_mixs_using_subcommand collateral" -s h -l help -d 'Print help'
 complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "server" -d 'Start the server'
-complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "probe" -d 'Tell whether a local server is alive or ready'
+complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "probe" -d 'Tell whether a server is alive or ready'
 complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "version" -d 'Print versions of program and build'
 complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "crd" -d 'Print the custom resource definitions of all kinds'
 complete -c mixs -n "__fish_mixs_using_subcommand help; and not __fish_seen_subcommand_from server probe version crd collateral help" -f -a "collateral" -d 'Write documentation and completion files into a directory'

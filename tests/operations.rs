@@ -15,6 +15,8 @@ mod process;
 #[path = "support/rpc.rs"]
 mod rpc;
 
+#[path = "operations/health.rs"]
+mod health;
 #[path = "operations/signals.rs"]
 mod signals;
 

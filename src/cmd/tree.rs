@@ -82,12 +82,13 @@ pub enum Command {
     ///
     /// Example: mixer report -s destination.service=shop -i response.code=200 -t request.time=2017-07-04T00:01:10Z
     Report(Box<report::ReportArgs>),
-    /// Tell whether a local server is alive or ready.
+    /// Tell whether a server is alive or ready.
     ///
-    /// Looks at the age of the file that the server keeps fresh.
+    /// Looks at the age of a file that the server keeps fresh, asks its gRPC health service, or fetches a URL. All that is named
+    /// must be available.
     ///
-    /// Example: mixer probe --probe-path /run/mixer/ready --interval 2s
-    Probe(probe::ProbeArgs),
+    /// Example: mixer probe --grpc localhost:9091 --service liveness
+    Probe(Box<probe::ProbeArgs>),
     /// Find everything that is wrong with a configuration.
     ///
     /// Reads all files at once, starts nothing, and tells file, line and column, a stable code, and what to do about it. Ends with

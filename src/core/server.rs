@@ -9,6 +9,8 @@
 mod components;
 pub mod connection;
 mod controls;
+mod discovery;
+mod draining;
 mod effects;
 mod health;
 pub mod listener;
@@ -28,7 +30,9 @@ pub use pid_file::PidFile;
 pub use start::{RehearsalReport, Server, StartError};
 pub use supervisor::Supervisor;
 
-pub use options::{IntrospectionOptions, ListenAddress, ProbeOptions, ServerOptions, TracingOptions};
+pub use options::{
+    IntrospectionOptions, ListenAddress, ProbeOptions, Reflection, ServerOptions, TracingOptions,
+};
 
 pub use crate::core::load_shedding::{LoadSheddingMode, LoadSheddingOptions};
 pub use crate::core::telemetry::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};

@@ -10,3 +10,6 @@
 )]
 
 include!(concat!(env!("OUT_DIR"), "/wire.rs"));
+
+/// What the files in `proto/` say, as an encoded `google.protobuf.FileDescriptorSet`.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -157,6 +157,50 @@ fn the_supervisor_hears_of_every_state() {
 }
 
 #[test]
+fn a_start_that_waits_is_given_up_on_a_signal() {
+    // It takes connections and never answers: the handler of the list waits for it.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+    let provider = silent.local_addr().expect("a bound socket has an address");
+    let directory = configuration(&format!(
+        "
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {{name: slow, namespace: istio-system}}
+spec: {{compiledAdapter: listchecker, params: {{providerUrl: 'http://{provider}/'}}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {{name: entry, namespace: istio-system}}
+spec: {{compiledTemplate: listentry, params: {{value: '\"a\"'}}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {{name: look, namespace: istio-system}}
+spec: {{actions: [{{handler: slow, instances: [entry]}}]}}
+"
+    ));
+    let socket = directory.path().join("api.sock");
+    let mut child = std::process::Command::new(crate::process::programs().path("mixer"))
+        .args([
+            "server",
+            "--config-store-url",
+            &format!("fs://{}", directory.path().join("config").display()),
+        ])
+        .args(["--address", &format!("unix://{}", socket.display()), "--log-target", "stderr"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let (_fetching, _) = silent.accept().expect("the handler fetches its list");
+    assert!(socket.exists());
+    let sent = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+    let status = wait_for(PATIENCE, || child.try_wait().expect("a child")).expect("it ends");
+    assert_eq!(status.code(), Some(143));
+    assert!(!socket.exists(), "its socket is removed");
+}
+
+#[test]
 fn a_second_signal_ends_the_server_at_once() {
     let directory = configuration("");
     let mut server =

@@ -101,7 +101,7 @@ impl Connection {
     }
 
     /// Calls any method that takes one message and gives one.
-    pub(super) async fn unary<M, R>(&mut self, message: M, path: &'static str) -> Result<R, RpcError>
+    pub(crate) async fn unary<M, R>(&mut self, message: M, path: &'static str) -> Result<R, RpcError>
     where
         M: prost::Message + 'static,
         R: prost::Message + Default + 'static,

@@ -7,8 +7,8 @@ use super::config_file::{self, Merged, Setting};
 use super::decision_flags::DecisionFlags;
 use crate::core::attribute::SignedDuration;
 use crate::core::server::{
-    IntrospectionOptions, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions, ServerOptions,
-    TracingOptions,
+    IntrospectionOptions, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions, Reflection,
+    ServerOptions, TracingOptions,
 };
 
 /// Flags of `server`. Every one can also be set by an environment variable or a configuration file.
@@ -59,6 +59,12 @@ struct ListenFlags {
     /// Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS")]
     address: String,
+    /// Whether generic gRPC clients are told which services there are: auto means if only this machine can reach the API.
+    #[arg(
+        long, value_enum, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value = "auto", default_missing_value = "on", value_name = "WHEN"
+    )]
+    grpc_reflection: Reflection,
     /// HTTP port of metrics, version, health and profiles, on all interfaces.
     #[arg(long, alias = "monitoringPort", default_value = "15014", value_parser = value::port, value_name = "PORT")]
     monitoring_port: u16,
@@ -443,6 +449,8 @@ impl ServerArgs {
             use_adapter_crds: store.use_adapter_crds,
             use_template_crds: store.use_template_crds,
             profile: operations.profile,
+            health_endpoints: defaults.health_endpoints,
+            reflection: listen.grpc_reflection,
             liveness_probe: probe(&operations.liveness_probe_path, operations.liveness_probe_interval),
             readiness_probe: probe(&operations.readiness_probe_path, operations.readiness_probe_interval),
             log: self.log.options(),

@@ -2,29 +2,58 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::{Command, Exit};
-use crate::core::server::{Controls, Server, ServerOptions};
+use crate::core::server::{Controls, Effects, Server, ServerOptions, SystemEffects};
 
 /// How long the answer to a request for a stop gets to arrive, before the stop begins.
 const STOP_DELAY: Duration = Duration::from_secs(1);
 
+/// The effects of the world, and the signals that came since the threads of the server were started.
+#[derive(Default)]
+pub(super) struct Signalled {
+    signals: OnceLock<tokio::sync::Mutex<Signals>>,
+    interrupted: OnceLock<StopSignal>,
+}
+
+impl Signalled {
+    /// The status for a start that was given up because of a signal.
+    pub(super) fn interrupted_with(&self) -> Option<Exit> {
+        self.interrupted.get().map(|signal| signal.exit())
+    }
+}
+
+impl Effects for Signalled {
+    fn background(&self) -> std::io::Result<tokio::runtime::Runtime> {
+        let runtime = SystemEffects.background()?;
+        let guard = runtime.enter();
+        let signals = Signals::listen()?;
+        drop(guard);
+        // There is one start.
+        let _ = self.signals.set(tokio::sync::Mutex::new(signals));
+        Ok(runtime)
+    }
+
+    fn interrupted(&self) -> Pin<Box<dyn Future<Output = String> + '_>> {
+        Box::pin(async {
+            let Some(signals) = self.signals.get() else { return std::future::pending().await };
+            let signal = signals.lock().await.stop().await;
+            let _ = self.interrupted.set(signal);
+            format!("interrupted by {}", signal.name())
+        })
+    }
+}
+
 /// Serves until it is asked to stop, then stops in order. A second request ends the process at once. Spec: cli-operations.md 9.6.
-pub(super) fn serve(server: Server, signals: std::io::Result<Signals>, options: ServerOptions) -> Exit {
-    let controls = Arc::clone(server.controls());
-    let mut running = Running { options, controls };
-    let mut signals = match signals {
-        Ok(signals) => signals,
-        Err(error) => {
-            // Without handlers the signals end the process themselves.
-            tracing::error!(%error, "signals cannot be listened to: the server will not stop in order");
-            return server.background().block_on(std::future::pending());
-        }
-    };
+pub(super) fn serve(server: Server, effects: Signalled, options: ServerOptions) -> Exit {
+    let Some(signals) = effects.signals.into_inner() else { return Exit::Internal };
+    let mut signals = signals.into_inner();
+    let mut running = Running { options, controls: Arc::clone(server.controls()) };
     let why = server.background().block_on(running.until_stopped(&mut signals));
     tracing::info!("stopping on {why}");
     drop(running);
@@ -37,7 +66,7 @@ pub(super) fn serve(server: Server, signals: std::io::Result<Signals>, options: 
 }
 
 /// A request to stop.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum StopSignal {
     Interrupt,
     Terminate,
@@ -60,7 +89,7 @@ impl StopSignal {
 }
 
 /// Every signal that a server listens to.
-pub(super) struct Signals {
+struct Signals {
     interrupt: Signal,
     terminate: Signal,
     reload: Signal,
@@ -78,9 +107,8 @@ enum Request {
 }
 
 impl Signals {
-    /// Listens from now on: what comes before [`serve`] is not lost.
-    pub(super) fn listen(server: &Server) -> std::io::Result<Self> {
-        let _guard = server.background().enter();
+    /// Listens from now on. Must run on an event loop.
+    fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,

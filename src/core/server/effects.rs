@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -55,6 +56,11 @@ pub trait Effects: Send + Sync + 'static {
             .thread_name(self.thread_name("background"))
             .enable_all()
             .build()
+    }
+
+    /// Ends, with the reason, when the start shall be given up.
+    fn interrupted(&self) -> Pin<Box<dyn Future<Output = String> + '_>> {
+        Box::pin(std::future::pending())
     }
 
     /// Begins to keep a probe file, if there is to be one.
@@ -142,9 +148,10 @@ pub(super) fn start_workers<S: WorkerService>(
     effects: &dyn Effects,
     count: usize,
     limits: ConnectionLimits,
+    stopping: CancellationToken,
     service: impl Fn(usize) -> S + Send + Sync + Clone + 'static,
 ) -> io::Result<WorkerGroup> {
-    WorkerGroup::start(count, &effects.thread_name("worker"), limits, service)
+    WorkerGroup::start(count, &effects.thread_name("worker"), limits, stopping, service)
 }
 
 /// A start that leaves no trace: no probe files, no pid file, no socket removed, nobody told.

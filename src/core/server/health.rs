@@ -15,11 +15,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
 use super::workers::WorkerGroup;
 use crate::core::probe::{Availability, ProbeEmitter};
 use crate::core::store::ConfigStore;
+use crate::core::telemetry::http::answer;
 use crate::core::telemetry::log::Log;
 
 /// How often conditions are looked at.
@@ -41,6 +46,29 @@ impl Health {
     pub fn new(liveness: impl Into<String>, readiness: impl Into<String>) -> Self {
         Self { liveness: Availability::new(liveness), readiness: Availability::new(readiness) }
     }
+}
+
+impl Health {
+    /// `/healthz` and `/readyz` for an HTTP endpoint: 200 while available, else 503, and in any case which emitter says what.
+    pub fn routes(&self) -> Router {
+        let (liveness, readiness) = (self.liveness.clone(), self.readiness.clone());
+        Router::new()
+            .route("/healthz", get(async move || report("liveness", &liveness)))
+            .route("/readyz", get(async move || report("readiness", &readiness)))
+    }
+}
+
+/// The JSON of one availability.
+fn report(probe: &str, availability: &Availability) -> Response {
+    let emitters: serde_json::Map<String, serde_json::Value> = availability
+        .emitters()
+        .into_iter()
+        .map(|(name, status)| (name, status.err().map_or_else(|| "available".into(), Into::into)))
+        .collect();
+    let available = availability.status().is_ok();
+    let body = serde_json::json!({ "probe": probe, "available": available, "emitters": emitters });
+    let status = if available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
 }
 
 /// What is looked at once a second.

@@ -54,6 +54,10 @@ pub struct ServerOptions {
     pub use_template_crds: bool,
     /// Whether profiles are served on the monitoring port.
     pub profile: bool,
+    /// Whether `/healthz` and `/readyz` are served on the monitoring port.
+    pub health_endpoints: bool,
+    /// Whether callers are told which services there are.
+    pub reflection: Reflection,
     /// File that says "alive".
     pub liveness_probe: ProbeOptions,
     /// File that says "ready".
@@ -101,6 +105,8 @@ impl Default for ServerOptions {
             use_adapter_crds: true,
             use_template_crds: true,
             profile: true,
+            health_endpoints: true,
+            reflection: Reflection::default(),
             liveness_probe: ProbeOptions::default(),
             readiness_probe: ProbeOptions::default(),
             log: LogOptions::default(),
@@ -175,6 +181,15 @@ impl ServerOptions {
         ]
     }
 
+    /// Whether gRPC reflection is served.
+    pub fn serves_reflection(&self) -> bool {
+        match self.reflection {
+            Reflection::On => true,
+            Reflection::Off => false,
+            Reflection::Auto => self.listen_address().is_ok_and(|address| address.is_local()),
+        }
+    }
+
     /// Where the gRPC API listens. Errors: as [`ListenAddress::parse`].
     pub fn listen_address(&self) -> Result<ListenAddress, OptionsError> {
         if self.address.is_empty() {
@@ -220,6 +235,20 @@ impl ListenAddress {
     }
 }
 
+impl ListenAddress {
+    /// Whether only callers on this machine can reach it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp { address, .. } => {
+                let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+            }
+        }
+    }
+}
+
 /// `network://address`.
 impl std::fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -228,6 +257,18 @@ impl std::fmt::Display for ListenAddress {
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
         }
     }
+}
+
+/// Whether gRPC reflection is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Reflection {
+    /// Where only callers on this machine can reach the API.
+    #[default]
+    Auto,
+    /// To everybody.
+    On,
+    /// To nobody.
+    Off,
 }
 
 /// A probe file.
@@ -353,6 +394,23 @@ mod tests {
         assert_eq!(text("foo://x:1"), "listen foo: unknown network foo");
         assert_eq!(text("127.0.0.1"), "listen tcp: address 127.0.0.1: missing port in address");
         assert_eq!(text("::1:9091"), "listen tcp: address ::1:9091: too many colons in address");
+    }
+
+    #[test]
+    fn reflection_is_for_this_machine_unless_asked_for() {
+        let options = |address: &str, reflection| ServerOptions {
+            address: address.to_owned(),
+            reflection,
+            ..ServerOptions::default()
+        };
+        for address in ["127.0.0.1:1", "tcp://[::1]:1", "localhost:1", "unix:///run/mixer.sock"] {
+            assert!(options(address, Reflection::Auto).serves_reflection(), "{address}");
+            assert!(!options(address, Reflection::Off).serves_reflection(), "{address}");
+        }
+        for address in ["", "0.0.0.0:1", "tcp://:1", "10.0.0.1:1", "foo://x"] {
+            assert!(!options(address, Reflection::Auto).serves_reflection(), "{address}");
+            assert!(options(address, Reflection::On).serves_reflection(), "{address}");
+        }
     }
 
     #[test]

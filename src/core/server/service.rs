@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Method, Response};
+use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use super::draining::DrainingBody;
 use super::listener::Peer;
 use super::workers::WorkerService;
 use crate::core::api::grpc::{self, Code, GrpcError};
@@ -27,6 +29,7 @@ pub(super) struct ApiService {
     shedder: Option<Arc<LoadShedder>>,
     max_message: usize,
     others: tonic::service::Routes,
+    stopping: CancellationToken,
 }
 
 /// A method that is answered without tonic.
@@ -38,13 +41,14 @@ enum Direct {
 }
 
 impl ApiService {
-    /// The services over one mixer. `others` answers every other path.
+    /// The services over one mixer. `others` answers every other path; streams of requests to it end with `stopping`.
     pub(super) fn new(
         mixer: MixerService,
         metrics: &Metrics,
         shedder: Option<Arc<LoadShedder>>,
         max_message: usize,
         others: tonic::service::Routes,
+        stopping: CancellationToken,
     ) -> Self {
         Self {
             mixer,
@@ -53,6 +57,7 @@ impl ApiService {
             shedder,
             max_message,
             others,
+            stopping,
         }
     }
 
@@ -114,6 +119,7 @@ impl ApiService {
 
     /// Anything that tonic serves.
     async fn other(&self, head: &RequestHead, body: RequestBody) -> Response<ApiBody> {
+        let body = DrainingBody::new(body, self.stopping.clone());
         match self.others.clone().call(head.to_request(body)).await {
             Ok(response) => response.map(ApiBody::Other),
             Err(never) => match never {},

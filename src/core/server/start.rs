@@ -17,7 +17,7 @@ use super::health::{Conditions, Health};
 use super::listener::{ListenError, Listener};
 use super::service::ApiService;
 use super::workers::{ConnectionLimits, WorkerGroup};
-use super::{ListenAddress, ProbeOptions, ServerOptions, observers};
+use super::{ListenAddress, ProbeOptions, ServerOptions, discovery, observers};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
 use crate::core::build_info::BuildInfo;
@@ -202,7 +202,12 @@ fn run_start<T>(
     };
     let flushed = start.log.clone();
     start.components.begun(StopStep::Log, "log", async move |_| flushed.last_write().is_ok());
-    let begun = background.block_on(AssertUnwindSafe(begin(&mut start)).catch_unwind());
+    let begun = background.block_on(async {
+        tokio::select! {
+            begun = AssertUnwindSafe(begin(&mut start)).catch_unwind() => begun,
+            why = effects.interrupted() => Ok(Err(StartError::new(why))),
+        }
+    });
     let error = match begun {
         Ok(Ok(begun)) => return Ok((background, start.components, begun)),
         Ok(Err(error)) => error,
@@ -283,17 +288,6 @@ impl Start<'_> {
             gone.set(Err("stopping".to_owned()));
             true
         });
-        if !self.options.pid_file.as_os_str().is_empty() {
-            let shown = self.options.pid_file.display();
-            let file = self
-                .effects
-                .write_pid_file(&self.options.pid_file)
-                .map_err(|e| StartError::because(&format!("unable to write the pid file {shown}"), e))?;
-            self.components.begun(StopStep::Probes, "pid file", async move |_| {
-                drop(file);
-                true
-            });
-        }
         self.accept(listener, workers);
         alive.set(Ok(()));
         self.follow(conditions);
@@ -304,12 +298,6 @@ impl Start<'_> {
     /// Steps 6 to 14 without anything that is seen outside, then looks at what there is.
     async fn rehearse(&mut self) -> Result<RehearsalReport, StartError> {
         let prepared = self.prepare().await?;
-        if !self.options.pid_file.as_os_str().is_empty() {
-            let shown = self.options.pid_file.display();
-            self.effects
-                .write_pid_file(&self.options.pid_file)
-                .map_err(|e| StartError::because(&format!("unable to write the pid file {shown}"), e))?;
-        }
         let workers = self.start_workers(&prepared.runtime, &prepared.metrics)?;
         let published = prepared.runtime.load_full();
         let counts = &published.routes.snapshot().counts;
@@ -336,6 +324,21 @@ impl Start<'_> {
         }
     }
 
+    /// Before anything that another server on the same files would notice.
+    fn write_pid_file(&mut self) -> Result<(), StartError> {
+        let path = &self.options.pid_file;
+        if path.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let refuse = |e| StartError::because(&format!("unable to write the pid file {}", path.display()), e);
+        let file = self.effects.write_pid_file(path).map_err(refuse)?;
+        self.components.begun(StopStep::Probes, "pid file", async move |_| {
+            drop(file);
+            true
+        });
+        Ok(())
+    }
+
     /// Steps 6 to 12: tracing, the socket, the store, the first configuration.
     async fn prepare(&mut self) -> Result<Prepared, StartError> {
         let (options, effects) = (self.options, self.effects);
@@ -344,6 +347,7 @@ impl Start<'_> {
             text: "unable to setup tracing".to_owned(),
             detail: Some(e.to_string()),
         })?;
+        self.write_pid_file()?;
         let api_address = options.listen_address().map_err(|e| StartError::because("unable to listen", e))?;
         if let ListenAddress::Unix(path) = &api_address {
             effects.remove_socket(path)?;
@@ -438,7 +442,10 @@ impl Start<'_> {
         let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
         let last_known = Arc::new(LastKnownAnswers::default());
         let observers = observers::start(options, self.effects, metrics, &mut self.components)?;
-        let (runtime, metrics) = (Arc::clone(runtime), Arc::clone(metrics));
+        let stopping = CancellationToken::new();
+        let others = discovery::services(&self.health, options.serves_reflection(), stopping.clone())
+            .map_err(|e| StartError::because("unable to describe the services", e))?;
+        let (runtime, metrics, stopped) = (Arc::clone(runtime), Arc::clone(metrics), stopping.clone());
         let service = move |_| {
             let mixer = MixerService::new(
                 Arc::clone(&runtime),
@@ -447,10 +454,10 @@ impl Start<'_> {
                 shedder.clone(),
             )
             .with_observers(observers.clone());
-            let others = tonic::service::Routes::default();
-            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others)
+            let others = others.clone();
+            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped.clone())
         };
-        let workers = start_workers(self.effects, count, limits, service)
+        let workers = start_workers(self.effects, count, limits, stopping, service)
             .map_err(|e| StartError::because("unable to start workers", e))?;
         let workers = Arc::new(workers);
         let draining = Arc::clone(&workers);
@@ -467,7 +474,10 @@ impl Start<'_> {
             StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
         })?;
         let version = BuildInfo::stamped().short();
-        let routes = monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile);
+        let mut routes = monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile);
+        if self.options.health_endpoints {
+            routes = routes.merge(controls.health.routes());
+        }
         self.serve_http(StopStep::Monitoring, "monitoring endpoint", listener, routes);
         Ok(())
     }

@@ -64,12 +64,14 @@ struct Worker {
 
 impl WorkerGroup {
     /// Starts `count` workers, each with a service of its own. Their threads are called `name-0` and so on.
+    /// `stopping` is cancelled when callers are asked to go elsewhere.
     ///
     /// Errors: a thread or event loop could not be made; workers begun are ended again.
     pub fn start<S, F>(
         count: usize,
         name: &str,
         limits: ConnectionLimits,
+        stopping: CancellationToken,
         service: F,
     ) -> std::io::Result<Self>
     where
@@ -79,7 +81,7 @@ impl WorkerGroup {
         let mut group = Self {
             workers: Vec::new(),
             running: TaskTracker::new(),
-            stop: CancellationToken::new(),
+            stop: stopping,
             abort: CancellationToken::new(),
             began: Instant::now(),
         };
