@@ -82,6 +82,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--log_caller', '--log_caller', [CompletionResultType]::ParameterName, 'Scopes whose records name their place in the source')
             [CompletionResult]::new('--trace_zipkin_url', '--trace_zipkin_url', [CompletionResultType]::ParameterName, 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans')
             [CompletionResult]::new('--trace_jaeger_url', '--trace_jaeger_url', [CompletionResultType]::ParameterName, 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift')
+            [CompletionResult]::new('--trace_otlp_url', '--trace_otlp_url', [CompletionResultType]::ParameterName, 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces')
             [CompletionResult]::new('--trace_log_spans', '--trace_log_spans', [CompletionResultType]::ParameterName, 'Write a log record for every span')
             [CompletionResult]::new('--trace_sampling_rate', '--trace_sampling_rate', [CompletionResultType]::ParameterName, 'Share of new traces that are kept, from 0 to 1')
             [CompletionResult]::new('--decision-log', '--decision-log', [CompletionResultType]::ParameterName, 'File that gets a JSON line for every check that is decided: attributes, answer, rules, handlers, time taken')

@@ -58,6 +58,7 @@ json-lines\t'One document a line'
 yaml\t'One document an answer'"
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_zipkin_url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_jaeger_url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_otlp_url -d 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_log_spans -d 'Write a log record for every span' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_sampling_rate -d 'Share of new traces that are kept, from 0 to 1' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s q -l quotas -d 'Quotas to ask for: name1=amount1,name2=amount2,…' -r
@@ -95,6 +96,7 @@ json-lines\t'One document a line'
 yaml\t'One document an answer'"
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_zipkin_url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_jaeger_url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_otlp_url -d 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_log_spans -d 'Write a log record for every span' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_sampling_rate -d 'Share of new traces that are kept, from 0 to 1' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l quiet -d 'No progress bar and no summary'

@@ -192,7 +192,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__check)
-            opts="-m -a -s -i -d -b -t -r -c -o -q -h --mixer --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-log-spans --trace-sampling-rate --quotas --require-quota --explain --color --error-format --help"
+            opts="-m -a -s -i -d -b -t -r -c -o -q -h --mixer --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --quotas --require-quota --explain --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -327,6 +327,10 @@ _mixer() {
                     return 0
                     ;;
                 --trace-jaeger-url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trace-otlp-url)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1006,7 +1010,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__report)
-            opts="-m -a -s -i -d -b -t -r -c -o -h --mixer --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-log-spans --trace-sampling-rate --color --error-format --help"
+            opts="-m -a -s -i -d -b -t -r -c -o -h --mixer --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1141,6 +1145,10 @@ _mixer() {
                     return 0
                     ;;
                 --trace-jaeger-url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trace-otlp-url)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1290,7 +1298,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__server)
-            opts="-p -h --config-file --print-config --dry-run --port --address --grpc-reflection --monitoring-port --metrics-port --ctrlz-port --ctrlz-address --config-store-url --config-default-namespace --config-wait-timeout --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --max-concurrent-streams --api-worker-pool-size --adapter-worker-pool-size --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --profile --pid-file --drain-delay --shutdown-timeout --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --grpc-reflection --monitoring-port --metrics-port --ctrlz-port --ctrlz-address --config-store-url --config-default-namespace --config-wait-timeout --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --max-concurrent-streams --api-worker-pool-size --adapter-worker-pool-size --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --profile --pid-file --drain-delay --shutdown-timeout --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1493,6 +1501,10 @@ _mixer() {
                     return 0
                     ;;
                 --trace-jaeger-url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trace-otlp-url)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

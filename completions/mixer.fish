@@ -97,6 +97,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-stacktrace-le
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-caller -d 'Scopes whose records name their place in the source' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-zipkin-url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-jaeger-url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-otlp-url -d 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-log-spans -d 'Write a log record for every span' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l trace-sampling-rate -d 'Share of new traces that are kept, from 0 to 1' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-log -d 'File that gets a JSON line for every check that is decided: attributes, answer, rules, handlers, time taken' -r -F
@@ -146,6 +147,7 @@ json-lines\t'One document a line'
 yaml\t'One document an answer'"
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l trace-zipkin-url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l trace-jaeger-url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l trace-otlp-url -d 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l trace-log-spans -d 'Write a log record for every span' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l trace-sampling-rate -d 'Share of new traces that are kept, from 0 to 1' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s q -l quotas -d 'Quotas to ask for: name1=amount1,name2=amount2,…' -r
@@ -188,6 +190,7 @@ json-lines\t'One document a line'
 yaml\t'One document an answer'"
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l trace-zipkin-url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l trace-jaeger-url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l trace-otlp-url -d 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l trace-log-spans -d 'Write a log record for every span' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l trace-sampling-rate -d 'Share of new traces that are kept, from 0 to 1' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l color -d 'When to use colours' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'

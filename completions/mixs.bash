@@ -488,7 +488,7 @@ _mixs() {
             return 0
             ;;
         mixs__subcmd__server)
-            opts="-p -h --config-file --print-config --dry-run --port --address --grpc-reflection --monitoringPort --metrics-port --ctrlz_port --ctrlz_address --configStoreURL --configDefaultNamespace --configWaitTimeout --config-loss --certFile --keyFile --caCertFile --useAdapterCRDs --useTemplateCRDs --concurrency --singleThreaded --maxMessageSize --maxConcurrentStreams --apiWorkerPoolSize --adapterWorkerPoolSize --numCheckCacheEntries --livenessProbePath --livenessProbeInterval --readinessProbePath --readinessProbeInterval --profile --pid-file --drain-delay --shutdown-timeout --loadsheddingMode --averageLatencyThreshold --latencySamplesPerSecond --latencySampleHalflife --maxRequestsPerSecond --burstSize --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --trace_zipkin_url --trace_jaeger_url --trace_log_spans --trace_sampling_rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --grpc-reflection --monitoringPort --metrics-port --ctrlz_port --ctrlz_address --configStoreURL --configDefaultNamespace --configWaitTimeout --config-loss --certFile --keyFile --caCertFile --useAdapterCRDs --useTemplateCRDs --concurrency --singleThreaded --maxMessageSize --maxConcurrentStreams --apiWorkerPoolSize --adapterWorkerPoolSize --numCheckCacheEntries --livenessProbePath --livenessProbeInterval --readinessProbePath --readinessProbeInterval --profile --pid-file --drain-delay --shutdown-timeout --loadsheddingMode --averageLatencyThreshold --latencySamplesPerSecond --latencySampleHalflife --maxRequestsPerSecond --burstSize --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --trace_zipkin_url --trace_jaeger_url --trace_otlp_url --trace_log_spans --trace_sampling_rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -691,6 +691,10 @@ _mixs() {
                     return 0
                     ;;
                 --trace_jaeger_url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trace_otlp_url)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -78,6 +78,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --log_caller 'Scopes whose records name their place in the source'
             cand --trace_zipkin_url 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans'
             cand --trace_jaeger_url 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift'
+            cand --trace_otlp_url 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces'
             cand --trace_log_spans 'Write a log record for every span'
             cand --trace_sampling_rate 'Share of new traces that are kept, from 0 to 1'
             cand --decision-log 'File that gets a JSON line for every check that is decided: attributes, answer, rules, handlers, time taken'

@@ -83,6 +83,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_stacktrace_leve
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_caller -d 'Scopes whose records name their place in the source' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_zipkin_url -d 'URL of a Zipkin collector. Example: http://zipkin:9411/api/v1/spans' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_jaeger_url -d 'URL of a Jaeger collector. Example: http://jaeger:14268/api/traces?format=jaeger.thrift' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_otlp_url -d 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_log_spans -d 'Write a log record for every span' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l trace_sampling_rate -d 'Share of new traces that are kept, from 0 to 1' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l decision-log -d 'File that gets a JSON line for every check that is decided: attributes, answer, rules, handlers, time taken' -r -F

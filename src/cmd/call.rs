@@ -6,6 +6,7 @@ mod connection;
 mod documents;
 mod load;
 mod summary;
+mod trace;
 
 use clap::ValueEnum;
 
@@ -22,6 +23,8 @@ use super::source::NamespaceFlags;
 use super::value;
 use super::{Exit, Failure, Io, Personality};
 use crate::core::attribute::SignedDuration;
+use crate::core::spans::TracingError;
+pub(crate) use trace::{CallTracer, CommandSpan};
 
 /// Flags of `check` and `report`.
 #[derive(Debug, Clone, clap::Args)]
@@ -123,16 +126,26 @@ impl CallFlags {
 
     /// Checks what the originals check after the attributes, in their order and words.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if let Err(cause) = self.tracing.options().check() {
-            let target = &self.mixer;
-            return Err(Failure::usage("unable to set up tracing").cause(&cause).legacy(format!(
-                "Unable to establish connection to {target}: could not build tracer: {cause}"
-            )));
-        }
+        self.tracing.options().check().map_err(|cause| self.untraceable(&cause))?;
         if self.load.concurrency < 1 {
             return Err(Failure::usage("concurrency has to be at least 1"));
         }
         Ok(())
+    }
+
+    fn untraceable(&self, cause: &TracingError) -> Failure {
+        let target = &self.mixer;
+        Failure::usage("unable to set up tracing")
+            .cause(cause)
+            .legacy(format!("Unable to establish connection to {target}: could not build tracer: {cause}"))
+    }
+
+    /// Begins the span of the command; `None` if nothing is traced, as with a configuration in this process.
+    pub(crate) fn begin_span(&self, name: &'static str) -> Result<Option<CommandSpan>, Failure> {
+        if self.config.is_some() {
+            return Ok(None);
+        }
+        CommandSpan::begin(&self.tracing.options(), name).map_err(|cause| self.untraceable(&cause))
     }
 
     /// Limit of one call.

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use render::Renderer;
 
 use super::attributes::{Quotas, encode, read_quotas};
-use super::call::{Call, CallFlags, Caller, Progress, RpcError, drive, wait};
+use super::call::{Call, CallFlags, Caller, CommandSpan, Progress, RpcError, drive, wait};
 use super::{Exit, Failure, Io, Outcome, Personality};
 use crate::core::explain::Explanation;
 use crate::core::wire::istio::mixer::v1::check_request::QuotaParams;
@@ -52,7 +52,8 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
     let mut renderer = Renderer::new(flags, personality, quotas.clone(), calls, io);
     let summary = wait(async {
-        let caller = Caller::open(flags, io).await?;
+        let span = flags.begin_span("mixc Check")?;
+        let caller = Caller::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
         let worker = Checker {
             caller: caller.clone(),
             request,
@@ -66,6 +67,9 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         let show = |io: &mut Io, finished| renderer.answer(io, &finished);
         let summary = drive(workers, flags.load.rate, progress, io, show).await?;
         caller.close().await;
+        if let Some(span) = span {
+            span.end().await;
+        }
         Ok(summary)
     })?;
     renderer.end(io, &summary)?;

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::attributes::encode;
 use super::call::{
-    Call, CallFlags, Caller, Documents, Finished, Progress, RpcError, drive, rpc_code_name, seconds_text,
-    wait,
+    Call, CallFlags, Caller, CommandSpan, Documents, Finished, Progress, RpcError, drive, rpc_code_name,
+    seconds_text, wait,
 };
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
 use crate::core::wire::istio::mixer::v1::CompressedAttributes;
@@ -34,7 +34,8 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     let mut documents = Documents::new(flags.format(personality, io), "ReportResultList", calls != 1);
     let print = flags.result.print_response;
     let summary = wait(async {
-        let caller = Caller::open(flags, io).await?;
+        let span = flags.begin_span("mixc Report")?;
+        let caller = Caller::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
         let dictionary = flags.attributes.dictionary;
         let names = attributes.iter().map(|(name, _)| name.as_bytes().to_vec().into()).collect();
         let worker = Reporter {
@@ -55,6 +56,9 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
         })
         .await?;
         caller.close().await;
+        if let Some(span) = span {
+            span.end().await;
+        }
         Ok(summary)
     })?;
     documents.end(io, summarize.then(|| summary.json()))?;

@@ -7,6 +7,7 @@
 pub mod grpc;
 pub mod mixer;
 mod observe;
+mod spans;
 
 pub use crate::core::wire as proto;
 pub use grpc::ApiBody;

@@ -11,8 +11,9 @@ mod mask;
 mod options;
 mod record;
 
+pub use crate::core::rpc_code::parse as status_code;
+pub use answer::status_name;
 pub use answer::{Answer, AnswerFailure, DirectiveText, HeaderText, QuotaText, ReferenceText, StatusText};
-pub use answer::{status_code, status_name};
 pub use attributes::{AttributeMap, attribute_map, owned_attributes, owned_value, value_json};
 pub use log::{Call, CallAnswer, DecisionLog, LogError, Wanted};
 pub use mask::{DEFAULT_MASKS, MASKED, Mask, MaskSet};

@@ -30,9 +30,7 @@ pub use pid_file::PidFile;
 pub use start::{RehearsalReport, Server, StartError};
 pub use supervisor::Supervisor;
 
-pub use options::{
-    IntrospectionOptions, ListenAddress, ProbeOptions, Reflection, ServerOptions, TracingOptions,
-};
+pub use options::{IntrospectionOptions, ListenAddress, ProbeOptions, Reflection, ServerOptions};
 
 pub use crate::core::load_shedding::{LoadSheddingMode, LoadSheddingOptions};
 pub use crate::core::telemetry::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};

@@ -63,6 +63,18 @@ pub(crate) fn fatal(why: &str) -> ! {
     std::process::exit(2)
 }
 
+/// The Python that has the packages of tests/requirements.txt. Without it nothing can be tested: `.ci/run needs` makes it.
+pub(crate) fn python() -> PathBuf {
+    // Beside the directory that cargo gives to tests for their files.
+    let python = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("python").join("bin/python");
+    assert!(
+        python.exists(),
+        "{} is missing: run `.ci/run needs`, which installs tests/requirements.txt",
+        python.display()
+    );
+    python
+}
+
 /// A loopback port nobody listens on, never the same twice in one run.
 pub(crate) fn free_port() -> u16 {
     use std::collections::HashSet;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use prost::Message;
 
-use super::{CallFlags, Connection, RpcError};
+use super::{CallFlags, CallTracer, Connection, RpcError};
 use crate::cmd::source::NamespaceFlags;
 use crate::cmd::{Failure, Io, Stop};
 use crate::core::adapter::{Commons, SystemClock};
@@ -52,9 +52,16 @@ impl std::fmt::Debug for Caller {
 impl Caller {
     /// Prepares to call what the flags name. A configuration is read and its handlers are started; a server is called first by
     /// the first call. Must run inside a tokio runtime.
-    pub(crate) async fn open(flags: &CallFlags, io: &mut Io) -> Result<Caller, Stop> {
+    pub(crate) async fn open(
+        flags: &CallFlags,
+        calls: Option<CallTracer>,
+        io: &mut Io,
+    ) -> Result<Caller, Stop> {
         match &flags.config {
-            None => Ok(Caller::Remote(Box::new(Connection::new(&flags.mixer, flags.timeout())))),
+            None => {
+                let connection = Connection::new(&flags.mixer, flags.timeout()).traced(calls);
+                Ok(Caller::Remote(Box::new(connection)))
+            }
             Some(url) => Ok(Caller::Local(Rc::new(Local::open(url, flags, io).await?))),
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use tonic::transport::{Channel, Endpoint, Uri};
 
+use super::trace::{CallSpan, CallTracer};
 use crate::core::telemetry::rotate::os_text;
 use crate::core::wire::istio::mixer::v1::mixer_client::MixerClient;
 use crate::core::wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
@@ -53,6 +54,7 @@ pub(crate) struct Connection {
     client: MixerClient<Channel>,
     channel: Channel,
     timeout: Option<Duration>,
+    calls: Option<CallTracer>,
 }
 
 /// A call that failed: code and message, as in a gRPC status.
@@ -83,21 +85,30 @@ impl Connection {
         let client = MixerClient::new(channel.clone())
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
-        Self { client, channel, timeout }
+        Self { client, channel, timeout, calls: None }
+    }
+
+    /// The same connection, whose calls are traced.
+    pub(super) fn traced(self, calls: Option<CallTracer>) -> Self {
+        Self { calls, ..self }
     }
 
     /// Calls Check.
     pub(crate) async fn check(&mut self, request: CheckRequest) -> Result<CheckResponse, RpcError> {
-        let request = self.request(request);
-        let call = self.client.check(request);
-        limited(self.timeout, call).await
+        let mut request = self.request(request);
+        let span = self.begin("/istio.mixer.v1.Mixer/Check", &mut request);
+        let answer = limited(self.timeout, self.client.check(request)).await;
+        span.into_iter().for_each(|span| span.end(&answer));
+        answer
     }
 
     /// Calls Report.
     pub(crate) async fn report(&mut self, request: ReportRequest) -> Result<(), RpcError> {
-        let request = self.request(request);
-        let call = self.client.report(request);
-        limited(self.timeout, call).await.map(drop)
+        let mut request = self.request(request);
+        let span = self.begin("/istio.mixer.v1.Mixer/Report", &mut request);
+        let answer = limited(self.timeout, self.client.report(request)).await.map(drop);
+        span.into_iter().for_each(|span| span.end(&answer));
+        answer
     }
 
     /// Calls any method that takes one message and gives one.
@@ -114,6 +125,10 @@ impl Connection {
             client.unary(request, http::uri::PathAndQuery::from_static(path), codec).await
         };
         limited(self.timeout, call).await
+    }
+
+    fn begin<T>(&self, method: &'static str, request: &mut tonic::Request<T>) -> Option<CallSpan> {
+        self.calls.as_ref().map(|calls| calls.begin(method, request))
     }
 
     fn request<T>(&self, message: T) -> tonic::Request<T> {

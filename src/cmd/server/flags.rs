@@ -8,8 +8,9 @@ use super::decision_flags::DecisionFlags;
 use crate::core::attribute::SignedDuration;
 use crate::core::server::{
     IntrospectionOptions, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions, Reflection,
-    ServerOptions, TracingOptions,
+    ServerOptions,
 };
+use crate::core::spans::TracingOptions;
 
 /// Flags of `server`. Every one can also be set by an environment variable or a configuration file.
 #[derive(Debug, Clone, clap::Args)]
@@ -348,6 +349,15 @@ pub(crate) struct TracingFlags {
         value_name = "URL"
     )]
     trace_jaeger_url: String,
+    /// URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces.
+    #[arg(
+        long = "trace-otlp-url",
+        alias = "trace_otlp_url",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "URL"
+    )]
+    trace_otlp_url: String,
     /// Write a log record for every span.
     #[arg(
         long = "trace-log-spans", alias = "trace_log_spans", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
@@ -369,6 +379,7 @@ impl TracingFlags {
         TracingOptions {
             zipkin_url: self.trace_zipkin_url.clone(),
             jaeger_url: self.trace_jaeger_url.clone(),
+            otlp_url: self.trace_otlp_url.clone(),
             log_spans: self.trace_log_spans,
             sampling_rate: self.trace_sampling_rate,
         }

@@ -5,6 +5,8 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 
+use crate::core::rpc_code;
+
 /// Length of the prefix of a message: a flag and four bytes of length.
 const PREFIX: usize = 5;
 
@@ -37,18 +39,7 @@ pub enum Code {
 impl Code {
     /// For example `RESOURCE_EXHAUSTED`.
     pub fn name(self) -> &'static str {
-        match self {
-            Code::Ok => "OK",
-            Code::Cancelled => "CANCELLED",
-            Code::Unknown => "UNKNOWN",
-            Code::InvalidArgument => "INVALID_ARGUMENT",
-            Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-            Code::PermissionDenied => "PERMISSION_DENIED",
-            Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-            Code::Unimplemented => "UNIMPLEMENTED",
-            Code::Internal => "INTERNAL",
-            Code::Unavailable => "UNAVAILABLE",
-        }
+        rpc_code::name(self as i32).unwrap_or_default()
     }
 }
 

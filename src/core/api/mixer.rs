@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bumpalo::Bump;
 use bytes::Bytes;
+use http::HeaderMap;
 
 use super::Observers;
 use super::grpc::{Code, GrpcError, begin_message, finish_message};
@@ -110,7 +111,17 @@ impl MixerService {
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read or carried out; never a refusal, which is a
     /// response. Spec: runtime.md 11.3.
     pub async fn check(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
-        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Check)) {
+        self.check_call(body, deadline, None).await
+    }
+
+    /// As [`check`](Self::check), for a call with headers, which may say what trace it belongs to.
+    pub async fn check_call(
+        &self,
+        body: Bytes,
+        deadline: Option<Instant>,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Bytes, GrpcError> {
+        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Check, headers)) {
             None => self.check_traced(body, deadline, None).await,
             Some(observation) => Box::pin(self.observed(observation, body, deadline)).await,
         }
@@ -138,7 +149,17 @@ impl MixerService {
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read, UNKNOWN with the list of everything that could
     /// not be reported; the rest was. Spec: runtime.md 11.4.
     pub async fn report(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
-        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Report)) {
+        self.report_call(body, deadline, None).await
+    }
+
+    /// As [`report`](Self::report), for a call with headers, which may say what trace it belongs to.
+    pub async fn report_call(
+        &self,
+        body: Bytes,
+        deadline: Option<Instant>,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Bytes, GrpcError> {
+        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Report, headers)) {
             None => self.report_traced(body, deadline, None).await,
             Some(observation) => Box::pin(self.observed(observation, body, deadline)).await,
         }

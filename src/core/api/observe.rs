@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
+use http::HeaderMap;
 
 use super::MixerService;
 use super::grpc::GrpcError;
+use super::spans::{Begun, TracedCall, spans_of};
 use crate::core::decision::{AnswerFailure, Call, CallAnswer, DecisionLog, Method, Wanted};
 use crate::core::dispatch::DispatchTrace;
+use crate::core::spans::Tracer;
 
 /// Bytes of prefix before a gRPC message.
 const FRAMING: usize = 5;
@@ -22,19 +25,25 @@ const FRAMING: usize = 5;
 pub struct Observers {
     /// Writes decisions down.
     pub decisions: Option<Arc<DecisionLog>>,
+    /// Makes spans of calls.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 impl Observers {
     /// `None` if nobody wants to know anything.
     pub fn if_any(self) -> Option<Arc<Self>> {
-        self.decisions.is_some().then(|| Arc::new(self))
+        (self.decisions.is_some() || self.tracer.is_some()).then(|| Arc::new(self))
     }
 
     /// What is wanted of the next call.
     #[inline]
-    pub(super) fn begin(&self, method: Method) -> Option<Observation<'_>> {
+    pub(super) fn begin(&self, method: Method, headers: Option<&HeaderMap>) -> Option<Observation<'_>> {
         let decision = self.decisions.as_ref().and_then(|log| Some((&**log, log.wants(method)?)));
-        decision.is_some().then_some(Observation { method, decision })
+        let span = self.tracer.as_ref().and_then(|tracer| {
+            let (context, remote_parent) = tracer.begin(headers?)?;
+            Some((&**tracer, TracedCall { context, remote_parent }))
+        });
+        (decision.is_some() || span.is_some()).then_some(Observation { method, decision, span })
     }
 }
 
@@ -42,6 +51,7 @@ impl Observers {
 pub(super) struct Observation<'o> {
     method: Method,
     decision: Option<(&'o DecisionLog, Wanted)>,
+    span: Option<(&'o Tracer, TracedCall)>,
 }
 
 impl MixerService {
@@ -62,6 +72,11 @@ impl MixerService {
         };
         let took = started.elapsed();
         let trace = trace.into_inner();
+        if let Some((tracer, call)) = observation.span {
+            let begun = Begun { time, instant: started };
+            let outcome = answer.as_ref().map(drop);
+            tracer.finish(spans_of(call, observation.method, begun, took, &trace, outcome));
+        }
         if let (Some((log, wanted)), Some(body)) = (observation.decision, kept) {
             let answer = match &answer {
                 Ok(framed) => {

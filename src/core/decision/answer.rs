@@ -3,41 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::core::attribute::{GLOBAL_WORDS, SignedDuration};
+use crate::core::rpc_code;
 use crate::core::wire::istio::mixer::v1::header_operation::Operation;
 use crate::core::wire::istio::mixer::v1::referenced_attributes::Condition;
 use crate::core::wire::istio::mixer::v1::{CheckResponse, HeaderOperation, ReferencedAttributes};
 
-/// Names of `google.rpc.Code`, by number.
-const CODES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
-
 /// For example `PERMISSION_DENIED`; the number for codes that have no name.
 pub fn status_name(code: i32) -> String {
-    let name = usize::try_from(code).ok().and_then(|code| CODES.get(code));
-    name.map_or_else(|| code.to_string(), |name| (*name).to_owned())
-}
-
-/// The code of a name or a number.
-pub fn status_code(text: &str) -> Option<i32> {
-    let named = CODES.iter().position(|name| name.eq_ignore_ascii_case(text));
-    named.and_then(|at| i32::try_from(at).ok()).or_else(|| text.parse().ok())
+    rpc_code::name(code).map_or_else(|| code.to_string(), str::to_owned)
 }
 
 /// Code, name and message of a status.

@@ -15,18 +15,22 @@ use super::listener::{ListenError, Listener, bind_tcp, check_stale_socket, remov
 use super::pid_file::PidFile;
 use super::supervisor::Supervisor;
 use super::workers::{ConnectionLimits, WorkerGroup, WorkerService};
-use super::{ListenAddress, ProbeOptions, TracingOptions};
+use super::{ListenAddress, ProbeOptions};
 use crate::core::check_cache::CheckCacheLimits;
 use crate::core::decision::{DecisionLog, DecisionOptions, LogError};
 use crate::core::probe::{Availability, FileProbe};
 use crate::core::runtime::{Configurator, Runtime};
 use crate::core::snapshot::Snapshot;
+use crate::core::spans::{Tracer, TracerTask, TracingError, TracingOptions};
 use crate::core::store::{self, ConfigStore, StoreError, WhenLost};
 use crate::core::telemetry::log::{Log, LogOptions, OptionsError};
 use crate::core::telemetry::metrics::Metrics;
 
 /// Threads for everything but requests.
 const BACKGROUND_THREADS: usize = 2;
+
+/// A tracer, and the task that sends its spans.
+pub(super) type Tracing = (Arc<Tracer>, TracerTask);
 
 /// An HTTP endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,9 +76,9 @@ pub trait Effects: Send + Sync + 'static {
             .then(|| FileProbe::start(options.path.clone(), interval, availability.clone(), &handle))
     }
 
-    /// Begins to trace.
-    fn configure_tracing(&self, options: &TracingOptions) -> Result<(), OptionsError> {
-        options.check()
+    /// Begins to trace, if anything is to be traced.
+    fn configure_tracing(&self, options: &TracingOptions) -> Result<Option<Tracing>, TracingError> {
+        Tracer::start(options, "istio-mixer")
     }
 
     /// Removes the socket that an earlier process left behind.
@@ -161,6 +165,10 @@ pub struct Rehearsal;
 impl Effects for Rehearsal {
     fn keep_probe_file(&self, _: &ProbeOptions, _: &Availability) -> Option<FileProbe> {
         None
+    }
+
+    fn configure_tracing(&self, options: &TracingOptions) -> Result<Option<Tracing>, TracingError> {
+        options.check().map(|()| None)
     }
 
     fn remove_socket(&self, path: &Path) -> Result<(), ListenError> {

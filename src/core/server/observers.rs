@@ -6,13 +6,15 @@ use super::components::{Components, StopStep};
 use super::effects::Effects;
 use super::{ServerOptions, StartError};
 use crate::core::api::Observers;
-use crate::core::telemetry::metrics::Metrics;
+use crate::core::spans::{SpanCounts, Tracer};
+use crate::core::telemetry::metrics::{Collect, Collected, Family, Metrics};
 
 /// Opens what the settings ask for. Errors: a file that cannot be opened; nothing is left of it then.
 pub(super) fn start(
     options: &ServerOptions,
     effects: &dyn Effects,
     metrics: &Metrics,
+    tracer: Option<Arc<Tracer>>,
     components: &mut Components,
 ) -> Result<Option<Arc<Observers>>, StartError> {
     let decisions = effects
@@ -23,5 +25,25 @@ pub(super) fn start(
             tokio::task::spawn_blocking(move || decisions.close()).await.is_ok()
         });
     }
-    Ok(Observers { decisions }.if_any())
+    if let Some(tracer) = &tracer {
+        let collector: Arc<dyn Collect> = Arc::new(SpanCollector(Arc::clone(tracer.counts())));
+        metrics.collect_from(Arc::downgrade(&collector));
+        components.begun(StopStep::Tracing, "counts of spans", async move |_| {
+            drop(collector);
+            true
+        });
+    }
+    Ok(Observers { decisions, tracer }.if_any())
+}
+
+/// What became of spans, for the metrics.
+struct SpanCollector(Arc<SpanCounts>);
+
+impl Collect for SpanCollector {
+    fn collect(&self, out: &mut Collected) {
+        use std::sync::atomic::Ordering::Relaxed;
+        out.add(Family::SpansSent, &[], self.0.sent.load(Relaxed) as f64);
+        out.add(Family::SpansLost, &["queue full"], self.0.dropped.load(Relaxed) as f64);
+        out.add(Family::SpansLost, &["collector"], self.0.failed.load(Relaxed) as f64);
+    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::core::attribute::SignedDuration;
 use crate::core::decision::DecisionOptions;
 use crate::core::load_shedding::LoadSheddingOptions;
+use crate::core::spans::TracingOptions;
 use crate::core::telemetry::log::{LogOptions, OptionsError};
 
 /// All settings of one server. [`Default`] is what `mixer server` runs on.
@@ -287,52 +288,6 @@ impl ProbeOptions {
     }
 }
 
-/// Where spans go.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct TracingOptions {
-    /// Zipkin collector; empty means none.
-    pub zipkin_url: String,
-    /// Jaeger collector; empty means none.
-    pub jaeger_url: String,
-    /// A log record a span.
-    pub log_spans: bool,
-    /// Share of new traces that are kept, from 0 to 1.
-    pub sampling_rate: f64,
-}
-
-impl TracingOptions {
-    /// Whether anything is traced.
-    pub fn is_enabled(&self) -> bool {
-        self.log_spans || !self.zipkin_url.is_empty() || !self.jaeger_url.is_empty()
-    }
-
-    /// Errors: two collectors at once, or a rate outside 0 to 1. A rate nobody uses is not looked at.
-    pub fn check(&self) -> Result<(), OptionsError> {
-        if !self.is_enabled() {
-            return Ok(());
-        }
-        if !self.zipkin_url.is_empty() && !self.jaeger_url.is_empty() {
-            let text = "can't have Jaeger and Zipkin outputs active simultaneously";
-            return Err(OptionsError(text.to_owned()));
-        }
-        if !(0.0..=1.0).contains(&self.sampling_rate) {
-            return Err(OptionsError("sampling rate must be in the range: [0.0, 1.0]".to_owned()));
-        }
-        Ok(())
-    }
-}
-
-/// `key=value …`.
-impl std::fmt::Display for TracingOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "zipkinUrl={} jaegerUrl={} logSpans={} samplingRate={}",
-            self.zipkin_url, self.jaeger_url, self.log_spans, self.sampling_rate
-        )
-    }
-}
-
 /// The introspection endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntrospectionOptions {
@@ -411,22 +366,6 @@ mod tests {
             assert!(!options(address, Reflection::Auto).serves_reflection(), "{address}");
             assert!(options(address, Reflection::On).serves_reflection(), "{address}");
         }
-    }
-
-    #[test]
-    fn tracing_takes_one_collector_and_a_rate_up_to_one() {
-        let mut options = TracingOptions { sampling_rate: 2.0, ..TracingOptions::default() };
-        assert_eq!(options.check(), Ok(()));
-        options.log_spans = true;
-        assert!(options.check().is_err());
-        options.sampling_rate = f64::NAN;
-        assert!(options.check().is_err());
-        options = TracingOptions {
-            zipkin_url: "http://a".to_owned(),
-            jaeger_url: "http://b".to_owned(),
-            ..TracingOptions::default()
-        };
-        assert!(options.check().is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Method, Response};
+use http::{HeaderMap, Method, Response};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
@@ -64,6 +64,7 @@ impl ApiService {
     async fn answer(
         &self,
         method: Direct,
+        headers: &HeaderMap,
         body: RequestBody,
         deadline: Option<Instant>,
         peer: &Peer,
@@ -72,8 +73,8 @@ impl ApiService {
         let body = grpc::read_message(body, self.max_message).await?;
         *received = body.len();
         match method {
-            Direct::Check => self.mixer.check(body, deadline).await,
-            Direct::Report => self.mixer.report(body, deadline).await,
+            Direct::Check => self.mixer.check_call(body, deadline, Some(headers)).await,
+            Direct::Report => self.mixer.report_call(body, deadline, Some(headers)).await,
             Direct::Explain if peer.is_local() => Box::pin(self.mixer.explain(body)).await,
             Direct::Explain => Err(GrpcError::new(
                 Code::PermissionDenied,
@@ -97,7 +98,7 @@ impl ApiService {
         let timeout: Option<Duration> = grpc::timeout(head.headers());
         let deadline = timeout.and_then(|t| started.checked_add(t));
         let mut received = 0;
-        let answer = self.answer(method, body, deadline, peer, &mut received).await;
+        let answer = self.answer(method, head.headers(), body, deadline, peer, &mut received).await;
         let took = started.elapsed();
         let (code, sent) = match &answer {
             Ok(framed) => (Code::Ok, framed.len().saturating_sub(FRAMING)),

@@ -30,6 +30,7 @@ use crate::core::load_shedding::LoadShedder;
 use crate::core::probe::FileProbe;
 use crate::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use crate::core::snapshot::{SnapshotBuilder, SnapshotOptions};
+use crate::core::spans::Tracer;
 use crate::core::store::{ConfigStore, WhenLost};
 use crate::core::telemetry::log::Log;
 use crate::core::telemetry::metrics::{Collect, Collected, Family, Metrics};
@@ -48,6 +49,8 @@ const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long everything that a failed start has begun may take to end.
 const FAILED_START_LIMIT: Duration = Duration::from_secs(10);
+/// How long a collector is waited for, at the end.
+const TRACER_LIMIT: Duration = Duration::from_secs(5);
 /// How long the background threads are waited for, at the very end.
 const THREADS_LIMIT: Duration = Duration::from_secs(1);
 
@@ -242,6 +245,7 @@ struct Prepared {
     api_address: ListenAddress,
     listener: Listener,
     metrics: Arc<Metrics>,
+    tracer: Option<Arc<Tracer>>,
     store: Arc<dyn ConfigStore>,
     runtime: Arc<Runtime>,
     /// Not following the store yet; the handlers are closed with it.
@@ -255,9 +259,9 @@ impl Start<'_> {
         let stuck = self.health.liveness.emitter("workers", "uninitialized");
         self.keep_probe(StopStep::Probes, "liveness probe", true);
         let prepared = self.prepare().await?;
-        let Prepared { api_address, listener, metrics, store, runtime, configurator } = prepared;
+        let Prepared { api_address, listener, metrics, tracer, store, runtime, configurator } = prepared;
         let bound = listener.local_address();
-        let workers = self.start_workers(&runtime, &metrics)?;
+        let workers = self.start_workers(&runtime, &metrics, tracer)?;
 
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
         let read = self.health.readiness.emitter("store", "not read yet");
@@ -298,7 +302,7 @@ impl Start<'_> {
     /// Steps 6 to 14 without anything that is seen outside, then looks at what there is.
     async fn rehearse(&mut self) -> Result<RehearsalReport, StartError> {
         let prepared = self.prepare().await?;
-        let workers = self.start_workers(&prepared.runtime, &prepared.metrics)?;
+        let workers = self.start_workers(&prepared.runtime, &prepared.metrics, None)?;
         let published = prepared.runtime.load_full();
         let counts = &published.routes.snapshot().counts;
         use crate::core::config::Severity;
@@ -343,10 +347,16 @@ impl Start<'_> {
     async fn prepare(&mut self) -> Result<Prepared, StartError> {
         let (options, effects) = (self.options, self.effects);
         // compat(1.3): the cause is swallowed; pinned by cli/startup-tracing-exclusive.
-        effects.configure_tracing(&options.tracing).map_err(|e| StartError {
+        let tracing = effects.configure_tracing(&options.tracing).map_err(|e| StartError {
             text: "unable to setup tracing".to_owned(),
             detail: Some(e.to_string()),
         })?;
+        let tracer = tracing.map(|(tracer, task)| {
+            self.components.begun(StopStep::Tracing, "tracer", async move |patience: Duration| {
+                task.close(patience.min(TRACER_LIMIT)).await
+            });
+            tracer
+        });
         self.write_pid_file()?;
         let api_address = options.listen_address().map_err(|e| StartError::because("unable to listen", e))?;
         if let ListenAddress::Unix(path) = &api_address {
@@ -363,7 +373,7 @@ impl Start<'_> {
         metrics.set_build("mixer", env!("CARGO_PKG_VERSION"));
         self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
         let (runtime, configurator) = self.configure(&metrics, &store).await?;
-        Ok(Prepared { api_address, listener, metrics, store, runtime, configurator })
+        Ok(Prepared { api_address, listener, metrics, tracer, store, runtime, configurator })
     }
 
     /// Steps 10 to 12: the first configuration.
@@ -425,6 +435,7 @@ impl Start<'_> {
         &mut self,
         runtime: &Arc<Runtime>,
         metrics: &Arc<Metrics>,
+        tracer: Option<Arc<Tracer>>,
     ) -> Result<Arc<WorkerGroup>, StartError> {
         let options = self.options;
         let shedder =
@@ -441,7 +452,7 @@ impl Start<'_> {
         };
         let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
         let last_known = Arc::new(LastKnownAnswers::default());
-        let observers = observers::start(options, self.effects, metrics, &mut self.components)?;
+        let observers = observers::start(options, self.effects, metrics, tracer, &mut self.components)?;
         let stopping = CancellationToken::new();
         let others = discovery::services(&self.health, options.serves_reflection(), stopping.clone())
             .map_err(|e| StartError::because("unable to describe the services", e))?;

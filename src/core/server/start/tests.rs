@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::IntrospectionOptions;
+use super::super::effects::Tracing;
 use super::super::pid_file::PidFile;
 use super::super::supervisor::Supervisor;
-use super::super::{IntrospectionOptions, TracingOptions};
 use super::*;
 use crate::core::attribute::SignedDuration;
 use crate::core::decision::{DecisionLog, DecisionOptions, LogError};
 use crate::core::probe::Availability;
 use crate::core::snapshot::Snapshot;
+use crate::core::spans::{TracingError, TracingOptions};
 use crate::core::store::StoreError;
 use crate::core::telemetry::log::{LogOptions, OptionsError};
 
@@ -112,8 +114,11 @@ impl Effects for Faulty {
             .build()
     }
 
-    fn configure_tracing(&self, _: &TracingOptions) -> Result<(), OptionsError> {
-        if self.fails(Step::Tracing) { Err(OptionsError("no collector".to_owned())) } else { Ok(()) }
+    fn configure_tracing(&self, options: &TracingOptions) -> Result<Option<Tracing>, TracingError> {
+        match self.fails(Step::Tracing) {
+            true => Err(TracingError("no collector".to_owned())),
+            false => SystemEffects.configure_tracing(options),
+        }
     }
 
     fn remove_socket(&self, path: &Path) -> Result<(), ListenError> {

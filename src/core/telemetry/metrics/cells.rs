@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::families::{Family, FamilyInfo};
+use crate::core::rpc_code;
 use crate::core::telemetry::shard::ShardedCounters;
 
 /// A handle on something that only grows. Cost of adding: one write to a cache line of the present thread's shard.
@@ -165,27 +166,6 @@ impl DispatchCounters {
     }
 }
 
-/// Names of gRPC status codes by number, as the metrics spell them.
-pub(super) const STATUS_NAMES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
-
 /// Everything that is counted about the calls of one gRPC method.
 #[derive(Debug)]
 pub struct RpcCounters {
@@ -198,7 +178,7 @@ pub struct RpcCounters {
 impl RpcCounters {
     pub(super) fn new() -> Self {
         Self {
-            completed: ShardedCounters::new(STATUS_NAMES.len()),
+            completed: ShardedCounters::new(rpc_code::COUNT),
             latency: Histogram::new(Family::RpcLatency),
             received: Histogram::new(Family::RpcBytesReceived),
             sent: Histogram::new(Family::RpcBytesSent),
@@ -209,7 +189,7 @@ impl RpcCounters {
     /// the encoded messages, in bytes.
     #[inline]
     pub fn record(&self, code: i32, elapsed: Duration, received: usize, sent: usize) {
-        let code = usize::try_from(code).ok().filter(|code| *code < STATUS_NAMES.len()).unwrap_or(2);
+        let code = usize::try_from(code).ok().filter(|code| *code < rpc_code::COUNT).unwrap_or(2);
         self.completed.add(code, 1);
         self.latency.observe_duration(elapsed);
         self.received.observe(received as u64);
@@ -217,6 +197,7 @@ impl RpcCounters {
     }
 
     pub(super) fn completed(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        STATUS_NAMES.iter().enumerate().map(|(code, name)| (*name, self.completed.total(code)))
+        let codes = (0..).zip(0..rpc_code::COUNT);
+        codes.filter_map(|(code, at)| Some((rpc_code::name(code)?, self.completed.total(at))))
     }
 }

@@ -179,6 +179,9 @@ families! {
         "The number of times the value of a header operation could not be evaluated." [&[]];
     StdioLinesLost: Counter "mixer_stdio_lines_lost_total"
         "The number of lines that the stdio adapter could not write." [&["handler"]];
+    SpansLost: Counter "mixer_tracing_spans_lost_total"
+        "Spans that no collector has: too many waited, or the collector did not take them." [&["reason"]];
+    SpansSent: Counter "mixer_tracing_spans_sent_total" "Spans that the collectors took." [&[]];
     ProcessCpu: Counter "process_cpu_seconds_total" "Total user and system CPU time spent in seconds." [&[]];
     ProcessMaxFds: Gauge "process_max_fds" "Maximum number of open file descriptors." [&[]];
     ProcessOpenFds: Gauge "process_open_fds" "Number of open file descriptors." [&[]];

@@ -1,0 +1,110 @@
+//! Spans of the calls that `check` and `report` make: one for the command, and below it one for each call.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::{RpcError, rpc_code_name};
+use crate::core::spans::{
+    Event, Kind, Span, SpanContext, Tag, Tracer, TracerTask, TracingError, TracingOptions, child, inject,
+};
+
+/// Longest wait for a collector when the command is done.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Traces the calls of one command. Clones belong to the same command.
+#[derive(Debug, Clone)]
+pub(crate) struct CallTracer {
+    tracer: Arc<Tracer>,
+    root: SpanContext,
+}
+
+/// The command itself, under way.
+#[derive(Debug)]
+pub(crate) struct CommandSpan {
+    name: &'static str,
+    calls: CallTracer,
+    task: TracerTask,
+    begun: (SystemTime, Instant),
+}
+
+/// One call, under way.
+#[derive(Debug)]
+pub(crate) struct CallSpan {
+    calls: CallTracer,
+    name: &'static str,
+    context: SpanContext,
+    begun: (SystemTime, Instant),
+}
+
+impl CommandSpan {
+    /// Begins the span of a command, for example `mixc Check`; `None` if nothing is traced. Must be called inside a tokio runtime.
+    pub(crate) fn begin(options: &TracingOptions, name: &'static str) -> Result<Option<Self>, TracingError> {
+        let Some((tracer, task)) = Tracer::start(options, "mixer-client")? else { return Ok(None) };
+        let calls = CallTracer { root: tracer.begin_root(), tracer };
+        Ok(Some(Self { name, calls, task, begun: (SystemTime::now(), Instant::now()) }))
+    }
+
+    /// What the calls belong to.
+    pub(crate) fn calls(&self) -> CallTracer {
+        self.calls.clone()
+    }
+
+    /// Ends the span and hands everything to the collector, at most for [`FLUSH`].
+    pub(crate) async fn end(self) {
+        let tags = vec![("span.kind", "client".into())];
+        self.calls.finish(self.name, Kind::Local, self.calls.root, self.begun, tags, Vec::new());
+        self.task.close(FLUSH).await;
+    }
+}
+
+impl CallTracer {
+    /// Begins the span of a call to a method, for example `/istio.mixer.v1.Mixer/Check`, and tells the server in its headers.
+    pub(crate) fn begin<T>(&self, name: &'static str, request: &mut tonic::Request<T>) -> CallSpan {
+        let context = child(&self.root);
+        let mut headers = http::HeaderMap::new();
+        inject(&context, self.tracer.format(), &mut headers);
+        for (name, value) in &headers {
+            if let (Ok(name), Ok(value)) = (
+                tonic::metadata::AsciiMetadataKey::from_bytes(name.as_str().as_bytes()),
+                value.as_bytes().try_into(),
+            ) {
+                request.metadata_mut().insert(name, value);
+            }
+        }
+        CallSpan { calls: self.clone(), name, context, begun: (SystemTime::now(), Instant::now()) }
+    }
+
+    fn finish(
+        &self,
+        name: &str,
+        kind: Kind,
+        context: SpanContext,
+        (started, instant): (SystemTime, Instant),
+        tags: Vec<Tag>,
+        events: Vec<Event>,
+    ) {
+        if context.sampled == Some(true) {
+            let took = instant.elapsed();
+            let name = name.to_owned();
+            let span = Span { name, context, remote_parent: false, kind, started, took, tags, events };
+            self.tracer.finish([span]);
+        }
+    }
+}
+
+impl CallSpan {
+    /// Ends the span of a call.
+    pub(crate) fn end<T>(self, answer: &Result<T, RpcError>) {
+        let mut tags: Vec<Tag> = vec![("component", "gRPC".into())];
+        let mut events = Vec::new();
+        if let Err(error) = answer {
+            let code = rpc_code_name(error.code);
+            let text = format!("rpc error: code = {code} desc = {}", error.message);
+            tags.push(("response_code", code.into()));
+            tags.push(("error", true.into()));
+            let fields = vec![("event", "error".into()), ("message", text.into())];
+            events.push(Event { at: SystemTime::now(), fields });
+        }
+        self.calls.finish(self.name, Kind::Client, self.context, self.begun, tags, events);
+    }
+}

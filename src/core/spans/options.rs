@@ -1,0 +1,101 @@
+//! The settings of tracing.
+
+/// Where spans go, and how many calls are traced.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TracingOptions {
+    /// Zipkin collector; empty means none. A URL with `/api/v2/` is sent JSON, any other Thrift.
+    pub zipkin_url: String,
+    /// Jaeger collector; empty means none.
+    pub jaeger_url: String,
+    /// OpenTelemetry collector (OTLP over HTTP); empty means none.
+    pub otlp_url: String,
+    /// A log record a span.
+    pub log_spans: bool,
+    /// Share of new traces that are kept, from 0 to 1.
+    pub sampling_rate: f64,
+}
+
+/// Settings that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TracingError(pub String);
+
+impl TracingOptions {
+    /// Whether anything is traced.
+    pub fn is_enabled(&self) -> bool {
+        self.log_spans || self.urls().any(|(_, url)| !url.is_empty())
+    }
+
+    /// The collectors, by the name of their flag.
+    fn urls(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
+            ("--trace-zipkin-url", &*self.zipkin_url),
+            ("--trace-jaeger-url", &*self.jaeger_url),
+            ("--trace-otlp-url", &*self.otlp_url),
+        ]
+        .into_iter()
+    }
+
+    /// Errors: Zipkin and Jaeger at once, a rate outside 0 to 1, or something that is no HTTP URL. Settings nobody uses are not looked at.
+    pub fn check(&self) -> Result<(), TracingError> {
+        if !self.is_enabled() {
+            return Ok(());
+        }
+        if !self.zipkin_url.is_empty() && !self.jaeger_url.is_empty() {
+            return Err(TracingError(
+                "can't have Jaeger and Zipkin outputs active simultaneously".to_owned(),
+            ));
+        }
+        if !(0.0..=1.0).contains(&self.sampling_rate) {
+            return Err(TracingError("sampling rate must be in the range: [0.0, 1.0]".to_owned()));
+        }
+        for (flag, url) in self.urls().filter(|(_, url)| !url.is_empty()) {
+            let parsed = reqwest::Url::parse(url)
+                .map_err(|error| TracingError(format!("{flag}: `{url}` is no URL: {error}")))?;
+            if !matches!(parsed.scheme(), "http" | "https") {
+                return Err(TracingError(format!("{flag}: `{url}` must begin with http:// or https://")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `key=value …`.
+impl std::fmt::Display for TracingOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "zipkinUrl={} jaegerUrl={} logSpans={} samplingRate={}",
+            self.zipkin_url, self.jaeger_url, self.log_spans, self.sampling_rate
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zipkin(url: &str) -> TracingOptions {
+        TracingOptions { zipkin_url: url.to_owned(), ..TracingOptions::default() }
+    }
+
+    #[test]
+    fn impossible_settings_are_refused() {
+        assert_eq!(TracingOptions { sampling_rate: 7.0, ..TracingOptions::default() }.check(), Ok(()));
+        assert_eq!(zipkin("http://zipkin:9411/api/v1/spans").check(), Ok(()));
+        for (options, text) in [
+            (
+                TracingOptions { jaeger_url: "http://jaeger".to_owned(), ..zipkin("http://zipkin") },
+                "can't have Jaeger and Zipkin outputs active simultaneously",
+            ),
+            (
+                TracingOptions { log_spans: true, sampling_rate: f64::NAN, ..TracingOptions::default() },
+                "sampling rate must be in the range: [0.0, 1.0]",
+            ),
+            (zipkin("zipkin"), "--trace-zipkin-url: `zipkin` is no URL: relative URL without a base"),
+            (zipkin("udp://z"), "--trace-zipkin-url: `udp://z` must begin with http:// or https://"),
+        ] {
+            assert_eq!(options.check().map_err(|e| e.0), Err(text.to_owned()));
+        }
+    }
+}
