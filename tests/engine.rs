@@ -152,6 +152,46 @@ fn serve_editable(
     (background, runtime, metrics, store, configurator)
 }
 
+/// A runtime whose configuration can be changed.
+struct Served {
+    background: tokio::runtime::Runtime,
+    runtime: Arc<Runtime>,
+    metrics: Arc<Metrics>,
+    store: Arc<MemoryStore>,
+    configurator: Configurator,
+}
+
+impl Served {
+    fn start(text: &str, cache: Option<CheckCacheLimits>) -> Self {
+        let (background, runtime, metrics, store, configurator) = serve_editable(text, cache);
+        Self { background, runtime, metrics, store, configurator }
+    }
+
+    fn change(&mut self, text: &str) {
+        self.store.set([("rules.yaml", text)]);
+        self.apply();
+    }
+
+    fn apply(&mut self) {
+        self.background.block_on(self.configurator.apply());
+        let published = self.runtime.load_full();
+        assert_eq!(published.diagnostics, Vec::new(), "the configuration is sound");
+    }
+
+    fn service(&self) -> MixerService {
+        MixerService::new(Arc::clone(&self.runtime), Arc::clone(&self.metrics), Arc::default(), None)
+    }
+
+    /// The answer but for its duration, which shrinks while it is kept.
+    fn check(&self, service: &MixerService, attributes: &OwnedAttributes) -> CheckResponse {
+        let mut answer = check(&self.background, service, attributes);
+        if let Some(precondition) = &mut answer.precondition {
+            precondition.valid_duration = None;
+        }
+        answer
+    }
+}
+
 fn wire(attributes: &OwnedAttributes) -> Vec<u8> {
     attributes.to_bytes(0)
 }
@@ -401,6 +441,82 @@ proptest! {
             prop_assert_eq!(a, b);
         }
     }
+
+    #[test]
+    fn cached_answers_are_fresh_answers_whatever_is_reloaded(
+        turns in prop::collection::vec(
+            (prop::collection::vec(condition(), 1..6), any::<bool>(), prop::collection::vec(attributes(), 1..8)),
+            1..6,
+        ),
+    ) {
+        let limits = CheckCacheLimits { entries: 1000, bytes: 1 << 20 };
+        let mut cached = Served::start(&configuration(&[]), Some(limits));
+        let mut plain = Served::start(&configuration(&[]), None);
+        let (with, without) = (cached.service(), plain.service());
+        let mut requests = Vec::new();
+        let mut rules: Vec<String> = Vec::new();
+        for (conditions, keeps, more) in turns {
+            // Every other time nothing changes that decides, or nothing at all.
+            if !keeps {
+                rules = conditions;
+            }
+            let text = configuration(&rules) + &bystander(requests.len());
+            cached.change(&text);
+            plain.change(&text);
+            requests.extend(more);
+            // All that was ever asked, so that an answer of an earlier configuration would show.
+            for request in requests.iter().chain(&requests) {
+                prop_assert_eq!(cached.check(&with, request), plain.check(&without, request));
+            }
+        }
+    }
+}
+
+/// Something that has no say in checks.
+fn bystander(number: usize) -> String {
+    format!(
+        "---\nkind: handler\nmetadata: {{name: bystander, namespace: istio-system}}\nspec: {{compiledAdapter: noop}}\n\
+         ---\nkind: instance\nmetadata: {{name: report, namespace: istio-system}}\n\
+         spec: {{compiledTemplate: reportnothing}}\n\
+         ---\nkind: rule\nmetadata: {{name: bystander, namespace: istio-system}}\n\
+         spec: {{match: num == {number}, actions: [{{handler: bystander, instances: [report]}}]}}\n"
+    )
+}
+
+#[test]
+fn only_what_decides_checks_empties_their_cache() {
+    let rule = |text: &str| configuration(&[format!(r#"s1 == "{text}""#)]);
+    let limits = CheckCacheLimits { entries: 1000, bytes: 1 << 20 };
+    let mut served = Served::start(&rule("a"), Some(limits));
+    let service = served.service();
+    let mut request = OwnedAttributes::new();
+    request.insert("s1", "a");
+    let counters = Arc::clone(served.runtime.cache_counters());
+    let mut hits = 0;
+    // The second time finds what the first one left, and so does every change that does not decide.
+    for (text, found) in [
+        (rule("a"), false),
+        (rule("a"), true),
+        (rule("a") + &bystander(1), true),
+        (rule("a") + &bystander(2), true),
+        (rule("b") + &bystander(2), false),
+        (rule("b"), true),
+        // Another handler behind the same rule.
+        (rule("b").replace("message: m0", "message: other"), false),
+        (rule("b").replace("message: m0", "message: other"), true),
+        // Another type of an attribute.
+        (rule("b").replace("num: {valueType: INT64}", "num: {valueType: STRING}"), false),
+        (configuration(&[]), false),
+        (rule("b"), false),
+    ] {
+        served.change(&text);
+        served.check(&service, &request);
+        hits += u64::from(found);
+        assert_eq!(counters.hits(), hits, "{text}");
+    }
+    assert_eq!(counters.hits() + counters.misses(), 11);
+    assert_eq!(counters.writes(), counters.misses());
+    assert_eq!(counters.evictions(), 0);
 }
 
 /// A list that cannot be fetched, so that its handler fails every check; `{}` is an annotation.

@@ -1,25 +1,37 @@
 //! The server-side cache of check answers.
 //!
 //! An answer is kept under the attributes that decided it: a *shape* (which attributes and map keys, present or absent) and a *key*
-//! (their values, typed and length-prefixed). A request finds an answer only if every reference of it holds. A cache belongs to one
-//! routing table and goes with it, so no answer outlives the configuration that gave it.
+//! (their values, typed and length-prefixed). A request finds an answer only if every reference of it holds. Answers live no longer
+//! than the configuration that gave them: who publishes another one that could decide otherwise makes another cache.
+//!
+//! Every worker has a shard of its own, so that none waits for another and all learn for themselves; the bounds are divided among
+//! them. A caller who sends ever new values pushes out answers that were never asked for again before those that were. One who makes
+//! ever new shapes gets at those that are in use only by using its own more often.
 //! This room never decides anything and never reads an attribute in a way that would be recorded.
 //! Spec: runtime.md section 13.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
-use quick_cache::sync::Cache;
+use parking_lot::Mutex;
+use quick_cache::unsync::Cache;
 use quick_cache::{Equivalent, Lifecycle, Weighter};
 
 use crate::core::attribute::{AttributeBag, Condition, Reference, SlotId, Value};
+use crate::core::telemetry::shard::{self, ShardedCounters};
 
-/// Shapes that are kept. Configuration makes a handful; only a condition that looks up a key sent by the caller makes more.
-const MAX_SHAPES: usize = 128;
-/// Entries for which room is made at the start.
-const EXPECTED_ENTRIES: usize = 1 << 14;
+/// Shapes that a shard keeps because they were of use. Configuration makes a handful; only a condition that looks up a key sent by
+/// the caller makes more.
+const MAX_PROVEN: usize = 32;
+/// Shapes that a shard keeps because they are new; the oldest leaves for the next one.
+const MAX_NEW: usize = 32;
+/// Look-ups after which the use of every shape counts half.
+const SHAPES_AGE: u32 = 1 << 14;
+/// Entries of a shard for which room is made at the start.
+const EXPECTED_ENTRIES: usize = 1 << 12;
+/// Shards have at least so many entries.
+const LEAST_ENTRIES: usize = 1 << 10;
 
 /// Bounds of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,31 +42,70 @@ pub struct CheckCacheLimits {
     pub bytes: u64,
 }
 
-/// What happened in a cache; survives the cache.
-#[derive(Debug, Default)]
-pub struct CheckCacheCounters {
+/// What happened in a cache; survives the cache. Exact: every look-up is a hit or a miss, and what was written and neither pushed
+/// out, nor written again, nor found too old is there.
+#[derive(Debug)]
+pub struct CheckCacheCounters(ShardedCounters);
+
+impl Default for CheckCacheCounters {
+    fn default() -> Self {
+        Self(ShardedCounters::new(4))
+    }
+}
+
+impl CheckCacheCounters {
+    const HITS: usize = 0;
+    const MISSES: usize = 1;
+    const WRITES: usize = 2;
+    const EVICTIONS: usize = 3;
+
     /// Answers found.
-    pub hits: AtomicU64,
+    pub fn hits(&self) -> u64 {
+        self.0.total(Self::HITS)
+    }
+
     /// Answers not found, or found too old.
-    pub misses: AtomicU64,
+    pub fn misses(&self) -> u64 {
+        self.0.total(Self::MISSES)
+    }
+
     /// Answers kept.
-    pub writes: AtomicU64,
+    pub fn writes(&self) -> u64 {
+        self.0.total(Self::WRITES)
+    }
+
     /// Answers pushed out by others.
-    pub evictions: AtomicU64,
+    pub fn evictions(&self) -> u64 {
+        self.0.total(Self::EVICTIONS)
+    }
+
+    fn count(&self, what: usize) {
+        self.0.add(what, 1);
+    }
 }
 
 /// An answer that can be kept.
-pub trait CachedAnswer: Clone {
+pub trait CachedAnswer {
     /// Its size in bytes.
     fn size(&self) -> usize;
 }
 
 /// Answers by what decided them.
 pub struct CheckCache<V: CachedAnswer> {
-    shapes: ArcSwap<Vec<Arc<Shape>>>,
-    next_shape: AtomicU64,
-    answers: Cache<Key, Entry<V>, Weight, foldhash::fast::RandomState, Counting>,
+    shards: Box<[Aligned<V>]>,
     counters: Arc<CheckCacheCounters>,
+}
+
+/// Neighbouring cache lines are fetched in pairs.
+#[repr(align(128))]
+struct Aligned<V: CachedAnswer>(Mutex<Shard<V>>);
+
+/// What one worker keeps.
+struct Shard<V: CachedAnswer> {
+    shapes: Shapes,
+    lookups: u32,
+    answers: Cache<Key, Entry<V>, Weight, foldhash::fast::RandomState, Counting>,
+    scratch: Vec<u8>,
 }
 
 /// One attribute or map key that an answer depends on.
@@ -70,10 +121,57 @@ struct Test {
 struct Shape {
     id: u64,
     tests: Vec<Test>,
-    hits: AtomicU64,
+    /// How often an answer was found under it, or kept under it again, of late.
+    uses: u32,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// The shapes of a shard.
+#[derive(Debug, Default)]
+struct Shapes {
+    proven: Vec<Shape>,
+    new: VecDeque<Shape>,
+    next_id: u64,
+}
+
+impl Shapes {
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Shape> {
+        self.proven.iter_mut().chain(&mut self.new)
+    }
+
+    /// The shape of these references, made if it is new.
+    fn of(&mut self, references: &[Reference<'_>]) -> Option<&mut Shape> {
+        let known = self.iter_mut().position(|shape| shape.is_of(references));
+        if let Some(at) = known {
+            let shape = self.iter_mut().nth(at)?;
+            shape.uses = shape.uses.saturating_add(1);
+            return Some(shape);
+        }
+        if self.new.len() >= MAX_NEW
+            && let Some(oldest) = self.new.pop_front()
+        {
+            self.prove(oldest);
+        }
+        self.new.push_back(Shape::new(self.next_id, references));
+        self.next_id += 1;
+        self.new.back_mut()
+    }
+
+    /// Keeps a shape that is not new any more if it was of more use than another.
+    fn prove(&mut self, shape: Shape) {
+        if shape.uses == 0 {
+            return;
+        }
+        if self.proven.len() < MAX_PROVEN {
+            self.proven.push(shape);
+        } else if let Some(least) = self.proven.iter_mut().min_by_key(|proven| proven.uses)
+            && least.uses < shape.uses
+        {
+            *least = shape;
+        }
+    }
+}
+
+#[derive(PartialEq, Eq, Hash)]
 struct Key {
     shape: u64,
     values: Box<[u8]>,
@@ -91,7 +189,6 @@ impl Equivalent<Key> for KeyRef<'_> {
     }
 }
 
-#[derive(Clone)]
 struct Entry<V> {
     expires: Instant,
     answer: V,
@@ -120,28 +217,23 @@ impl<V> Lifecycle<Key, Entry<V>> for Counting {
     type RequestState = ();
 
     fn on_evict(&self, (): &mut Self::RequestState, _: Key, _: Entry<V>) {
-        self.counters.evictions.fetch_add(1, Ordering::Relaxed);
+        self.counters.count(CheckCacheCounters::EVICTIONS);
     }
 }
 
 impl<V: CachedAnswer> CheckCache<V> {
     /// An empty cache.
     pub fn new(limits: CheckCacheLimits, counters: Arc<CheckCacheCounters>) -> Self {
-        let entries = limits.entries.max(1);
-        let weight = Weight { least: (limits.bytes / entries as u64).max(1) };
-        let answers = Cache::with(
-            entries.min(EXPECTED_ENTRIES),
-            limits.bytes,
-            weight,
-            foldhash::fast::RandomState::default(),
-            Counting { counters: Arc::clone(&counters) },
-        );
-        Self { shapes: ArcSwap::default(), next_shape: AtomicU64::new(0), answers, counters }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let count = (limits.entries / LEAST_ENTRIES).clamp(1, cores);
+        let share = CheckCacheLimits { entries: limits.entries / count, bytes: limits.bytes / count as u64 };
+        let shard = |_| Aligned(Mutex::new(Shard::new(share, Arc::clone(&counters))));
+        Self { shards: (0..count).map(shard).collect(), counters }
     }
 
     /// Number of answers kept.
     pub fn len(&self) -> usize {
-        self.answers.len()
+        self.shards.iter().map(|Aligned(shard)| shard.lock().answers.len()).sum()
     }
 
     /// Whether nothing is kept.
@@ -149,26 +241,25 @@ impl<V: CachedAnswer> CheckCache<V> {
         self.len() == 0
     }
 
-    /// Finds the answer to a request, and how long it still holds. Reads without recording. `caller` is whatever else the answer
-    /// depends on, for example how many global words the caller knows.
-    pub fn get(&self, bag: &AttributeBag<'_>, caller: u32, scratch: &mut Vec<u8>) -> Option<(V, Duration)> {
-        for shape in self.shapes.load().iter() {
-            if !shape.key_of(bag, caller, scratch) {
-                continue;
-            }
-            let key = KeyRef { shape: shape.id, values: scratch };
-            let Some(entry) = self.answers.get(&key) else { continue };
-            let left = entry.expires.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                self.answers.remove(&key);
-                continue;
-            }
-            shape.hits.fetch_add(1, Ordering::Relaxed);
-            self.counters.hits.fetch_add(1, Ordering::Relaxed);
-            return Some((entry.answer, left));
-        }
-        self.counters.misses.fetch_add(1, Ordering::Relaxed);
-        None
+    fn shard(&self) -> Option<&Mutex<Shard<V>>> {
+        self.shards.get(shard::current() % self.shards.len()).map(|Aligned(shard)| shard)
+    }
+
+    /// Finds the answer to a request and gives it to `found`, with how long it still holds. Reads without recording. `caller` is
+    /// whatever else the answer depends on, for example how many global words the caller knows.
+    ///
+    /// Cost: a lock that nobody else wants, and for each shape until the right one a look at the attributes that it names.
+    pub fn find<R>(
+        &self,
+        bag: &AttributeBag<'_>,
+        caller: u32,
+        found: impl FnOnce(&V, Duration) -> R,
+    ) -> Option<R> {
+        let mut shard = self.shard()?.lock();
+        let answer = shard.find(bag, caller);
+        let what = if answer.is_some() { CheckCacheCounters::HITS } else { CheckCacheCounters::MISSES };
+        self.counters.count(what);
+        answer.map(|(answer, left)| found(answer, left))
     }
 
     /// Keeps an answer under the references that gave it. An answer that is not valid for any time is not kept.
@@ -184,37 +275,69 @@ impl<V: CachedAnswer> CheckCache<V> {
             return;
         }
         let Some(expires) = Instant::now().checked_add(valid) else { return };
-        let shape = self.shape(references);
-        let mut values = Vec::new();
-        if !shape.key_of(bag, caller, &mut values) {
-            return;
+        let Some(shard) = self.shard() else { return };
+        if shard.lock().put(bag, caller, references, Entry { expires, answer }) {
+            self.counters.count(CheckCacheCounters::WRITES);
         }
-        let key = Key { shape: shape.id, values: values.into() };
-        self.answers.insert(key, Entry { expires, answer });
-        self.counters.writes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl<V: CachedAnswer> Shard<V> {
+    fn new(limits: CheckCacheLimits, counters: Arc<CheckCacheCounters>) -> Self {
+        let entries = limits.entries.max(1);
+        let weight = Weight { least: (limits.bytes / entries as u64).max(1) };
+        let answers = Cache::with(
+            entries.min(EXPECTED_ENTRIES),
+            limits.bytes,
+            weight,
+            foldhash::fast::RandomState::default(),
+            Counting { counters },
+        );
+        Self { shapes: Shapes::default(), lookups: 0, answers, scratch: Vec::new() }
     }
 
-    /// The shape of these references, made if it is new. When there are too many, the one that was of least use goes.
-    fn shape(&self, references: &[Reference<'_>]) -> Arc<Shape> {
-        if let Some(known) = self.shapes.load().iter().find(|s| s.is_of(references)) {
-            return Arc::clone(known);
+    fn find(&mut self, bag: &AttributeBag<'_>, caller: u32) -> Option<(&V, Duration)> {
+        self.lookups = self.lookups.wrapping_add(1);
+        if self.lookups.is_multiple_of(SHAPES_AGE) {
+            self.shapes.iter_mut().for_each(|shape| shape.uses /= 2);
         }
-        let made = Arc::new(Shape::new(self.next_shape.fetch_add(1, Ordering::Relaxed), references));
-        self.shapes.rcu(|shapes| {
-            let mut shapes = Vec::clone(shapes);
-            if !shapes.iter().any(|s| s.is_of(references)) {
-                if shapes.len() >= MAX_SHAPES {
-                    let useless =
-                        shapes.iter().enumerate().min_by_key(|(_, s)| s.hits.load(Ordering::Relaxed));
-                    if let Some(at) = useless.map(|(at, _)| at) {
-                        shapes.swap_remove(at);
-                    }
-                }
-                shapes.push(Arc::clone(&made));
+        let mut place = None;
+        for shape in self.shapes.iter_mut() {
+            if !shape.key_of(bag, caller, &mut self.scratch) {
+                continue;
             }
-            shapes
-        });
-        self.shapes.load().iter().find(|s| s.is_of(references)).map_or(made, Arc::clone)
+            let key = KeyRef { shape: shape.id, values: &self.scratch };
+            let Some(entry) = self.answers.get(&key) else { continue };
+            let left = entry.expires.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.answers.remove(&key);
+                continue;
+            }
+            shape.uses = shape.uses.saturating_add(1);
+            place = Some((shape.id, left));
+            break;
+        }
+        let (shape, left) = place?;
+        let entry = self.answers.peek(&KeyRef { shape, values: &self.scratch })?;
+        Some((&entry.answer, left))
+    }
+
+    /// Whether the answer was kept.
+    fn put(
+        &mut self,
+        bag: &AttributeBag<'_>,
+        caller: u32,
+        references: &[Reference<'_>],
+        entry: Entry<V>,
+    ) -> bool {
+        let mut values = Vec::new();
+        let Some(shape) = self.shapes.of(references) else { return false };
+        if !shape.key_of(bag, caller, &mut values) {
+            return false;
+        }
+        let key = Key { shape: shape.id, values: values.into() };
+        self.answers.insert(key, entry);
+        true
     }
 }
 
@@ -228,7 +351,7 @@ impl Shape {
                 present: r.condition == Condition::Exact,
             })
             .collect();
-        Self { id, tests, hits: AtomicU64::new(0) }
+        Self { id, tests, uses: 0 }
     }
 
     fn is_of(&self, references: &[Reference<'_>]) -> bool {
@@ -289,3 +412,6 @@ fn append_value(value: Value<'_>, out: &mut Vec<u8>) -> bool {
         Value::StringMap(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

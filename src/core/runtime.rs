@@ -6,6 +6,7 @@
 //! Spec: runtime.md sections 3.4, 7, 9 and 17.
 
 mod configurator;
+mod decisions;
 
 pub use configurator::{Configurator, ConfiguratorOptions};
 
@@ -25,8 +26,8 @@ use crate::core::telemetry::metrics::Metrics;
 pub struct Published {
     /// The routes, with their snapshot and handlers.
     pub routes: RoutingTable,
-    /// Answers of these routes; none unless a cache was asked for.
-    pub cache: Option<CheckCache<CheckAnswer>>,
+    /// Answers of these routes and of earlier ones that decided alike; none unless a cache was asked for.
+    pub cache: Option<Arc<CheckCache<CheckAnswer>>>,
     /// Everything wrong with the configuration: documents, snapshot, handlers and routes.
     pub diagnostics: Diagnostics,
 }
@@ -51,7 +52,7 @@ impl Runtime {
     pub fn new(empty: Arc<Snapshot>, cache_limits: Option<CheckCacheLimits>) -> Self {
         let routes = RoutingTable::build(Arc::clone(&empty), HandlerTable::default(), &Metrics::new());
         let cache_counters = Arc::new(CheckCacheCounters::default());
-        let cache = cache_limits.map(|limits| CheckCache::new(limits, Arc::clone(&cache_counters)));
+        let cache = cache_limits.map(|limits| Arc::new(CheckCache::new(limits, Arc::clone(&cache_counters))));
         let published = ArcSwap::from_pointee(Published { routes, cache, diagnostics: Diagnostics::new() });
         Self { empty, published, cache_limits, cache_counters }
     }
@@ -71,9 +72,16 @@ impl Runtime {
         &self.cache_counters
     }
 
-    /// Replaces the table, with an empty cache. Returns the one before, which requests may still hold.
+    /// Replaces the table. Answers that were kept stay if the new one decides alike; otherwise the cache is empty. Returns the table
+    /// before, which requests may still hold.
     fn publish(&self, routes: RoutingTable, diagnostics: Diagnostics) -> Arc<Published> {
-        let cache = self.cache_limits.map(|limits| CheckCache::new(limits, Arc::clone(&self.cache_counters)));
+        let cache = self.cache_limits.map(|limits| {
+            let before = self.published.load();
+            match &before.cache {
+                Some(cache) if decisions::are_same(&before.routes, &routes) => Arc::clone(cache),
+                _ => Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters))),
+            }
+        });
         self.published.swap(Arc::new(Published { routes, cache, diagnostics }))
     }
 }

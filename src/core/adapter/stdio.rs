@@ -1,8 +1,9 @@
 //! Writes log entries and metrics as lines of JSON or text to a standard stream or a file.
 //!
 //! A handler works out at build time how the lines of each instance begin and where their members stand; a report is formatted
-//! into memory of the worker and written with one write a batch, before it is answered, so that whoever got the answer finds the
-//! lines. Files that are rotated are shared by all handlers of a server that name them.
+//! into memory of the worker, and the lines are handed to a thread that writes those of many reports at once. Without a queue
+//! (`writeQueueKilobytes: 0`) they are written before the report is answered, so that whoever got the answer finds the lines, and
+//! hears of it when they cannot be written. Files that are rotated are shared by all handlers of a server that name them.
 //!
 //! | Parameter | Meaning |
 //! | --- | --- |
@@ -10,22 +11,28 @@
 //! | `maxMegabytesBeforeRotation` | 100 unless given; 0 means that as well |
 //! | `maxDaysBeforeRotation` | how long rotated files are kept; 0 means for ever |
 //! | `maxRotatedFiles` | how many are kept; 0 means all |
+//! | `writeQueueKilobytes` | lines that may wait to be written; 0 means that reports wait instead |
 //!
 //! Spec: adapters-inprocess.md section 11.
 
 mod line;
+mod queue;
 mod sink;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, Instance,
-    Reply, join_errors,
+    Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError,
+    Instance, Reply, join_errors,
 };
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath};
 use crate::core::telemetry::metrics::{Counter, Family};
 use line::{Form, Line};
+use queue::{Losses, WriteQueue};
 use sink::{Batch, Sink};
 
 crate::message_enum! {
@@ -75,6 +82,8 @@ crate::message! {
         8 max_days_before_rotation: i32 = 30;
         /// Rotated files that are kept; 0 means all.
         9 max_rotated_files: i32 = 1000;
+        /// KiB of lines that may wait to be written; 0 writes them before the report is answered. Not in the originals.
+        1000 write_queue_kilobytes: u32 = 4096;
     }
 }
 
@@ -118,11 +127,22 @@ impl Adapter for Stdio {
         let sink = Sink::open(&params, &env)
             .map_err(|why| BuildError::Refused(format!("could not build logger: {why}")))?;
         let form = if params.output_as_json { Form::Json } else { Form::Console };
+        let count = |family| env.metrics.counter(family, &[&env.handler_name]);
+        let losses =
+            Losses { dropped: count(Family::StdioLinesDropped), lost: count(Family::StdioLinesLost) };
+        let output = match params.write_queue_kilobytes as usize {
+            0 => Output::Direct(sink, losses.lost),
+            kilobytes => Output::Queued(WriteQueue::new(
+                &env.handler_name,
+                sink,
+                kilobytes.saturating_mul(1024),
+                losses,
+            )),
+        };
         Ok(Box::new(StdioHandler {
             lines: instances.iter().map(|instance| Line::new(instance, form, &params)).collect(),
-            lost: env.metrics.counter(Family::StdioLinesLost, &[&env.handler_name]),
-            sink,
-            env,
+            output,
+            clock: env.clock,
         }))
     }
 }
@@ -131,9 +151,16 @@ impl Adapter for Stdio {
 struct StdioHandler {
     /// One a bound instance.
     lines: Vec<Line>,
-    sink: Sink,
-    lost: Counter,
-    env: Env,
+    output: Output,
+    clock: Arc<dyn Clock>,
+}
+
+/// How lines are written.
+enum Output {
+    /// Where they come from; the counter is of those that could not be.
+    Direct(Sink, Counter),
+    /// By somebody else.
+    Queued(WriteQueue),
 }
 
 thread_local! {
@@ -143,7 +170,7 @@ thread_local! {
 impl StdioHandler {
     fn write(&self, batch: &mut Batch, instances: &[Instance<'_>]) -> Result<(), HandlerError> {
         batch.clear();
-        let now = self.env.clock.now();
+        let now = self.clock.now();
         for instance in instances {
             // An instance that the handler was not built with cannot come; if it did there would be no line for it.
             if let Some(line) = self.lines.get(instance.bound) {
@@ -151,19 +178,37 @@ impl StdioHandler {
                 batch.end_line();
             }
         }
-        let mut errors = Vec::new();
-        let lost = self.sink.write(batch, &mut errors);
-        if errors.is_empty() {
-            return Ok(());
+        match &self.output {
+            Output::Queued(queue) => queue.push(batch),
+            Output::Direct(sink, lost) => {
+                let mut errors = Vec::new();
+                lost.add(sink.write(batch, &mut errors));
+                if !errors.is_empty() {
+                    return Err(HandlerError::new(join_errors(&errors)));
+                }
+            }
         }
-        self.lost.add(lost);
-        Err(HandlerError::new(join_errors(&errors)))
+        Ok(())
     }
 }
 
 impl Handler for StdioHandler {
     fn as_report(&self) -> Option<&dyn HandleReport> {
         Some(self)
+    }
+
+    fn close(
+        &self,
+        deadline: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+        Box::pin(async move {
+            match &self.output {
+                Output::Queued(queue) if !queue.close(deadline).await => {
+                    Err(HandlerError::new("lines are left that could not be written in time"))
+                }
+                _ => Ok(()),
+            }
+        })
     }
 }
 

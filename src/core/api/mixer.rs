@@ -42,15 +42,11 @@ pub struct MixerService {
     shedder: Option<Arc<LoadShedder>>,
     observers: Option<Arc<Observers>>,
     arenas: RefCell<Vec<Bump>>,
-    scratch: RefCell<Vec<u8>>,
 }
 
 /// A check answer, encoded but for its duration and framing.
-#[derive(Debug, Clone)]
-pub struct CheckAnswer(Arc<EncodedAnswer>);
-
 #[derive(Debug)]
-struct EncodedAnswer {
+pub struct CheckAnswer {
     status_code: i32,
     status_message: String,
     valid_use_count: i32,
@@ -60,23 +56,20 @@ struct EncodedAnswer {
 
 impl CachedAnswer for CheckAnswer {
     fn size(&self) -> usize {
-        size_of::<EncodedAnswer>()
-            + self.0.status_message.len()
-            + self.0.references.len()
-            + self.0.directive.as_ref().map_or(0, Vec::len)
+        self.status_message.len() + self.references.len() + self.directive.as_ref().map_or(0, Vec::len)
     }
 }
 
 impl CheckAnswer {
     fn push(&self, valid: SignedDuration, out: &mut Vec<u8>) {
         let precondition = Precondition {
-            status_code: self.0.status_code,
-            status_message: &self.0.status_message,
+            status_code: self.status_code,
+            status_message: &self.status_message,
             valid_duration: valid,
-            valid_use_count: self.0.valid_use_count,
-            route_directive: self.0.directive.as_deref(),
+            valid_use_count: self.valid_use_count,
+            route_directive: self.directive.as_deref(),
         };
-        push_precondition(out, &precondition, |out| out.extend_from_slice(&self.0.references));
+        push_precondition(out, &precondition, |out| out.extend_from_slice(&self.references));
     }
 }
 
@@ -88,15 +81,7 @@ impl MixerService {
         last_known: Arc<LastKnownAnswers>,
         shedder: Option<Arc<LoadShedder>>,
     ) -> Self {
-        Self {
-            runtime,
-            metrics,
-            last_known,
-            shedder,
-            observers: None,
-            arenas: RefCell::default(),
-            scratch: RefCell::default(),
-        }
+        Self { runtime, metrics, last_known, shedder, observers: None, arenas: RefCell::default() }
     }
 
     /// The same service, which tells `observers` about its calls.
@@ -139,7 +124,7 @@ impl MixerService {
         let published = self.runtime.load();
         note_snapshot(trace, &published);
         let context = self.context(deadline, trace);
-        let answer = answer_check(&published, &body, &arena, &context, &self.scratch).await;
+        let answer = answer_check(&published, &body, &arena, &context).await;
         self.give_back(arena);
         answer
     }
@@ -285,22 +270,24 @@ async fn answer_check(
     body: &[u8],
     arena: &Bump,
     context: &DispatchContext<'_>,
-    scratch: &RefCell<Vec<u8>>,
 ) -> Result<Bytes, GrpcError> {
     let Some(cache) = &published.cache else {
         return Box::pin(decide(published, body, arena, context)).await;
     };
     let request = read_check(body, arena)?;
     let bag = AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
-    let found = cache.get(&bag, request.global_word_count, &mut scratch.borrow_mut());
-    if let Some((answer, left)) = found
-        && (request.quotas.is_empty() || answer.0.status_code != 0)
-    {
-        let mut out = Vec::with_capacity(answer.size() + 64);
-        begin_message(&mut out);
-        answer.push(SignedDuration::from_std(left), &mut out);
-        finish_message(&mut out);
-        return Ok(out.into());
+    let found = cache.find(&bag, request.global_word_count, |answer, left| {
+        // Quotas are asked for anew, after a check that passes.
+        (request.quotas.is_empty() || answer.status_code != 0).then(|| {
+            let mut out = Vec::with_capacity(answer.size() + 64);
+            begin_message(&mut out);
+            answer.push(SignedDuration::from_std(left), &mut out);
+            finish_message(&mut out);
+            Bytes::from(out)
+        })
+    });
+    if let Some(Some(framed)) = found {
+        return Ok(framed);
     }
     // Boxed, so that a call that is answered from the cache stays small.
     Box::pin(decide_over(published, &request, bag, Some(cache), context)).await
@@ -426,13 +413,13 @@ fn push_outcome(outcome: &CheckOutcome, bag: &AttributeBag<'_>, global_word_coun
 fn encode(outcome: &CheckOutcome, bag: &AttributeBag<'_>, global_word_count: u32) -> CheckAnswer {
     let mut references = Vec::new();
     bag.encode_references(global_word_count, &mut references);
-    CheckAnswer(Arc::new(EncodedAnswer {
+    CheckAnswer {
         status_code: outcome.status.code,
         status_message: outcome.status.message.clone(),
         valid_use_count: outcome.valid_use_count,
         references,
         directive: encode_directive(outcome),
-    }))
+    }
 }
 
 fn encode_directive(outcome: &CheckOutcome) -> Option<Vec<u8>> {

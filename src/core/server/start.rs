@@ -622,11 +622,10 @@ struct CacheCollector(Arc<CheckCacheCounters>);
 
 impl Collect for CacheCollector {
     fn collect(&self, out: &mut Collected) {
-        use std::sync::atomic::Ordering::Relaxed;
-        out.add(Family::CheckCacheHits, &[], self.0.hits.load(Relaxed) as f64);
-        out.add(Family::CheckCacheMisses, &[], self.0.misses.load(Relaxed) as f64);
-        out.add(Family::CheckCacheWrites, &[], self.0.writes.load(Relaxed) as f64);
-        out.add(Family::CheckCacheEvictions, &[], self.0.evictions.load(Relaxed) as f64);
+        out.add(Family::CheckCacheHits, &[], self.0.hits() as f64);
+        out.add(Family::CheckCacheMisses, &[], self.0.misses() as f64);
+        out.add(Family::CheckCacheWrites, &[], self.0.writes() as f64);
+        out.add(Family::CheckCacheEvictions, &[], self.0.evictions() as f64);
     }
 }
 

@@ -1,7 +1,7 @@
 //! One case: build the handler, take the steps.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bumpalo::Bump;
 use mixer::core::adapter::{
@@ -19,6 +19,9 @@ use super::instance::{Compiled, bag};
 
 /// How long a handler may take to close.
 const CLOSE_TIME: Duration = Duration::from_secs(10);
+
+/// How long lines may take to be written.
+const WRITTEN: Duration = Duration::from_secs(5);
 
 /// Runs a case.
 ///
@@ -129,10 +132,18 @@ impl Runner<'_> {
         if let Some(at) = step.get("at").and_then(Node::as_str) {
             self.fixture.time.reach(SignedDuration::parse(at)?.to_std_or_zero()).await;
         }
-        let got = self.act(step).await?;
-        match step.get("want") {
-            Some(want) => self.expect(&self.fixture.fill_node(want).to_json(), &got),
-            None => Ok(()),
+        // Lines are written by a thread of their own, soon.
+        let patience = if step.get("lines").is_some() { WRITTEN } else { Duration::ZERO };
+        let begun = Instant::now();
+        loop {
+            let got = self.act(step).await?;
+            let Some(want) = step.get("want") else { return Ok(()) };
+            let result = self.expect(&self.fixture.fill_node(want).to_json(), &got);
+            if result.is_ok() || begun.elapsed() >= patience {
+                return result;
+            }
+            // Not the time of the case, which may stand.
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

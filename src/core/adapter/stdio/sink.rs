@@ -44,7 +44,23 @@ impl Batch {
         self.ends.push(self.bytes.len());
     }
 
-    fn lines(&self) -> impl Iterator<Item = &[u8]> {
+    /// Bytes of all lines.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Takes the lines of another batch in.
+    pub(super) fn append(&mut self, other: &Batch) {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend(other.ends.iter().map(|end| before + end));
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
     }

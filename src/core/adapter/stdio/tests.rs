@@ -35,7 +35,16 @@ fn log_entry(keys: &[&str]) -> BoundInstance {
 }
 
 fn to(stream: LogStream, path: &Path) -> Params {
-    Params { log_stream: stream, output_path: path.display().to_string(), ..Params::default() }
+    Params {
+        log_stream: stream,
+        output_path: path.display().to_string(),
+        write_queue_kilobytes: 0,
+        ..Params::default()
+    }
+}
+
+fn queued(stream: LogStream, path: &Path, kilobytes: u32) -> Params {
+    Params { write_queue_kilobytes: kilobytes, ..to(stream, path) }
 }
 
 async fn build(params: &Params, instances: &[BoundInstance], env: &Env) -> Box<dyn Handler> {
@@ -267,4 +276,116 @@ async fn workers_do_not_mix_their_lines() {
             serde_json::from_str::<serde_json::Value>(line).unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn what_was_queued_is_written_in_order_before_the_handler_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    for stream in [LogStream::File, LogStream::RotatedFile] {
+        let path = directory.path().join(stream.name());
+        let params = Params { max_megabytes_before_rotation: 1, ..queued(stream, &path, 64 << 10) };
+        let handler = build(&params, &[log_entry(&["k"])], &test_env("h")).await;
+        let filler = "x".repeat(200);
+        for turn in 0..2000 {
+            let value = format!("{turn} {filler}");
+            let values = [text(&value), None, None];
+            report(&*handler, &[(0, &values), (0, &values), (0, &values)]).unwrap();
+        }
+        handler.close(Duration::from_secs(10)).await.unwrap();
+        let mut files: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        files.retain(|file| file.file_name().unwrap().to_string_lossy().starts_with(stream.name()));
+        // Rotated ones have their time in the name, and the present one sorts first.
+        files.sort();
+        files.rotate_left(1);
+        assert_eq!(files.len() > 1, stream == LogStream::RotatedFile);
+        let all: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        let turns: Vec<usize> = all
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<serde_json::Value>(line).unwrap()["k"].as_str().unwrap().to_owned()
+            })
+            .map(|value| value.split(' ').next().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(turns, (0..6000).map(|line| line / 3).collect::<Vec<_>>());
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+/// A pipe that nobody reads yet, as a file to write to.
+fn stuck_pipe(directory: &Path) -> (std::path::PathBuf, std::fs::File) {
+    let path = directory.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    // Opened for both, so that neither open waits.
+    let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    (path, reader)
+}
+
+#[tokio::test]
+async fn a_sink_that_hangs_delays_nobody_and_costs_what_has_no_room() {
+    use std::io::{BufRead as _, BufReader};
+    let directory = tempfile::tempdir().unwrap();
+    let (path, reader) = stuck_pipe(directory.path());
+    let env = test_env("h.istio-system");
+    let handler = build(&queued(LogStream::File, &path, 64), &[log_entry(&["k"])], &env).await;
+    let value = "x".repeat(1000);
+    let values = [text(&value), None, None];
+    let begun = std::time::Instant::now();
+    for _ in 0..1000 {
+        report(&*handler, &[(0, &values)]).unwrap();
+    }
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    let dropped = env.metrics.counter(Family::StdioLinesDropped, &["h.istio-system"]).get();
+    // What the pipe and two buffers hold, and no more, is on its way.
+    assert!((700..1000).contains(&dropped), "{dropped}");
+    let error = handler.close(Duration::from_millis(50)).await.unwrap_err();
+    assert_eq!(error.message, "lines are left that could not be written in time");
+    // When it moves again, everything that was taken in arrives.
+    let kept = 1000 - dropped as usize;
+    let lines = tokio::task::spawn_blocking(move || {
+        BufReader::new(reader)
+            .lines()
+            .take(kept)
+            .filter(|line| line.as_ref().is_ok_and(|l| l.ends_with('}')))
+            .count()
+    });
+    assert_eq!(tokio::time::timeout(Duration::from_secs(10), lines).await.unwrap().unwrap(), kept);
+    handler.close(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(env.metrics.counter(Family::StdioLinesLost, &["h.istio-system"]).get(), 0);
+}
+
+#[tokio::test]
+async fn a_sink_that_refuses_is_counted() {
+    let env = test_env("h.istio-system");
+    let handler = build(&queued(LogStream::File, Path::new("/dev/full"), 64), &[log_entry(&[])], &env).await;
+    report(&*handler, &[(0, &[None, None]), (0, &[None, None])]).unwrap();
+    handler.close(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(env.metrics.counter(Family::StdioLinesLost, &["h.istio-system"]).get(), 2);
+}
+
+#[tokio::test]
+async fn a_handler_that_is_dropped_writes_what_it_took_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.log");
+    let handler = build(&queued(LogStream::File, &path, 64), &[log_entry(&[])], &test_env("h")).await;
+    report(&*handler, &[(0, &[None, None])]).unwrap();
+    drop(handler);
+    for _ in 0..500 {
+        if std::fs::read_to_string(&path).unwrap().lines().count() == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the line does not come");
+}
+
+#[tokio::test]
+async fn a_report_larger_than_the_queue_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.log");
+    let handler = build(&queued(LogStream::File, &path, 1), &[log_entry(&["k"])], &test_env("h")).await;
+    let value = "x".repeat(5000);
+    report(&*handler, &[(0, &[text(&value), None, None])]).unwrap();
+    handler.close(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
 }

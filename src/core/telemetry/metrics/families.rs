@@ -177,6 +177,8 @@ families! {
         "Total number of adapter dispatches handled by Mixer." [DISPATCH];
     RuntimeHeaderValueErrors: Counter "mixer_runtime_header_value_errors_total"
         "The number of times the value of a header operation could not be evaluated." [&[]];
+    StdioLinesDropped: Counter "mixer_stdio_lines_dropped_total"
+        "The number of lines that the stdio adapter dropped because its write queue was full." [&["handler"]];
     StdioLinesLost: Counter "mixer_stdio_lines_lost_total"
         "The number of lines that the stdio adapter could not write." [&["handler"]];
     SpansLost: Counter "mixer_tracing_spans_lost_total"
