@@ -32,6 +32,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report to a server, or to a configuration, what happened')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a server is alive or ready')
             [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Find everything that is wrong with a configuration')
+            [CompletionResult]::new('test', 'test', [CompletionResultType]::ParameterValue, 'Run declared requests against a configuration, without a server')
+            [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Tell which recorded decisions a change of configuration alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the configuration as the engine understands it')
             [CompletionResult]::new('routes', 'routes', [CompletionResultType]::ParameterValue, 'Show which requests reach which handlers')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print versions of program and build')
@@ -248,6 +250,34 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'mixer;test' {
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to test: fs://DIR, a path, or embedded://sample; repeat for several. Replaces what the files name')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--filter', '--filter', [CompletionResultType]::ParameterName, 'Run only tests whose file or name contains this text')
+            [CompletionResult]::new('--junit', '--junit', [CompletionResultType]::ParameterName, 'Write the results as JUnit XML too, for CI systems')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How results are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How results are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('--fail-fast', '--fail-fast', [CompletionResultType]::ParameterName, 'Stop at the first test that fails')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mixer;diff' {
+            [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Configuration as it is: fs://DIR, a path, or embedded://sample')
+            [CompletionResult]::new('--to', '--to', [CompletionResultType]::ParameterName, 'Configuration as it will be')
+            [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'Recorded calls: what `mixer server --record-requests` or `--decision-log` wrote; `-` for standard input')
+            [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'Kinds of change that a table lists, the most frequent first; all are counted')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How changes are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How changes are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'mixer;snapshot' {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
@@ -429,6 +459,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report to a server, or to a configuration, what happened')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a server is alive or ready')
             [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Find everything that is wrong with a configuration')
+            [CompletionResult]::new('test', 'test', [CompletionResultType]::ParameterValue, 'Run declared requests against a configuration, without a server')
+            [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Tell which recorded decisions a change of configuration alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the configuration as the engine understands it')
             [CompletionResult]::new('routes', 'routes', [CompletionResultType]::ParameterValue, 'Show which requests reach which handlers')
             [CompletionResult]::new('version', 'version', [CompletionResultType]::ParameterValue, 'Print versions of program and build')
@@ -453,6 +485,12 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;validate' {
+            break
+        }
+        'mixer;help;test' {
+            break
+        }
+        'mixer;help;diff' {
             break
         }
         'mixer;help;snapshot' {

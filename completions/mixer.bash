@@ -28,6 +28,9 @@ _mixer() {
             mixer,crd)
                 cmd="mixer__subcmd__crd"
                 ;;
+            mixer,diff)
+                cmd="mixer__subcmd__diff"
+                ;;
             mixer,help)
                 cmd="mixer__subcmd__help"
                 ;;
@@ -51,6 +54,9 @@ _mixer() {
                 ;;
             mixer,snapshot)
                 cmd="mixer__subcmd__snapshot"
+                ;;
+            mixer,test)
+                cmd="mixer__subcmd__test"
                 ;;
             mixer,validate)
                 cmd="mixer__subcmd__validate"
@@ -94,6 +100,9 @@ _mixer() {
             mixer__subcmd__help,crd)
                 cmd="mixer__subcmd__help__subcmd__crd"
                 ;;
+            mixer__subcmd__help,diff)
+                cmd="mixer__subcmd__help__subcmd__diff"
+                ;;
             mixer__subcmd__help,help)
                 cmd="mixer__subcmd__help__subcmd__help"
                 ;;
@@ -117,6 +126,9 @@ _mixer() {
                 ;;
             mixer__subcmd__help,snapshot)
                 cmd="mixer__subcmd__help__subcmd__snapshot"
+                ;;
+            mixer__subcmd__help,test)
+                cmd="mixer__subcmd__help__subcmd__test"
                 ;;
             mixer__subcmd__help,validate)
                 cmd="mixer__subcmd__help__subcmd__validate"
@@ -170,7 +182,7 @@ _mixer() {
 
     case "${cmd}" in
         mixer)
-            opts="-h -V --color --error-format --help --version server check report probe validate snapshot routes version crd completions man collateral legacy help"
+            opts="-h -V --color --error-format --help --version server check report probe validate test diff snapshot routes version crd completions man collateral legacy help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -591,8 +603,58 @@ _mixer() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mixer__subcmd__diff)
+            opts="-o -h --from --to --requests --default-namespace --limit --output --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --default-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mixer__subcmd__help)
-            opts="server check report probe validate snapshot routes version crd completions man collateral legacy help"
+            opts="server check report probe validate test diff snapshot routes version crd completions man collateral legacy help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -692,6 +754,20 @@ _mixer() {
         mixer__subcmd__help__subcmd__crd__subcmd__instance)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -832,6 +908,20 @@ _mixer() {
         mixer__subcmd__help__subcmd__snapshot__subcmd__dump)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__help__subcmd__test)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1678,6 +1768,52 @@ _mixer() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mixer__subcmd__test)
+            opts="-o -h --config --default-namespace --filter --fail-fast --junit --output --color --error-format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --default-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --junit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table plain json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --error-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -29,6 +29,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand report 'Report to a server, or to a configuration, what happened'
             cand probe 'Tell whether a server is alive or ready'
             cand validate 'Find everything that is wrong with a configuration'
+            cand test 'Run declared requests against a configuration, without a server'
+            cand diff 'Tell which recorded decisions a change of configuration alters, and why'
             cand snapshot 'Show the configuration as the engine understands it'
             cand routes 'Show which requests reach which handlers'
             cand version 'Print versions of program and build'
@@ -239,6 +241,32 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'mixer;test'= {
+            cand --config 'Configuration to test: fs://DIR, a path, or embedded://sample; repeat for several. Replaces what the files name'
+            cand --default-namespace 'Namespace of mesh-wide rules'
+            cand --filter 'Run only tests whose file or name contains this text'
+            cand --junit 'Write the results as JUnit XML too, for CI systems'
+            cand -o 'How results are written; a table on a terminal, else plain'
+            cand --output 'How results are written; a table on a terminal, else plain'
+            cand --color 'When to use colours'
+            cand --error-format 'How failures are written to standard error'
+            cand --fail-fast 'Stop at the first test that fails'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mixer;diff'= {
+            cand --from 'Configuration as it is: fs://DIR, a path, or embedded://sample'
+            cand --to 'Configuration as it will be'
+            cand --requests 'Recorded calls: what `mixer server --record-requests` or `--decision-log` wrote; `-` for standard input'
+            cand --default-namespace 'Namespace of mesh-wide rules'
+            cand --limit 'Kinds of change that a table lists, the most frequent first; all are counted'
+            cand -o 'How changes are written; a table on a terminal, else plain'
+            cand --output 'How changes are written; a table on a terminal, else plain'
+            cand --color 'When to use colours'
+            cand --error-format 'How failures are written to standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'mixer;snapshot'= {
             cand --color 'When to use colours'
             cand --error-format 'How failures are written to standard error'
@@ -396,6 +424,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand report 'Report to a server, or to a configuration, what happened'
             cand probe 'Tell whether a server is alive or ready'
             cand validate 'Find everything that is wrong with a configuration'
+            cand test 'Run declared requests against a configuration, without a server'
+            cand diff 'Tell which recorded decisions a change of configuration alters, and why'
             cand snapshot 'Show the configuration as the engine understands it'
             cand routes 'Show which requests reach which handlers'
             cand version 'Print versions of program and build'
@@ -415,6 +445,10 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;help;probe'= {
         }
         &'mixer;help;validate'= {
+        }
+        &'mixer;help;test'= {
+        }
+        &'mixer;help;diff'= {
         }
         &'mixer;help;snapshot'= {
             cand dump 'Print a snapshot: attributes, handlers, instances, rules'

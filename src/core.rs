@@ -16,6 +16,7 @@ pub mod handler;
 pub mod http2;
 pub mod introspect;
 pub mod load_shedding;
+pub mod policy;
 pub mod probe;
 pub mod routing;
 pub mod rpc_code;

@@ -9,6 +9,7 @@ mod process;
 
 use std::path::{Path, PathBuf};
 
+use mixer::cmd;
 use process::{Finished, PATIENCE, Server, ServerArguments, http, programs, run};
 use serde_json::Value;
 
@@ -78,4 +79,335 @@ fn a_decision_log_that_cannot_be_written_ends_the_start() {
     let text =
         "unable to log decisions: cannot open decision log `/proc/none/log`: no such file or directory";
     assert!(refused.contains(text), "{refused}");
+}
+
+/// Runs `mixer` in this process; status, standard output, standard error.
+fn within(arguments: &[&str]) -> (u8, String, String) {
+    let (mut io, captured) = cmd::Io::captured("");
+    let words = std::iter::once("mixer").chain(arguments.iter().copied());
+    let status = match cmd::parse(words.map(Into::into)) {
+        Ok(invocation) => invocation.run(&mut io),
+        Err(shown) => shown.code,
+    };
+    (status, captured.out(), captured.err())
+}
+
+#[test]
+fn the_tests_of_the_sample_configuration_pass() {
+    let (status, out, err) = within(&["test", root().join("testdata/policy-tests").to_str().unwrap()]);
+    assert_eq!(status, 0, "{out}{err}");
+    assert!(out.contains("ok ") && out.contains(" 0 failed, 0 filtered out"), "{out}");
+}
+
+/// A file of tests on the sample configuration.
+fn suite(directory: &Path, tests: &str) -> String {
+    let file = directory.join("suite.yaml");
+    let config = root().join("testdata/config");
+    let text = format!("apiVersion: mixer/v1\nkind: PolicyTest\nconfig: {}\n{tests}", config.display());
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+const FAILING: &str = r#"tests:
+- name: passes
+  check: {attributes: {source.name: web}}
+  expect: {status: OK}
+- name: "fails <twice>"
+  check:
+    attributes: {destination.service: closed.ns.svc.cluster.local}
+  expect:
+    status: OK
+    rules: [unwelcome-client]
+    validUseCount: 1000
+- name: fails without an answer
+  stubs: [{handler: turn-away.istio-system, error: "out of order"}]
+  check:
+    attributes: {destination.service: closed.ns.svc.cluster.local}
+"#;
+
+#[test]
+fn a_test_that_fails_says_where_what_and_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = suite(directory.path(), FAILING);
+    let junit = directory.path().join("results.xml");
+    let (status, out, _) = within(&["test", &file, "--junit", junit.to_str().unwrap()]);
+    assert_eq!(status, 1);
+    let expected = format!(
+        "ok {file}: passes\n\
+         FAIL {file}: fails <twice>\n      \
+               {file}:12:13: status\n        \
+                 expected  OK\n        \
+                 found     PERMISSION_DENIED (turn-away.istio-system:this client may not call this service)\n        \
+                 rules     closed-service.rule.istio-system\n      \
+               {file}:13:12: rules\n        \
+                 expected  unwelcome-client\n        \
+                 found     closed-service.rule.istio-system\n\
+         FAIL {file}: fails without an answer\n      \
+               {file}:15:3: call\n        \
+                 expected  an answer\n        \
+                 found     INTERNAL: performing check operation failed: 1 error occurred:\n"
+    );
+    assert!(out.starts_with(&expected), "{out}\n---\n{expected}");
+    assert!(out.contains("3 tests: 1 passed, 2 failed, 0 filtered out"), "{out}");
+
+    let xml = std::fs::read_to_string(junit).unwrap();
+    assert!(xml.contains("<testsuites tests=\"3\" failures=\"2\""), "{xml}");
+    assert!(xml.contains("name=\"fails &lt;twice&gt;\""), "{xml}");
+    assert!(
+        xml.contains("message=\"rules: expected unwelcome-client, found closed-service.rule.istio-system\""),
+        "{xml}"
+    );
+
+    let (status, out, _) = within(&["test", &file, "--filter", "passes", "-o", "json"]);
+    assert_eq!(status, 0);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let summary = &found["summary"];
+    assert_eq!((&summary["passed"], &summary["filtered"]), (&Value::from(1), &Value::from(2)));
+    let (status, _, err) = within(&["test", &file, "--filter", "nothing of the kind"]);
+    assert_eq!(status, 2, "a run of no test is no success");
+    assert!(err.contains("leave --filter out"), "{err}");
+    let (_, out, _) = within(&["test", &file, "--fail-fast"]);
+    assert!(out.contains("2 tests: 1 passed, 1 failed"), "{out}");
+}
+
+const MISTAKEN: &str = r#"defaults: {attributes: {sorce.name: web}}
+tests:
+- name: a
+  check:
+    attributes:
+      source.ip: 10.0.0
+      request.size: many
+    quota: {request-count: 1}
+  expect:
+    status: PERMISION_DENIED
+    messageMatches: "a("
+    rules: [closed-servise]
+    validDuration: soon
+    quotas: 3
+    dryRun: {closed-service: refusd}
+- name: a
+  expect: {status: yes}
+- check: {}
+- name: c
+  stubs: [{handler: limit.istio-system}]
+  report: {}
+  expect: {reported: [acces], referenced: [destination.servce EXACT]}
+"#;
+
+#[test]
+fn every_mistake_is_named_with_its_place_and_its_cure() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = suite(directory.path(), MISTAKEN);
+    let (status, out, err) = within(&["test", &file]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    let found = err.replace(&format!("{file}:"), "");
+    let expected = "\
+4:25: unknown attribute `sorce.name`
+  hint: did you mean `source.name`?
+9:18: attribute `source.ip`: `10.0.0` is no IP_ADDRESS; expected an address such as 10.0.0.1
+10:21: attribute `request.size`: `many` is no INT64; expected a whole number
+11:5: unknown field `quota` in `check`
+  hint: did you mean `quotas`?
+13:13: `PERMISION_DENIED` is no status
+  hint: did you mean `PERMISSION_DENIED`?
+14:21: `a(` is no regular expression: unclosed group
+  hint: escape `( ) [ ] . *` with a backslash
+15:13: the configuration has no rule `closed-servise`
+  hint: did you mean `closed-service`?
+16:20: `soon` is no duration
+  hint: durations are written 250ms, 10s, 1m30s
+17:13: `quotas` is a mapping, not a number
+  hint: write `quotas: {request-count: 1}`
+18:30: `refusd` is no outcome
+  hint: did you mean `refused`?
+19:3: nothing to do
+  hint: write `check:` with the attributes of a request, `report:`, or `steps:` with a list of them
+19:3: two tests are called `a`; the other stands on line 6
+  hint: rename one
+21:3: a test without a name
+  hint: give it a `name`
+23:21: unknown handler `limit.istio-system`
+  hint: did you mean `limits.istio-system`?
+24:11: a report without records
+  hint: write `attributes`, or `records` with a list of them
+25:23: the configuration has no instance `acces`
+  hint: did you mean `access`?
+25:44: unknown attribute `destination.servce`
+  hint: did you mean `destination.service`?
+error: 17 problems in the tests or their configuration; no test was run
+";
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn tests_that_cannot_be_read_are_no_failures() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    };
+    let config = root().join("testdata/config").display().to_string();
+    let broken = root().join("testdata/bad/match-one-equals-sign/config.yaml").display().to_string();
+    let test = "tests: [{name: a, check: {}}]\n";
+    for (file, expected) in [
+        (write("none.yaml", "kind: rule\n"), "none.yaml:1:1: no file of tests"),
+        (write("yaml.yaml", "kind: PolicyTest\ntests: [\n"), "yaml.yaml:"),
+        (
+            write("config.yaml", &format!("kind: PolicyTest\n{test}")),
+            "config.yaml:1:1: no configuration to test",
+        ),
+        (write("gone.yaml", &format!("kind: PolicyTest\nconfig: gone\n{test}")), "it is named in "),
+        (write("bad.yaml", &format!("kind: PolicyTest\nconfig: {broken}\n{test}")), "[expression-parse]"),
+        (
+            write("two.yaml", &format!("kind: PolicyTest\nconfig: {config}\n{test}---\nkind: PolicyTest\n")),
+            "a file of tests is one document",
+        ),
+        (directory.path().join("missing.yaml").display().to_string(), "cannot read "),
+    ] {
+        let (status, out, err) = within(&["test", &file]);
+        assert_eq!((status, out.as_str()), (2, ""), "{file}: {err}");
+        assert!(err.contains(expected), "{file}: {err}");
+    }
+    // Other files beside the tests are left alone.
+    let mixed = tempfile::tempdir().unwrap();
+    std::fs::write(mixed.path().join("rule.yaml"), "kind: rule\nmetadata: {name: x").unwrap();
+    suite(mixed.path(), "tests: [{name: a, check: {}}]\n");
+    assert_eq!(within(&["test", mixed.path().to_str().unwrap()]).0, 0);
+}
+
+const TRIED: &str = r#"
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: only-named-callers, namespace: istio-system, annotations: {mixer.dev/dry-run: "true"}}
+spec: {match: (source.name | "") == "", actions: [{handler: turn-away, instances: [caller]}]}
+"#;
+
+/// The sample configuration and one more file.
+fn changed_configuration(directory: &Path, file: &str, text: &str) -> String {
+    for entry in std::fs::read_dir(root().join("testdata/config")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), directory.join(entry.file_name())).unwrap();
+    }
+    std::fs::write(directory.join(file), text).unwrap();
+    directory.display().to_string()
+}
+
+#[test]
+fn tests_see_rules_in_dry_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = changed_configuration(directory.path(), "tried.yaml", TRIED);
+    let tests = tempfile::tempdir().unwrap();
+    let file = suite(
+        tests.path(),
+        "tests:\n- {name: a, check: {}, expect: {status: OK, rules: [], dryRun: {only-named-callers: denied}}}\n\
+         - {name: b, check: {attributes: {source.name: x}}, expect: {dryRun: {only-named-callers: none}}}\n",
+    );
+    let (status, out, err) = within(&["test", &file, "--config", &config]);
+    assert_eq!(status, 0, "{out}{err}");
+}
+
+#[test]
+fn a_change_of_configuration_is_judged_by_recorded_calls() {
+    let recording = tempfile::tempdir().unwrap();
+    let mut server = recording_server(recording.path(), &[]);
+    let address = server.address();
+    for (attributes, headers) in [
+        ("source.name=web", "request.headers=clnt:abc"),
+        ("source.name=web", "request.headers=authorization:secret-one;clnt:beta"),
+        ("destination.service=shop", "request.headers=authorization:secret-two"),
+        ("destination.service=shop", "request.headers=authorization:secret-two"),
+    ] {
+        let asked = ["check", "-m", &address, "-s", attributes, "--stringmap-attributes", headers];
+        mixer(&[&asked[..], &["-q", "request-count=2"]].concat());
+    }
+    mixer(&["report", "-m", &address, "-s", "context.protocol=http", "-i", "response.code=503"]);
+    assert_eq!(server.terminate(), Ok(Some(0)));
+    let calls = recording.path().join("calls.jsonl").display().to_string();
+    let sample = root().join("testdata/config").display().to_string();
+
+    let (status, out, err) = within(&["diff", "--from", &sample, "--to", &sample, "--requests", &calls]);
+    assert_eq!((status, err.as_str()), (0, ""), "{out}");
+    assert_eq!(out, "0 of 5 calls are answered differently\n");
+
+    let directory = tempfile::tempdir().unwrap();
+    let enforced = TRIED.replace("\"true\"", "\"false\"");
+    let rule_on_secret = r#"kind: rule
+metadata: {name: token, namespace: istio-system}
+spec:
+  match: (request.headers["authorization"] | "") == "secret-one"
+  actions: [{handler: turn-away, instances: [caller]}]
+"#;
+    let quota = std::fs::read_to_string(root().join("testdata/config/quota.yaml")).unwrap();
+    let new = changed_configuration(
+        directory.path(),
+        "quota.yaml",
+        &quota.replace("maxAmount: 500", "maxAmount: 1"),
+    );
+    std::fs::write(directory.path().join("new.yaml"), format!("{enforced}---\n{rule_on_secret}")).unwrap();
+    let log = std::fs::read_to_string(directory.path().join("access-log.yaml")).unwrap();
+    std::fs::write(
+        directory.path().join("access-log.yaml"),
+        log.replace("\"warning\", \"info\"", "\"error\", \"info\""),
+    )
+    .unwrap();
+
+    let arguments = ["diff", "--from", &sample, "--to", &new, "--requests", &calls];
+    let (status, out, err) = within(&[&arguments[..], &["-o", "json"]].concat());
+    assert_eq!((status, err.as_str()), (1, ""));
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let summary = &found["summary"];
+    assert_eq!((&summary["calls"], &summary["changed"]), (&Value::from(5), &Value::from(4)), "{out}");
+    assert_eq!(summary["unsure"], 3, "the token is masked and now decides: {out}");
+    let change = |line: u64| found["changes"].as_array().unwrap().iter().find(|c| c["line"] == line).unwrap();
+    assert_eq!(change(2)["causes"], serde_json::json!(["~ limit-requests.rule.istio-system"]));
+    assert_eq!(
+        change(2)["differences"],
+        serde_json::json!([{"what": "quota request-count", "from": "2", "to": "1"}])
+    );
+    assert_eq!(change(2)["masked"], serde_json::json!(["request.headers[authorization]"]));
+    assert_eq!(
+        change(3)["differences"][0],
+        serde_json::json!({"what": "status", "from": "OK", "to": "PERMISSION_DENIED"})
+    );
+    assert_eq!(change(3)["causes"][0], "+ only-named-callers.rule.istio-system");
+    assert_eq!(
+        change(5)["differences"],
+        serde_json::json!([{
+            "what": "reported access.instance.istio-system at console.istio-system: Severity",
+            "from": "\"warning\"",
+            "to": "\"error\"",
+        }])
+    );
+    assert_eq!(change(5)["causes"], serde_json::json!(["~ log-requests.rule.istio-system"]));
+    let groups = found["groups"].as_array().unwrap();
+    assert_eq!(groups[0]["lines"], serde_json::json!([3, 4]), "the most frequent first: {out}");
+
+    let (status, out, _) = within(&arguments);
+    assert_eq!(status, 1);
+    assert!(out.contains("4 of 5 calls are answered differently"), "{out}");
+    assert!(out.contains("+ only-named-callers.rule.istio-system"), "{out}");
+}
+
+#[test]
+fn a_recording_that_is_none_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("calls.jsonl");
+    let diff = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let sample = root().join("testdata/config").display().to_string();
+        within(&["diff", "--from", &sample, "--to", &sample, "--requests", file.to_str().unwrap()])
+    };
+    let good = r#"{"time":"2026-01-01T00:00:00Z","method":"check","attributes":{"source.name":"web"}}"#;
+    assert_eq!(diff(&format!("{good}\n\n{good}\n")).0, 0);
+    for (text, expected) in [
+        ("", "holds no calls"),
+        (&format!("{good}\n{{\"time\": 3}}\n"), "calls.jsonl:2:10: no recorded call: invalid type"),
+        ("plain text\n", "calls.jsonl:1:1: no recorded call: expected value"),
+        (&good.replace("\"web\"", "[1]"), "no call in "),
+    ] {
+        let (status, out, err) = diff(text);
+        assert_eq!((status, out.as_str()), (2, ""), "{text}: {err}");
+        assert!(err.contains(expected), "{text}: {err}");
+    }
 }

@@ -28,13 +28,17 @@ pub enum Exit {
 impl Exit {
     /// Every status with its number and meaning, as help and the manual list them.
     pub const ALL: [(Exit, u8, &'static str); 9] = [
-        (Exit::Success, 0, "success; check granted; probe available; configuration valid"),
+        (
+            Exit::Success,
+            0,
+            "success; check granted; probe available; configuration valid; tests passed; no difference",
+        ),
         (
             Exit::Negative,
             1,
-            "negative answer: check denied, quota not fully granted, probe unavailable, configuration invalid",
+            "negative answer: check denied, quota not fully granted, probe unavailable, configuration invalid, test failed, answers differ",
         ),
-        (Exit::Usage, 2, "usage error"),
+        (Exit::Usage, 2, "usage error; tests, recordings or their configuration cannot be read"),
         (Exit::Local, 3, "local failure: file, configuration, start-up"),
         (Exit::Rpc, 4, "call failed or server unreachable"),
         (Exit::Deadline, 5, "deadline exceeded"),

@@ -6,7 +6,8 @@ use super::server::Merged;
 use super::value::Kind;
 use super::{ColorChoice, ErrorFormat, Exit, Io, Outcome, Personality};
 use super::{
-    check, collateral, completions, crd, man, probe, report, routes, server, snapshot, validate, version,
+    check, collateral, completions, crd, diff, man, probe, report, routes, server, snapshot, test, validate,
+    version,
 };
 
 /// Policy and telemetry engine for service meshes.
@@ -96,6 +97,21 @@ pub enum Command {
     ///
     /// Example: mixer validate conf/ --lint --strict
     Validate(Box<validate::ValidateArgs>),
+    /// Run declared requests against a configuration, without a server.
+    ///
+    /// Reads files with `kind: PolicyTest`, asks the configuration that they name, and compares answers, quotas, headers, rules,
+    /// referenced attributes and reports with what is expected. Nothing is reported to anybody. Ends with status 1 if a test fails,
+    /// 2 if tests or configuration cannot be read.
+    ///
+    /// Example: mixer test policy-tests/ --filter quota --junit results.xml
+    Test(Box<test::TestArgs>),
+    /// Tell which recorded decisions a change of configuration alters, and why.
+    ///
+    /// Puts the calls that a server recorded to both configurations and compares the answers. Ends with status 1 if one differs, 2
+    /// if something cannot be read.
+    ///
+    /// Example: mixer diff --from fs:///etc/mixer --to new/ --requests calls.jsonl
+    Diff(Box<diff::DiffArgs>),
     /// Show the configuration as the engine understands it.
     ///
     /// Example: mixer snapshot dump --config fs:///etc/mixer --output yaml
@@ -148,6 +164,8 @@ impl Command {
             Command::Report(args) => report::run(&args, personality, io),
             Command::Probe(args) => probe::run(&args, personality, io),
             Command::Validate(args) => validate::run(&args, io),
+            Command::Test(args) => test::run(&args, io),
+            Command::Diff(args) => diff::run(&args, io),
             Command::Snapshot(args) => snapshot::run(&args, io),
             Command::Routes(args) => routes::run(&args, io),
             Command::Version(args) => version::run(&args, personality, io),

@@ -5,6 +5,7 @@
 //! Spec: runtime.md section 7.
 
 mod live;
+mod offline;
 mod retire;
 mod signature;
 mod table;

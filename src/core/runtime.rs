@@ -57,6 +57,14 @@ impl Runtime {
         Self { empty, published, cache_limits, cache_counters }
     }
 
+    /// A runtime on these routes, which stay: for tools.
+    pub fn on(routes: RoutingTable) -> Self {
+        let empty = Arc::clone(routes.snapshot());
+        let published =
+            ArcSwap::from_pointee(Published { routes, cache: None, diagnostics: Diagnostics::new() });
+        Self { empty, published, cache_limits: None, cache_counters: Arc::default() }
+    }
+
     /// The present table. Load it once a request and keep it until the request ends. Cost: no shared write.
     pub fn load(&self) -> Guard<Arc<Published>> {
         self.published.load()

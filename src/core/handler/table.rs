@@ -49,7 +49,7 @@ pub struct HandlerTransition {
 /// The live handlers of one snapshot, by the key of their resource.
 #[derive(Debug, Default)]
 pub struct HandlerTable {
-    handlers: BTreeMap<ResourceKey, Arc<LiveHandler>>,
+    pub(super) handlers: BTreeMap<ResourceKey, Arc<LiveHandler>>,
     /// From what they were made.
     bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
 }
@@ -125,12 +125,12 @@ impl HandlerTable {
 }
 
 /// Why a handler was left out.
-struct BuildFailure {
-    text: String,
+pub(super) struct BuildFailure {
+    pub(super) text: String,
 }
 
 impl BuildFailure {
-    fn diagnose(self, snapshot: &Snapshot, config: &HandlerConfig) -> Diagnostic {
+    pub(super) fn diagnose(self, snapshot: &Snapshot, config: &HandlerConfig) -> Diagnostic {
         let legacy = format!(
             "Unable to initialize adapter: snapshot='{}', handler='{}', adapter='{}', err='{}'.\n\
              Please remove the handler or fix the configuration.",
@@ -148,7 +148,7 @@ impl BuildFailure {
     }
 }
 
-async fn build_one(
+pub(super) async fn build_one(
     config: Arc<HandlerConfig>,
     instances: Vec<BoundInstance>,
     signature: Signature,
@@ -181,7 +181,7 @@ async fn build_one(
     Err(BuildFailure { text })
 }
 
-fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), String> {
+pub(super) fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), String> {
     let mut problems = Diagnostics::new();
     std::panic::catch_unwind(AssertUnwindSafe(|| {
         config.adapter.validate(&config.params, instances, &mut problems)

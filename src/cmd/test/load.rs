@@ -1,0 +1,152 @@
+//! Finds tests and the configuration that they are about.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cmd::source::{self, NamespaceFlags};
+use crate::cmd::{Exit, Failure, Io, Stop};
+use crate::core::config::{Diagnostic, Location, Severity};
+use crate::core::policy::{Problem, Suite, SuiteDocument};
+use crate::core::snapshot::{Snapshot, check_params};
+
+/// Deepest directory that is read.
+const MAX_DEPTH: usize = 32;
+
+/// Tests and what they are about.
+pub(super) struct Loaded {
+    pub(super) suite: Suite,
+    pub(super) snapshot: Arc<Snapshot>,
+}
+
+/// Reads all tests below `paths`. Errors: whatever cannot be read or understood; everything of it is on standard error.
+pub(super) fn load(
+    paths: &[PathBuf],
+    config: &[String],
+    namespace: &NamespaceFlags,
+    io: &mut Io,
+) -> Result<Vec<Loaded>, Stop> {
+    let mut problems = Vec::new();
+    let documents = documents(paths, &mut problems)?;
+    let mut snapshots: BTreeMap<Vec<String>, Arc<Snapshot>> = BTreeMap::new();
+    let mut loaded = Vec::new();
+    for document in documents {
+        let sources = if config.is_empty() { document.config() } else { config.to_vec() };
+        if sources.is_empty() {
+            problems.push(Problem {
+                file: document.file().clone(),
+                location: document.config_location(),
+                message: "no configuration to test".to_owned(),
+                hint: Some("write `config: DIRECTORY`, relative to this file, or give --config".to_owned()),
+            });
+            continue;
+        }
+        let snapshot = match snapshots.get(&sources) {
+            Some(snapshot) => Arc::clone(snapshot),
+            None => {
+                let snapshot = read(&sources, &document, namespace, io)?;
+                problems.extend(complaints(&snapshot));
+                snapshots.insert(sources, Arc::clone(&snapshot));
+                snapshot
+            }
+        };
+        match document.parse(&snapshot) {
+            Ok(suite) => loaded.push(Loaded { suite, snapshot }),
+            Err(found) => problems.extend(found),
+        }
+    }
+    if problems.is_empty() { Ok(loaded) } else { Err(refuse(&problems, io)) }
+}
+
+/// Says what is wrong, and gives the end of the command.
+pub(super) fn refuse(problems: &[Problem], io: &mut Io) -> Stop {
+    let count = problems.len();
+    for problem in problems {
+        // The status has to do if nobody can be told.
+        let _ = writeln!(io.err, "{problem}");
+    }
+    let what = if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") };
+    Failure::new(Exit::Usage, format!("{what} in the tests or their configuration; no test was run")).into()
+}
+
+fn read(
+    sources: &[String],
+    document: &SuiteDocument,
+    namespace: &NamespaceFlags,
+    io: &mut Io,
+) -> Result<Arc<Snapshot>, Stop> {
+    let contents = source::read(sources, io).map_err(|stop| match stop {
+        Stop::Failure(failure) => {
+            let Location { line, column } = document.config_location();
+            let place = format!("{}:{line}:{column}", document.file());
+            Failure { exit: Exit::Usage, ..*failure }.hint(format!("it is named in {place}")).into()
+        }
+        other => other,
+    })?;
+    Ok(source::build(&contents, namespace))
+}
+
+/// Errors of the configuration. A server would serve the rest; a test of half a configuration proves nothing.
+fn complaints(snapshot: &Snapshot) -> Vec<Problem> {
+    let params = check_params(snapshot);
+    let errors = snapshot.diagnostics.iter().chain(&params).filter(|d| d.severity == Severity::Error);
+    errors.map(complaint).collect()
+}
+
+fn complaint(diagnostic: &Diagnostic) -> Problem {
+    Problem {
+        file: diagnostic.file.clone().unwrap_or_else(|| "configuration".into()),
+        location: diagnostic.span.map_or(Location { line: 1, column: 1 }, |span| span.start),
+        message: format!("{}: {} [{}]", diagnostic.resource, diagnostic.message, diagnostic.code),
+        hint: diagnostic.hint.clone(),
+    }
+}
+
+/// Every file of tests, by path.
+fn documents(paths: &[PathBuf], problems: &mut Vec<Problem>) -> Result<Vec<SuiteDocument>, Stop> {
+    let mut documents = Vec::new();
+    for path in paths {
+        let unreadable = |path: &Path, error: &std::io::Error| {
+            Failure::new(Exit::Usage, format!("cannot read `{}`", path.display())).cause(error)
+        };
+        let kind = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+        let mut files = Vec::new();
+        if kind.is_dir() {
+            gather(path, 0, &mut files).map_err(|(path, error)| unreadable(&path, &error))?;
+            files.sort();
+        } else {
+            files.push(path.clone());
+        }
+        for file in files {
+            let text = std::fs::read_to_string(&file).map_err(|error| unreadable(&file, &error))?;
+            let name: Arc<str> = file.display().to_string().into();
+            match SuiteDocument::read(&name, &text) {
+                Ok(Some(document)) => documents.push(document),
+                Ok(None) if kind.is_dir() => {}
+                Ok(None) => problems.push(Problem {
+                    file: name,
+                    location: Location { line: 1, column: 1 },
+                    message: "no file of tests".to_owned(),
+                    hint: Some("a file of tests begins with `kind: PolicyTest`".to_owned()),
+                }),
+                Err(problem) => problems.push(problem),
+            }
+        }
+    }
+    Ok(documents)
+}
+
+fn gather(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), (PathBuf, std::io::Error)> {
+    let failed = |error| (directory.to_owned(), error);
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
+        if kind.is_dir() && depth < MAX_DEPTH {
+            gather(&path, depth + 1, files)?;
+        } else if path.extension().is_some_and(|e| e == "yaml" || e == "yml") && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
