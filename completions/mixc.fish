@@ -50,6 +50,10 @@ complete -c mixc -n "__fish_mixc_using_subcommand check" -s c -l concurrency -d 
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l rate -d 'Most calls per second, all workers together; no limit from 0 down' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l report_batch_size -d 'Attribute sets in one report' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l timeout -d 'Limit of one call. Example: 5s' -r
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l ca-file -d 'Roots that the server is checked against, PEM; without it those of the system' -r -F
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l cert-file -d 'Certificate to show to the server, with its chain, PEM' -r -F
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l key-file -d 'Key of that certificate, PEM' -r -F
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l server-name -d 'Name that the certificate of the server must carry; without it the host that is called' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l print_response -d 'Print the answers; failures are printed anyway by `check`' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s o -l output -d 'How answers are written; a table on a terminal, else plain' -r -f -a "table\t'For people'
 plain\t'The text of the originals'
@@ -62,6 +66,8 @@ complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_otlp_url -d 'U
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_log_spans -d 'Write a log record for every span' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_sampling_rate -d 'Share of new traces that are kept, from 0 to 1' -r
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s q -l quotas -d 'Quotas to ask for: name1=amount1,name2=amount2,…' -r
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l wait-for-ready -d 'Wait for a server that cannot be reached yet, at most --timeout'
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l tls -d 'Speak TLS with the server; any other flag of this group means this one as well'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l quiet -d 'No progress bar and no summary'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l exit-zero -d 'End with status 0 whatever the answers are'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l native-exit-codes -d 'End with the statuses of `mixer` when called by the name mixc'
@@ -88,6 +94,10 @@ complete -c mixc -n "__fish_mixc_using_subcommand report" -s c -l concurrency -d
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l rate -d 'Most calls per second, all workers together; no limit from 0 down' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l report_batch_size -d 'Attribute sets in one report' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l timeout -d 'Limit of one call. Example: 5s' -r
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l ca-file -d 'Roots that the server is checked against, PEM; without it those of the system' -r -F
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l cert-file -d 'Certificate to show to the server, with its chain, PEM' -r -F
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l key-file -d 'Key of that certificate, PEM' -r -F
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l server-name -d 'Name that the certificate of the server must carry; without it the host that is called' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l print_response -d 'Print the answers; failures are printed anyway by `check`' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -s o -l output -d 'How answers are written; a table on a terminal, else plain' -r -f -a "table\t'For people'
 plain\t'The text of the originals'
@@ -99,6 +109,8 @@ complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_jaeger_url -d
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_otlp_url -d 'URL of an OpenTelemetry collector (OTLP over HTTP). Example: http://collector:4318/v1/traces' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_log_spans -d 'Write a log record for every span' -r
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_sampling_rate -d 'Share of new traces that are kept, from 0 to 1' -r
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l wait-for-ready -d 'Wait for a server that cannot be reached yet, at most --timeout'
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l tls -d 'Speak TLS with the server; any other flag of this group means this one as well'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l quiet -d 'No progress bar and no summary'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l exit-zero -d 'End with status 0 whatever the answers are'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l native-exit-codes -d 'End with the statuses of `mixer` when called by the name mixc'

@@ -50,6 +50,7 @@ complete -c mixer -n "__fish_mixer_needs_command" -f -a "help" -d 'Print this me
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-file -d 'File with settings, YAML or TOML; names are those of the flags' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -s p -l port -d 'TCP port of the gRPC API on all interfaces; used if --address is empty' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l address -d 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l socket-mode -d 'Permissions of the file of a unix socket, octal. Example: 0660' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l grpc-reflection -d 'Whether generic gRPC clients are told which services there are: auto means if only this machine can reach the API' -r -f -a "auto\t'Where only callers on this machine can reach the API'
 on\t'To everybody'
 off\t'To nobody'"
@@ -57,6 +58,14 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-port -
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of all prometheus handlers, on all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-cert-file -d 'Certificate of the server with its chain, PEM; callers on TCP must then speak TLS' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-key-file -d 'Key of that certificate, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-client-ca-file -d 'Roots that certificates of callers are checked against, PEM; callers are asked for one then' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-client-auth -d 'Whether callers must show a certificate' -r -f -a "require\t'Those without one are refused'
+optional\t'One that is shown must be good'"
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-min-version -d 'Oldest version of TLS that is spoken' -r -f -a "1.2\t'TLS 1.2'
+1.3\t'TLS 1.3'"
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-allowed-peers -d 'Callers that are let in, by a URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -d 'Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-wait-timeout -d 'How long to wait for the first configuration of a remote store' -r
@@ -141,6 +150,10 @@ complete -c mixer -n "__fish_mixer_using_subcommand check" -s c -l concurrency -
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l rate -d 'Most calls per second, all workers together; no limit from 0 down' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l report-batch-size -d 'Attribute sets in one report' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l timeout -d 'Limit of one call. Example: 5s' -r
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l ca-file -d 'Roots that the server is checked against, PEM; without it those of the system' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l cert-file -d 'Certificate to show to the server, with its chain, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l key-file -d 'Key of that certificate, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l server-name -d 'Name that the certificate of the server must carry; without it the host that is called' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l print-response -d 'Print the answers; failures are printed anyway by `check`' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s o -l output -d 'How answers are written; a table on a terminal, else plain' -r -f -a "table\t'For people'
 plain\t'The text of the originals'
@@ -158,6 +171,8 @@ always\t'Always'
 never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l error-format -d 'How failures are written to standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l wait-for-ready -d 'Wait for a server that cannot be reached yet, at most --timeout'
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l tls -d 'Speak TLS with the server; any other flag of this group means this one as well'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l quiet -d 'No progress bar and no summary'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l exit-zero -d 'End with status 0 whatever the answers are'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l native-exit-codes -d 'End with the statuses of `mixer` when called by the name mixc'
@@ -184,6 +199,10 @@ complete -c mixer -n "__fish_mixer_using_subcommand report" -s c -l concurrency 
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l rate -d 'Most calls per second, all workers together; no limit from 0 down' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l report-batch-size -d 'Attribute sets in one report' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l timeout -d 'Limit of one call. Example: 5s' -r
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l ca-file -d 'Roots that the server is checked against, PEM; without it those of the system' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l cert-file -d 'Certificate to show to the server, with its chain, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l key-file -d 'Key of that certificate, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l server-name -d 'Name that the certificate of the server must carry; without it the host that is called' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l print-response -d 'Print the answers; failures are printed anyway by `check`' -r
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s o -l output -d 'How answers are written; a table on a terminal, else plain' -r -f -a "table\t'For people'
 plain\t'The text of the originals'
@@ -200,6 +219,8 @@ always\t'Always'
 never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l error-format -d 'How failures are written to standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l wait-for-ready -d 'Wait for a server that cannot be reached yet, at most --timeout'
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l tls -d 'Speak TLS with the server; any other flag of this group means this one as well'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l quiet -d 'No progress bar and no summary'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l exit-zero -d 'End with status 0 whatever the answers are'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l native-exit-codes -d 'End with the statuses of `mixer` when called by the name mixc'
@@ -212,6 +233,10 @@ complete -c mixer -n "__fish_mixer_using_subcommand probe" -l http -d 'URL that 
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l timeout -d 'Limit of one question over the network' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -s o -l output -d 'How the result is written' -r -f -a "plain\t'One line'
 json\t'One document; with --watch one line a change'"
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l ca-file -d 'Roots that the server is checked against, PEM; without it those of the system' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l cert-file -d 'Certificate to show to the server, with its chain, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l key-file -d 'Key of that certificate, PEM' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l server-name -d 'Name that the certificate of the server must carry; without it the host that is called' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-target -d 'Where log records go: a file, stdout or stderr; repeat for several' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate -d 'An additional file, rotated' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-size -d 'Size of that file before it is rotated, in MiB' -r
@@ -227,6 +252,7 @@ never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l error-format -d 'How failures are written to standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l watch -d 'Keep looking and print every change, until SIGINT'
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l tls -d 'Speak TLS with the server; any other flag of this group means this one as well'
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'How findings are written; a table on a terminal, else plain' -r -f -a "table\t'Tables and excerpts for people'

@@ -34,6 +34,7 @@ complete -c mixs -n "__fish_mixs_needs_command" -f -a "help" -d 'Print this mess
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-file -d 'File with settings, YAML or TOML; names are those of the flags' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -s p -l port -d 'TCP port of the gRPC API on all interfaces; used if --address is empty' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l address -d 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l socket-mode -d 'Permissions of the file of a unix socket, octal. Example: 0660' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l grpc-reflection -d 'Whether generic gRPC clients are told which services there are: auto means if only this machine can reach the API' -r -f -a "auto\t'Where only callers on this machine can reach the API'
 on\t'To everybody'
 off\t'To nobody'"
@@ -41,6 +42,14 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d '
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of all prometheus handlers, on all interfaces' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-cert-file -d 'Certificate of the server with its chain, PEM; callers on TCP must then speak TLS' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-key-file -d 'Key of that certificate, PEM' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-client-ca-file -d 'Roots that certificates of callers are checked against, PEM; callers are asked for one then' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-client-auth -d 'Whether callers must show a certificate' -r -f -a "require\t'Those without one are refused'
+optional\t'One that is shown must be good'"
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-min-version -d 'Oldest version of TLS that is spoken' -r -f -a "1.2\t'TLS 1.2'
+1.3\t'TLS 1.3'"
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-allowed-peers -d 'Callers that are let in, by a URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configDefaultNamespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configWaitTimeout -d 'How long to wait for the first configuration of a remote store' -r
@@ -108,6 +117,10 @@ complete -c mixs -n "__fish_mixs_using_subcommand probe" -l http -d 'URL that mu
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l timeout -d 'Limit of one question over the network' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -s o -l output -d 'How the result is written' -r -f -a "plain\t'One line'
 json\t'One document; with --watch one line a change'"
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l ca-file -d 'Roots that the server is checked against, PEM; without it those of the system' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l cert-file -d 'Certificate to show to the server, with its chain, PEM' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l key-file -d 'Key of that certificate, PEM' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l server-name -d 'Name that the certificate of the server must carry; without it the host that is called' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_target -d 'Where log records go: a file, stdout or stderr; repeat for several' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate -d 'An additional file, rotated' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_size -d 'Size of that file before it is rotated, in MiB' -r
@@ -118,6 +131,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_output_level -d 
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_stacktrace_level -d 'From which level on records carry a stack: `[scope:]level,…`' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_caller -d 'Scopes whose records name their place in the source' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l watch -d 'Keep looking and print every change, until SIGINT'
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l tls -d 'Speak TLS with the server; any other flag of this group means this one as well'
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixs -n "__fish_mixs_using_subcommand version" -s s -l short -d 'Print the version alone' -r
 complete -c mixs -n "__fish_mixs_using_subcommand version" -s o -l output -d 'One of \'yaml\' or \'json\'; wins over --short' -r

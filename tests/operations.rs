@@ -15,8 +15,12 @@ mod process;
 #[path = "support/rpc.rs"]
 mod rpc;
 
+#[path = "operations/certificates.rs"]
+mod certificates;
 #[path = "operations/health.rs"]
 mod health;
+#[path = "operations/security.rs"]
+mod security;
 #[path = "operations/signals.rs"]
 mod signals;
 

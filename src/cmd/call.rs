@@ -5,6 +5,7 @@ mod code;
 mod connection;
 mod documents;
 mod load;
+mod secure;
 mod summary;
 mod trace;
 
@@ -15,6 +16,7 @@ pub(crate) use code::{rpc_code_name, status_code_name};
 pub(crate) use connection::{Connection, RpcError};
 pub(crate) use documents::Documents;
 pub(crate) use load::{Call, Finished, Progress, drive, wait};
+pub(crate) use secure::SecureFlags;
 pub(crate) use summary::{Summary, seconds_text};
 
 use super::attributes::AttributeFlags;
@@ -41,6 +43,8 @@ pub(crate) struct CallFlags {
     pub(crate) attributes: AttributeFlags,
     #[command(flatten)]
     pub(crate) load: LoadFlags,
+    #[command(flatten)]
+    pub(crate) secure: SecureFlags,
     #[command(flatten)]
     pub(crate) result: ResultFlags,
     #[command(flatten)]
@@ -69,6 +73,9 @@ pub(crate) struct LoadFlags {
     /// Limit of one call. Example: 5s.
     #[arg(long, value_parser = value::duration, value_name = "DURATION")]
     pub(crate) timeout: Option<SignedDuration>,
+    /// Wait for a server that cannot be reached yet, at most --timeout.
+    #[arg(long)]
+    pub(crate) wait_for_ready: bool,
 }
 
 /// What to tell.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use target::Target;
 
-use super::call::{Connection, wait};
+use super::call::{Connection, SecureFlags, wait};
 use super::server::LogFlags;
 use super::value;
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
@@ -49,6 +49,8 @@ pub struct ProbeArgs {
     /// How the result is written.
     #[arg(short = 'o', long, value_enum, default_value = "plain", value_name = "FORMAT")]
     output: ProbeFormat,
+    #[command(flatten)]
+    secure: SecureFlags,
     #[command(flatten)]
     log: LogFlags,
 }
@@ -95,13 +97,12 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<Target>, St
         _ => return Err(invalid_options(personality)),
     };
     let timeout = args.timeout.to_std_or_zero();
-    let grpc = args.grpc.iter().map(|address| Target::Grpc {
-        address: address.clone(),
-        service: args.service.clone(),
-        connection: Box::new(Connection::new(address, Some(timeout))),
-    });
     let mut targets: Vec<Target> = files;
-    targets.extend(grpc);
+    for address in &args.grpc {
+        let tls = args.secure.load(address)?;
+        let connection = Box::new(Connection::new(address, Some(timeout), tls));
+        targets.push(Target::Grpc { address: address.clone(), service: args.service.clone(), connection });
+    }
     if !args.http.is_empty() {
         crate::core::tls::install_crypto_provider();
         let client = reqwest::Client::builder().timeout(timeout).no_proxy().build();

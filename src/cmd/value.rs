@@ -338,6 +338,19 @@ pub(crate) fn duration(text: &str) -> Result<SignedDuration, String> {
         .ok_or_else(|| "expected a duration with a unit, for example 5s or 1h30m".to_owned())
 }
 
+/// Permissions of a file, if any were given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ModeBits(pub(crate) Option<u32>);
+
+/// Permissions in octal, for example `0660`; nothing means none.
+pub(crate) fn mode_bits(text: &str) -> Result<ModeBits, String> {
+    if text.is_empty() {
+        return Ok(ModeBits(None));
+    }
+    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777);
+    bits.map(|bits| ModeBits(Some(bits))).ok_or_else(|| "permissions are octal, from 0 to 0777".to_owned())
+}
+
 /// clap: a path; unlike clap's own reader it takes the empty one, which means none.
 pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))

@@ -59,7 +59,13 @@ impl Caller {
     ) -> Result<Caller, Stop> {
         match &flags.config {
             None => {
-                let connection = Connection::new(&flags.mixer, flags.timeout()).traced(calls);
+                let tls = flags.secure.load(&flags.mixer)?;
+                let connection = Connection::new(&flags.mixer, flags.timeout(), tls).traced(calls);
+                if flags.load.wait_for_ready {
+                    connection.wait_for_ready().await.map_err(|error| {
+                        Failure::new(crate::cmd::Exit::Deadline, "the server is not ready").cause(error.message)
+                    })?;
+                }
                 Ok(Caller::Remote(Box::new(connection)))
             }
             Some(url) => Ok(Caller::Local(Rc::new(Local::open(url, flags, io).await?))),

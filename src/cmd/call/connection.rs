@@ -1,4 +1,4 @@
-//! The connection to a server: plain text HTTP/2 over TCP or a unix socket, made by the first call.
+//! The connection to a server: HTTP/2 over TCP, TLS or a unix socket, made by the first call.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::trace::{CallSpan, CallTracer};
 use crate::core::telemetry::rotate::os_text;
+use crate::core::tls::ClientTls;
 use crate::core::wire::istio::mixer::v1::mixer_client::MixerClient;
 use crate::core::wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
@@ -55,7 +56,20 @@ pub(crate) struct Connection {
     channel: Channel,
     timeout: Option<Duration>,
     calls: Option<CallTracer>,
+    dialer: Arc<Dialer>,
 }
+
+/// Makes connections.
+#[derive(Debug)]
+struct Dialer {
+    target: Target,
+    tls: Option<ClientTls>,
+}
+
+/// How long to wait before a server that could not be reached is tried again; doubles up to [`LONGEST_PAUSE`].
+const PAUSE: Duration = Duration::from_millis(50);
+/// The longest such wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A call that failed: code and message, as in a gRPC status.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,29 +82,52 @@ pub(crate) struct RpcError {
 
 impl Connection {
     /// Prepares a connection; nothing is opened yet. Must be called inside a tokio runtime.
-    pub(crate) fn new(target: &str, timeout: Option<Duration>) -> Self {
-        let target = Arc::new(Target::parse(target));
-        let authority = match &*target {
+    pub(crate) fn new(target: &str, timeout: Option<Duration>, tls: Option<ClientTls>) -> Self {
+        let dialer = Arc::new(Dialer { target: Target::parse(target), tls });
+        let authority = match &dialer.target {
             Target::Tcp(address) => address.clone(),
             _ => "localhost".to_owned(),
         };
         let uri = Uri::try_from(format!("http://{authority}"))
             .or_else(|_| Uri::try_from("http://localhost"))
             .unwrap_or_default();
+        let dialing = Arc::clone(&dialer);
         let connector = tower::service_fn(move |_: Uri| {
-            let target = Arc::clone(&target);
-            async move { dial(&target).await }
+            let dialer = Arc::clone(&dialing);
+            async move { dialer.dial().await.map(TokioIo::new) }
         });
-        let channel = Endpoint::from(uri).connect_with_connector_lazy(connector);
+        let mut endpoint = Endpoint::from(uri.clone());
+        if dialer.tls.is_some()
+            && let Some(authority) = uri.authority()
+            && let Ok(origin) = Uri::try_from(format!("https://{authority}"))
+        {
+            endpoint = endpoint.origin(origin);
+        }
+        let channel = endpoint.connect_with_connector_lazy(connector);
         let client = MixerClient::new(channel.clone())
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
-        Self { client, channel, timeout, calls: None }
+        Self { client, channel, timeout, calls: None, dialer }
     }
 
     /// The same connection, whose calls are traced.
     pub(super) fn traced(self, calls: Option<CallTracer>) -> Self {
         Self { calls, ..self }
+    }
+
+    /// Waits until the server can be reached, at most for the limit of a call. Errors: the last reason why not.
+    pub(crate) async fn wait_for_ready(&self) -> Result<(), RpcError> {
+        let started = tokio::time::Instant::now();
+        let mut pause = PAUSE;
+        loop {
+            let Err(error) = self.dialer.dial().await else { return Ok(()) };
+            if self.timeout.is_some_and(|limit| started.elapsed() + pause >= limit) {
+                let message = format!("the server cannot be reached: {error}");
+                return Err(RpcError { code: tonic::Code::DeadlineExceeded.into(), message });
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
 
     /// Calls Check.
@@ -190,7 +227,18 @@ fn rpc_error(status: &tonic::Status) -> RpcError {
 trait Duplex: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Duplex for T {}
 
-async fn dial(target: &Target) -> Result<TokioIo<Box<dyn Duplex>>, DialError> {
+impl Dialer {
+    async fn dial(&self) -> Result<Box<dyn Duplex>, DialError> {
+        let stream = dial(&self.target).await?;
+        let Some(ClientTls { config, name }) = &self.tls else { return Ok(stream) };
+        let connector = tokio_rustls::TlsConnector::from(Arc::clone(config));
+        let secured = connector.connect(name.clone(), stream).await;
+        let secured = secured.map_err(|e| DialError(format!("authentication handshake failed: {e}")))?;
+        Ok(Box::new(secured))
+    }
+}
+
+async fn dial(target: &Target) -> Result<Box<dyn Duplex>, DialError> {
     let stream: Box<dyn Duplex> = match target {
         Target::Tcp(address) => {
             // An empty host means this machine.
@@ -211,7 +259,7 @@ async fn dial(target: &Target) -> Result<TokioIo<Box<dyn Duplex>>, DialError> {
         }
         Target::Impossible(text) => return Err(DialError(text.clone())),
     };
-    Ok(TokioIo::new(stream))
+    Ok(stream)
 }
 
 #[cfg(test)]
@@ -242,7 +290,7 @@ mod tests {
     fn a_refused_connection_is_named() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let error = runtime.block_on(async {
-            Connection::new("unix:///nowhere/mixer.sock", None)
+            Connection::new("unix:///nowhere/mixer.sock", None, None)
                 .check(CheckRequest::default())
                 .await
                 .unwrap_err()

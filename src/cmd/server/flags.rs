@@ -7,6 +7,7 @@ use super::config_file::{self, Merged, Setting};
 use super::decision_flags::DecisionFlags;
 use crate::core::attribute::SignedDuration;
 use crate::core::server::{
+    ClientAuth, ServerTlsOptions, TlsVersion,
     IntrospectionOptions, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions, Reflection,
     ServerOptions,
 };
@@ -31,6 +32,8 @@ pub struct ServerArgs {
     pub(super) dry_run: bool,
     #[command(flatten)]
     listen: ListenFlags,
+    #[command(flatten)]
+    tls: TlsFlags,
     #[command(flatten)]
     store: StoreFlags,
     #[command(flatten)]
@@ -60,6 +63,9 @@ struct ListenFlags {
     /// Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS")]
     address: String,
+    /// Permissions of the file of a unix socket, octal. Example: 0660.
+    #[arg(long, value_parser = value::mode_bits, default_value = "", hide_default_value = true, value_name = "MODE")]
+    socket_mode: value::ModeBits,
     /// Whether generic gRPC clients are told which services there are: auto means if only this machine can reach the API.
     #[arg(
         long, value_enum, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
@@ -83,6 +89,47 @@ struct ListenFlags {
         value_name = "ADDRESS"
     )]
     ctrlz_address: String,
+}
+
+/// How the API port is secured.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "TLS of the API port")]
+struct TlsFlags {
+    /// Certificate of the server with its chain, PEM; callers on TCP must then speak TLS.
+    ///
+    /// Files are read again when they change, and on SIGHUP; connections that exist are left alone.
+    #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
+    tls_cert_file: PathBuf,
+    /// Key of that certificate, PEM.
+    #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
+    tls_key_file: PathBuf,
+    /// Roots that certificates of callers are checked against, PEM; callers are asked for one then.
+    #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
+    tls_client_ca_file: PathBuf,
+    /// Whether callers must show a certificate.
+    #[arg(long, value_enum, default_value = "require", value_name = "WHEN")]
+    tls_client_auth: ClientAuth,
+    /// Oldest version of TLS that is spoken.
+    #[arg(long, value_enum, default_value = "1.2", value_name = "VERSION")]
+    tls_min_version: TlsVersion,
+    /// Callers that are let in, by a URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`.
+    ///
+    /// Example: spiffe://cluster.local/ns/istio-system/*
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "LIST")]
+    tls_allowed_peers: String,
+}
+
+impl TlsFlags {
+    fn options(&self) -> ServerTlsOptions {
+        ServerTlsOptions {
+            cert_file: self.tls_cert_file.clone(),
+            key_file: self.tls_key_file.clone(),
+            client_ca_file: self.tls_client_ca_file.clone(),
+            client_auth: self.tls_client_auth,
+            min_version: self.tls_min_version,
+            allowed_peers: self.tls_allowed_peers.clone(),
+        }
+    }
 }
 
 /// Where configuration comes from.
@@ -438,6 +485,8 @@ impl ServerArgs {
         ServerOptions {
             port: listen.port,
             address: listen.address.clone(),
+            tls: self.tls.options(),
+            socket_mode: listen.socket_mode.0,
             monitoring_port: listen.monitoring_port,
             metrics_port: listen.metrics_port,
             max_message_size: limits.max_message_size,

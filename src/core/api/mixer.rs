@@ -15,7 +15,7 @@ use crate::core::attribute::request::{CheckRequest, QuotaParams, ReportRequest, 
 use crate::core::attribute::response::{
     HeaderAction, HeaderOperation, Precondition, QuotaGrant, RouteDirective, push_precondition, push_quota,
 };
-use crate::core::attribute::{AttributeBag, ReportRecords, SignedDuration};
+use crate::core::attribute::{AttributeBag, ReportRecords, SignedDuration, SlotId, Value};
 use crate::core::check_cache::{CachedAnswer, CheckCache};
 use crate::core::decision::Method;
 use crate::core::dispatch::{
@@ -33,6 +33,46 @@ use crate::core::telemetry::metrics::Metrics;
 const SPARE_ARENAS: usize = 64;
 /// An arena that grew beyond this is given back to the allocator.
 const MAX_SPARE_BYTES: usize = 256 << 10;
+
+/// The attribute that tells who called, by the certificate that was shown to this server. It is set where callers are asked for
+/// certificates and the vocabulary declares it; it never comes from the caller then.
+pub const CALLER_PRINCIPAL: &str = "context.reporter.principal";
+
+/// What is known of a call beside its message.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallInfo<'c> {
+    /// When the caller stops waiting.
+    pub deadline: Option<Instant>,
+    /// The name in the certificate of the caller, empty if it has none; `None` if callers are not asked for certificates.
+    pub principal: Option<&'c str>,
+}
+
+impl From<Option<Instant>> for CallInfo<'_> {
+    fn from(deadline: Option<Instant>) -> Self {
+        Self { deadline, principal: None }
+    }
+}
+
+impl CallInfo<'_> {
+    /// Whether answers depend on who called.
+    fn decides(&self, published: &Published) -> bool {
+        self.principal.is_some() && self.slot(published).is_some()
+    }
+
+    fn slot(&self, published: &Published) -> Option<SlotId> {
+        published.routes.snapshot().vocabulary.slot(CALLER_PRINCIPAL.as_bytes())
+    }
+
+    /// Sets the attribute that tells who called.
+    fn identify(&self, published: &Published, bag: &mut AttributeBag<'_>) {
+        if let Some(principal) = self.principal
+            && let Some(slot) = self.slot(published)
+        {
+            let principal = bag.arena().alloc_slice_copy(principal.as_bytes());
+            bag.set(slot, Value::String(principal));
+        }
+    }
+}
 
 /// Answers Check and Report. One a worker: it keeps memory for reuse without locks.
 pub struct MixerService {
@@ -95,20 +135,20 @@ impl MixerService {
     ///
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read or carried out; never a refusal, which is a
     /// response. Spec: runtime.md 11.3.
-    pub async fn check(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
-        self.check_call(body, deadline, None).await
+    pub async fn check(&self, body: Bytes, call: impl Into<CallInfo<'_>>) -> Result<Bytes, GrpcError> {
+        self.check_call(body, call.into(), None).await
     }
 
     /// As [`check`](Self::check), for a call with headers, which may say what trace it belongs to.
     pub async fn check_call(
         &self,
         body: Bytes,
-        deadline: Option<Instant>,
+        call: CallInfo<'_>,
         headers: Option<&HeaderMap>,
     ) -> Result<Bytes, GrpcError> {
         match self.observers.as_ref().and_then(|observers| observers.begin(Method::Check, headers)) {
-            None => self.check_traced(body, deadline, None).await,
-            Some(observation) => Box::pin(self.observed(observation, body, deadline)).await,
+            None => self.check_traced(body, call, None).await,
+            Some(observation) => Box::pin(self.observed(observation, body, call)).await,
         }
     }
 
@@ -116,15 +156,15 @@ impl MixerService {
     pub async fn check_traced(
         &self,
         body: Bytes,
-        deadline: Option<Instant>,
+        call: CallInfo<'_>,
         trace: Trace<'_>,
     ) -> Result<Bytes, GrpcError> {
         self.admit(1)?;
         let arena = self.arena();
         let published = self.runtime.load();
         note_snapshot(trace, &published);
-        let context = self.context(deadline, trace);
-        let answer = answer_check(&published, &body, &arena, &context).await;
+        let context = self.context(call.deadline, trace);
+        let answer = answer_check(&published, &body, &arena, &context, &call).await;
         self.give_back(arena);
         answer
     }
@@ -133,20 +173,20 @@ impl MixerService {
     ///
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read, UNKNOWN with the list of everything that could
     /// not be reported; the rest was. Spec: runtime.md 11.4.
-    pub async fn report(&self, body: Bytes, deadline: Option<Instant>) -> Result<Bytes, GrpcError> {
-        self.report_call(body, deadline, None).await
+    pub async fn report(&self, body: Bytes, call: impl Into<CallInfo<'_>>) -> Result<Bytes, GrpcError> {
+        self.report_call(body, call.into(), None).await
     }
 
     /// As [`report`](Self::report), for a call with headers, which may say what trace it belongs to.
     pub async fn report_call(
         &self,
         body: Bytes,
-        deadline: Option<Instant>,
+        call: CallInfo<'_>,
         headers: Option<&HeaderMap>,
     ) -> Result<Bytes, GrpcError> {
         match self.observers.as_ref().and_then(|observers| observers.begin(Method::Report, headers)) {
-            None => self.report_traced(body, deadline, None).await,
-            Some(observation) => Box::pin(self.observed(observation, body, deadline)).await,
+            None => self.report_traced(body, call, None).await,
+            Some(observation) => Box::pin(self.observed(observation, body, call)).await,
         }
     }
 
@@ -154,18 +194,18 @@ impl MixerService {
     pub async fn report_traced(
         &self,
         body: Bytes,
-        deadline: Option<Instant>,
+        call: CallInfo<'_>,
         trace: Trace<'_>,
     ) -> Result<Bytes, GrpcError> {
         let arena = self.arena();
         let published = self.runtime.load();
         note_snapshot(trace, &published);
-        let context = self.context(deadline, trace);
+        let context = self.context(call.deadline, trace);
         let answer = match ReportRequest::decode(&body, &arena) {
             Err(error) => Err(undecodable(error)),
             Ok(request) => match self.admit(request.records.len()) {
                 Err(error) => Err(error),
-                Ok(()) => Box::pin(answer_report(&published, &request, &arena, &context)).await,
+                Ok(()) => Box::pin(answer_report(&published, &request, &arena, &context, &call)).await,
             },
         };
         self.give_back(arena);
@@ -270,9 +310,11 @@ async fn answer_check(
     body: &[u8],
     arena: &Bump,
     context: &DispatchContext<'_>,
+    call: &CallInfo<'_>,
 ) -> Result<Bytes, GrpcError> {
-    let Some(cache) = &published.cache else {
-        return Box::pin(decide(published, body, arena, context)).await;
+    // Answers in the cache are for whoever asks.
+    let Some(cache) = published.cache.as_ref().filter(|_| !call.decides(published)) else {
+        return Box::pin(decide(published, body, arena, context, call)).await;
     };
     let request = read_check(body, arena)?;
     let bag = AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
@@ -299,9 +341,11 @@ async fn decide(
     body: &[u8],
     arena: &Bump,
     context: &DispatchContext<'_>,
+    call: &CallInfo<'_>,
 ) -> Result<Bytes, GrpcError> {
     let request = read_check(body, arena)?;
-    let bag = AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
+    let mut bag = AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
+    call.identify(published, &mut bag);
     decide_over(published, &request, bag, None, context).await
 }
 
@@ -451,6 +495,7 @@ async fn answer_report<'a>(
     request: &ReportRequest<'a>,
     arena: &'a Bump,
     context: &DispatchContext<'_>,
+    call: &CallInfo<'_>,
 ) -> Result<(), GrpcError> {
     check_global_word_count(request.global_word_count).map_err(internal)?;
     let routes = &published.routes;
@@ -468,6 +513,7 @@ async fn answer_report<'a>(
                 continue;
             }
         };
+        call.identify(published, bag);
         let began = trace_started(context.trace);
         let failures = match dispatch::preprocess(routes, bag, context).await {
             Err(error) => vec![format!("preprocessing attributes failed: {error}")],

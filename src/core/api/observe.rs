@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::MixerService;
+use super::mixer::CallInfo;
 use super::grpc::GrpcError;
 use super::spans::{Begun, TracedCall, spans_of};
 use crate::core::decision::{AnswerFailure, Call, CallAnswer, DecisionLog, Method, Wanted};
@@ -60,15 +61,15 @@ impl MixerService {
         &self,
         observation: Observation<'_>,
         body: Bytes,
-        deadline: Option<Instant>,
+        call: CallInfo<'_>,
     ) -> Result<Bytes, GrpcError> {
         let (time, started) = (SystemTime::now(), Instant::now());
         let trace = RefCell::new(DispatchTrace::default());
         // A request may be a small part of a large buffer, which must not wait with it.
         let kept = observation.decision.map(|_| Bytes::copy_from_slice(&body));
         let answer = match observation.method {
-            Method::Check => self.check_traced(body, deadline, Some(&trace)).await,
-            Method::Report => self.report_traced(body, deadline, Some(&trace)).await,
+            Method::Check => self.check_traced(body, call, Some(&trace)).await,
+            Method::Report => self.report_traced(body, call, Some(&trace)).await,
         };
         let took = started.elapsed();
         let trace = trace.into_inner();

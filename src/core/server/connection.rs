@@ -54,14 +54,23 @@ pub(super) async fn serve<S: WorkerService>(
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let stream = match accepted.socket.into_stream() {
-        Ok(stream) => stream,
+    let caller = accepted.peer.clone();
+    let opened = tokio::select! {
+        opened = accepted.open() => opened,
+        () = stop.cancelled() => return,
+    };
+    let (stream, peer) = match opened {
+        Ok(opened) => opened,
+        Err(error) if error.is_silent() => {
+            tracing::debug!(%caller, "a connection was closed before anything was said");
+            return;
+        }
         Err(error) => {
-            tracing::warn!(%error, "a connection could not be taken over");
+            crate::warn_limited!(10, %caller, "a connection was refused: {error}");
             return;
         }
     };
-    let mut driver = Driver::new(stream, service, Rc::new(accepted.peer), limits);
+    let mut driver = Driver::new(stream, service, Rc::new(peer), limits);
     let ended = tokio::select! {
         biased;
         ended = std::future::poll_fn(|cx| driver.poll(cx)) => ended,

@@ -25,6 +25,7 @@ use crate::core::spans::{Tracer, TracerTask, TracingError, TracingOptions};
 use crate::core::store::{self, ConfigStore, StoreError, WhenLost};
 use crate::core::telemetry::log::{Log, LogOptions, OptionsError};
 use crate::core::telemetry::metrics::Metrics;
+use crate::core::tls::{ServerTls, ServerTlsOptions, TlsError};
 
 /// Threads for everything but requests.
 const BACKGROUND_THREADS: usize = 2;
@@ -81,14 +82,23 @@ pub trait Effects: Send + Sync + 'static {
         Tracer::start(options, "istio-mixer")
     }
 
+    /// Reads the certificates of the API port, if there are to be any.
+    fn load_tls(&self, options: &ServerTlsOptions) -> Result<Option<Arc<ServerTls>>, TlsError> {
+        options.check()?;
+        if !options.is_enabled() {
+            return Ok(None);
+        }
+        ServerTls::load(options.clone()).map(|tls| Some(Arc::new(tls)))
+    }
+
     /// Removes the socket that an earlier process left behind.
     fn remove_socket(&self, path: &Path) -> Result<(), ListenError> {
         remove_stale_socket(path)
     }
 
     /// Opens the socket of the API.
-    fn listen(&self, address: &ListenAddress) -> Result<Listener, ListenError> {
-        Listener::bind(address)
+    fn listen(&self, address: &ListenAddress, socket_mode: Option<u32>) -> Result<Listener, ListenError> {
+        Listener::bind(address, socket_mode)
     }
 
     /// Registers the metrics of the server.
@@ -175,14 +185,14 @@ impl Effects for Rehearsal {
         check_stale_socket(path).map(drop)
     }
 
-    fn listen(&self, address: &ListenAddress) -> Result<Listener, ListenError> {
+    fn listen(&self, address: &ListenAddress, socket_mode: Option<u32>) -> Result<Listener, ListenError> {
         match address {
-            ListenAddress::Tcp { .. } => Listener::bind(address),
+            ListenAddress::Tcp { .. } => Listener::bind(address, socket_mode),
             // A server that is running keeps its socket: a name beside it shows that one can be made there.
             ListenAddress::Unix(path) => {
                 let mut beside = path.clone().into_os_string();
                 beside.push(format!(".{}", std::process::id()));
-                Listener::bind(&ListenAddress::Unix(beside.into()))
+                Listener::bind(&ListenAddress::Unix(beside.into()), socket_mode)
             }
         }
     }

@@ -1,19 +1,25 @@
 //! Listening sockets: TCP and unix.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::ListenAddress;
+use crate::core::tls::{PeerIdentity, ServerTls};
 use crate::core::telemetry::rotate::os_text;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
+/// How long a caller may take to agree on a secure connection.
+const HANDSHAKE_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Why a socket could not be opened. The text is that of the originals behind `unable to …`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +45,8 @@ pub enum Listener {
 pub enum Peer {
     /// Over TCP, from this address.
     Tcp(SocketAddr),
+    /// Over TLS, from this address; who it is, if callers are asked for certificates.
+    Tls(SocketAddr, Option<Arc<PeerIdentity>>),
     /// Over a unix socket.
     Unix,
 }
@@ -47,8 +55,30 @@ impl Peer {
     /// Whether the caller is on this machine.
     pub fn is_local(&self) -> bool {
         match self {
-            Peer::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Peer::Tcp(address) | Peer::Tls(address, _) => address.ip().to_canonical().is_loopback(),
             Peer::Unix => true,
+        }
+    }
+
+    /// The name in the certificate of the caller, empty if it has none; `None` if callers are not asked for certificates.
+    pub fn principal(&self) -> Option<&str> {
+        match self {
+            Peer::Tls(_, identity) => identity.as_ref().map(|identity| identity.principal()),
+            Peer::Tcp(_) | Peer::Unix => None,
+        }
+    }
+}
+
+/// The address, or `unix`; with the name in the certificate where there is one.
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Peer::Tcp(address) => write!(f, "{address}"),
+            Peer::Tls(address, _) => match self.principal() {
+                None | Some("") => write!(f, "{address}"),
+                Some(name) => write!(f, "{address} {name}"),
+            },
+            Peer::Unix => f.write_str("unix"),
         }
     }
 }
@@ -60,6 +90,55 @@ pub struct Accepted {
     pub socket: Socket,
     /// Who called.
     pub peer: Peer,
+    /// How a TCP connection is secured; none means plain text.
+    pub tls: Option<Arc<ServerTls>>,
+}
+
+/// Why a connection that was accepted is not served. The text is for the log.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The event loop does not take it.
+    #[error("it could not be taken over: {0}")]
+    TakeOver(#[from] std::io::Error),
+    /// No secure connection came about.
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(std::io::Error),
+    /// It took too long.
+    #[error("the TLS handshake was not complete within {HANDSHAKE_LIMIT:?}")]
+    Slow,
+    /// Somebody who is not let in.
+    #[error("{0}")]
+    NotAllowed(String),
+}
+
+impl OpenError {
+    /// Whether the caller closed without a word, as those do who only look whether somebody listens.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, OpenError::Handshake(error) if error.kind() == std::io::ErrorKind::UnexpectedEof)
+    }
+}
+
+impl Accepted {
+    /// Ties the connection to the event loop of this thread and secures it where that is asked for.
+    ///
+    /// Errors: no secure connection came about, or the caller is not let in.
+    pub async fn open(self) -> Result<(Stream, Peer), OpenError> {
+        let (tls, stream) = match (&self.tls, self.socket.into_stream()?) {
+            (Some(tls), Stream::Tcp(stream)) => (tls, stream),
+            (_, stream) => return Ok((stream, self.peer)),
+        };
+        let handshake = TlsAcceptor::from(tls.config()).accept(stream);
+        let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await {
+            Ok(stream) => stream.map_err(OpenError::Handshake)?,
+            Err(_) => return Err(OpenError::Slow),
+        };
+        let identity = tls.admit(stream.get_ref().1.peer_certificates()).map_err(OpenError::NotAllowed)?;
+        let peer = match self.peer {
+            Peer::Tcp(address) => Peer::Tls(address, identity.map(Arc::new)),
+            other => other,
+        };
+        Ok((Stream::Tls(Box::new(stream)), peer))
+    }
 }
 
 /// A connection without an event loop.
@@ -86,6 +165,8 @@ impl Socket {
 pub enum Stream {
     /// TCP.
     Tcp(TcpStream),
+    /// TLS over TCP.
+    Tls(Box<TlsStream<TcpStream>>),
     /// Unix.
     Unix(UnixStream),
 }
@@ -98,6 +179,7 @@ impl AsyncRead for Stream {
     ) -> Poll<std::io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
         }
     }
@@ -107,6 +189,7 @@ impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
@@ -118,6 +201,7 @@ impl AsyncWrite for Stream {
     ) -> Poll<std::io::Result<usize>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
         }
     }
@@ -129,6 +213,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
@@ -136,23 +221,38 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }
 
 impl Listener {
-    /// Opens a socket. Must run on an event loop.
+    /// Opens a socket. Must run on an event loop. The file of a unix socket has the permissions `socket_mode` from its first
+    /// moment on, or those that the process gives its files.
     ///
     /// Errors: `listen tcp 127.0.0.1:9091: bind: address already in use` and the like.
-    pub fn bind(address: &ListenAddress) -> Result<Self, ListenError> {
+    pub fn bind(address: &ListenAddress, socket_mode: Option<u32>) -> Result<Self, ListenError> {
         match address {
             ListenAddress::Tcp { network, address } => Ok(Listener::Tcp(bind_tcp(network, address)?)),
             ListenAddress::Unix(path) => {
-                let listener = UnixListener::bind(path).map_err(|e| {
-                    ListenError(format!("listen unix {}: bind: {}", path.display(), os_text(&e)))
-                })?;
-                Ok(Listener::Unix { listener, path: path.clone() })
+                let refuse = |step: &str, error: &std::io::Error| {
+                    ListenError(format!("listen unix {}: {step}: {}", path.display(), os_text(error)))
+                };
+                let Some(mode) = socket_mode else {
+                    let listener = UnixListener::bind(path).map_err(|e| refuse("bind", &e))?;
+                    return Ok(Listener::Unix { listener, path: path.clone() });
+                };
+                // Beside its place until it has its permissions, so that nobody gets in before.
+                let mut beside = path.clone().into_os_string();
+                beside.push(format!(".{}", std::process::id()));
+                let beside = PathBuf::from(beside);
+                let listener = UnixListener::bind(&beside).map_err(|e| refuse("bind", &e))?;
+                let listener = Listener::Unix { listener, path: beside.clone() };
+                std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode))
+                    .map_err(|e| refuse("chmod", &e))?;
+                std::fs::rename(&beside, path).map_err(|e| refuse("rename", &e))?;
+                Ok(listener.at(path))
             }
         }
     }
@@ -163,13 +263,21 @@ impl Listener {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Accepted { socket: Socket::Tcp(stream.into_std()?), peer: Peer::Tcp(peer) })
+                Ok(Accepted { socket: Socket::Tcp(stream.into_std()?), peer: Peer::Tcp(peer), tls: None })
             }
             Listener::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Accepted { socket: Socket::Unix(stream.into_std()?), peer: Peer::Unix })
+                Ok(Accepted { socket: Socket::Unix(stream.into_std()?), peer: Peer::Unix, tls: None })
             }
         }
+    }
+
+    /// The same socket, whose file is somewhere else now.
+    fn at(mut self, path: &Path) -> Self {
+        if let Listener::Unix { path: own, .. } = &mut self {
+            *own = path.to_path_buf();
+        }
+        self
     }
 
     /// The TCP address, once a port was chosen; `None` for unix sockets.

@@ -7,6 +7,7 @@ use crate::core::decision::DecisionOptions;
 use crate::core::load_shedding::LoadSheddingOptions;
 use crate::core::spans::TracingOptions;
 use crate::core::telemetry::log::{LogOptions, OptionsError};
+use crate::core::tls::ServerTlsOptions;
 
 /// All settings of one server. [`Default`] is what `mixer server` runs on.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,10 @@ pub struct ServerOptions {
     pub port: u16,
     /// `network://address` or `host:port`; see [`ListenAddress`].
     pub address: String,
+    /// How TCP connections to the API are secured.
+    pub tls: ServerTlsOptions,
+    /// Permissions of the file of a unix socket; none means those that the process gives its files.
+    pub socket_mode: Option<u32>,
     /// HTTP port of metrics, version, health and profiles, on all interfaces.
     pub monitoring_port: u16,
     /// Port of the metrics endpoint that all prometheus handlers share.
@@ -86,6 +91,8 @@ impl Default for ServerOptions {
         Self {
             port: 9091,
             address: String::new(),
+            tls: ServerTlsOptions::default(),
+            socket_mode: None,
             monitoring_port: 15014,
             metrics_port: 42422,
             max_message_size: 1 << 20,

@@ -13,7 +13,7 @@ use super::draining::DrainingBody;
 use super::listener::Peer;
 use super::workers::WorkerService;
 use crate::core::api::grpc::{self, Code, GrpcError};
-use crate::core::api::{ApiBody, MixerService};
+use crate::core::api::{ApiBody, CallInfo, MixerService};
 use crate::core::http2::{RequestBody, RequestHead};
 use crate::core::load_shedding::LoadShedder;
 use crate::core::telemetry::metrics::{Metrics, RpcCounters};
@@ -72,9 +72,10 @@ impl ApiService {
     ) -> Result<Bytes, GrpcError> {
         let body = grpc::read_message(body, self.max_message).await?;
         *received = body.len();
+        let call = CallInfo { deadline, principal: peer.principal() };
         match method {
-            Direct::Check => self.mixer.check_call(body, deadline, Some(headers)).await,
-            Direct::Report => self.mixer.report_call(body, deadline, Some(headers)).await,
+            Direct::Check => self.mixer.check_call(body, call, Some(headers)).await,
+            Direct::Report => self.mixer.report_call(body, call, Some(headers)).await,
             Direct::Explain if peer.is_local() => Box::pin(self.mixer.explain(body)).await,
             Direct::Explain => Err(GrpcError::new(
                 Code::PermissionDenied,

@@ -11,10 +11,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::components::{Components, StopReport, StopStep};
-use super::controls::{Controls, Parts};
+use super::controls::{Controls, Parts, Reload};
 use super::effects::{Effects, Endpoint, Rehearsal, SystemEffects, start_workers};
 use super::health::{Conditions, Health};
-use super::listener::{ListenError, Listener};
+use super::listener::{Accepted, ListenError, Listener};
 use super::service::ApiService;
 use super::workers::{ConnectionLimits, WorkerGroup};
 use super::{ListenAddress, ProbeOptions, ServerOptions, discovery, observers};
@@ -35,6 +35,7 @@ use crate::core::store::{ConfigStore, WhenLost};
 use crate::core::telemetry::log::Log;
 use crate::core::telemetry::metrics::{Collect, Collected, Family, Metrics};
 use crate::core::telemetry::{http, monitor};
+use crate::core::tls::{ServerTls, TlsError};
 
 /// Memory that the check cache may take, for each entry that it may have; at most [`MAX_CACHE_BYTES`].
 const CACHE_BYTES_PER_ENTRY: u64 = 512;
@@ -244,6 +245,7 @@ struct Start<'s> {
 struct Prepared {
     api_address: ListenAddress,
     listener: Listener,
+    tls: Option<Arc<ServerTls>>,
     metrics: Arc<Metrics>,
     tracer: Option<Arc<Tracer>>,
     store: Arc<dyn ConfigStore>,
@@ -259,7 +261,7 @@ impl Start<'_> {
         let stuck = self.health.liveness.emitter("workers", "uninitialized");
         self.keep_probe(StopStep::Probes, "liveness probe", true);
         let prepared = self.prepare().await?;
-        let Prepared { api_address, listener, metrics, tracer, store, runtime, configurator } = prepared;
+        let Prepared { api_address, listener, tls, metrics, tracer, store, runtime, configurator } = prepared;
         let bound = listener.local_address();
         let workers = self.start_workers(&runtime, &metrics, tracer)?;
 
@@ -280,7 +282,7 @@ impl Start<'_> {
             health,
             store,
             workers: Arc::clone(&workers),
-            reloads: Vec::new(),
+            reloads: tls.iter().map(|tls| ("certificates", reload_of(tls))).collect(),
         }));
         tracing::info!("Starting monitor server...");
         self.start_monitoring(&controls)?;
@@ -292,7 +294,7 @@ impl Start<'_> {
             gone.set(Err("stopping".to_owned()));
             true
         });
-        self.accept(listener, workers);
+        self.accept(listener, tls, workers);
         alive.set(Ok(()));
         self.follow(conditions);
         self.supervise(&controls);
@@ -328,6 +330,26 @@ impl Start<'_> {
         }
     }
 
+    /// Reads the certificates, and again whenever they change.
+    fn load_tls(&mut self) -> Result<Option<Arc<ServerTls>>, StartError> {
+        let refuse = |e: TlsError| StartError::because("unable to set up TLS", e);
+        let tls = self.effects.load_tls(&self.options.tls).map_err(refuse)?;
+        let address = self.options.listen_address();
+        if tls.is_some() && matches!(address, Ok(ListenAddress::Unix(_))) {
+            let text = "it is for TCP addresses; a unix socket is protected by --socket-mode";
+            return Err(refuse(TlsError::Settings(text.to_owned())));
+        }
+        if let Some(tls) = &tls {
+            let stop = CancellationToken::new();
+            let task = tokio::spawn(Arc::clone(tls).follow(stop.clone()));
+            self.components.begun(StopStep::Probes, "certificates", async move |_| {
+                stop.cancel();
+                task.await.is_ok()
+            });
+        }
+        Ok(tls)
+    }
+
     /// Before anything that another server on the same files would notice.
     fn write_pid_file(&mut self) -> Result<(), StartError> {
         let path = &self.options.pid_file;
@@ -357,13 +379,14 @@ impl Start<'_> {
             });
             tracer
         });
+        let tls = self.load_tls()?;
         self.write_pid_file()?;
         let api_address = options.listen_address().map_err(|e| StartError::because("unable to listen", e))?;
         if let ListenAddress::Unix(path) = &api_address {
             effects.remove_socket(path)?;
         }
         let listener =
-            effects.listen(&api_address).map_err(|e| StartError::because("unable to listen", e))?;
+            effects.listen(&api_address, options.socket_mode).map_err(|e| StartError::because("unable to listen", e))?;
         let when_lost = if options.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep };
         let store = effects
             .open_store(&options.config_store_url, when_lost)
@@ -373,7 +396,7 @@ impl Start<'_> {
         metrics.set_build("mixer", env!("CARGO_PKG_VERSION"));
         self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
         let (runtime, configurator) = self.configure(&metrics, &store).await?;
-        Ok(Prepared { api_address, listener, metrics, tracer, store, runtime, configurator })
+        Ok(Prepared { api_address, listener, tls, metrics, tracer, store, runtime, configurator })
     }
 
     /// Steps 10 to 12: the first configuration.
@@ -559,7 +582,7 @@ impl Start<'_> {
     }
 
     /// Step 19: begins to accept calls.
-    fn accept(&mut self, listener: Listener, workers: Arc<WorkerGroup>) {
+    fn accept(&mut self, listener: Listener, tls: Option<Arc<ServerTls>>, workers: Arc<WorkerGroup>) {
         // Cancelled when the workers begin to drain, so that nothing is accepted that nobody serves.
         let stopped = workers.stopping();
         let task = tokio::spawn(async move {
@@ -569,7 +592,7 @@ impl Start<'_> {
                     () = stopped.cancelled() => return,
                 };
                 match accepted {
-                    Ok(connection) => workers.serve(connection).await,
+                    Ok(connection) => workers.serve(Accepted { tls: tls.clone(), ..connection }).await,
                     Err(error) => {
                         tracing::warn!(%error, "a connection could not be accepted");
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -615,6 +638,12 @@ impl Start<'_> {
             task.await.is_ok()
         });
     }
+}
+
+/// How certificates are read anew.
+fn reload_of(tls: &Arc<ServerTls>) -> Reload {
+    let tls = Arc::clone(tls);
+    Box::new(move || tls.reload().map_err(|e| e.to_string()))
 }
 
 /// What happened in the check cache, for the metrics.

@@ -19,6 +19,7 @@ use crate::core::snapshot::Snapshot;
 use crate::core::spans::{TracingError, TracingOptions};
 use crate::core::store::StoreError;
 use crate::core::telemetry::log::{LogOptions, OptionsError};
+use crate::core::tls::ServerTlsOptions;
 
 /// A step that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,7 @@ enum Step {
     Log,
     Background,
     Tracing,
+    Tls,
     RemoveSocket,
     Listen,
     OpenStore,
@@ -128,10 +130,17 @@ impl Effects for Faulty {
         }
     }
 
-    fn listen(&self, address: &ListenAddress) -> Result<Listener, ListenError> {
+    fn load_tls(&self, options: &ServerTlsOptions) -> Result<Option<Arc<ServerTls>>, TlsError> {
+        match self.fails(Step::Tls) {
+            true => Err(TlsError::Settings("no key".to_owned())),
+            false => SystemEffects.load_tls(options),
+        }
+    }
+
+    fn listen(&self, address: &ListenAddress, mode: Option<u32>) -> Result<Listener, ListenError> {
         match self.fails(Step::Listen) {
             true => Err(refused("listen unix x: bind: address already in use")),
-            false => SystemEffects.listen(address),
+            false => SystemEffects.listen(address, mode),
         }
     }
 
@@ -314,6 +323,7 @@ fn whatever_step_fails_nothing_is_left_behind() {
         (Step::Log, "invalid output level 'loud'"),
         (Step::Background, "unable to start background threads: no more threads"),
         (Step::Tracing, "unable to setup tracing"),
+        (Step::Tls, "unable to set up TLS: no key"),
         (Step::RemoveSocket, "unable to remove unix://x: not a socket"),
         (Step::Listen, "unable to listen: listen unix x: bind: address already in use"),
         (

@@ -1,0 +1,82 @@
+//! TLS of calls to a server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::error::TlsError;
+use super::{TlsVersion, files};
+
+/// How calls are secured.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientTlsOptions {
+    /// Roots that the server is checked against, PEM; empty means those of the system.
+    pub ca_file: PathBuf,
+    /// Certificate to show, with its chain, PEM; empty means none.
+    pub cert_file: PathBuf,
+    /// Its key, PEM.
+    pub key_file: PathBuf,
+    /// Name that the certificate of the server must carry; empty means the host that is called.
+    pub server_name: String,
+}
+
+/// Secures connections to one server.
+#[derive(Clone)]
+pub struct ClientTls {
+    /// For each connection.
+    pub config: Arc<ClientConfig>,
+    /// The name that the server must prove.
+    pub name: ServerName<'static>,
+}
+
+impl std::fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientTls").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl ClientTls {
+    /// Reads the files; `host` is who is called.
+    ///
+    /// Errors: a file that cannot be read or used, or a name that no certificate can carry.
+    pub fn load(options: &ClientTlsOptions, host: &str) -> Result<Self, TlsError> {
+        super::install_crypto_provider();
+        let name = if options.server_name.is_empty() { host } else { options.server_name.as_str() };
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|e| TlsError::unusable(format!("the server name `{name}`"), e))?;
+        let builder = ClientConfig::builder_with_protocol_versions(TlsVersion::V1_2.versions())
+            .with_root_certificates(roots(options)?);
+        let has_cert = !options.cert_file.as_os_str().is_empty();
+        if has_cert == options.key_file.as_os_str().is_empty() {
+            return Err(TlsError::Settings("a certificate and its key belong together".to_owned()));
+        }
+        let mut config = if has_cert {
+            let chain = files::certificates(&options.cert_file)?;
+            let key = files::private_key(&options.key_file)?;
+            let shown = options.cert_file.display().to_string();
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|e| TlsError::unusable(format!("the certificate in `{shown}`"), e))?
+        } else {
+            builder.with_no_client_auth()
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Self { config: Arc::new(config), name })
+    }
+}
+
+fn roots(options: &ClientTlsOptions) -> Result<RootCertStore, TlsError> {
+    if !options.ca_file.as_os_str().is_empty() {
+        return files::roots(&options.ca_file);
+    }
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let text = "this system has no root certificates; name some with --ca-file";
+        return Err(TlsError::Settings(text.to_owned()));
+    }
+    Ok(roots)
+}

@@ -1,0 +1,86 @@
+//! Who stands behind a certificate, and who is let in.
+
+use rustls::pki_types::CertificateDer;
+
+/// The names that a certificate gives its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PeerIdentity {
+    /// URIs such as `spiffe://cluster.local/ns/default/sa/web`, then DNS names, each in the order of the certificate.
+    pub names: Vec<String>,
+}
+
+impl PeerIdentity {
+    /// The identity in the first certificate of a chain that was verified. Names that cannot be read are left out.
+    pub fn of_chain(chain: &[CertificateDer<'_>]) -> Self {
+        let Some(certificate) = chain.first().and_then(|c| webpki::EndEntityCert::try_from(c).ok()) else {
+            return Self::default();
+        };
+        let uris = certificate.valid_uri_names();
+        Self { names: uris.chain(certificate.valid_dns_names()).map(str::to_owned).collect() }
+    }
+
+    /// The name to call it by; empty if it has none.
+    pub fn principal(&self) -> &str {
+        self.names.first().map_or("", String::as_str)
+    }
+}
+
+/// A list of names that are let in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AllowedPeers {
+    patterns: Vec<String>,
+}
+
+impl AllowedPeers {
+    /// Reads names separated by commas; one `*` at the start or at the end of a name stands for anything.
+    ///
+    /// Errors: a `*` elsewhere.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let patterns: Vec<String> =
+            text.split(',').map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned).collect();
+        for pattern in &patterns {
+            let inner = pattern.strip_prefix('*').or_else(|| pattern.strip_suffix('*')).unwrap_or(pattern);
+            if inner.contains('*') {
+                return Err(format!("`{pattern}`: a `*` may only be the first or the last character"));
+            }
+        }
+        Ok(Self { patterns })
+    }
+
+    /// Whether the list restricts anything.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Whether somebody with this identity is let in: an empty list lets everybody in.
+    pub fn admits(&self, identity: &PeerIdentity) -> bool {
+        let matches = |pattern: &str, name: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+            (Some(end), _) => name.ends_with(end),
+            (None, Some(start)) => name.starts_with(start),
+            (None, None) => name == pattern,
+        };
+        self.is_empty()
+            || identity.names.iter().any(|name| self.patterns.iter().any(|pattern| matches(pattern, name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_let_in_by_pattern() {
+        let identity =
+            PeerIdentity { names: vec!["spiffe://local/ns/shop/sa/web".to_owned(), "web.shop".to_owned()] };
+        let admits = |list: &str| AllowedPeers::parse(list).unwrap().admits(&identity);
+        for list in ["", "spiffe://local/ns/shop/*", "*.shop", "x, web.shop", "*"] {
+            assert!(admits(list), "{list}");
+        }
+        for list in ["spiffe://local/ns/other/*", "web", "*.other", "shop*"] {
+            assert!(!admits(list), "{list}");
+        }
+        assert!(!AllowedPeers::parse("a").unwrap().admits(&PeerIdentity::default()));
+        assert!(AllowedPeers::parse("a*b").is_err());
+        assert!(AllowedPeers::parse("**").is_err());
+    }
+}

@@ -1,0 +1,359 @@
+//! TLS and mutual TLS on the API port, identities, the permissions of a socket, and foreign clients.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
+
+use crate::certificates::{Authority, Files, Issued, put};
+use crate::process::{Finished, PATIENCE, Server, ServerArguments, free_port, programs, wait_for};
+use crate::{mixer, signal};
+
+const WEB: &str = "spiffe://cluster.local/ns/shop/sa/web";
+
+/// A place with an authority, a certificate of a server and one of a caller.
+struct Place {
+    directory: tempfile::TempDir,
+    authority: Authority,
+    root: String,
+    server: Files,
+    caller: Issued,
+    caller_files: Files,
+}
+
+impl Place {
+    fn new(configuration: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(directory.path().join("config")).expect("it is writable");
+        put(&directory.path().join("config"), "all.yaml", configuration);
+        let authority = Authority::new();
+        let root = put(directory.path(), "root.pem", &authority.certificate);
+        let server = authority.issue(&["localhost", "127.0.0.1"]).put(directory.path(), "server");
+        let caller = authority.issue(&[WEB, "web.shop"]);
+        let caller_files = caller.put(directory.path(), "caller");
+        Self { directory, authority, root, server, caller, caller_files }
+    }
+
+    /// Starts a server with the certificate of the place.
+    fn start(&self, more: &[&str]) -> Server {
+        let arguments = ServerArguments::on(&self.directory.path().join("config"))
+            .with(&["--tls-cert-file", &self.server.certificate, "--tls-key-file", &self.server.key])
+            .with(more);
+        Server::start(&arguments).expect("the server starts")
+    }
+
+    fn start_mutual(&self, more: &[&str]) -> Server {
+        let mutual = ["--tls-client-ca-file", &self.root].into_iter().chain(more.iter().copied());
+        self.start(&mutual.collect::<Vec<_>>())
+    }
+
+    /// `mixer check` with the root of the place.
+    fn check(&self, server: &Server, more: &[&str]) -> Finished {
+        let (target, root) = (format!("localhost:{}", server.api), self.root.as_str());
+        mixer(&[&["check", "--timeout", "10s", "-m", &target, "--ca-file", root][..], more].concat())
+    }
+
+    fn check_as(&self, server: &Server, files: &Files, more: &[&str]) -> Finished {
+        let shown = ["--cert-file", &files.certificate, "--key-file", &files.key];
+        self.check(server, &[&shown[..], more].concat())
+    }
+
+    /// Runs the Python client, which learns everything by reflection.
+    fn generic(&self, server: &Server, more: &[&str]) -> serde_json::Value {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/operations/generic_client.py");
+        let target = format!("localhost:{}", server.api);
+        // Words are bytes, which JSON writes in base64: `source.user` and `ann`.
+        let message = r#"{"attributes": {"words": ["c291cmNlLnVzZXI=", "YW5u"], "strings": {"-1": -2}}}"#;
+        let finished = Command::new(python())
+            .args([script, &target, "istio.mixer.v1.Mixer", "Check", message, "--ca", &self.root])
+            .args(more)
+            .output()
+            .expect("python runs");
+        let (out, err) = (String::from_utf8_lossy(&finished.stdout), String::from_utf8_lossy(&finished.stderr));
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
+    }
+}
+
+/// The Python that `.ci/run needs` prepares.
+fn python() -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let prepared = home.join(".cache/mixer-ci/python/bin/python");
+    let found = std::env::var_os("MIXER_TEST_PYTHON").map_or(prepared, PathBuf::from);
+    let works = Command::new(&found).args(["-c", "import grpc, grpc_reflection"]).status();
+    let works = works.is_ok_and(|status| status.success());
+    assert!(works, "{}: no grpcio and grpcio-reflection; `.ci/run needs` installs them", found.display());
+    found
+}
+
+fn logged(server: &Server, text: &str) {
+    let found = wait_for(PATIENCE, || server.log().contains(text).then_some(()));
+    assert!(found.is_some(), "no `{text}` in\n{}", server.log());
+}
+
+/// A channel over TLS with this configuration, connected.
+async fn channel(server: &Server, config: Arc<rustls::ClientConfig>) -> Result<Channel, tonic::transport::Error> {
+    let port = server.api;
+    let connector = tower::service_fn(move |_: Uri| {
+        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&config));
+        async move {
+            let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+            let name = "localhost".try_into().expect("a name");
+            Ok::<_, std::io::Error>(TokioIo::new(connector.connect(name, stream).await?))
+        }
+    });
+    let endpoint = Endpoint::from_static("http://localhost").timeout(Duration::from_secs(10));
+    endpoint.connect_with_connector(connector).await
+}
+
+async fn is_serving(channel: &Channel) -> bool {
+    let request = HealthCheckRequest { service: "liveness".to_owned() };
+    HealthClient::new(channel.clone()).check(request).await.is_ok()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+}
+
+const ALL: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
+
+#[test]
+fn calls_are_secured_and_plain_text_is_refused() {
+    let place = Place::new("");
+    let server = place.start(&[]);
+    let granted = place.check(&server, &[]);
+    assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
+    let report = ["report", "--tls", "--ca-file", &place.root, "-m", &format!("localhost:{}", server.api)];
+    assert_eq!(mixer(&report).status, 0);
+    let probe = ["probe", "--grpc", &format!("localhost:{}", server.api), "--ca-file", &place.root];
+    assert!(wait_for(PATIENCE, || (mixer(&probe).status == 0).then_some(())).is_some());
+
+    let plain = mixer(&["check", "--timeout", "5s", "-m", &server.address()]);
+    assert_ne!(plain.status, 0);
+    logged(&server, "a connection was refused: the TLS handshake failed: ");
+
+    let stranger = Authority::new();
+    let other = put(place.directory.path(), "other.pem", &stranger.certificate);
+    let target = format!("localhost:{}", server.api);
+    let distrusted = mixer(&["check", "--timeout", "5s", "-m", &target, "--ca-file", &other]);
+    assert_eq!(distrusted.status, 4);
+    assert!(distrusted.stdout.contains("UnknownIssuer"), "{distrusted:?}");
+    let misnamed = place.check(&server, &["--server-name", "elsewhere.example"]);
+    assert_eq!(misnamed.status, 4);
+    assert!(misnamed.stdout.contains("authentication handshake failed"), "{misnamed:?}");
+    let unreadable = place.check(&server, &["--cert-file", "/nowhere/cert.pem", "--key-file", "/nowhere/key"]);
+    assert_eq!(unreadable.status, 3);
+    assert!(unreadable.stderr.contains("cannot read the certificates in `/nowhere/cert.pem`"), "{unreadable:?}");
+}
+
+#[test]
+fn callers_without_a_good_certificate_are_refused_and_named_in_the_log() {
+    let place = Place::new("");
+    let server = place.start_mutual(&[]);
+    let granted = place.check_as(&server, &place.caller_files, &[]);
+    assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
+
+    assert_ne!(place.check(&server, &[]).status, 0);
+    logged(&server, "a connection was refused: the TLS handshake failed: peer sent no certificates");
+    logged(&server, "{\"caller\": \"127.0.0.1:");
+
+    let forged = Authority::new().issue(&[WEB]).put(place.directory.path(), "forged");
+    assert_ne!(place.check_as(&server, &forged, &[]).status, 0);
+    logged(&server, "a connection was refused: the TLS handshake failed: invalid peer certificate: UnknownIssuer");
+}
+
+#[test]
+fn only_allowed_peers_get_in() {
+    let place = Place::new("");
+    let list = "spiffe://cluster.local/ns/shop/*,*.admin";
+    let server = place.start_mutual(&["--tls-allowed-peers", list]);
+    assert_eq!(place.check_as(&server, &place.caller_files, &[]).status, 0, "{}", server.log());
+    let other = place.authority.issue(&["spiffe://cluster.local/ns/other/sa/x"]);
+    let other = other.put(place.directory.path(), "other");
+    assert_ne!(place.check_as(&server, &other, &[]).status, 0);
+    logged(
+        &server,
+        "a connection was refused: its certificate names `spiffe://cluster.local/ns/other/sa/x`, none of which is \
+         among the allowed peers",
+    );
+}
+
+#[test]
+fn rules_decide_by_the_identity_of_the_caller() {
+    let place = Place::new(
+        "
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: m, namespace: istio-system}
+spec: {attributes: {context.reporter.principal: {valueType: STRING}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 7, message: not you}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: caller, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: deny, namespace: istio-system}
+spec:
+  match: context.reporter.principal == \"spiffe://cluster.local/ns/shop/sa/web\"
+  actions: [{handler: deny, instances: [caller]}]
+",
+    );
+    let optional = ["--tls-client-auth", "optional", "--numCheckCacheEntries", "1000"];
+    let server = place.start_mutual(&optional);
+    let other = place.authority.issue(&["web.other"]).put(place.directory.path(), "other");
+    for _ in 0..2 {
+        let denied = place.check_as(&server, &place.caller_files, &[]);
+        assert_eq!(denied.status, 1, "{denied:?}");
+        assert!(denied.stdout.contains("not you"), "{denied:?}");
+        assert_eq!(place.check_as(&server, &other, &[]).status, 0, "an answer is not for everybody");
+    }
+    // What a caller says of itself does not count.
+    let claim = format!("context.reporter.principal={WEB}");
+    assert_eq!(place.check_as(&server, &other, &["-s", &claim]).status, 0);
+    assert_eq!(place.check(&server, &["-s", &claim]).status, 0, "nor without a certificate");
+}
+
+#[test]
+fn certificates_are_read_anew_under_connections_that_stay() {
+    let place = Place::new("");
+    let server = place.start(&[]);
+    let runtime = runtime();
+    let old = runtime.block_on(channel(&server, place.authority.client(None, ALL))).expect("a connection");
+    assert!(runtime.block_on(is_serving(&old)));
+
+    let next = Authority::new();
+    put(place.directory.path(), "server.pem", "half a file");
+    signal(&server, "HUP");
+    logged(&server, "certificates could not be read anew, the old stays: there is no certificate in ");
+    assert!(runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_ok(), "the old serves on");
+
+    next.issue(&["localhost"]).put(place.directory.path(), "server");
+    signal(&server, "HUP");
+    let renewed = wait_for(PATIENCE, || runtime.block_on(channel(&server, next.client(None, ALL))).ok());
+    assert!(renewed.is_some(), "{}", server.log());
+    assert!(runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_err());
+    assert!(runtime.block_on(is_serving(&old)), "a connection that exists is left alone");
+}
+
+#[test]
+fn versions_that_are_too_old_are_refused() {
+    let place = Place::new("");
+    let runtime = runtime();
+    let only_12 = &[&rustls::version::TLS12][..];
+    let connects = |server: &Server, versions| {
+        runtime.block_on(channel(server, place.authority.client(None, versions))).is_ok()
+    };
+    let lenient = place.start(&[]);
+    assert!(connects(&lenient, only_12));
+    assert!(connects(&lenient, ALL));
+    let strict = place.start(&["--tls-min-version", "1.3"]);
+    assert!(!connects(&strict, only_12));
+    assert!(connects(&strict, ALL));
+    logged(&strict, "a connection was refused: the TLS handshake failed: ");
+}
+
+#[test]
+fn settings_of_tls_that_make_no_sense_end_the_start() {
+    let place = Place::new("");
+    let refused = |more: &[&str]| {
+        let arguments = ServerArguments::on(&place.directory.path().join("config")).with(more);
+        Server::start(&arguments).err().unwrap_or_default()
+    };
+    let reason = refused(&["--tls-cert-file", &place.server.certificate]);
+    assert!(reason.contains("unable to set up TLS: a certificate and its key belong together"), "{reason}");
+    let keys = ["--tls-cert-file", &place.server.certificate, "--tls-key-file", &place.caller_files.key];
+    let reason = refused(&keys);
+    assert!(reason.contains("keys may not be consistent: KeyMismatch"), "{reason}");
+}
+
+/// Asks one question of the reflection service.
+async fn reflect(channel: &Channel, question: MessageRequest) -> ServerReflectionResponse {
+    let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };
+    let requests = futures_util::stream::iter([request]);
+    let mut client = ServerReflectionClient::new(channel.clone());
+    let mut answers = client.server_reflection_info(requests).await.expect("reflection").into_inner();
+    answers.message().await.expect("an answer").expect("an answer")
+}
+
+#[test]
+fn a_generic_client_finds_its_way_by_reflection() {
+    use prost::Message as _;
+    let place = Place::new("");
+    let server = place.start_mutual(&[]);
+    let runtime = runtime();
+    let config = place.authority.client(Some(&place.caller), ALL);
+    let channel = runtime.block_on(channel(&server, config)).expect("a connection");
+    let listed = runtime.block_on(reflect(&channel, MessageRequest::ListServices(String::new())));
+    let Some(MessageResponse::ListServicesResponse(listed)) = listed.message_response else { panic!("{listed:?}") };
+    let names: Vec<&str> = listed.service.iter().map(|s| s.name.as_str()).collect();
+    for name in ["istio.mixer.v1.Mixer", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let symbol = MessageRequest::FileContainingSymbol("istio.mixer.v1.Mixer".to_owned());
+    let found = runtime.block_on(reflect(&channel, symbol));
+    let Some(MessageResponse::FileDescriptorResponse(found)) = found.message_response else { panic!("{found:?}") };
+    let files = found.file_descriptor_proto.iter();
+    let files: Vec<_> = files.map(|f| prost_types::FileDescriptorProto::decode(&f[..]).expect("it decodes")).collect();
+    let methods: Vec<_> = files.iter().flat_map(|f| &f.service).flat_map(|s| &s.method).collect();
+    let check = methods.iter().find(|m| m.name() == "Check").expect("the method Check");
+    assert_eq!(check.input_type(), ".istio.mixer.v1.CheckRequest");
+}
+
+#[test]
+fn a_foreign_client_works_over_tls_and_mutual_tls() {
+    let place = Place::new("");
+    let secure = place.start(&[]);
+    let found = place.generic(&secure, &[]);
+    assert_eq!(found["answer"]["precondition"]["validUseCount"], 10000, "{found}");
+    assert!(found["services"].to_string().contains("istio.mixer.v1.Mixer"), "{found}");
+
+    let mutual = place.start_mutual(&[]);
+    let shown = ["--cert", &place.caller_files.certificate, "--key", &place.caller_files.key];
+    let found = place.generic(&mutual, &shown);
+    assert_eq!(found["answer"]["precondition"]["validUseCount"], 10000, "{found}");
+    let refused = place.generic(&mutual, &[]);
+    assert_eq!(refused["code"], "UNAVAILABLE", "{refused}");
+}
+
+#[test]
+fn a_unix_socket_has_the_permissions_it_was_given() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = directory.path().join("api.sock");
+    let ports = [(); 3].map(|()| free_port().to_string());
+    let mut child = Command::new(programs().path("mixer"))
+        .args(["server", "--address", &format!("unix://{}", socket.display()), "--socket-mode", "0600"])
+        .args(["--monitoring-port", &ports[0], "--ctrlz-port", &ports[1], "--metrics-port", &ports[2]])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let target = format!("unix://{}", socket.display());
+    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "20s", "-m", &target]);
+    assert_eq!(granted.status, 0, "{granted:?}");
+    let mode = std::fs::metadata(&socket).expect("the socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let names: Vec<_> = std::fs::read_dir(directory.path()).expect("readable").flatten().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    let sent = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(!socket.exists());
+    let late = mixer(&["check", "--wait-for-ready", "--timeout", "200ms", "-m", &target]);
+    assert_eq!(late.status, 5, "{late:?}");
+    assert!(late.stderr.contains("the server cannot be reached: "), "{late:?}");
+}
