@@ -17,6 +17,7 @@ pub mod http2;
 pub mod introspect;
 pub mod load_shedding;
 pub mod policy;
+pub mod pool;
 pub mod probe;
 pub mod routing;
 pub mod rpc_code;

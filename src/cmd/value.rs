@@ -338,6 +338,12 @@ pub(crate) fn duration(text: &str) -> Result<SignedDuration, String> {
         .ok_or_else(|| "expected a duration with a unit, for example 5s or 1h30m".to_owned())
 }
 
+/// A share from 0 to 1.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let share = float(text)?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share is from 0 to 1".to_owned()) }
+}
+
 /// Permissions of a file, if any were given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ModeBits(pub(crate) Option<u32>);

@@ -1,16 +1,48 @@
 //! Refuses calls when there are too many or they take too long.
 //!
 //! Two evaluators, each optional: a token bucket over calls, and a moving average of call durations. Spec: runtime.md section 14.
+//! Beyond the originals, part of both limits can be kept for checks, and callers can be made to share what there is.
+
+mod fair;
 
 use std::time::{Duration, Instant};
 
+use fair::Shares;
 use parking_lot::Mutex;
 
 use crate::core::attribute::SignedDuration;
 use crate::core::telemetry::metrics::Counter;
 
+/// How far over the latency threshold those who use no more than their share are still taken.
+const FAIR_GRACE: f64 = 1.5;
+
 /// What callers of refused calls are told.
 pub const OVERLOADED: &str = "Server is currently overloaded. Please try again.";
+
+/// What callers of reports are told that gave way to checks; begins as [`OVERLOADED`].
+pub const GIVES_WAY: &str = "Server is currently overloaded. Please try again. Reports give way to checks.";
+
+/// What callers are told that used more than others; begins as [`OVERLOADED`].
+pub const OVER_SHARE: &str =
+    "Server is currently overloaded. Please try again. This caller uses more than its share.";
+
+/// What asks to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand {
+    /// 1 for a check, the number of bags for a report.
+    pub cost: usize,
+    /// Whether it is a report, which may have to give way to checks.
+    pub is_report: bool,
+    /// Who asks, as one number; 0 for nobody in particular.
+    pub caller: u64,
+}
+
+impl Demand {
+    /// A check or something like it, from nobody in particular.
+    pub fn of(cost: usize) -> Self {
+        Self { cost, is_report: false, caller: 0 }
+    }
+}
 
 /// What happens to calls over the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -53,6 +85,10 @@ pub struct LoadSheddingOptions {
     pub max_requests_per_second: f64,
     /// Calls let through beyond the rate.
     pub burst_size: i64,
+    /// Share of both limits that reports may not use, from 0 to 1.
+    pub check_reserve: f64,
+    /// Whether callers share what there is: under pressure, those who use more than the mean are refused first.
+    pub fair: bool,
 }
 
 impl Default for LoadSheddingOptions {
@@ -64,6 +100,8 @@ impl Default for LoadSheddingOptions {
             sample_half_life: SignedDuration::from_secs(1),
             max_requests_per_second: 0.0,
             burst_size: 0,
+            check_reserve: 0.0,
+            fair: false,
         }
     }
 }
@@ -89,7 +127,19 @@ pub struct LoadShedder {
     enforce: bool,
     rate: Option<RateLimit>,
     latency: Option<LatencyLimit>,
+    /// Share of the limits that is open to reports.
+    open_to_reports: f64,
+    shares: Option<Mutex<Shares>>,
     throttled: Counter,
+}
+
+/// Why a call is not taken.
+struct Refusal {
+    evaluator: &'static str,
+    /// For the log.
+    message: String,
+    /// For the caller.
+    told: &'static str,
 }
 
 impl LoadShedder {
@@ -108,25 +158,61 @@ impl LoadShedder {
         if rate.is_none() && latency.is_none() {
             return None;
         }
-        Some(Self { enforce: options.mode == LoadSheddingMode::Enforce, rate, latency, throttled })
+        let shares = options.fair.then(|| Mutex::new(Shares::new(Instant::now())));
+        let open_to_reports = 1.0 - options.check_reserve.clamp(0.0, 1.0);
+        let enforce = options.mode == LoadSheddingMode::Enforce;
+        Some(Self { enforce, rate, latency, open_to_reports, shares, throttled })
     }
 
-    /// Whether a call of this cost is taken: 1 for a check, the number of bags for a report.
+    /// Whether a call of this cost is taken, from nobody in particular.
     pub fn admit(&self, cost: usize) -> bool {
-        let now = Instant::now();
-        let refusal = self
-            .rate
-            .as_ref()
-            .and_then(|limit| Some(("RateLimit", limit.exceeded(cost, now)?)))
-            .or_else(|| Some(("grpcResponseLatency", self.latency.as_ref()?.exceeded(now)?)));
-        let Some((name, message)) = refusal else { return true };
-        if self.enforce {
-            self.throttled.increment();
-            tracing::warn!(target: "loadshedding", "Throttled ({name}): '{message}'");
-        } else {
-            tracing::info!(target: "loadshedding", "LogOnly - Throttled ({name}): '{message}'");
+        self.admit_demand(Demand::of(cost)).is_ok()
+    }
+
+    /// Whether a call is taken. Errors: what its caller is told.
+    pub fn admit_demand(&self, demand: Demand) -> Result<(), &'static str> {
+        self.admit_at(demand, Instant::now())
+    }
+
+    fn admit_at(&self, demand: Demand, now: Instant) -> Result<(), &'static str> {
+        let over_share =
+            self.shares.as_ref().is_some_and(|shares| shares.lock().is_over_its_share(demand.caller, now));
+        let Some(Refusal { evaluator, message, told }) = self.refusal(demand, over_share, now) else {
+            if let Some(shares) = &self.shares {
+                shares.lock().charge(demand.caller, demand.cost, now);
+            }
+            return Ok(());
+        };
+        if !self.enforce {
+            tracing::info!(target: "loadshedding", "LogOnly - Throttled ({evaluator}): '{message}'");
+            return Ok(());
         }
-        !self.enforce
+        self.throttled.increment();
+        tracing::warn!(target: "loadshedding", "Throttled ({evaluator}): '{message}'");
+        Err(told)
+    }
+
+    /// The limits as they are for this call: as a whole, then for what reports may use, then for those over their share.
+    fn refusal(&self, demand: Demand, over_share: bool, now: Instant) -> Option<Refusal> {
+        let open = if demand.is_report { self.open_to_reports } else { 1.0 };
+        let told = |whole: bool| match (whole, over_share) {
+            (true, _) => OVERLOADED,
+            (false, true) => OVER_SHARE,
+            (false, false) => GIVES_WAY,
+        };
+        if let Some(rate) = &self.rate {
+            // Half of what there is stays for those who use less than the mean.
+            let kept = (1.0 - open).max(if over_share { 0.5 } else { 0.0 });
+            if let Some((message, whole)) = rate.exceeded(demand.cost, kept, now) {
+                return Some(Refusal { evaluator: "RateLimit", message, told: told(whole) });
+            }
+        }
+        let latency = self.latency.as_ref()?;
+        // Those over their share stop at the threshold; the others go on a little, while that helps.
+        let grace = if self.shares.is_some() && !over_share { FAIR_GRACE } else { 1.0 };
+        let message = latency.exceeded(open * grace, now)?;
+        let whole = latency.exceeded(grace, now).is_some() && !over_share;
+        Some(Refusal { evaluator: "grpcResponseLatency", message, told: told(whole) })
     }
 
     /// Hears how long a call took.
@@ -155,21 +241,26 @@ impl RateLimit {
         Self { per_second, burst, bucket: Mutex::new(Bucket { tokens: burst, filled: Instant::now() }) }
     }
 
-    /// Takes the tokens of a call, or says why there are not enough; none are taken then.
-    fn exceeded(&self, cost: usize, now: Instant) -> Option<String> {
+    /// Takes the tokens of a call, leaving the share `kept` of the burst, or says why there are not enough, and whether there would
+    /// not be even if nothing were kept; none are taken then.
+    fn exceeded(&self, cost: usize, kept: f64, now: Instant) -> Option<(String, bool)> {
         let mut bucket = self.bucket.lock();
         let elapsed = now.saturating_duration_since(bucket.filled).as_secs_f64();
         bucket.tokens = self.burst.min(bucket.tokens + elapsed * self.per_second);
         bucket.filled = now;
-        if bucket.tokens >= cost as f64 {
-            bucket.tokens -= cost as f64;
+        let cost = cost as f64;
+        // A call without cost is never refused.
+        if cost == 0.0 || bucket.tokens >= cost + self.burst * kept {
+            bucket.tokens -= cost;
             return None;
         }
-        Some(format!(
+        let whole = bucket.tokens < cost;
+        let message = format!(
             "Too many requests have been received by this server in the current time window (limit: {:.6}). \
              Please retry request later.",
             self.per_second
-        ))
+        );
+        Some((message, whole))
     }
 }
 
@@ -214,12 +305,12 @@ impl LatencyLimit {
         average.sampled = Some(now);
     }
 
-    /// Says why, if the average is too high. Without calls the average fades, so that a server that refuses everything recovers.
-    fn exceeded(&self, now: Instant) -> Option<String> {
+    /// Says why, if the average reaches that share of the threshold. Without calls the average fades, so that a server that refuses everything recovers.
+    fn exceeded(&self, share: f64, now: Instant) -> Option<String> {
         let average = self.average.lock();
         let idle = average.sampled.map_or(Duration::ZERO, |s| now.saturating_duration_since(s));
         let value = average.value * decay(idle, self.half_life);
-        (value >= self.threshold).then(|| {
+        (value >= self.threshold * share).then(|| {
             format!(
                 "Current observed average latency ({value:.6}) exceeds specified threshold ({:.6}). Please retry request.",
                 self.threshold
@@ -235,22 +326,23 @@ fn decay(elapsed: Duration, half_life: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::telemetry::metrics::{Family, Metrics};
 
     #[test]
     fn a_bucket_without_burst_lets_nothing_through() {
         let limit = RateLimit::new(100.0, 0);
-        assert!(limit.exceeded(1, Instant::now() + Duration::from_secs(5)).is_some());
-        assert!(limit.exceeded(0, Instant::now()).is_none(), "a report without bags costs nothing");
+        assert!(limit.exceeded(1, 0.0, Instant::now() + Duration::from_secs(5)).is_some());
+        assert!(limit.exceeded(0, 0.0, Instant::now()).is_none(), "a report without bags costs nothing");
     }
 
     #[test]
     fn tokens_come_back_at_the_rate_and_refusals_take_none() {
         let limit = RateLimit::new(10.0, 2);
         let start = Instant::now();
-        assert!(limit.exceeded(2, start).is_none());
-        assert!(limit.exceeded(2, start + Duration::from_millis(100)).is_some());
-        assert!(limit.exceeded(1, start + Duration::from_millis(101)).is_none());
-        let text = limit.exceeded(1, start + Duration::from_millis(101)).expect("empty again");
+        assert!(limit.exceeded(2, 0.0, start).is_none());
+        assert!(limit.exceeded(2, 0.0, start + Duration::from_millis(100)).is_some());
+        assert!(limit.exceeded(1, 0.0, start + Duration::from_millis(101)).is_none());
+        let text = limit.exceeded(1, 0.0, start + Duration::from_millis(101)).expect("empty again").0;
         assert!(text.contains("(limit: 10.000000)"), "{text}");
     }
 
@@ -259,9 +351,9 @@ mod tests {
         let limit = LatencyLimit::new(Duration::from_millis(50), Duration::from_secs(1), f64::MAX);
         let start = Instant::now();
         limit.sample(Duration::from_millis(100), start);
-        assert!(limit.exceeded(start).is_some());
+        assert!(limit.exceeded(1.0, start).is_some());
         limit.sample(Duration::ZERO, start + Duration::from_secs(2));
-        assert!(limit.exceeded(start + Duration::from_secs(2)).is_none());
+        assert!(limit.exceeded(1.0, start + Duration::from_secs(2)).is_none());
     }
 
     #[test]
@@ -269,7 +361,72 @@ mod tests {
         let limit = LatencyLimit::new(Duration::from_millis(50), Duration::from_secs(1), f64::MAX);
         let start = Instant::now();
         limit.sample(Duration::from_millis(90), start);
-        assert!(limit.exceeded(start + Duration::from_millis(100)).is_some());
-        assert!(limit.exceeded(start + Duration::from_secs(1)).is_none());
+        assert!(limit.exceeded(1.0, start + Duration::from_millis(100)).is_some());
+        assert!(limit.exceeded(1.0, start + Duration::from_secs(1)).is_none());
+    }
+
+    fn shedder(change: impl FnOnce(&mut LoadSheddingOptions)) -> LoadShedder {
+        let mut options = LoadSheddingOptions {
+            mode: LoadSheddingMode::Enforce,
+            max_requests_per_second: 100.0,
+            burst_size: 10,
+            ..LoadSheddingOptions::default()
+        };
+        change(&mut options);
+        let throttled = Metrics::new().counter(Family::LoadSheddingThrottled, &[]);
+        LoadShedder::new(&options, throttled).expect("there is a limit")
+    }
+
+    #[test]
+    fn reports_leave_the_reserve_to_checks() {
+        let shedder = shedder(|o| o.check_reserve = 0.4);
+        let now = Instant::now();
+        let report = |cost| Demand { cost, is_report: true, caller: 0 };
+        assert_eq!(shedder.admit_at(report(6), now), Ok(()));
+        assert_eq!(shedder.admit_at(report(1), now), Err(GIVES_WAY));
+        assert_eq!(shedder.admit_at(report(0), now), Ok(()), "a report without bags costs nothing");
+        assert_eq!(shedder.admit_at(Demand::of(4), now), Ok(()));
+        assert_eq!(shedder.admit_at(Demand::of(1), now), Err(OVERLOADED));
+        assert!(GIVES_WAY.starts_with(OVERLOADED) && OVER_SHARE.starts_with(OVERLOADED));
+    }
+
+    #[test]
+    fn latency_stops_reports_before_checks() {
+        let shedder = shedder(|o| {
+            o.max_requests_per_second = 0.0;
+            o.average_latency_threshold = SignedDuration::from_millis(100);
+            o.check_reserve = 0.5;
+        });
+        shedder.completed(Duration::from_millis(70));
+        assert_eq!(shedder.admit_demand(Demand { cost: 1, is_report: true, caller: 0 }), Err(GIVES_WAY));
+        assert_eq!(shedder.admit_demand(Demand::of(1)), Ok(()));
+    }
+
+    /// Calls that each of two callers gets through in ten seconds, one of which asks twenty times as often.
+    fn let_through(fair: bool) -> (u32, u32) {
+        let shedder = shedder(|o| o.fair = fair);
+        let start = Instant::now();
+        let (mut greedy, mut modest) = (0, 0);
+        for millis in 0..10_000_u64 {
+            let now = start + Duration::from_millis(millis);
+            let ask = |caller| {
+                u32::from(shedder.admit_at(Demand { cost: 1, is_report: false, caller }, now).is_ok())
+            };
+            greedy += ask(1);
+            if millis % 20 == 0 {
+                modest += ask(2);
+            }
+        }
+        (greedy, modest)
+    }
+
+    #[test]
+    fn callers_share_what_there_is() {
+        // 50 a second is half of what is allowed in all: the modest caller asks for no more than its share.
+        let (_, unfair) = let_through(false);
+        let (greedy, fair) = let_through(true);
+        assert!(fair > 480, "of 500 calls within its share {fair} came through");
+        assert!(unfair < 120, "{unfair}");
+        assert!(fair + greedy > 950, "nothing is wasted: {greedy} and {fair} of 1000");
     }
 }

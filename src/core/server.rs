@@ -33,5 +33,5 @@ pub use supervisor::Supervisor;
 pub use options::{IntrospectionOptions, ListenAddress, ProbeOptions, Reflection, ServerOptions};
 
 pub use crate::core::load_shedding::{LoadSheddingMode, LoadSheddingOptions};
-pub use crate::core::tls::{ClientAuth, ServerTlsOptions, TlsVersion};
 pub use crate::core::telemetry::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
+pub use crate::core::tls::{ClientAuth, ServerTlsOptions, TlsVersion};

@@ -66,7 +66,8 @@ impl Authority {
         let mut roots = rustls::RootCertStore::empty();
         let root = CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("PEM");
         roots.add(root).expect("a root");
-        let builder = rustls::ClientConfig::builder_with_protocol_versions(versions).with_root_certificates(roots);
+        let builder =
+            rustls::ClientConfig::builder_with_protocol_versions(versions).with_root_certificates(roots);
         let mut config = match shown {
             None => builder.with_no_client_auth(),
             Some(issued) => {

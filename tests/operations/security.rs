@@ -79,7 +79,8 @@ impl Place {
             .args(more)
             .output()
             .expect("python runs");
-        let (out, err) = (String::from_utf8_lossy(&finished.stdout), String::from_utf8_lossy(&finished.stderr));
+        let (out, err) =
+            (String::from_utf8_lossy(&finished.stdout), String::from_utf8_lossy(&finished.stderr));
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
     }
 }
@@ -101,7 +102,10 @@ fn logged(server: &Server, text: &str) {
 }
 
 /// A channel over TLS with this configuration, connected.
-async fn channel(server: &Server, config: Arc<rustls::ClientConfig>) -> Result<Channel, tonic::transport::Error> {
+async fn channel(
+    server: &Server,
+    config: Arc<rustls::ClientConfig>,
+) -> Result<Channel, tonic::transport::Error> {
     let port = server.api;
     let connector = tower::service_fn(move |_: Uri| {
         let connector = tokio_rustls::TlsConnector::from(Arc::clone(&config));
@@ -150,9 +154,13 @@ fn calls_are_secured_and_plain_text_is_refused() {
     let misnamed = place.check(&server, &["--server-name", "elsewhere.example"]);
     assert_eq!(misnamed.status, 4);
     assert!(misnamed.stdout.contains("authentication handshake failed"), "{misnamed:?}");
-    let unreadable = place.check(&server, &["--cert-file", "/nowhere/cert.pem", "--key-file", "/nowhere/key"]);
+    let unreadable =
+        place.check(&server, &["--cert-file", "/nowhere/cert.pem", "--key-file", "/nowhere/key"]);
     assert_eq!(unreadable.status, 3);
-    assert!(unreadable.stderr.contains("cannot read the certificates in `/nowhere/cert.pem`"), "{unreadable:?}");
+    assert!(
+        unreadable.stderr.contains("cannot read the certificates in `/nowhere/cert.pem`"),
+        "{unreadable:?}"
+    );
 }
 
 #[test]
@@ -168,7 +176,10 @@ fn callers_without_a_good_certificate_are_refused_and_named_in_the_log() {
 
     let forged = Authority::new().issue(&[WEB]).put(place.directory.path(), "forged");
     assert_ne!(place.check_as(&server, &forged, &[]).status, 0);
-    logged(&server, "a connection was refused: the TLS handshake failed: invalid peer certificate: UnknownIssuer");
+    logged(
+        &server,
+        "a connection was refused: the TLS handshake failed: invalid peer certificate: UnknownIssuer",
+    );
 }
 
 #[test]
@@ -241,7 +252,10 @@ fn certificates_are_read_anew_under_connections_that_stay() {
     put(place.directory.path(), "server.pem", "half a file");
     signal(&server, "HUP");
     logged(&server, "certificates could not be read anew, the old stays: there is no certificate in ");
-    assert!(runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_ok(), "the old serves on");
+    assert!(
+        runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_ok(),
+        "the old serves on"
+    );
 
     next.issue(&["localhost"]).put(place.directory.path(), "server");
     signal(&server, "HUP");
@@ -300,16 +314,21 @@ fn a_generic_client_finds_its_way_by_reflection() {
     let config = place.authority.client(Some(&place.caller), ALL);
     let channel = runtime.block_on(channel(&server, config)).expect("a connection");
     let listed = runtime.block_on(reflect(&channel, MessageRequest::ListServices(String::new())));
-    let Some(MessageResponse::ListServicesResponse(listed)) = listed.message_response else { panic!("{listed:?}") };
+    let Some(MessageResponse::ListServicesResponse(listed)) = listed.message_response else {
+        panic!("{listed:?}")
+    };
     let names: Vec<&str> = listed.service.iter().map(|s| s.name.as_str()).collect();
     for name in ["istio.mixer.v1.Mixer", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"] {
         assert!(names.contains(&name), "{names:?}");
     }
     let symbol = MessageRequest::FileContainingSymbol("istio.mixer.v1.Mixer".to_owned());
     let found = runtime.block_on(reflect(&channel, symbol));
-    let Some(MessageResponse::FileDescriptorResponse(found)) = found.message_response else { panic!("{found:?}") };
+    let Some(MessageResponse::FileDescriptorResponse(found)) = found.message_response else {
+        panic!("{found:?}")
+    };
     let files = found.file_descriptor_proto.iter();
-    let files: Vec<_> = files.map(|f| prost_types::FileDescriptorProto::decode(&f[..]).expect("it decodes")).collect();
+    let files: Vec<_> =
+        files.map(|f| prost_types::FileDescriptorProto::decode(&f[..]).expect("it decodes")).collect();
     let methods: Vec<_> = files.iter().flat_map(|f| &f.service).flat_map(|s| &s.method).collect();
     let check = methods.iter().find(|m| m.name() == "Check").expect("the method Check");
     assert_eq!(check.input_type(), ".istio.mixer.v1.CheckRequest");

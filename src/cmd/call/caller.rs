@@ -63,7 +63,8 @@ impl Caller {
                 let connection = Connection::new(&flags.mixer, flags.timeout(), tls).traced(calls);
                 if flags.load.wait_for_ready {
                     connection.wait_for_ready().await.map_err(|error| {
-                        Failure::new(crate::cmd::Exit::Deadline, "the server is not ready").cause(error.message)
+                        Failure::new(crate::cmd::Exit::Deadline, "the server is not ready")
+                            .cause(error.message)
                     })?;
                 }
                 Ok(Caller::Remote(Box::new(connection)))

@@ -39,7 +39,8 @@ impl SecureFlags {
         }
         let refuse = |cause: String| Failure::local(format!("cannot speak TLS with `{target}`")).cause(cause);
         if target.starts_with("unix:") && options.server_name.is_empty() {
-            return Err(refuse("a unix socket has no host name".to_owned()).hint("name the server with --server-name"));
+            return Err(refuse("a unix socket has no host name".to_owned())
+                .hint("name the server with --server-name"));
         }
         ClientTls::load(&options, host(target)).map(Some).map_err(|e| refuse(e.to_string()))
     }

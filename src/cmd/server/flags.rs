@@ -7,9 +7,8 @@ use super::config_file::{self, Merged, Setting};
 use super::decision_flags::DecisionFlags;
 use crate::core::attribute::SignedDuration;
 use crate::core::server::{
-    ClientAuth, ServerTlsOptions, TlsVersion,
-    IntrospectionOptions, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions, Reflection,
-    ServerOptions,
+    ClientAuth, IntrospectionOptions, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions,
+    Reflection, ServerOptions, ServerTlsOptions, TlsVersion,
 };
 use crate::core::spans::TracingOptions;
 
@@ -199,14 +198,26 @@ struct LimitFlags {
         long, alias = "maxConcurrentStreams", default_value = "1024", value_parser = value::uint, value_name = "CALLS"
     )]
     max_concurrent_streams: u64,
-    /// Most API calls in flight.
+    /// Most API calls in flight that wait for something.
     #[arg(long, alias = "apiWorkerPoolSize", default_value = "1024", value_parser = value::int, value_name = "CALLS")]
     api_worker_pool_size: i64,
-    /// Most adapter calls in flight.
+    /// Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed.
+    #[arg(long, default_value = "0", value_parser = value::uint32, value_name = "CALLS")]
+    api_worker_pool_floor: u32,
+    /// Most API calls that wait for their turn; beyond that they are refused.
+    #[arg(long, default_value = "1024", value_parser = value::uint32, value_name = "CALLS")]
+    api_queue_length: u32,
+    /// Most calls in flight of one handler that waits for the network.
     #[arg(
         long, alias = "adapterWorkerPoolSize", default_value = "1024", value_parser = value::int, value_name = "CALLS"
     )]
     adapter_worker_pool_size: i64,
+    /// Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed.
+    #[arg(long, default_value = "0", value_parser = value::uint32, value_name = "CALLS")]
+    adapter_worker_pool_floor: u32,
+    /// Most calls that wait for their turn with one handler; beyond that they fail.
+    #[arg(long, default_value = "1024", value_parser = value::uint32, value_name = "CALLS")]
+    adapter_queue_length: u32,
     /// Turns the check cache on and bounds its entries; 0 turns it off.
     ///
     /// Without this flag there is no check cache, whatever the default says. Example: 1500000
@@ -302,6 +313,15 @@ struct SheddingFlags {
     /// Calls let through beyond that rate.
     #[arg(long, alias = "burstSize", default_value = "0", value_parser = value::int, value_name = "CALLS")]
     burst_size: i64,
+    /// Share of the limits above that is kept for checks: reports are refused that much earlier. From 0 to 1.
+    #[arg(long, default_value = "0", value_parser = value::share, value_name = "SHARE")]
+    load_shedding_check_reserve: f64,
+    /// Make callers share what there is: those who use more than the mean are refused first.
+    #[arg(
+        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
+    )]
+    load_shedding_fair: bool,
 }
 
 /// Flags of the log.
@@ -458,6 +478,8 @@ impl SheddingFlags {
             sample_half_life: self.latency_sample_half_life,
             max_requests_per_second: self.max_requests_per_second.0,
             burst_size: self.burst_size,
+            check_reserve: self.load_shedding_check_reserve,
+            fair: self.load_shedding_fair,
         }
     }
 }
@@ -493,6 +515,10 @@ impl ServerArgs {
             max_concurrent_streams: limits.max_concurrent_streams,
             api_worker_pool_size: limits.api_worker_pool_size,
             adapter_worker_pool_size: limits.adapter_worker_pool_size,
+            api_worker_pool_floor: limits.api_worker_pool_floor,
+            api_queue_length: limits.api_queue_length,
+            adapter_worker_pool_floor: limits.adapter_worker_pool_floor,
+            adapter_queue_length: limits.adapter_queue_length,
             single_threaded: limits.single_threaded,
             concurrency: limits.concurrency,
             num_check_cache_entries: limits

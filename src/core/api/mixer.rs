@@ -23,7 +23,7 @@ use crate::core::dispatch::{
     Trace, TracedPhase, trace_started, trace_step,
 };
 use crate::core::explain::{Explanation, explain, referenced};
-use crate::core::load_shedding::{LoadShedder, OVERLOADED};
+use crate::core::load_shedding::{Demand, LoadShedder};
 use crate::core::routing::RuleKind;
 use crate::core::runtime::{Published, Runtime};
 use crate::core::snapshot::HeaderOperationKind;
@@ -45,11 +45,13 @@ pub struct CallInfo<'c> {
     pub deadline: Option<Instant>,
     /// The name in the certificate of the caller, empty if it has none; `None` if callers are not asked for certificates.
     pub principal: Option<&'c str>,
+    /// Who calls, as one number, for shares under overload; 0 for nobody in particular.
+    pub caller: u64,
 }
 
 impl From<Option<Instant>> for CallInfo<'_> {
     fn from(deadline: Option<Instant>) -> Self {
-        Self { deadline, principal: None }
+        Self { deadline, principal: None, caller: 0 }
     }
 }
 
@@ -159,7 +161,7 @@ impl MixerService {
         call: CallInfo<'_>,
         trace: Trace<'_>,
     ) -> Result<Bytes, GrpcError> {
-        self.admit(1)?;
+        self.admit_call(Demand { cost: 1, is_report: false, caller: call.caller })?;
         let arena = self.arena();
         let published = self.runtime.load();
         note_snapshot(trace, &published);
@@ -203,7 +205,11 @@ impl MixerService {
         let context = self.context(call.deadline, trace);
         let answer = match ReportRequest::decode(&body, &arena) {
             Err(error) => Err(undecodable(error)),
-            Ok(request) => match self.admit(request.records.len()) {
+            Ok(request) => match self.admit_call(Demand {
+                cost: request.records.len(),
+                is_report: true,
+                caller: call.caller,
+            }) {
                 Err(error) => Err(error),
                 Ok(()) => Box::pin(answer_report(&published, &request, &arena, &context, &call)).await,
             },
@@ -236,11 +242,9 @@ impl MixerService {
         Ok(out.into())
     }
 
-    fn admit(&self, cost: usize) -> Result<(), GrpcError> {
-        match &self.shedder {
-            Some(shedder) if !shedder.admit(cost) => Err(GrpcError::new(Code::Unavailable, OVERLOADED)),
-            _ => Ok(()),
-        }
+    fn admit_call(&self, demand: Demand) -> Result<(), GrpcError> {
+        let Some(shedder) = &self.shedder else { return Ok(()) };
+        shedder.admit_demand(demand).map_err(|told| GrpcError::new(Code::Unavailable, told))
     }
 
     fn context<'c>(&'c self, deadline: Option<Instant>, trace: Trace<'c>) -> DispatchContext<'c> {
@@ -344,7 +348,8 @@ async fn decide(
     call: &CallInfo<'_>,
 ) -> Result<Bytes, GrpcError> {
     let request = read_check(body, arena)?;
-    let mut bag = AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
+    let mut bag =
+        AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
     call.identify(published, &mut bag);
     decide_over(published, &request, bag, None, context).await
 }

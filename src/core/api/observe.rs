@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::MixerService;
-use super::mixer::CallInfo;
 use super::grpc::GrpcError;
+use super::mixer::CallInfo;
 use super::spans::{Begun, TracedCall, spans_of};
 use crate::core::decision::{AnswerFailure, Call, CallAnswer, DecisionLog, Method, Wanted};
 use crate::core::dispatch::DispatchTrace;

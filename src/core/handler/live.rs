@@ -12,6 +12,7 @@ use crate::core::adapter::{
     BoundInstance, CheckResult, Generated, Handler, HandlerError, Instance, QuotaCall, QuotaResult, Reply,
     TaskSpawner,
 };
+use crate::core::pool::Pool;
 use crate::core::snapshot::HandlerConfig;
 use crate::core::template::Variety;
 
@@ -24,6 +25,8 @@ pub struct LiveHandler {
     signature: Signature,
     handler: Box<dyn Handler>,
     tasks: TaskSpawner,
+    /// Bounds the calls that wait.
+    pool: Arc<Pool>,
 }
 
 impl std::fmt::Debug for LiveHandler {
@@ -39,8 +42,9 @@ impl LiveHandler {
         signature: Signature,
         handler: Box<dyn Handler>,
         tasks: TaskSpawner,
+        pool: Arc<Pool>,
     ) -> Self {
-        Self { config, instances, signature, handler, tasks }
+        Self { config, instances, signature, handler, tasks, pool }
     }
 
     /// The name shown to users.
@@ -65,24 +69,28 @@ impl LiveHandler {
 
     /// Asks for a decision.
     pub fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
-        contained(|| self.handler.as_check().map_or_else(|| unsupported("check"), |h| h.check(instance)))
+        contained(&self.pool, || {
+            self.handler.as_check().map_or_else(|| unsupported("check"), |h| h.check(instance))
+        })
     }
 
     /// Asks for quota.
     pub fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
-        contained(|| {
+        contained(&self.pool, || {
             self.handler.as_quota().map_or_else(|| unsupported("quota"), |h| h.quota(instance, call))
         })
     }
 
     /// Reports.
     pub fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
-        contained(|| self.handler.as_report().map_or_else(|| unsupported("report"), |h| h.report(instances)))
+        contained(&self.pool, || {
+            self.handler.as_report().map_or_else(|| unsupported("report"), |h| h.report(instances))
+        })
     }
 
     /// Asks for attributes.
     pub fn generate(&self, instance: &Instance<'_>) -> Reply<Generated> {
-        contained(|| {
+        contained(&self.pool, || {
             self.handler.as_generate().map_or_else(|| unsupported("attribute"), |h| h.generate(instance))
         })
     }
@@ -118,13 +126,20 @@ fn unsupported<T>(what: &str) -> Reply<T> {
     Reply::Ready(Err(HandlerError::new(format!("this handler does not answer {what} calls"))))
 }
 
-/// Runs a call; a panic in it, now or in the future that it returns, becomes an error.
-fn contained<T: 'static>(call: impl FnOnce() -> Reply<T>) -> Reply<T> {
+/// Runs a call; a panic in it, now or in the future that it returns, becomes an error. A future waits for its turn in `pool`.
+fn contained<T: 'static>(pool: &Arc<Pool>, call: impl FnOnce() -> Reply<T>) -> Reply<T> {
     match std::panic::catch_unwind(AssertUnwindSafe(call)) {
         Ok(Reply::Ready(result)) => Reply::Ready(result),
-        Ok(Reply::Later(future)) => Reply::Later(Box::pin(async move {
-            AssertUnwindSafe(future).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
-        })),
+        Ok(Reply::Later(future)) => {
+            let pool = Arc::clone(pool);
+            Reply::Later(Box::pin(async move {
+                let _permit = pool
+                    .enter()
+                    .await
+                    .map_err(|full| HandlerError::new(format!("too many calls of this handler: {full}")))?;
+                AssertUnwindSafe(future).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+            }))
+        }
         Err(panic) => Reply::Ready(Err(panicked(&*panic))),
     }
 }
@@ -150,6 +165,7 @@ mod tests {
     use super::*;
     use crate::core::adapter::{HandleCheck, find};
     use crate::core::config::{FieldPath, Origin, ResourceKey};
+    use crate::core::pool::PoolOptions;
 
     /// Panics, at once or when it is awaited; counts how often it was closed.
     struct Trouble {
@@ -194,7 +210,14 @@ mod tests {
         };
         let signature = Signature::of(&config, &[]);
         let tasks = TaskSpawner::new(tokio::runtime::Handle::current());
-        LiveHandler::new(Arc::new(config), Vec::new(), signature, Box::new(handler), tasks)
+        LiveHandler::new(
+            Arc::new(config),
+            Vec::new(),
+            signature,
+            Box::new(handler),
+            tasks,
+            Pool::new(PoolOptions { floor: 1, ceiling: 1, queue: 1 }),
+        )
     }
 
     const INSTANCE: Instance<'_> = Instance { bound: 0, name: "i.instance.ns", values: &[] };
@@ -238,5 +261,46 @@ mod tests {
         assert_eq!(handler.live_tasks(), 1);
         handler.close(Duration::from_secs(1)).await.unwrap();
         assert_eq!(handler.live_tasks(), 0);
+    }
+
+    /// Answers when it is let go.
+    struct Slow(Arc<tokio::sync::Semaphore>);
+
+    impl HandleCheck for Slow {
+        fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
+            let gate = Arc::clone(&self.0);
+            Reply::Later(Box::pin(async move {
+                gate.acquire().await.map(tokio::sync::SemaphorePermit::forget).unwrap();
+                Ok(CheckResult::default())
+            }))
+        }
+    }
+
+    impl Handler for Slow {
+        fn as_check(&self) -> Option<&dyn HandleCheck> {
+            Some(self)
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_of_a_slow_handler_wait_in_its_own_bounded_queue() {
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let handler = live(Slow(Arc::clone(&gate)));
+        let call = || match handler.check(&INSTANCE) {
+            Reply::Later(future) => tokio::spawn(future),
+            Reply::Ready(_) => panic!("it waits"),
+        };
+        let (first, second) = (call(), call());
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        let third = call().await.unwrap().unwrap_err();
+        assert_eq!(
+            third.message,
+            "too many calls of this handler: 1 calls are under way and 1 wait, which is the limit"
+        );
+        gate.add_permits(2);
+        assert!(first.await.unwrap().is_ok());
+        assert!(second.await.unwrap().is_ok());
     }
 }

@@ -15,6 +15,7 @@ use crate::core::adapter::{
     BoundInstance, BuildError, Clock, Commons, Env, Handler, NOT_BUILT, TaskSpawner, join_errors,
 };
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
+use crate::core::pool::AdapterPools;
 use crate::core::snapshot::{HandlerBinding, HandlerConfig, Snapshot};
 use crate::core::telemetry::metrics::Metrics;
 
@@ -156,6 +157,7 @@ pub(super) async fn build_one(
 ) -> Result<LiveHandler, BuildFailure> {
     validate(&config, &instances).map_err(|text| BuildFailure { text })?;
     let tasks = TaskSpawner::new(environment.runtime.clone());
+    let pool = environment.commons.get::<AdapterPools>().pool();
     let env = Env {
         handler_name: Arc::clone(&config.name),
         clock: Arc::clone(&environment.clock),
@@ -169,7 +171,7 @@ pub(super) async fn build_one(
         tokio::time::timeout(environment.build_timeout, AssertUnwindSafe(started).catch_unwind()).await;
     let text = match built {
         Ok(Ok(Ok(handler))) => match unsupported_template(&*handler, &instances) {
-            None => return Ok(LiveHandler::new(config, instances, signature, handler, tasks)),
+            None => return Ok(LiveHandler::new(config, instances, signature, handler, tasks, pool)),
             Some(text) => text,
         },
         Ok(Ok(Err(BuildError::Invalid(problems)))) => validation_failure(&problems),

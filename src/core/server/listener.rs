@@ -13,8 +13,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::ListenAddress;
-use crate::core::tls::{PeerIdentity, ServerTls};
 use crate::core::telemetry::rotate::os_text;
+use crate::core::tls::{PeerIdentity, ServerTls};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -58,6 +58,19 @@ impl Peer {
             Peer::Tcp(address) | Peer::Tls(address, _) => address.ip().to_canonical().is_loopback(),
             Peer::Unix => true,
         }
+    }
+
+    /// The caller as one number: by its name where it has one, else by its host, whatever the connection.
+    pub fn key(&self) -> u64 {
+        use std::hash::{Hash as _, Hasher as _};
+        let mut hasher = rustc_hash::FxHasher::default();
+        match (self, self.principal()) {
+            (_, Some(name)) if !name.is_empty() => name.hash(&mut hasher),
+            (Peer::Tcp(address) | Peer::Tls(address, _), _) => address.ip().to_canonical().hash(&mut hasher),
+            (Peer::Unix, _) => return 1,
+        }
+        // The upper bits are the ones that are mixed.
+        hasher.finish() >> 20
     }
 
     /// The name in the certificate of the caller, empty if it has none; `None` if callers are not asked for certificates.

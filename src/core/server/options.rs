@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::core::attribute::SignedDuration;
 use crate::core::decision::DecisionOptions;
 use crate::core::load_shedding::LoadSheddingOptions;
+use crate::core::pool::PoolOptions;
 use crate::core::spans::TracingOptions;
 use crate::core::telemetry::log::{LogOptions, OptionsError};
 use crate::core::tls::ServerTlsOptions;
@@ -28,10 +29,18 @@ pub struct ServerOptions {
     pub max_message_size: u64,
     /// Most calls in flight on one connection.
     pub max_concurrent_streams: u64,
-    /// Bound of calls in flight.
+    /// Most calls in flight that wait for something.
     pub api_worker_pool_size: i64,
-    /// Bound of adapter calls in flight.
+    /// Where that bound begins and does not fall below; 0 means that it is fixed.
+    pub api_worker_pool_floor: u32,
+    /// Most calls that wait for their turn.
+    pub api_queue_length: u32,
+    /// Most calls in flight of one handler that waits for the network.
     pub adapter_worker_pool_size: i64,
+    /// Where that bound begins and does not fall below; 0 means that it is fixed.
+    pub adapter_worker_pool_floor: u32,
+    /// Most calls that wait for their turn with one handler.
+    pub adapter_queue_length: u32,
     /// Everything on one thread.
     pub single_threaded: bool,
     /// Worker threads, each with its own event loop; 0 means one a core.
@@ -99,6 +108,10 @@ impl Default for ServerOptions {
             max_concurrent_streams: 1024,
             api_worker_pool_size: 1024,
             adapter_worker_pool_size: 1024,
+            api_worker_pool_floor: 0,
+            api_queue_length: 1024,
+            adapter_worker_pool_floor: 0,
+            adapter_queue_length: 1024,
             single_threaded: false,
             concurrency: 0,
             num_check_cache_entries: 1_500_000,
@@ -155,6 +168,16 @@ impl ServerOptions {
         Ok(())
     }
 
+    /// The pool of API calls that wait. Spec: runtime.md section 15.
+    pub fn api_pool(&self) -> PoolOptions {
+        pool(self.api_worker_pool_size, self.api_worker_pool_floor, self.api_queue_length)
+    }
+
+    /// The pool of each handler. Spec: runtime.md section 15.
+    pub fn adapter_pool(&self) -> PoolOptions {
+        pool(self.adapter_worker_pool_size, self.adapter_worker_pool_floor, self.adapter_queue_length)
+    }
+
     /// Most entries of the check cache; `None` means no cache. Spec: runtime.md section 13.
     pub fn check_cache_entries(&self) -> Option<usize> {
         let entries = usize::try_from(self.num_check_cache_entries).unwrap_or(0);
@@ -205,6 +228,12 @@ impl ServerOptions {
         }
         ListenAddress::parse(&self.address)
     }
+}
+
+fn pool(size: i64, floor: u32, queue: u32) -> PoolOptions {
+    let ceiling = usize::try_from(size).unwrap_or(usize::MAX).max(1);
+    let floor = if floor == 0 { ceiling } else { (floor as usize).min(ceiling) };
+    PoolOptions { floor, ceiling, queue: queue as usize }
 }
 
 /// A place to listen on.
@@ -373,6 +402,18 @@ mod tests {
             assert!(!options(address, Reflection::Auto).serves_reflection(), "{address}");
             assert!(options(address, Reflection::On).serves_reflection(), "{address}");
         }
+    }
+
+    #[test]
+    fn a_pool_is_fixed_unless_it_has_a_floor() {
+        let mut options = ServerOptions { adapter_worker_pool_size: 64, ..ServerOptions::default() };
+        assert_eq!(options.adapter_pool(), PoolOptions { floor: 64, ceiling: 64, queue: 1024 });
+        options.adapter_worker_pool_floor = 8;
+        options.adapter_queue_length = 5;
+        assert_eq!(options.adapter_pool(), PoolOptions { floor: 8, ceiling: 64, queue: 5 });
+        options.adapter_worker_pool_floor = 100;
+        assert_eq!(options.adapter_pool().floor, 64);
+        assert_eq!(options.api_pool(), PoolOptions { floor: 1024, ceiling: 1024, queue: 1024 });
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What a worker answers: Mixer's methods directly, everything else through tonic.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,7 +17,8 @@ use super::workers::WorkerService;
 use crate::core::api::grpc::{self, Code, GrpcError};
 use crate::core::api::{ApiBody, CallInfo, MixerService};
 use crate::core::http2::{RequestBody, RequestHead};
-use crate::core::load_shedding::LoadShedder;
+use crate::core::load_shedding::{LoadShedder, OVERLOADED};
+use crate::core::pool::Pool;
 use crate::core::telemetry::metrics::{Metrics, RpcCounters};
 
 /// Bytes of prefix before a gRPC message.
@@ -30,6 +33,7 @@ pub(super) struct ApiService {
     max_message: usize,
     others: tonic::service::Routes,
     stopping: CancellationToken,
+    pool: Arc<Pool>,
 }
 
 /// A method that is answered without tonic.
@@ -41,7 +45,7 @@ enum Direct {
 }
 
 impl ApiService {
-    /// The services over one mixer. `others` answers every other path; streams of requests to it end with `stopping`.
+    /// The services over one mixer, whose calls wait in `pool` if they must. `others` answers every other path; streams of requests to it end with `stopping`.
     pub(super) fn new(
         mixer: MixerService,
         metrics: &Metrics,
@@ -49,6 +53,7 @@ impl ApiService {
         max_message: usize,
         others: tonic::service::Routes,
         stopping: CancellationToken,
+        pool: Arc<Pool>,
     ) -> Self {
         Self {
             mixer,
@@ -58,6 +63,7 @@ impl ApiService {
             max_message,
             others,
             stopping,
+            pool,
         }
     }
 
@@ -72,16 +78,50 @@ impl ApiService {
     ) -> Result<Bytes, GrpcError> {
         let body = grpc::read_message(body, self.max_message).await?;
         *received = body.len();
-        let call = CallInfo { deadline, principal: peer.principal() };
+        // Only those who shed load want to know.
+        let caller = self.shedder.as_ref().map_or(0, |_| peer.key());
+        let call = CallInfo { deadline, principal: peer.principal(), caller };
         match method {
-            Direct::Check => self.mixer.check_call(body, call, Some(headers)).await,
-            Direct::Report => self.mixer.report_call(body, call, Some(headers)).await,
+            Direct::Check => self.pooled(self.mixer.check_call(body, call, Some(headers)), deadline).await,
+            Direct::Report => self.pooled(self.mixer.report_call(body, call, Some(headers)), deadline).await,
             Direct::Explain if peer.is_local() => Box::pin(self.mixer.explain(body)).await,
             Direct::Explain => Err(GrpcError::new(
                 Code::PermissionDenied,
                 "decisions are explained to callers on this machine only",
             )),
         }
+    }
+
+    /// Carries a call out. One that must wait does so within the bounds of the pool; one that is answered at once never sees it.
+    async fn pooled<F>(&self, call: F, deadline: Option<Instant>) -> Result<Bytes, GrpcError>
+    where
+        F: Future<Output = Result<Bytes, GrpcError>>,
+    {
+        let mut call = std::pin::pin!(call);
+        match futures_util::poll!(call.as_mut()) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => Box::pin(self.in_turn(call, deadline)).await,
+        }
+    }
+
+    /// Goes on with a call when its turn comes, at most until its deadline.
+    async fn in_turn<F>(&self, call: Pin<&mut F>, deadline: Option<Instant>) -> Result<Bytes, GrpcError>
+    where
+        F: Future<Output = Result<Bytes, GrpcError>>,
+    {
+        let turn = self.pool.enter();
+        let turn = match deadline {
+            None => turn.await,
+            Some(deadline) => match tokio::time::timeout_at(deadline.into(), turn).await {
+                Ok(turn) => turn,
+                Err(_) => {
+                    let text = "the deadline of the call passed while it waited for its turn";
+                    return Err(GrpcError::new(Code::DeadlineExceeded, text));
+                }
+            },
+        };
+        let _permit = turn.map_err(|_| GrpcError::new(Code::Unavailable, OVERLOADED))?;
+        call.await
     }
 
     /// Reads, decides, counts.

@@ -27,6 +27,7 @@ use crate::core::expr::Language;
 use crate::core::handler::HandlerEnvironment;
 use crate::core::introspect;
 use crate::core::load_shedding::LoadShedder;
+use crate::core::pool::{AdapterPools, Pool, PoolCollector};
 use crate::core::probe::FileProbe;
 use crate::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use crate::core::snapshot::{SnapshotBuilder, SnapshotOptions};
@@ -202,6 +203,7 @@ fn run_start<T>(
             probe_name(&options.liveness_probe, "liveness"),
             probe_name(&options.readiness_probe, "readiness"),
         ),
+        adapter_pools: Arc::default(),
         components: Components::default(),
     };
     let flushed = start.log.clone();
@@ -237,6 +239,8 @@ struct Start<'s> {
     effects: &'s dyn Effects,
     log: Log,
     health: Health,
+    /// Those of all handlers, once there are any.
+    adapter_pools: Arc<AdapterPools>,
     /// What was begun so far.
     components: Components,
 }
@@ -385,8 +389,9 @@ impl Start<'_> {
         if let ListenAddress::Unix(path) = &api_address {
             effects.remove_socket(path)?;
         }
-        let listener =
-            effects.listen(&api_address, options.socket_mode).map_err(|e| StartError::because("unable to listen", e))?;
+        let listener = effects
+            .listen(&api_address, options.socket_mode)
+            .map_err(|e| StartError::because("unable to listen", e))?;
         let when_lost = if options.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep };
         let store = effects
             .open_store(&options.config_store_url, when_lost)
@@ -426,12 +431,15 @@ impl Start<'_> {
                 true
             });
         }
+        let commons = Arc::new(Commons::default());
+        self.adapter_pools = commons.get::<AdapterPools>();
+        self.adapter_pools.configure(options.adapter_pool());
         let environment = HandlerEnvironment {
             clock: Arc::new(SystemClock),
             runtime: tokio::runtime::Handle::current(),
             metrics_port: options.metrics_port,
             metrics: Arc::clone(metrics),
-            commons: Arc::new(Commons::default()),
+            commons,
             build_timeout: HANDLER_BUILD_TIMEOUT,
         };
         let (store, metrics) = (Arc::clone(store), Arc::clone(metrics));
@@ -480,6 +488,14 @@ impl Start<'_> {
         let others = discovery::services(&self.health, options.serves_reflection(), stopping.clone())
             .map_err(|e| StartError::because("unable to describe the services", e))?;
         let (runtime, metrics, stopped) = (Arc::clone(runtime), Arc::clone(metrics), stopping.clone());
+        let pool = Pool::new(options.api_pool());
+        let adapters = Arc::clone(&self.adapter_pools);
+        let collector: Arc<dyn Collect> = Arc::new(PoolCollector { api: Arc::clone(&pool), adapters });
+        metrics.collect_from(Arc::downgrade(&collector));
+        self.components.begun(StopStep::Workers, "pools", async move |_| {
+            drop(collector);
+            true
+        });
         let service = move |_| {
             let mixer = MixerService::new(
                 Arc::clone(&runtime),
@@ -489,7 +505,15 @@ impl Start<'_> {
             )
             .with_observers(observers.clone());
             let others = others.clone();
-            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped.clone())
+            ApiService::new(
+                mixer,
+                &metrics,
+                shedder.clone(),
+                max_message,
+                others,
+                stopped.clone(),
+                Arc::clone(&pool),
+            )
         };
         let workers = start_workers(self.effects, count, limits, stopping, service)
             .map_err(|e| StartError::because("unable to start workers", e))?;

@@ -54,7 +54,8 @@ impl AllowedPeers {
 
     /// Whether somebody with this identity is let in: an empty list lets everybody in.
     pub fn admits(&self, identity: &PeerIdentity) -> bool {
-        let matches = |pattern: &str, name: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        let matches = |pattern: &str, name: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*'))
+        {
             (Some(end), _) => name.ends_with(end),
             (None, Some(start)) => name.starts_with(start),
             (None, None) => name == pattern,

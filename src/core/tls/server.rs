@@ -59,7 +59,9 @@ impl ServerTlsOptions {
         let refuse = |text: &str| Err(TlsError::Settings(text.to_owned()));
         let has_roots = !self.client_ca_file.as_os_str().is_empty();
         if self.is_enabled() == self.key_file.as_os_str().is_empty() {
-            return refuse("a certificate and its key belong together: give --tls-cert-file and --tls-key-file");
+            return refuse(
+                "a certificate and its key belong together: give --tls-cert-file and --tls-key-file",
+            );
         }
         if has_roots && !self.is_enabled() {
             return refuse("--tls-client-ca-file needs --tls-cert-file and --tls-key-file");

@@ -412,6 +412,7 @@ fn a_server_stops_in_the_order_of_the_specification() {
             "check cache",
             "listener",
             "monitoring endpoint",
+            "pools",
             "workers",
             "handlers",
             "conditions",

@@ -165,6 +165,12 @@ families! {
         "The number of log records that could not be written." [&[]];
     MemquotaCellsForgotten: Counter "mixer_memquota_cells_forgotten_total"
         "The number of quota cells in use that the memquota adapter forgot to stay within its limit." [&["handler"]];
+    PoolInFlight: Gauge "mixer_pool_in_flight" "The number of calls under way that wait for something, by pool."
+        [&["pool"]];
+    PoolLimit: Gauge "mixer_pool_limit" "The number of such calls that may be under way, by pool." [&["pool"]];
+    PoolQueued: Gauge "mixer_pool_queued" "The number of calls that wait for their turn, by pool." [&["pool"]];
+    PoolRefused: Counter "mixer_pool_refused_total"
+        "The number of calls that were refused because pool and queue were full, by pool." [&["pool"]];
     ProcessThreads: Gauge "mixer_process_threads" "Number of operating system threads." [&[]];
     PrometheusReportsRefused: Counter "mixer_prometheus_reports_refused_total"
         "The number of reports that the prometheus adapter dropped because their metric had reached its limit of series."

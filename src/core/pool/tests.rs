@@ -1,0 +1,97 @@
+//! Pools under calls, and the control law under a simulated backend.
+
+use super::*;
+
+mod simulation;
+
+fn pool(floor: usize, ceiling: usize, queue: usize) -> Arc<Pool> {
+    Pool::new(PoolOptions { floor, ceiling, queue })
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_waits_in_order_and_no_more_than_the_queue_holds() {
+    let pool = pool(1, 1, 2);
+    let first = pool.enter().await.unwrap();
+    let (order, mut came) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..2 {
+        let (pool, order) = (Arc::clone(&pool), order.clone());
+        tokio::spawn(async move {
+            let permit = pool.enter().await.unwrap();
+            order.send(number).unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            drop(permit);
+        });
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(pool.enter().await.unwrap_err(), PoolFull { in_flight: 1, queued: 2 });
+    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 1, queued: 2, refused: 1 });
+    drop(first);
+    assert_eq!((came.recv().await, came.recv().await), (Some(0), Some(1)));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(pool.status(), PoolStatus { limit: 1, in_flight: 0, queued: 0, refused: 1 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_leaves_room() {
+    let pool = pool(1, 1, 1);
+    let first = pool.enter().await.unwrap();
+    let gone = tokio::time::timeout(Duration::from_millis(10), pool.enter()).await;
+    assert!(gone.is_err());
+    assert_eq!(pool.status().queued, 0);
+    let next = tokio::spawn({
+        let pool = Arc::clone(&pool);
+        async move { pool.enter().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    drop(first);
+    assert_eq!(next.await.unwrap(), Ok(()));
+    assert_eq!(pool.status().in_flight, 0);
+    assert_eq!(Arc::strong_count(&pool), 1, "nothing holds on to it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_grows_while_latency_stays_and_shrinks_when_it_rises() {
+    let pool = pool(2, 64, 10_000);
+    let rounds = async |latency: u64, rounds: usize| {
+        for _ in 0..rounds {
+            let work = (0..100).map(|_| async {
+                let permit = pool.enter().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(latency)).await;
+                drop(permit);
+            });
+            futures_util::future::join_all(work).await;
+        }
+    };
+    rounds(10, 30).await;
+    let grown = pool.status().limit;
+    assert!(grown > 8, "{grown}");
+    rounds(100, 10).await;
+    let shrunk = pool.status().limit;
+    assert!(shrunk < grown / 2, "{grown} to {shrunk}");
+    assert!(shrunk >= 2);
+}
+
+#[test]
+fn a_law_without_room_is_a_fixed_size() {
+    let mut law = ControlLaw::new(8, 8);
+    for latency in [0.01, 1.0, 0.001] {
+        let window = Window { ended: 10, mean_latency: latency, peak: 8, queued: true };
+        assert_eq!(law.step(window), 8);
+    }
+    assert_eq!(ControlLaw::new(10, 4).limit(), 4, "a floor above the ceiling is the ceiling");
+    assert_eq!(ControlLaw::new(0, 0).limit(), 1);
+}
+
+#[test]
+fn a_pool_that_is_not_full_does_not_grow() {
+    let mut law = ControlLaw::new(4, 100);
+    for _ in 0..100 {
+        law.step(Window { ended: 100, mean_latency: 0.01, peak: 2, queued: false });
+    }
+    assert_eq!(law.limit(), 4);
+    for _ in 0..100 {
+        law.step(Window { ended: 100, mean_latency: 0.01, peak: 100, queued: true });
+    }
+    assert_eq!(law.limit(), 100);
+    assert_eq!(law.step(Window::default()), 100, "nothing happened");
+}
