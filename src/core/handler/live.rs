@@ -133,6 +133,9 @@ fn contained<T: 'static>(pool: &Arc<Pool>, call: impl FnOnce() -> Reply<T>) -> R
         Ok(Reply::Later(future)) => {
             let pool = Arc::clone(pool);
             Reply::Later(Box::pin(async move {
+                // INVARIANT: whoever carries the call out has its own leave before this one is asked for. The first poll, which
+                // shows that the call waits at all, must therefore hold nothing: otherwise two calls could wait for each other.
+                tokio::task::yield_now().await;
                 let _permit = pool
                     .enter()
                     .await
@@ -299,6 +302,10 @@ mod tests {
             third.message,
             "too many calls of this handler: 1 calls are under way and 1 wait, which is the limit"
         );
+        let Reply::Later(mut unpolled) = handler.check(&INSTANCE) else { panic!("it waits") };
+        assert!(futures_util::poll!(unpolled.as_mut()).is_pending());
+        assert_eq!(handler.pool.status().queued, 1, "the first poll asks for nothing");
+        drop(unpolled);
         gate.add_permits(2);
         assert!(first.await.unwrap().is_ok());
         assert!(second.await.unwrap().is_ok());
