@@ -1,7 +1,6 @@
 //! TLS and mutual TLS on the API port, identities, the permissions of a socket, and foreign clients.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
 use crate::certificates::{Authority, Files, Issued, put};
-use crate::process::{Finished, PATIENCE, Server, ServerArguments, free_port, programs, wait_for};
+use crate::process::{Finished, PATIENCE, Server, ServerArguments, free_port, programs, python, wait_for};
 use crate::{mixer, signal};
 
 const WEB: &str = "spiffe://cluster.local/ns/shop/sa/web";
@@ -83,17 +82,6 @@ impl Place {
             (String::from_utf8_lossy(&finished.stdout), String::from_utf8_lossy(&finished.stderr));
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
     }
-}
-
-/// The Python that `.ci/run needs` prepares.
-fn python() -> PathBuf {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let prepared = home.join(".cache/mixer-ci/python/bin/python");
-    let found = std::env::var_os("MIXER_TEST_PYTHON").map_or(prepared, PathBuf::from);
-    let works = Command::new(&found).args(["-c", "import grpc, grpc_reflection"]).status();
-    let works = works.is_ok_and(|status| status.success());
-    assert!(works, "{}: no grpcio and grpcio-reflection; `.ci/run needs` installs them", found.display());
-    found
 }
 
 fn logged(server: &Server, text: &str) {

@@ -6,6 +6,7 @@ use super::table::{BuildFailure, build_one, validate};
 use super::{HandlerEnvironment, HandlerTable, LiveHandler, Signature};
 use crate::core::adapter::{BoundInstance, HandleReport, Handler, Instance, Reply, TaskSpawner};
 use crate::core::config::Diagnostics;
+use crate::core::pool::AdapterPools;
 use crate::core::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
 use crate::core::template::Variety;
 
@@ -60,7 +61,8 @@ async fn build(
         Some(handler) => {
             validate(config, &bound).map_err(|text| BuildFailure { text })?;
             let tasks = TaskSpawner::new(environment.runtime.clone());
-            Ok(LiveHandler::new(Arc::clone(config), bound, signature, handler, tasks))
+            let pool = environment.commons.get::<AdapterPools>().pool();
+            Ok(LiveHandler::new(Arc::clone(config), bound, signature, handler, tasks, pool))
         }
         None => build_one(Arc::clone(config), bound, signature, environment).await,
     }

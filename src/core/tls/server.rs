@@ -66,7 +66,8 @@ impl ServerTlsOptions {
         if has_roots && !self.is_enabled() {
             return refuse("--tls-client-ca-file needs --tls-cert-file and --tls-key-file");
         }
-        if !self.allowed_peers.is_empty() && !(has_roots && self.client_auth == ClientAuth::Require) {
+        let callers_are_known = has_roots && self.client_auth == ClientAuth::Require;
+        if !self.allowed_peers.is_empty() && !callers_are_known {
             return refuse("--tls-allowed-peers needs --tls-client-ca-file and --tls-client-auth=require");
         }
         AllowedPeers::parse(&self.allowed_peers)
