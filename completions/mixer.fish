@@ -80,8 +80,12 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l concurrency -d 'W
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l single-threaded -d 'Run everything on one thread' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l max-message-size -d 'Largest gRPC message in bytes; units are understood. Example: 4MiB' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l max-concurrent-streams -d 'Most calls in flight on one connection' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l api-worker-pool-size -d 'Most API calls in flight' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l adapter-worker-pool-size -d 'Most adapter calls in flight' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l api-worker-pool-size -d 'Most API calls in flight that wait for something' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l api-worker-pool-floor -d 'Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l api-queue-length -d 'Most API calls that wait for their turn; beyond that they are refused' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l adapter-worker-pool-size -d 'Most calls in flight of one handler that waits for the network' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l adapter-worker-pool-floor -d 'Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l adapter-queue-length -d 'Most calls that wait for their turn with one handler; beyond that they fail' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l num-check-cache-entries -d 'Turns the check cache on and bounds its entries; 0 turns it off' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l liveness-probe-path -d 'File that is kept fresh while the server is alive' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l liveness-probe-interval -d 'How old that file may get; it is refreshed twice as often. Example: 2s' -r
@@ -97,6 +101,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l latency-samples-p
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l latency-sample-half-life -d 'After how long a measured latency counts half' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l max-requests-per-second -d 'Most calls per second; a Report counts its attribute sets; 0 means no such limit' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l burst-size -d 'Calls let through beyond that rate' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l load-shedding-check-reserve -d 'Share of the limits above that is kept for checks: reports are refused that much earlier. From 0 to 1' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l load-shedding-fair -d 'Make callers share what there is: those who use more than the mean are refused first' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-target -d 'Where log records go: a file, stdout or stderr; repeat for several' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate -d 'An additional file, rotated' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate-max-size -d 'Size of that file before it is rotated, in MiB' -r
@@ -118,7 +124,7 @@ denied\t'Refusals, failures, quotas not granted in full, and what a rule in dry 
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-log-max-size -d 'Size of the file before it is rotated. Example: 100MiB' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-log-max-backups -d 'Rotated files that are kept; 0 means all' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-queue -d 'Decisions that may wait to be written; more are counted as lost' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-mask -d 'Attributes and keys of maps whose values are written as `***`, in log and recording: name or name[key], comma-separated' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l decision-mask -d 'Attributes and keys of maps whose values are written as `***`, in log and recording: a name, or a name with a key in square brackets; comma-separated' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l record-requests -d 'File that gets the first calls, with attributes and answers, for `mixer diff`' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l record-max-requests -d 'Most calls in that file' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l record-max-size -d 'Most bytes in that file. Example: 64MiB' -r

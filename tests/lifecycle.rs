@@ -170,3 +170,17 @@ fn the_last_known_answer_stands_in_for_a_backend_that_is_gone() {
     backend.runtime.shutdown_timeout(Duration::from_millis(100));
     assert_eq!(ask(), first, "{}", server.log());
 }
+
+/// A caller that keeps its connection open and sleeps holds nobody up.
+#[test]
+fn a_sleeping_caller_does_not_delay_the_end() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
+    // Its event loop only turns during calls: afterwards it answers no ping.
+    let mut client = Client::new(&server.address()).expect("a client");
+    client.check(&mixer::CheckRequest::default(), None).expect("the call is answered");
+    let asked = std::time::Instant::now();
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
+    drop(client);
+}

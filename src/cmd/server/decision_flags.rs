@@ -38,7 +38,7 @@ pub(super) struct DecisionFlags {
     /// Decisions that may wait to be written; more are counted as lost.
     #[arg(long, default_value = "4096", value_parser = value::uint, value_name = "DECISIONS")]
     decision_queue: u64,
-    /// Attributes and keys of maps whose values are written as `***`, in log and recording: name or name[key], comma-separated.
+    /// Attributes and keys of maps whose values are written as `***`, in log and recording: a name, or a name with a key in square brackets; comma-separated.
     ///
     /// A `*` at the end stands for any text. The list replaces the default one; an empty list masks nothing.
     #[arg(long, default_value_t = DEFAULT_MASKS.join(","), value_name = "LIST")]

@@ -231,6 +231,14 @@ impl Session {
         }
     }
 
+    /// After [`shut_down`](Self::shut_down): nothing more is taken in. Follows by itself when the caller shows that it has heard.
+    pub fn leave(&mut self) {
+        if self.leaving == Leaving::Announced {
+            self.leaving = Leaving::Final;
+            self.push_goaway(self.last_stream, Reason::NO_ERROR);
+        }
+    }
+
     /// Tells the caller why the connection ends now.
     pub fn abort(&mut self, reason: Reason) {
         self.push_goaway(self.last_stream, reason);

@@ -24,6 +24,8 @@ use super::workers::{ConnectionLimits, WorkerService};
 use crate::core::api::ApiBody;
 use crate::core::http2::{ConnectionError, Incoming, Limits, Reason, Session};
 
+/// How long a caller may take to hear that the server stops, before what it has not sent is no longer waited for.
+const GOODBYE_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the headers of one call.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 /// Bytes that are read at once. What is left of them between reads is less than a frame.
@@ -79,7 +81,15 @@ pub(super) async fn serve<S: WorkerService>(
                 return;
             }
             driver.session.shut_down();
-            std::future::poll_fn(|cx| driver.poll(cx)).await
+            // A caller that is asleep does not hear of it; only its calls are waited for.
+            tokio::select! {
+                biased;
+                ended = std::future::poll_fn(|cx| driver.poll(cx)) => ended,
+                () = tokio::time::sleep(GOODBYE_PATIENCE) => {
+                    driver.session.leave();
+                    std::future::poll_fn(|cx| driver.poll(cx)).await
+                }
+            }
         }
     };
     if let Err(error) = ended {

@@ -492,10 +492,6 @@ impl Start<'_> {
         let adapters = Arc::clone(&self.adapter_pools);
         let collector: Arc<dyn Collect> = Arc::new(PoolCollector { api: Arc::clone(&pool), adapters });
         metrics.collect_from(Arc::downgrade(&collector));
-        self.components.begun(StopStep::Workers, "pools", async move |_| {
-            drop(collector);
-            true
-        });
         let service = move |_| {
             let mixer = MixerService::new(
                 Arc::clone(&runtime),
@@ -522,6 +518,10 @@ impl Start<'_> {
         self.components.begun(StopStep::Calls, "calls", async move |patience| draining.drain(patience).await);
         let joining = Arc::clone(&workers);
         self.components.begun(StopStep::Workers, "workers", async move |_| joining.join().await);
+        self.components.begun(StopStep::Workers, "pools", async move |_| {
+            drop(collector);
+            true
+        });
         Ok(workers)
     }
 

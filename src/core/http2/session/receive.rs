@@ -307,9 +307,8 @@ impl Session {
             self.output.extend_from_slice(&payload);
         } else if payload == ALIVE {
             self.answered_ping = true;
-        } else if payload == GOODBYE && self.leaving == Leaving::Announced {
-            self.leaving = Leaving::Final;
-            self.push_goaway(self.last_stream, Reason::NO_ERROR);
+        } else if payload == GOODBYE {
+            self.leave();
         }
         Ok(())
     }
