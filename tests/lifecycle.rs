@@ -104,11 +104,6 @@ spec:
     )
 }
 
-fn signal(server: &Server, name: &str) {
-    let sent = std::process::Command::new("kill").arg(name).arg(server.id().to_string()).status();
-    assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
-}
-
 fn refuses_connections(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_err()
 }
@@ -116,7 +111,7 @@ fn refuses_connections(port: u16) -> bool {
 /// SIGTERM and SIGINT while a call waits for its adapter: nothing new is accepted, the call gets its answer, the exit is clean.
 #[test]
 fn a_call_under_way_is_answered_before_the_server_ends() {
-    for name in ["-TERM", "-INT"] {
+    for name in ["TERM", "INT"] {
         let backend = Backend::start();
         let directory = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(directory.path().join("slow.yaml"), configuration(backend.address, ""))
@@ -131,7 +126,7 @@ fn a_call_under_way_is_answered_before_the_server_ends() {
         backend.arrived.recv_timeout(PATIENCE).expect("the call reaches the backend");
         assert!(answers(server.api));
 
-        signal(&server, name);
+        server.signal(name);
         let closed = wait_for(PATIENCE, || refuses_connections(server.api).then_some(()));
         assert!(closed.is_some(), "{name}: the API port is still open\n{}", server.log());
         assert!(server.is_alive(), "{name}: the server ended with a call under way\n{}", server.log());

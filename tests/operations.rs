@@ -26,14 +26,7 @@ mod signals;
 
 use std::path::Path;
 
-use process::{Finished, PATIENCE, Server, programs, run};
-
-/// Sends a signal by name, for example `HUP`.
-fn signal(server: &Server, name: &str) {
-    let pid = server.id().to_string();
-    let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status();
-    assert!(sent.is_ok_and(|status| status.success()), "kill -{name}");
-}
+use process::{Finished, PATIENCE, programs, run};
 
 /// Runs `mixer` to its end.
 fn mixer(arguments: &[&str]) -> Finished {

@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bag::{Attribute, Attributes, Words};
-use process::{PATIENCE, Server, ServerArguments, holdings, wait_for};
+use process::{PATIENCE, Server, ServerArguments, put, wait_for};
 use rpc::{Client, mixer};
 
 /// Connections that call all the time.
@@ -71,13 +71,6 @@ spec:
     instances: [caller]
 "
     )
-}
-
-/// Writes beside the file, then renames.
-fn put(path: &Path, content: &str) {
-    let beside = path.with_extension("prepared");
-    fs::write(&beside, content).expect("the directory is writable");
-    fs::rename(beside, path).expect("the directory is writable");
 }
 
 fn request(user: &str) -> mixer::CheckRequest {
@@ -369,24 +362,11 @@ fn many_reloads_leave_nothing_behind() {
     for round in 0..warm {
         reload(&mut client, round);
     }
-    let settle = || {
-        // Old handlers close in the background; wait for the number of descriptors to stand still.
-        let mut last = holdings(server.id());
-        for _ in 0..20 {
-            std::thread::sleep(Duration::from_millis(250));
-            let now = holdings(server.id());
-            if now.descriptors == last.descriptors && now.threads == last.threads {
-                break;
-            }
-            last = now;
-        }
-        holdings(server.id())
-    };
-    let before = settle();
+    let before = server.settled();
     for round in warm..rounds {
         reload(&mut client, round);
     }
-    let after = settle();
+    let after = server.settled();
     assert!(before.threads > 0 && before.descriptors > 0 && before.resident_kib > 0, "{before:?}");
     assert!(after.threads <= before.threads + 1, "threads: {before:?} -> {after:?}");
     assert!(after.descriptors <= before.descriptors + 2, "descriptors: {before:?} -> {after:?}");

@@ -30,7 +30,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bag::{Attribute, Attributes, Words};
-use process::{Holdings, PATIENCE, Server, ServerArguments, holdings, wait_for};
+use process::{PATIENCE, Server, ServerArguments, put, wait_for};
 use rpc::{Client, mixer};
 use tonic::Code;
 
@@ -135,12 +135,6 @@ metadata: {{name: changing, namespace: istio-system}}
 spec: {{match: source.user == \"changed\", actions: [{{handler: changing, instances: [caller]}}]}}
 "
     )
-}
-
-fn put(path: &Path, content: &str) {
-    let beside = path.with_extension("prepared");
-    fs::write(&beside, content).expect("the directory is writable");
-    fs::rename(beside, path).expect("the directory is writable");
 }
 
 fn attributes(user: &str) -> mixer::CompressedAttributes {
@@ -328,20 +322,6 @@ fn bad_callers(crowd: &mut Crowd, address: SocketAddr) {
     });
 }
 
-/// What the server holds once the callers have gone and old handlers are closed.
-fn settled(server: &Server) -> Holdings {
-    let mut last = holdings(server.id());
-    for _ in 0..20 {
-        std::thread::sleep(Duration::from_millis(250));
-        let now = holdings(server.id());
-        if now.descriptors == last.descriptors && now.threads == last.threads {
-            break;
-        }
-        last = now;
-    }
-    holdings(server.id())
-}
-
 /// Everything at once for so long; calls by kind.
 fn storm(server: &Server, file: &Path, length: Duration, rounds: &AtomicU64) -> BTreeMap<&'static str, u64> {
     let mut crowd = Crowd::new();
@@ -371,9 +351,9 @@ fn nothing_fails_and_nothing_piles_up() {
 
     // Caches and pools fill first.
     storm(&server, &file, Duration::from_secs(seconds) / 4, &rounds);
-    let before = settled(&server);
+    let before = server.settled();
     let calls = storm(&server, &file, Duration::from_secs(seconds) * 3 / 4, &rounds);
-    let after = settled(&server);
+    let after = server.settled();
     println!("{seconds} s, {} changes\n{calls:#?}\n{before:?}\n{after:?}", rounds.load(Ordering::Relaxed));
 
     for (kind, made) in &calls {

@@ -15,8 +15,8 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
 use crate::certificates::{Authority, Files, Issued, put};
+use crate::mixer;
 use crate::process::{Finished, PATIENCE, Server, ServerArguments, free_port, programs, python, wait_for};
-use crate::{mixer, signal};
 
 const WEB: &str = "spiffe://cluster.local/ns/shop/sa/web";
 
@@ -238,7 +238,7 @@ fn certificates_are_read_anew_under_connections_that_stay() {
 
     let next = Authority::new();
     put(place.directory.path(), "server.pem", "half a file");
-    signal(&server, "HUP");
+    server.signal("HUP");
     logged(&server, "certificates could not be read anew, the old stays: there is no certificate in ");
     assert!(
         runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_ok(),
@@ -246,7 +246,7 @@ fn certificates_are_read_anew_under_connections_that_stay() {
     );
 
     next.issue(&["localhost"]).put(place.directory.path(), "server");
-    signal(&server, "HUP");
+    server.signal("HUP");
     let renewed = wait_for(PATIENCE, || runtime.block_on(channel(&server, next.client(None, ALL))).ok());
     assert!(renewed.is_some(), "{}", server.log());
     assert!(runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_err());

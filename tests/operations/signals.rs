@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::process::{PATIENCE, Server, ServerArguments, free_port, wait_for};
 use crate::rpc::{Client, mixer as wire};
-use crate::{mixer, signal, text};
+use crate::{mixer, text};
 
 /// A directory with one configuration file.
 fn configuration(content: &str) -> tempfile::TempDir {
@@ -63,7 +63,7 @@ fn sighup_opens_log_files_anew_and_reads_settings_and_configuration_again() {
 
     std::fs::rename(path("log"), path("log.1")).expect("it is writable");
     std::fs::write(&settings, "log-output-level: default:debug\nmax-message-size: 4096\n").expect("writable");
-    signal(&server, "HUP");
+    server.signal("HUP");
     let reloaded = wait_for(PATIENCE, || text(&path("log")).contains("reloaded").then_some(()));
     assert!(reloaded.is_some(), "new: {}\nold: {}", text(&path("log")), text(&path("log.1")));
     assert_eq!(server.terminate(), Ok(Some(0)));
@@ -81,7 +81,7 @@ fn settings_that_cannot_be_read_again_leave_the_old_ones() {
     let config_file = settings.display().to_string();
     let server = Server::start(&on(&directory).with(&["--config-file", &config_file])).expect("it starts");
     std::fs::write(&settings, "nosuch: 1\n").expect("it is writable");
-    signal(&server, "HUP");
+    server.signal("HUP");
     let reloaded = wait_for(PATIENCE, || server.log().contains("\treloaded").then_some(()));
     assert!(reloaded.is_some(), "{}", server.log());
     assert!(
@@ -103,17 +103,17 @@ fn user_signals_rotate_the_log_dump_the_state_and_show_threads() {
         files.filter(|f| f.file_name().to_string_lossy().starts_with("rotated-")).count()
     };
     assert_eq!(rotated(), 0);
-    signal(&server, "USR1");
+    server.signal("USR1");
     assert!(wait_for(PATIENCE, || (rotated() == 1).then_some(())).is_some(), "{}", server.log());
     assert!(wait_for(PATIENCE, || text(&log).contains("log rotated").then_some(())).is_some());
 
-    signal(&server, "USR2");
+    server.signal("USR2");
     let dumped = wait_for(PATIENCE, || server.log().contains("dump: worker 0").then_some(()));
     assert!(dumped.is_some(), "{}", server.log());
     assert!(server.log().contains("dump: snapshot {\"apiVersion\":\"mixer/v1\""), "{}", server.log());
     assert!(server.log().contains("dump: routes {"), "{}", server.log());
 
-    signal(&server, "QUIT");
+    server.signal("QUIT");
     let shown = wait_for(PATIENCE, || server.log().contains("worker 0: ").then_some(()));
     assert!(shown.is_some(), "{}", server.log());
     assert!(server.log().contains("worker-0 "), "{}", server.log());
@@ -149,7 +149,7 @@ fn the_supervisor_hears_of_every_state() {
     assert!(next().starts_with("READY=1\nSTATUS=serving snapshot 1: "));
     assert_eq!(next(), "WATCHDOG=1");
     assert_eq!(until("WATCHDOG=1"), "WATCHDOG=1");
-    signal(&server, "HUP");
+    server.signal("HUP");
     assert!(until("RELOADING=1").contains("\nMONOTONIC_USEC="));
     until("READY=1");
     assert_eq!(server.terminate(), Ok(Some(0)));
@@ -205,7 +205,7 @@ fn a_second_signal_ends_the_server_at_once() {
     let directory = configuration("");
     let mut server =
         Server::start(&on(&directory).with(&["--drain-delay", "1m"])).expect("the server starts");
-    signal(&server, "TERM");
+    server.signal("TERM");
     assert!(wait_for(PATIENCE, || server.log().contains("stopping on SIGTERM").then_some(())).is_some());
     assert!(server.is_alive());
     assert_eq!(server.terminate(), Ok(Some(143)));

@@ -226,6 +226,26 @@ impl Server {
         self.child.id()
     }
 
+    /// What it holds once old handlers have closed, which they do in the background: when descriptors and threads stand still.
+    pub(crate) fn settled(&self) -> Holdings {
+        let mut last = holdings(self.id());
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(250));
+            let now = holdings(self.id());
+            if now.descriptors == last.descriptors && now.threads == last.threads {
+                break;
+            }
+            last = now;
+        }
+        holdings(self.id())
+    }
+
+    /// Sends it a signal, for example `HUP`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill -{name}");
+    }
+
     /// The sum of the samples of a metric of its own; 0 if there is none.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let url = format!("http://127.0.0.1:{}/metrics", self.monitoring);
@@ -250,8 +270,7 @@ impl Server {
 
     /// Asks it to end as a supervisor does and waits for its exit status.
     pub(crate) fn terminate(&mut self) -> Result<Option<i32>, String> {
-        let signal = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status();
-        signal.map_err(|error| error.to_string())?;
+        self.signal("TERM");
         self.exit_code().map_err(|error| format!("{error} on SIGTERM"))
     }
 }
@@ -265,7 +284,7 @@ pub(crate) struct Holdings {
 }
 
 /// What a process holds now.
-pub(crate) fn holdings(process: u32) -> Holdings {
+fn holdings(process: u32) -> Holdings {
     let count =
         |what: &str| std::fs::read_dir(format!("/proc/{process}/{what}")).map(Iterator::count).unwrap_or(0);
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -279,6 +298,13 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Writes a file beside its place, then renames it, so that nobody reads half of it.
+pub(crate) fn put(path: &Path, content: &str) {
+    let beside = path.with_extension("prepared");
+    let written = std::fs::write(&beside, content).and_then(|()| std::fs::rename(&beside, path));
+    assert!(written.is_ok(), "{}: {written:?}", path.display());
 }
 
 /// What a command did.

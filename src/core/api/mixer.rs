@@ -47,11 +47,13 @@ pub struct CallInfo<'c> {
     pub principal: Option<&'c str>,
     /// Who calls, as one number, for shares under overload; 0 for nobody in particular.
     pub caller: u64,
+    /// Its headers, which may say what trace it belongs to.
+    pub headers: Option<&'c HeaderMap>,
 }
 
 impl From<Option<Instant>> for CallInfo<'_> {
     fn from(deadline: Option<Instant>) -> Self {
-        Self { deadline, principal: None, caller: 0 }
+        Self { deadline, ..Self::default() }
     }
 }
 
@@ -138,17 +140,8 @@ impl MixerService {
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read or carried out; never a refusal, which is a
     /// response. Spec: runtime.md 11.3.
     pub async fn check(&self, body: Bytes, call: impl Into<CallInfo<'_>>) -> Result<Bytes, GrpcError> {
-        self.check_call(body, call.into(), None).await
-    }
-
-    /// As [`check`](Self::check), for a call with headers, which may say what trace it belongs to.
-    pub async fn check_call(
-        &self,
-        body: Bytes,
-        call: CallInfo<'_>,
-        headers: Option<&HeaderMap>,
-    ) -> Result<Bytes, GrpcError> {
-        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Check, headers)) {
+        let call = call.into();
+        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Check, call.headers)) {
             None => self.check_traced(body, call, None).await,
             Some(observation) => Box::pin(self.observed(observation, body, call)).await,
         }
@@ -176,17 +169,8 @@ impl MixerService {
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be read, UNKNOWN with the list of everything that could
     /// not be reported; the rest was. Spec: runtime.md 11.4.
     pub async fn report(&self, body: Bytes, call: impl Into<CallInfo<'_>>) -> Result<Bytes, GrpcError> {
-        self.report_call(body, call.into(), None).await
-    }
-
-    /// As [`report`](Self::report), for a call with headers, which may say what trace it belongs to.
-    pub async fn report_call(
-        &self,
-        body: Bytes,
-        call: CallInfo<'_>,
-        headers: Option<&HeaderMap>,
-    ) -> Result<Bytes, GrpcError> {
-        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Report, headers)) {
+        let call = call.into();
+        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Report, call.headers)) {
             None => self.report_traced(body, call, None).await,
             Some(observation) => Box::pin(self.observed(observation, body, call)).await,
         }

@@ -10,8 +10,8 @@ use prost::Message as _;
 use super::ManualClock;
 use super::suite::Stubs;
 use crate::core::adapter::{Clock, Commons};
-use crate::core::api::MixerService;
 use crate::core::api::grpc::GrpcError;
+use crate::core::api::{CallInfo, MixerService};
 use crate::core::attribute::OwnedAttributes;
 use crate::core::attribute::request::{
     CheckCall, ReportWords, Semantics, encode_check_request, encode_report_request,
@@ -96,7 +96,7 @@ impl Offline {
     pub async fn check(&self, attributes: &OwnedAttributes, call: &CheckCall<'_>, full: bool) -> Decision {
         let body = encode_check_request(attributes, 0, call);
         let trace = RefCell::new(DispatchTrace { full, ..DispatchTrace::default() });
-        let answer = self.service.check_traced(body.into(), None.into(), Some(&trace)).await;
+        let answer = self.service.check_traced(body.into(), CallInfo::default(), Some(&trace)).await;
         let mut decision = Decision { method: Method::Check, ..Decision::default() };
         match answer.and_then(|framed| decode(&framed)) {
             Ok(response) => decision.answer = Some((&response).into()),
@@ -110,7 +110,7 @@ impl Offline {
     pub async fn report(&self, records: &[OwnedAttributes]) -> Decision {
         let body = encode_report_request(records, 0, ReportWords::Own, Semantics::Independent);
         let trace = RefCell::new(DispatchTrace::full());
-        let answer = self.service.report_traced(body.into(), None.into(), Some(&trace)).await;
+        let answer = self.service.report_traced(body.into(), CallInfo::default(), Some(&trace)).await;
         let mut decision = Decision { method: Method::Report, ..Decision::default() };
         decision.error = answer.err().map(|error| failure(&error));
         decision.read_trace(&trace.into_inner());

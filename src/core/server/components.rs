@@ -1,9 +1,12 @@
 //! What was begun, and the order in which it ends.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::core::telemetry::metrics::{Collect, Metrics};
 
 /// What a part may still take when the time of the whole stop is over.
 const FORCED: Duration = Duration::from_millis(500);
@@ -85,6 +88,22 @@ impl Components {
         F: Future<Output = bool> + Send + 'static,
     {
         self.parts.push(Component { step, name, end: Box::new(move |patience| Box::pin(end(patience))) });
+    }
+
+    /// Shows what `collector` counts until `step`.
+    pub(super) fn collects(
+        &mut self,
+        step: StopStep,
+        name: &'static str,
+        metrics: &Metrics,
+        collector: impl Collect + 'static,
+    ) {
+        let collector: Arc<dyn Collect> = Arc::new(collector);
+        metrics.collect_from(Arc::downgrade(&collector));
+        self.begun(step, name, async move |_| {
+            drop(collector);
+            true
+        });
     }
 
     /// Ends the parts of the first steps up to and including `last`, within `limit`; the rest stays.

@@ -20,9 +20,8 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::listener::{Accepted, Peer, Stream};
-use super::workers::{ConnectionLimits, WorkerService};
 use crate::core::api::ApiBody;
-use crate::core::http2::{ConnectionError, Incoming, Limits, Reason, Session};
+use crate::core::http2::{ConnectionError, Incoming, Limits, Reason, RequestBody, RequestHead, Session};
 
 /// How long a caller may take to hear that the server stops, before what it has not sent is no longer waited for.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(1);
@@ -32,6 +31,26 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 const READ_BYTES: usize = 64 << 10;
 /// Reads before what they brought is answered.
 const READS_A_TURN: usize = 4;
+
+/// Answers the calls of one worker. Made on its thread, so it need be neither `Send` nor `Sync`.
+pub trait WorkerService: 'static {
+    /// Answers one call.
+    fn call(
+        self: Rc<Self>,
+        head: Rc<RequestHead>,
+        body: RequestBody,
+        peer: Rc<Peer>,
+    ) -> impl Future<Output = Response<ApiBody>> + 'static;
+}
+
+/// Limits of one connection.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionLimits {
+    /// Calls in flight.
+    pub max_concurrent_streams: u32,
+    /// A connection that does not answer a ping for this long is dropped.
+    pub keep_alive_timeout: Duration,
+}
 
 thread_local! {
     /// All connections of a worker read into the same memory, one after another.

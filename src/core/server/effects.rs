@@ -11,10 +11,11 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::connection::{ConnectionLimits, WorkerService};
 use super::listener::{ListenError, Listener, bind_tcp, check_stale_socket, remove_stale_socket};
 use super::pid_file::PidFile;
 use super::supervisor::Supervisor;
-use super::workers::{ConnectionLimits, WorkerGroup, WorkerService};
+use super::workers::WorkerGroup;
 use super::{ListenAddress, ProbeOptions};
 use crate::core::check_cache::CheckCacheLimits;
 use crate::core::decision::{DecisionLog, DecisionOptions, LogError};

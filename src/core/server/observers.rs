@@ -26,12 +26,8 @@ pub(super) fn start(
         });
     }
     if let Some(tracer) = &tracer {
-        let collector: Arc<dyn Collect> = Arc::new(SpanCollector(Arc::clone(tracer.counts())));
-        metrics.collect_from(Arc::downgrade(&collector));
-        components.begun(StopStep::Tracing, "counts of spans", async move |_| {
-            drop(collector);
-            true
-        });
+        let collector = SpanCollector(Arc::clone(tracer.counts()));
+        components.collects(StopStep::Tracing, "counts of spans", metrics, collector);
     }
     Ok(Observers { decisions, tracer }.if_any())
 }

@@ -11,9 +11,9 @@ use http::{HeaderMap, Method, Response};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use super::connection::WorkerService;
 use super::draining::DrainingBody;
 use super::listener::Peer;
-use super::workers::WorkerService;
 use crate::core::api::grpc::{self, Code, GrpcError};
 use crate::core::api::{ApiBody, CallInfo, MixerService};
 use crate::core::http2::{RequestBody, RequestHead};
@@ -80,10 +80,10 @@ impl ApiService {
         *received = body.len();
         // Only those who shed load want to know.
         let caller = self.shedder.as_ref().map_or(0, |_| peer.key());
-        let call = CallInfo { deadline, principal: peer.principal(), caller };
+        let call = CallInfo { deadline, principal: peer.principal(), caller, headers: Some(headers) };
         match method {
-            Direct::Check => self.pooled(self.mixer.check_call(body, call, Some(headers)), deadline).await,
-            Direct::Report => self.pooled(self.mixer.report_call(body, call, Some(headers)), deadline).await,
+            Direct::Check => self.pooled(self.mixer.check(body, call), deadline).await,
+            Direct::Report => self.pooled(self.mixer.report(body, call), deadline).await,
             Direct::Explain if peer.is_local() => Box::pin(self.mixer.explain(body)).await,
             Direct::Explain => Err(GrpcError::new(
                 Code::PermissionDenied,

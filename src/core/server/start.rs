@@ -11,12 +11,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::components::{Components, StopReport, StopStep};
+use super::connection::ConnectionLimits;
 use super::controls::{Controls, Parts, Reload};
 use super::effects::{Effects, Endpoint, Rehearsal, SystemEffects, start_workers};
 use super::health::{Conditions, Health};
 use super::listener::{Accepted, ListenError, Listener};
 use super::service::ApiService;
-use super::workers::{ConnectionLimits, WorkerGroup};
+use super::workers::WorkerGroup;
 use super::{ListenAddress, ProbeOptions, ServerOptions, discovery, observers};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
@@ -424,12 +425,8 @@ impl Start<'_> {
         });
         let runtime = self.effects.new_runtime(builder.empty(), cache);
         if cache.is_some() {
-            let collector: Arc<dyn Collect> = Arc::new(CacheCollector(Arc::clone(runtime.cache_counters())));
-            metrics.collect_from(Arc::downgrade(&collector));
-            self.components.begun(StopStep::CheckCache, "check cache", async move |_| {
-                drop(collector);
-                true
-            });
+            let collector = CacheCollector(Arc::clone(runtime.cache_counters()));
+            self.components.collects(StopStep::CheckCache, "check cache", metrics, collector);
         }
         let commons = Arc::new(Commons::default());
         self.adapter_pools = commons.get::<AdapterPools>();
@@ -490,8 +487,8 @@ impl Start<'_> {
         let (runtime, metrics, stopped) = (Arc::clone(runtime), Arc::clone(metrics), stopping.clone());
         let pool = Pool::new(options.api_pool());
         let adapters = Arc::clone(&self.adapter_pools);
-        let collector: Arc<dyn Collect> = Arc::new(PoolCollector { api: Arc::clone(&pool), adapters });
-        metrics.collect_from(Arc::downgrade(&collector));
+        let collector = PoolCollector { api: Arc::clone(&pool), adapters };
+        let counted = Arc::clone(&metrics);
         let service = move |_| {
             let mixer = MixerService::new(
                 Arc::clone(&runtime),
@@ -518,10 +515,7 @@ impl Start<'_> {
         self.components.begun(StopStep::Calls, "calls", async move |patience| draining.drain(patience).await);
         let joining = Arc::clone(&workers);
         self.components.begun(StopStep::Workers, "workers", async move |_| joining.join().await);
-        self.components.begun(StopStep::Workers, "pools", async move |_| {
-            drop(collector);
-            true
-        });
+        self.components.collects(StopStep::Workers, "pools", &counted, collector);
         Ok(workers)
     }
 

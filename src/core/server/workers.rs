@@ -8,39 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use http::Response;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection;
-use super::listener::{Accepted, Peer};
-use crate::core::api::ApiBody;
-use crate::core::http2::{RequestBody, RequestHead};
+use super::connection::{self, ConnectionLimits, WorkerService};
+use super::listener::Accepted;
 
 /// Connections that may wait for one worker to take them.
 const HAND_OVER_QUEUE: usize = 256;
-
-/// Answers the calls of one worker. Made on its thread, so it need be neither `Send` nor `Sync`.
-pub trait WorkerService: 'static {
-    /// Answers one call.
-    fn call(
-        self: Rc<Self>,
-        head: Rc<RequestHead>,
-        body: RequestBody,
-        peer: Rc<Peer>,
-    ) -> impl Future<Output = Response<ApiBody>> + 'static;
-}
-
-/// Limits of one connection.
-#[derive(Debug, Clone, Copy)]
-pub struct ConnectionLimits {
-    /// Calls in flight.
-    pub max_concurrent_streams: u32,
-    /// A connection that does not answer a ping for this long is dropped.
-    pub keep_alive_timeout: Duration,
-}
 
 /// How often an event loop shows that it turns.
 const TURN: Duration = Duration::from_secs(2);
