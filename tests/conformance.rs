@@ -21,6 +21,8 @@ mod bag;
 mod case;
 #[path = "conformance/cli.rs"]
 mod cli;
+#[path = "conformance/envoy.rs"]
+mod envoy;
 #[path = "conformance/expressions.rs"]
 mod expressions;
 #[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
@@ -49,6 +51,7 @@ type Run = fn(&Path, Option<&str>) -> Vec<Case>;
 const SUITES: &[(&str, &[Run])] = &[
     ("expressions", &[expressions::run]),
     ("attributes", &[attributes::run, wire::run_rpc]),
+    ("envoy", &[envoy::run]),
     ("adapters", &[adapters::run, wire::run_adapters]),
     ("scenarios", &[scenarios::run]),
     ("cli", &[cli::run]),

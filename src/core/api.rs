@@ -4,6 +4,7 @@
 //! off the hot path. This room knows nothing of listeners, threads or start-up.
 //! Spec: runtime.md section 11, attributes.md.
 
+pub mod envoy;
 pub mod grpc;
 pub mod mixer;
 mod observe;

@@ -11,6 +11,7 @@ mod build;
 pub mod decode;
 mod dump;
 mod dynamic;
+pub mod envoy;
 mod handlers;
 mod instances;
 mod lint;

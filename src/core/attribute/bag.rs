@@ -2,6 +2,7 @@
 
 mod bits;
 mod names;
+mod received;
 mod references;
 mod strict;
 
@@ -13,6 +14,7 @@ use super::wire::{CompressedAttributes, DecodeError, Entry, Payload, RawMap, Wor
 use super::{SlotId, StringMap, Value, Vocabulary};
 
 pub use names::NamedValue;
+pub use received::ReceivedValue;
 pub use references::{Condition, Reference, ReferenceMark};
 pub use strict::StrictError;
 
@@ -295,7 +297,9 @@ impl<'a> AttributeBag<'a> {
 }
 
 /// Keeps the last of the pairs with equal keys, in wire order. Cost: quadratic for a few pairs, sorts many.
-fn last_by_key<'a, K: Copy + Ord, V: Copy>(mut pairs: ArenaVec<'a, (K, V)>) -> ArenaVec<'a, (K, V)> {
+pub(crate) fn last_by_key<'a, K: Copy + Ord, V: Copy>(
+    mut pairs: ArenaVec<'a, (K, V)>,
+) -> ArenaVec<'a, (K, V)> {
     const FEW: usize = 32;
     let repeated = |i: usize, key: K| pairs.iter().skip(i + 1).any(|(later, _)| *later == key);
     if pairs.len() <= FEW && !pairs.iter().enumerate().any(|(i, (key, _))| repeated(i, *key)) {

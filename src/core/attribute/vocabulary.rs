@@ -26,6 +26,8 @@ const WELL_KNOWN: [&str; 3] = ["context.reporter.kind", "destination.namespace",
 pub struct Vocabulary {
     names: Vec<Box<str>>,
     types: Vec<Option<ValueType>>,
+    /// Which of them no manifest declares.
+    built_in: Vec<bool>,
     by_name: NameIndex,
     by_global_word: Vec<Option<SlotId>>,
     global_words: Vec<Option<u32>>,
@@ -88,9 +90,10 @@ impl Vocabulary {
         self.well_known[2]
     }
 
-    /// Every declared attribute with its type, in name order.
+    /// Every declared attribute with its type, in name order. Built-in ones, which no manifest declares, are left out.
     pub fn declared(&self) -> impl Iterator<Item = (&str, ValueType)> {
-        self.names.iter().zip(&self.types).filter_map(|(name, t)| t.map(|t| (&**name, t)))
+        let all = self.names.iter().zip(&self.types).zip(&self.built_in);
+        all.filter_map(|((name, t), built_in)| t.filter(|_| !built_in).map(|t| (&**name, t)))
     }
 }
 
@@ -98,6 +101,7 @@ impl Vocabulary {
 #[derive(Debug, Default)]
 pub struct VocabularyBuilder {
     types: std::collections::BTreeMap<Box<str>, ValueType>,
+    built_in: std::collections::BTreeMap<Box<str>, ValueType>,
 }
 
 impl VocabularyBuilder {
@@ -106,14 +110,23 @@ impl VocabularyBuilder {
         self.types.insert(name.into(), value_type)
     }
 
+    /// Adds an attribute that is there without a declaration; one that is declared keeps the type that it was given.
+    pub fn declare_built_in(&mut self, name: &str, value_type: ValueType) {
+        self.built_in.insert(name.into(), value_type);
+    }
+
     /// Numbers the slots.
     pub fn build(self) -> Vocabulary {
-        let mut types: std::collections::BTreeMap<Box<str>, Option<ValueType>> =
-            self.types.into_iter().map(|(n, t)| (n, Some(t))).collect();
+        let mut types: std::collections::BTreeMap<Box<str>, (Option<ValueType>, bool)> =
+            self.types.into_iter().map(|(n, t)| (n, (Some(t), false))).collect();
+        for (name, value_type) in self.built_in {
+            types.entry(name).or_insert((Some(value_type), true));
+        }
         for name in WELL_KNOWN {
-            types.entry(name.into()).or_insert(None);
+            types.entry(name.into()).or_insert((None, false));
         }
         let (names, types): (Vec<Box<str>>, Vec<_>) = types.into_iter().unzip();
+        let (types, built_in): (Vec<_>, Vec<_>) = types.into_iter().unzip();
         let by_name = NameIndex::new(names.iter().map(|name| name.as_bytes()));
         let find = |name: &str| {
             by_name
@@ -123,6 +136,6 @@ impl VocabularyBuilder {
         let by_global_word = GLOBAL_WORDS.iter().map(|word| find(word)).collect();
         let well_known = WELL_KNOWN.map(|name| find(name).unwrap_or(SlotId(0)));
         let global_words = names.iter().map(|name| global_index(name.as_bytes())).collect();
-        Vocabulary { names, types, by_name, by_global_word, global_words, well_known }
+        Vocabulary { names, types, built_in, by_name, by_global_word, global_words, well_known }
     }
 }

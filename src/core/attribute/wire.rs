@@ -10,12 +10,13 @@ mod writer;
 
 pub use message::CompressedAttributes;
 pub(super) use message::{Entry, Field, Parts, Payload, RawMap};
+pub(crate) use message::{duration, timestamp};
 pub use reader::DecodeError;
-pub(super) use reader::{Reader, VARINT};
+pub(crate) use reader::{Reader, VARINT};
 pub use words::Words;
-pub(super) use writer::{
-    SmallSet, WordList, nested, put_bytes, put_duration, put_nonempty, put_nonzero, put_tag, put_time,
-    put_varint, put_zigzag, zigzag,
+pub(super) use writer::{SmallSet, WordList, put_zigzag, zigzag};
+pub(crate) use writer::{
+    nested, put_bytes, put_duration, put_nonempty, put_nonzero, put_tag, put_time, put_varint,
 };
 
 #[cfg(test)]

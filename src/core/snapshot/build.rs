@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bindings::Bindings;
 use super::dynamic::{self, Resource as DynamicResource};
+use super::envoy::{self, Assembly, EnvoyResource};
 use super::handlers::{HandlerState, build_handler, build_legacy_handler};
 use super::instances::{InstanceState, build_instance, build_legacy_instance};
 use super::memo::{Built, Change, Located, Programs, Unit, Units};
@@ -68,6 +69,8 @@ pub struct SnapshotBuilder {
     instances: Units<InstanceState>,
     rules: Units<RuleState>,
     dynamic: FxHashMap<ResourceKey, Unit<DynamicResource>>,
+    envoy: BTreeMap<ResourceKey, Unit<EnvoyResource>>,
+    assembly: Assembly,
     unknown: Units<Unknown>,
     known: Known,
     bindings: Bindings,
@@ -103,6 +106,7 @@ enum Kind {
     Instance(Option<&'static TemplateInfo>),
     Rule,
     Dynamic,
+    Envoy,
     Unknown,
 }
 
@@ -144,6 +148,7 @@ impl SnapshotBuilder {
     /// A builder that has built nothing yet.
     pub fn new(options: SnapshotOptions) -> Self {
         let vocabulary = merge(std::iter::empty(), &mut Vec::new());
+        let assembly = Assembly::new(std::iter::empty(), &vocabulary);
         Self {
             options,
             builds: 0,
@@ -156,6 +161,8 @@ impl SnapshotBuilder {
             instances: Units::default(),
             rules: Units::default(),
             dynamic: FxHashMap::default(),
+            envoy: BTreeMap::new(),
+            assembly,
             unknown: Units::default(),
             known: Known::default(),
             bindings: Bindings::default(),
@@ -176,6 +183,7 @@ impl SnapshotBuilder {
             rules: Rules::default(),
             bindings: Arc::default(),
             diagnostics: Vec::new(),
+            envoy: self.assembly.config.clone(),
             counts,
             default_namespace: self.options.default_namespace.clone(),
         })
@@ -202,6 +210,7 @@ impl SnapshotBuilder {
         self.build_instances(&work, all, &mut changes);
         self.build_rules(&work, all, &changes);
         self.build_others(&work);
+        self.build_envoy(&work, same_vocabulary);
         if all.is_some() || work.has(|kind| !matches!(kind, Kind::Rule)) {
             self.parts.outside = None;
             self.names.sweep();
@@ -217,6 +226,7 @@ impl SnapshotBuilder {
             "instance" => Kind::Instance(None),
             "rule" => Kind::Rule,
             "template" | "adapter" => Kind::Dynamic,
+            kind if envoy::KINDS.contains(&kind) => Kind::Envoy,
             kind => {
                 let adapter = adapter::find(kind).filter(|_| self.options.adapter_kinds);
                 let template = template::find(kind).filter(|_| self.options.template_kinds);
@@ -422,6 +432,23 @@ impl SnapshotBuilder {
         }
     }
 
+    /// Everything about Envoy; put together anew when something of it, or the vocabulary, is another.
+    fn build_envoy(&mut self, work: &Work<'_>, same_vocabulary: bool) {
+        if same_vocabulary && !work.has(|kind| matches!(kind, Kind::Envoy)) {
+            return;
+        }
+        for key in work.gone(|kind| matches!(kind, Kind::Envoy)) {
+            self.envoy.remove(key);
+        }
+        for (resource, _) in work.changed.iter().filter(|(_, kind)| matches!(kind, Kind::Envoy)) {
+            let failure = failure(self.builds, &resource.key);
+            let before = self.envoy.remove(&resource.key);
+            let (unit, _) = Unit::update(before, resource, true, |r| envoy::build(r, &failure));
+            self.envoy.insert(resource.key.clone(), unit);
+        }
+        self.assembly = Assembly::new(self.envoy.values(), &self.programs.vocabulary);
+    }
+
     fn snapshot(&mut self, mut diagnostics: Diagnostics) -> Arc<Snapshot> {
         let (mut counts, outside) = match &self.parts.outside {
             Some(outside) => outside.clone(),
@@ -439,9 +466,13 @@ impl SnapshotBuilder {
         for (key, unit) in &self.dynamic {
             of_resources.extend(unit.diagnostics().map(|problem| (key, problem)));
         }
+        for (key, unit) in &self.envoy {
+            of_resources.extend(unit.diagnostics().map(|problem| (key, problem)));
+        }
         of_resources.extend(self.unknown.problems());
         of_resources.sort_by_key(|(key, _)| *key);
         diagnostics.extend(of_resources.into_iter().map(|(_, problem)| problem));
+        diagnostics.extend(self.assembly.diagnostics.iter().cloned());
         sort(&mut diagnostics);
         counts.rule_configs = self.parts.rules.len() as u64;
         counts.rule_config_errors = self.parts.rule_errors;
@@ -454,6 +485,7 @@ impl SnapshotBuilder {
             rules: self.parts.rules.clone(),
             bindings: self.bindings.give(),
             diagnostics,
+            envoy: self.assembly.config.clone(),
             counts,
             default_namespace: self.options.default_namespace.clone(),
         })
@@ -519,8 +551,9 @@ pub(super) fn sort(diagnostics: &mut Diagnostics) {
 fn unknown_kind(resource: &RawResource) -> Diagnostic {
     let kind = &*resource.key.kind;
     let modern = ["attributemanifest", "handler", "instance", "rule", "template", "adapter"];
+    let modern = modern.into_iter().chain(envoy::KINDS);
     let adapters = INVENTORY.iter().map(|a| a.info().name);
-    let candidates = modern.into_iter().chain(adapters).chain(TEMPLATES.iter().map(|t| t.name));
+    let candidates = modern.chain(adapters).chain(TEMPLATES.iter().map(|t| t.name));
     let field = FieldPath::root().field("kind");
     let span = resource.document().at(&field).span;
     let mut problem = Diagnostic::warning(

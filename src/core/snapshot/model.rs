@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::envoy::EnvoyConfig;
 use crate::core::adapter::{BoundInstance, ErasedAdapter, ErasedParams};
 use crate::core::attribute::{SlotId, Vocabulary};
 use crate::core::config::{Diagnostics, Origin, ResourceKey};
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
     /// Everything found wrong, by file and place.
     pub diagnostics: Diagnostics,
+    /// What Envoy is answered with.
+    pub envoy: Arc<EnvoyConfig>,
     /// What was counted, for the metrics.
     pub counts: SnapshotCounts,
     /// Namespace of mesh-wide rules.

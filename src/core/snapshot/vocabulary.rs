@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::decode::AttributeManifest;
+use super::envoy::BUILT_IN;
 use super::memo::{Built, Located};
 use super::report::Report;
 use crate::core::attribute::{ValueType, Vocabulary};
@@ -62,6 +63,9 @@ pub(super) fn merge<'m>(
         for output in template.output {
             builder.declare(&format!("{prefix}{}", output.name), output.value_type);
         }
+    }
+    for (name, value_type) in BUILT_IN {
+        builder.declare_built_in(name, *value_type);
     }
     builder.build()
 }

@@ -23,6 +23,20 @@ pub(in crate::core::attribute) enum Field {
 }
 
 impl Field {
+    /// The typed map for values of this kind.
+    pub(in crate::core::attribute) fn of(value: &Value<'_>) -> Self {
+        match value {
+            Value::String(_) => Field::Strings,
+            Value::Int64(_) => Field::Int64s,
+            Value::Double(_) => Field::Doubles,
+            Value::Bool(_) => Field::Bools,
+            Value::Timestamp(_) => Field::Timestamps,
+            Value::Duration(_) => Field::Durations,
+            Value::Bytes(_) => Field::Bytes,
+            Value::StringMap(_) => Field::StringMaps,
+        }
+    }
+
     /// Of several entries with one name, that of the lowest rank gives the value. Spec: attributes.md 4.2, step 2.
     pub(in crate::core::attribute) fn rank(self) -> u8 {
         match self {
@@ -253,7 +267,7 @@ fn seconds_and_nanos(bytes: &[u8]) -> Result<(i64, i32), DecodeError> {
     Ok((seconds, nanos))
 }
 
-fn timestamp(bytes: &[u8]) -> Result<Timestamp, DecodeError> {
+pub(crate) fn timestamp(bytes: &[u8]) -> Result<Timestamp, DecodeError> {
     let (seconds, nanos) = seconds_and_nanos(bytes)?;
     match u32::try_from(nanos) {
         Ok(nanos)
@@ -266,7 +280,7 @@ fn timestamp(bytes: &[u8]) -> Result<Timestamp, DecodeError> {
     }
 }
 
-fn duration(bytes: &[u8]) -> Result<SignedDuration, DecodeError> {
+pub(crate) fn duration(bytes: &[u8]) -> Result<SignedDuration, DecodeError> {
     let (seconds, nanos) = seconds_and_nanos(bytes)?;
     let fits =
         nanos.unsigned_abs() < 1_000_000_000 && !(seconds > 0 && nanos < 0) && !(seconds < 0 && nanos > 0);

@@ -43,10 +43,10 @@ pub enum DecodeError {
 }
 
 /// Wire type of integers and truth values.
-pub(in crate::core::attribute) const VARINT: u8 = 0;
+pub(crate) const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
 /// Wire type of text, bytes and messages.
-pub(in crate::core::attribute) const LENGTH: u8 = 2;
+pub(crate) const LENGTH: u8 = 2;
 const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
@@ -55,18 +55,18 @@ const MAX_FIELD: u64 = (1 << 29) - 1;
 
 /// What is left of a message.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::core::attribute) struct Reader<'b> {
+pub(crate) struct Reader<'b> {
     rest: &'b [u8],
 }
 
 impl<'b> Reader<'b> {
-    pub(in crate::core::attribute) fn new(bytes: &'b [u8]) -> Self {
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
         Self { rest: bytes }
     }
 
     /// Field number and wire type of the next field; `None` at the end.
     #[inline]
-    pub(in crate::core::attribute) fn tag(&mut self) -> Result<Option<(u32, u8)>, DecodeError> {
+    pub(crate) fn tag(&mut self) -> Result<Option<(u32, u8)>, DecodeError> {
         match *self.rest {
             [] => Ok(None),
             [tag @ 8..0x80, ref rest @ ..] => {
@@ -88,7 +88,7 @@ impl<'b> Reader<'b> {
     }
 
     #[inline]
-    pub(in crate::core::attribute) fn varint(&mut self) -> Result<u64, DecodeError> {
+    pub(crate) fn varint(&mut self) -> Result<u64, DecodeError> {
         match *self.rest {
             [byte @ ..0x80, ref rest @ ..] => {
                 self.rest = rest;
@@ -116,72 +116,56 @@ impl<'b> Reader<'b> {
     }
 
     #[inline]
-    pub(in crate::core::attribute) fn zigzag(&mut self) -> Result<i32, DecodeError> {
+    pub(crate) fn zigzag(&mut self) -> Result<i32, DecodeError> {
         // The low 32 bits count.
         let number = self.varint()? as u32;
         Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
 
     #[inline]
-    pub(in crate::core::attribute) fn bytes(&mut self) -> Result<&'b [u8], DecodeError> {
+    pub(crate) fn bytes(&mut self) -> Result<&'b [u8], DecodeError> {
         let len = usize::try_from(self.varint()?).map_err(|_| DecodeError::Truncated)?;
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Truncated)?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    pub(in crate::core::attribute) fn fixed64(&mut self) -> Result<u64, DecodeError> {
+    pub(crate) fn fixed64(&mut self) -> Result<u64, DecodeError> {
         let (bytes, rest) = self.rest.split_first_chunk::<8>().ok_or(DecodeError::Truncated)?;
         self.rest = rest;
         Ok(u64::from_le_bytes(*bytes))
     }
 
     /// The value of a 64-bit field, or an error if it has another wire type.
-    pub(in crate::core::attribute) fn fixed64_of(
-        &mut self,
-        field: u32,
-        wire_type: u8,
-    ) -> Result<u64, DecodeError> {
+    pub(crate) fn fixed64_of(&mut self, field: u32, wire_type: u8) -> Result<u64, DecodeError> {
         expect(field, wire_type, FIXED64)?;
         self.fixed64()
     }
 
     /// The value of a varint field, or an error if it has another wire type.
     #[inline]
-    pub(in crate::core::attribute) fn varint_of(
-        &mut self,
-        field: u32,
-        wire_type: u8,
-    ) -> Result<u64, DecodeError> {
+    pub(crate) fn varint_of(&mut self, field: u32, wire_type: u8) -> Result<u64, DecodeError> {
         expect(field, wire_type, VARINT)?;
         self.varint()
     }
 
     /// The value of a sint32 field, or an error if it has another wire type.
     #[inline]
-    pub(in crate::core::attribute) fn zigzag_of(
-        &mut self,
-        field: u32,
-        wire_type: u8,
-    ) -> Result<i32, DecodeError> {
+    pub(crate) fn zigzag_of(&mut self, field: u32, wire_type: u8) -> Result<i32, DecodeError> {
         expect(field, wire_type, VARINT)?;
         self.zigzag()
     }
 
     /// The value of a text, bytes or message field, or an error if it has another wire type.
     #[inline]
-    pub(in crate::core::attribute) fn bytes_of(
-        &mut self,
-        field: u32,
-        wire_type: u8,
-    ) -> Result<&'b [u8], DecodeError> {
+    pub(crate) fn bytes_of(&mut self, field: u32, wire_type: u8) -> Result<&'b [u8], DecodeError> {
         expect(field, wire_type, LENGTH)?;
         self.bytes()
     }
 
     /// Passes over the value of a field that nobody knows.
     #[cold]
-    pub(in crate::core::attribute) fn skip(&mut self, wire_type: u8) -> Result<(), DecodeError> {
+    pub(crate) fn skip(&mut self, wire_type: u8) -> Result<(), DecodeError> {
         let mut wire_type = wire_type;
         let mut depth = 0usize;
         loop {

@@ -40,6 +40,11 @@ impl<'a> Words<'a> {
         Self { texts, slots }
     }
 
+    /// Words whose slots somebody else knows.
+    pub(in crate::core::attribute) fn of_names(texts: &'a [&'a [u8]]) -> Self {
+        Self { texts, slots: &[] }
+    }
+
     /// No message words.
     pub const fn none() -> Self {
         Self { texts: &[], slots: &[] }

@@ -13,7 +13,7 @@ use crate::core::attribute::{SignedDuration, global_index};
 /// From how many items on a [`SmallSet`] hashes.
 const LINEAR: usize = 24;
 
-pub(in crate::core::attribute) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
@@ -21,18 +21,18 @@ pub(in crate::core::attribute) fn put_varint(out: &mut Vec<u8>, mut number: u64)
     out.push(number.to_le_bytes()[0]);
 }
 
-pub(in crate::core::attribute) fn put_tag(out: &mut Vec<u8>, field: u32, wire_type: u8) {
+pub(crate) fn put_tag(out: &mut Vec<u8>, field: u32, wire_type: u8) {
     put_varint(out, u64::from(field) << 3 | u64::from(wire_type));
 }
 
 /// A varint field, its default included.
-pub(in crate::core::attribute) fn put_zigzag(out: &mut Vec<u8>, field: u32, number: i32) {
+pub(crate) fn put_zigzag(out: &mut Vec<u8>, field: u32, number: i32) {
     put_tag(out, field, VARINT);
     put_varint(out, u64::from(zigzag(number)));
 }
 
 /// A varint field, left out when it has its default.
-pub(in crate::core::attribute) fn put_nonzero(out: &mut Vec<u8>, field: u32, number: u64) {
+pub(crate) fn put_nonzero(out: &mut Vec<u8>, field: u32, number: u64) {
     if number != 0 {
         put_tag(out, field, VARINT);
         put_varint(out, number);
@@ -40,26 +40,26 @@ pub(in crate::core::attribute) fn put_nonzero(out: &mut Vec<u8>, field: u32, num
 }
 
 /// The unsigned form of a signed number: 0, -1, 1, -2, … become 0, 1, 2, 3, …
-pub(in crate::core::attribute) fn zigzag(number: i32) -> u32 {
+pub(crate) fn zigzag(number: i32) -> u32 {
     ((number << 1) ^ (number >> 31)).cast_unsigned()
 }
 
 /// A text or bytes field, its default included.
-pub(in crate::core::attribute) fn put_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     put_tag(out, field, LENGTH);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// A text or bytes field, left out when empty.
-pub(in crate::core::attribute) fn put_nonempty(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+pub(crate) fn put_nonempty(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     if !bytes.is_empty() {
         put_bytes(out, field, bytes);
     }
 }
 
 /// A `google.protobuf.Duration` or `Timestamp` field, its default included.
-pub(in crate::core::attribute) fn put_time(out: &mut Vec<u8>, field: u32, seconds: i64, nanos: i32) {
+pub(crate) fn put_time(out: &mut Vec<u8>, field: u32, seconds: i64, nanos: i32) {
     nested(out, field, |out| {
         put_nonzero(out, 1, seconds.cast_unsigned());
         // An int32 is sign-extended on the wire.
@@ -68,13 +68,13 @@ pub(in crate::core::attribute) fn put_time(out: &mut Vec<u8>, field: u32, second
 }
 
 /// A `google.protobuf.Duration` field, its default included.
-pub(in crate::core::attribute) fn put_duration(out: &mut Vec<u8>, field: u32, duration: SignedDuration) {
+pub(crate) fn put_duration(out: &mut Vec<u8>, field: u32, duration: SignedDuration) {
     let nanos = i32::try_from(duration.nanos % 1_000_000_000).unwrap_or(0);
     put_time(out, field, duration.nanos / 1_000_000_000, nanos);
 }
 
 /// A message field: what `write` appends, behind its length.
-pub(in crate::core::attribute) fn nested(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn nested(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     put_tag(out, field, LENGTH);
     // Most messages are short: one byte is kept free for the length, and the content moves up if that was too little.
     let start = out.len();
@@ -100,23 +100,23 @@ pub(in crate::core::attribute) fn nested(out: &mut Vec<u8>, field: u32, write: i
 }
 
 /// A set that remembers the order of insertion: searched from end to end while small, hashed when it grows.
-pub(in crate::core::attribute) struct SmallSet<'w, T> {
+pub(crate) struct SmallSet<'w, T> {
     items: ArenaVec<'w, T>,
     /// Made when the items are too many to search; the hash is seeded, for items that callers choose.
     positions: Option<HashMap<T, usize, RandomState>>,
 }
 
 impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
-    pub(in crate::core::attribute) fn new_in(arena: &'w Bump) -> Self {
+    pub(crate) fn new_in(arena: &'w Bump) -> Self {
         Self { items: ArenaVec::new_in(arena), positions: None }
     }
 
-    pub(in crate::core::attribute) fn items(&self) -> &[T] {
+    pub(crate) fn items(&self) -> &[T] {
         &self.items
     }
 
     /// The position of an item, and whether it is new.
-    pub(in crate::core::attribute) fn insert(&mut self, item: T) -> (usize, bool) {
+    pub(crate) fn insert(&mut self, item: T) -> (usize, bool) {
         if let Some(position) = self.position(&item) {
             return (position, false);
         }
@@ -131,7 +131,7 @@ impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
     }
 
     /// Forgets all but the first `len` items.
-    pub(in crate::core::attribute) fn truncate(&mut self, len: usize) {
+    pub(crate) fn truncate(&mut self, len: usize) {
         while self.items.len() > len
             && let Some(item) = self.items.pop()
         {
@@ -150,24 +150,24 @@ impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
 }
 
 /// Message words under construction: gives every text its dictionary index. Spec: attributes.md 5.
-pub(in crate::core::attribute) struct WordList<'w> {
+pub(crate) struct WordList<'w> {
     global_word_count: u32,
     words: SmallSet<'w, &'w [u8]>,
 }
 
 impl<'w> WordList<'w> {
     /// Global words below `global_word_count` keep their global index.
-    pub(in crate::core::attribute) fn new_in(global_word_count: u32, arena: &'w Bump) -> Self {
+    pub(crate) fn new_in(global_word_count: u32, arena: &'w Bump) -> Self {
         Self { global_word_count, words: SmallSet::new_in(arena) }
     }
 
     /// The index of a text.
-    pub(in crate::core::attribute) fn index(&mut self, text: &'w [u8]) -> i32 {
+    pub(crate) fn index(&mut self, text: &'w [u8]) -> i32 {
         self.index_of_global(global_index(text), text)
     }
 
     /// The index of a text whose place in the global dictionary is known.
-    pub(in crate::core::attribute) fn index_of_global(&mut self, global: Option<u32>, text: &'w [u8]) -> i32 {
+    pub(crate) fn index_of_global(&mut self, global: Option<u32>, text: &'w [u8]) -> i32 {
         match global.filter(|index| *index < self.global_word_count).map(i32::try_from) {
             Some(Ok(index)) => index,
             _ => self.message_index(text),
@@ -175,13 +175,13 @@ impl<'w> WordList<'w> {
     }
 
     /// The index of a text as a message word, be it global or not.
-    pub(in crate::core::attribute) fn message_index(&mut self, text: &'w [u8]) -> i32 {
+    pub(crate) fn message_index(&mut self, text: &'w [u8]) -> i32 {
         // Word 0 is -1: the complement. A list of more words than an i32 counts would be larger than any message.
         i32::try_from(self.words.insert(text).0).map_or(i32::MIN, |position| !position)
     }
 
     /// Appends the words as a repeated field.
-    pub(in crate::core::attribute) fn write(&self, out: &mut Vec<u8>, field: u32) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>, field: u32) {
         self.words.items().iter().for_each(|word| put_bytes(out, field, word));
     }
 }

@@ -35,6 +35,9 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
         NodeKind::Mapping(_) => {}
         _ => return Err(wrong(root, "Go value of type store.BackEndResource")),
     }
+    if let Some(identity) = limits_of_domain(root) {
+        return Ok(identity);
+    }
     let kind = text(member(root, "kind"), "BackEndResource.Kind")?;
     let metadata = member(root, "metadata");
     if let Some(node) = metadata.filter(|m| !matches!(m.kind, NodeKind::Mapping(_))) {
@@ -83,6 +86,17 @@ fn shared(text: String) -> Arc<str> {
         recent.insert(0, Arc::clone(&text));
         text
     })
+}
+
+/// A file of envoyproxy/ratelimit has a domain and descriptors and no envelope. It is read as a resource of kind `ratelimit`.
+fn limits_of_domain(root: &Node) -> Option<Identity> {
+    let domain = member(root, "domain")?.as_str().filter(|domain| !domain.is_empty())?;
+    let has_envelope = ["kind", "metadata", "spec"].into_iter().any(|name| member(root, name).is_some());
+    if has_envelope || member(root, "descriptors").is_none() {
+        return None;
+    }
+    let key = ResourceKey { kind: "ratelimit".into(), namespace: "ratelimit".into(), name: domain.into() };
+    Some(Identity { key, annotations: BTreeMap::new() })
 }
 
 /// A member of a mapping: the exact name first, else in any case. Null is as good as absent.

@@ -1,0 +1,24 @@
+//! The services that a current Envoy calls: authorization, access logs and rate limits, over the same rules and handlers as Mixer.
+//!
+//! Requests become attributes straight from their bytes ([`set_check_request`], [`set_entry`], [`set_descriptor`]) and go through
+//! the same dispatch as Mixer's own calls. This room knows nothing of listeners or threads.
+//! Spec: envoy-bridge.md.
+
+mod access_log;
+mod attributes;
+mod certificate;
+mod check_request;
+mod convert;
+mod descriptor;
+mod forwarded;
+mod identity;
+mod mapping;
+mod metadata;
+mod node;
+mod wire;
+
+pub use access_log::{ConnectionCounters, Entry, LogKind, LogMessage, set_entry};
+pub use attributes::{AttributePlan, Attributes, Slots};
+pub use check_request::{CheckFacts, Metadata, set_check_request};
+pub use descriptor::{Descriptor, LimitOverride, RateLimitRequest, set_descriptor};
+pub use node::LogIdentity;
