@@ -26,8 +26,8 @@ pub use env::{Clock, Commons, Env, SystemClock, TaskSpawner};
 pub use erased::{BuildFuture, ErasedAdapter, ErasedParams};
 pub use handler::{
     BoundInstance, CheckResult, Generated, GeneratedValue, HandleCheck, HandleGenerate, HandleQuota,
-    HandleReport, Handler, HandlerError, Instance, Leaf, QuotaCall, QuotaResult, Reply, Status, StatusDetail,
-    join_errors,
+    HandleReport, Handler, HandlerError, Instance, Leaf, QuotaCall, QuotaLevel, QuotaResult, Reply, Status,
+    StatusDetail, join_errors,
 };
 pub use inventory::{INVENTORY, InventoryError, find, self_check};
 

@@ -119,6 +119,19 @@ pub struct QuotaResult {
     pub valid_duration: SignedDuration,
 }
 
+/// Where a quota stands, for callers that tell their own callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaLevel {
+    /// How much may be in use.
+    pub limit: i64,
+    /// The length of the window; zero for what is held until it is given back.
+    pub window: SignedDuration,
+    /// How much is left.
+    pub remaining: i64,
+    /// When some of what is in use is free again; zero when nothing is.
+    pub reset: SignedDuration,
+}
+
 /// Attributes made by a generator: value by output field name. A field that is missing is absent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Generated {
@@ -170,6 +183,12 @@ pub trait HandleCheck: Send + Sync {
 pub trait HandleQuota: Send + Sync {
     /// Grants or takes back.
     fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult>;
+
+    /// Where the quota stands, if that is known without asking anybody.
+    fn level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
+        let _ = instance;
+        None
+    }
 }
 
 /// Takes in reports: templates of variety report.

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleQuota, Handler, HandlerError,
-    Instance, NOT_BUILT, QuotaCall, QuotaResult, Reply,
+    Instance, NOT_BUILT, QuotaCall, QuotaLevel, QuotaResult, Reply,
 };
 use crate::core::attribute::SignedDuration;
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath};
@@ -176,6 +176,21 @@ impl HandleQuota for Memquota {
             self.deduplicated(&key, limit, call)
         });
         Reply::Ready(Ok(result))
+    }
+
+    fn level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
+        let limit = self.limits.get(instance.bound)?.select(instance);
+        let mut key = Vec::new();
+        key::encode(instance, &mut key);
+        let hash = self.hasher.hash_one(&*key);
+        let now = nanos(&*self.clock);
+        let (in_use, reset) = self.cells.get(shard_of(hash))?.0.lock().level(hash, &key, now);
+        Some(QuotaLevel {
+            limit: limit.max_amount,
+            window: limit.valid_duration,
+            remaining: limit.max_amount.saturating_sub(in_use).max(0),
+            reset: SignedDuration::from_nanos(i64::try_from(reset).unwrap_or(i64::MAX)),
+        })
     }
 }
 

@@ -232,7 +232,7 @@ impl MixerService {
     }
 
     fn context<'c>(&'c self, deadline: Option<Instant>, trace: Trace<'c>) -> DispatchContext<'c> {
-        DispatchContext { metrics: &self.metrics, last_known: &self.last_known, deadline, trace }
+        DispatchContext { metrics: &self.metrics, last_known: &self.last_known, deadline, trace, fired: None }
     }
 
     fn arena(&self) -> Bump {
@@ -411,6 +411,7 @@ fn quota_request<'r>(request: &CheckRequest<'r>, asked: &QuotaParams<'r>) -> Quo
         amount: asked.amount,
         best_effort: asked.best_effort,
         deduplication_id: request.deduplication_id,
+        level: false,
     }
 }
 

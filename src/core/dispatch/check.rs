@@ -1,6 +1,7 @@
 //! The check: may this request pass?
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
@@ -112,6 +113,9 @@ impl<'t, 'c> Operation<'t, 'c> {
     where
         't: 'a,
     {
+        if let Some(fired) = self.context.fired {
+            fired.borrow_mut().push(Arc::clone(&route.rule));
+        }
         for action in &route.actions {
             let on_error = route.rule.on_error.or(action.handler.config.on_error);
             for instance in &action.instances {

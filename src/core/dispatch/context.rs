@@ -1,11 +1,13 @@
 //! What every dispatch needs beside the table and the bag.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::{DispatchTrace, LastKnownAnswers};
 use crate::core::adapter::{HandlerError, Reply, join_errors};
 use crate::core::routing::Destination;
+use crate::core::snapshot::RuleConfig;
 use crate::core::telemetry::metrics::Metrics;
 
 /// The surroundings of a request.
@@ -18,6 +20,8 @@ pub struct DispatchContext<'c> {
     pub deadline: Option<Instant>,
     /// Where `explain` looks; costs nothing when absent.
     pub trace: Option<&'c RefCell<DispatchTrace>>,
+    /// Where the rules that applied to a check are listed, for callers that pass their names on.
+    pub fired: Option<&'c RefCell<Vec<Arc<RuleConfig>>>>,
 }
 
 /// An operation that could not be carried out: every problem of it. Printed as the originals print error lists.

@@ -7,7 +7,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use super::instances::evaluate;
 use super::trace::TracedCall;
 use super::{DispatchContext, DispatchError};
-use crate::core::adapter::{QuotaCall, QuotaResult, Reply};
+use crate::core::adapter::{QuotaCall, QuotaLevel, QuotaResult, Reply};
 use crate::core::attribute::{AttributeBag, SignedDuration};
 use crate::core::routing::{Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use crate::core::snapshot::OnError;
@@ -26,6 +26,8 @@ pub struct QuotaRequest<'r> {
     pub best_effort: bool,
     /// Id of the whole request; the name of the quota is appended for the handler.
     pub deduplication_id: &'r str,
+    /// Whether the caller wants to know where the quota stands.
+    pub level: bool,
 }
 
 /// What is granted.
@@ -35,6 +37,8 @@ pub struct QuotaOutcome {
     pub granted: i64,
     /// For how long.
     pub valid_duration: SignedDuration,
+    /// Where the first quota stands afterwards that knows it; only if that was asked.
+    pub level: Option<QuotaLevel>,
 }
 
 /// Allocates one quota over a preprocessed bag. Spec: runtime.md 10.4.
@@ -63,6 +67,7 @@ pub async fn quota<'t: 'a, 'a>(
         deduplication_id: &deduplication_id,
     };
     let mut answers = Vec::new();
+    let mut level = None;
     let mut errors = DispatchError::default();
     for Matched { route, failed } in &matched {
         if let Some(trace) = context.trace
@@ -74,7 +79,17 @@ pub async fn quota<'t: 'a, 'a>(
             let on_error = route.rule.on_error.or(action.handler.config.on_error);
             let answer = match failed {
                 Some(error) => Err(format!("condition of rule `{}` failed: {error}", route.rule.key)),
-                None => ask(table, (route, action, instance), bag, call, context).await,
+                None => {
+                    ask(
+                        table,
+                        (route, action, instance),
+                        bag,
+                        call,
+                        request.level.then_some(&mut level),
+                        context,
+                    )
+                    .await
+                }
             };
             match (answer, on_error) {
                 (Ok(answer), _) => answers.push(answer),
@@ -93,7 +108,11 @@ pub async fn quota<'t: 'a, 'a>(
     } else {
         answers.iter().copied().find(|a| *a != QuotaResult::default()).unwrap_or_default()
     };
-    errors.into_result(QuotaOutcome { granted: granted.granted, valid_duration: granted.valid_duration })
+    errors.into_result(QuotaOutcome {
+        granted: granted.granted,
+        valid_duration: granted.valid_duration,
+        level,
+    })
 }
 
 fn as_asked(amount: i64) -> QuotaResult {
@@ -122,6 +141,7 @@ async fn ask<'t: 'a, 'a>(
     (route, action, route_instance): (&Route, &RouteAction, &'t RouteInstance),
     bag: &AttributeBag<'a>,
     call: QuotaCall<'_>,
+    level: Option<&mut Option<QuotaLevel>>,
     context: &DispatchContext<'_>,
 ) -> Result<QuotaResult, String> {
     let evaluated = match evaluate(route_instance, bag) {
@@ -144,6 +164,9 @@ async fn ask<'t: 'a, 'a>(
     let started = Instant::now();
     let reply: Reply<QuotaResult> = action.handler.quota(&evaluated.instance, call);
     let result = context.settle(destination, started, reply).await;
+    if let Some(level) = level.filter(|level| level.is_none()) {
+        *level = action.handler.quota_level(&evaluated.instance);
+    }
     if let (Some(trace), Some(at)) = (context.trace, at) {
         TracedCall::new(at, started).granted(trace, call.amount, &result);
     }

@@ -9,8 +9,8 @@ use futures_util::FutureExt as _;
 
 use super::Signature;
 use crate::core::adapter::{
-    BoundInstance, CheckResult, Generated, Handler, HandlerError, Instance, QuotaCall, QuotaResult, Reply,
-    TaskSpawner,
+    BoundInstance, CheckResult, Generated, Handler, HandlerError, Instance, QuotaCall, QuotaLevel,
+    QuotaResult, Reply, TaskSpawner,
 };
 use crate::core::pool::Pool;
 use crate::core::snapshot::HandlerConfig;
@@ -79,6 +79,11 @@ impl LiveHandler {
         contained(&self.pool, || {
             self.handler.as_quota().map_or_else(|| unsupported("quota"), |h| h.quota(instance, call))
         })
+    }
+
+    /// Where a quota stands, if that is known.
+    pub fn quota_level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
+        self.handler.as_quota()?.level(instance)
     }
 
     /// Reports.

@@ -136,6 +136,21 @@ impl Cells {
         released
     }
 
+    /// What is in use, and in how many nanoseconds the oldest part of it is free again; 0 when nothing is, or nothing will.
+    pub(super) fn level(&self, hash: u64, key: &[u8], now: u64) -> (i64, u64) {
+        let tick = now / TICK;
+        match self.table.find(hash, |c| *c.key == *key).map(|c| &c.state) {
+            None => (0, 0),
+            Some(State::Counter(in_use)) => (*in_use, 0),
+            Some(State::Window(window)) => {
+                let oldest = window.slots.iter().find(|(slot, _)| !window.is_over(*slot, tick));
+                let end =
+                    oldest.map_or(0, |(slot, _)| slot.saturating_add(window.length).saturating_mul(TICK));
+                (window.in_use_at(tick), end.saturating_sub(now))
+            }
+        }
+    }
+
     fn insert(&mut self, hash: u64, key: &[u8], limit: Limit, granted: i64, tick: u64) {
         self.make_room(tick);
         let state = if limit.valid_duration.nanos == 0 {

@@ -19,6 +19,7 @@ use super::wire::{
 use crate::core::attribute::{DecodeError, SignedDuration, Timestamp, Value};
 use crate::core::snapshot::envoy::{EnvoyConfig, Principal, ReporterKind};
 
+pub(super) use codes::name_of_code;
 pub use tcp::ConnectionCounters;
 
 /// What kind of entries a message has.

@@ -56,6 +56,7 @@ const FEW: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 2
 
 const DISPATCH: &[&str] = &["adapter", "error", "handler", "meshFunction"];
 const METHOD: &[&str] = &["grpc_server_method"];
+const LIMIT: &[&str] = &["domain", "key1", "key2"];
 
 macro_rules! families {
     ($($family:ident: $kind:ident $name:literal $help:literal [$labels:expr] $(($bounds:expr, per $scale:literal))?;)*) => {
@@ -87,6 +88,19 @@ macro_rules! families {
 }
 
 families! {
+    BridgeLogEntries: Counter "bridge_als_entries_total" "Access-log entries of Envoy, by log, result and type."
+        [&["log_name", "result", "type"]];
+    BridgeLogStreams: Gauge "bridge_als_streams" "Streams of access logs that are open." [&[]];
+    BridgeAttributeErrors: Counter "bridge_attribute_errors_total"
+        "Values of extensions, metadata and mappings that are not of the type of their attribute." [&[]];
+    BridgeCheckCache: Counter "bridge_check_cache_total" "Look-ups of kept answers to checks of Envoy, by result."
+        [&["result"]];
+    BridgeChecks: Counter "bridge_check_total" "Answers to checks of Envoy, by code and result." [&["code", "result"]];
+    BridgeRateLimits: Counter "bridge_ratelimit_total" "Answers to rate-limit calls of Envoy, by domain and result."
+        [&["domain", "result"]];
+    BridgeTcpState: Gauge "bridge_tcp_state_entries" "TCP connections whose counters are kept." [&[]];
+    BridgeUnsupported: Counter "bridge_unsupported_total"
+        "Header operations that cannot be expressed to Envoy, by kind." [&["op"]];
     RpcsCompleted: Counter "grpc_io_server_completed_rpcs" "Count of RPCs by method and status."
         [&["grpc_server_method", "grpc_server_status"]];
     RpcBytesReceived: Histogram "grpc_io_server_received_bytes_per_rpc"
@@ -199,6 +213,12 @@ families! {
     ProcessVirtualMemory: Gauge "process_virtual_memory_bytes" "Virtual memory size in bytes." [&[]];
     ProcessVirtualMemoryMax: Gauge "process_virtual_memory_max_bytes"
         "Maximum amount of virtual memory available in bytes." [&[]];
+    RatelimitNearLimit: Counter "ratelimit_service_rate_limit_near_limit" "Hits close to a limit." [LIMIT];
+    RatelimitOverLimit: Counter "ratelimit_service_rate_limit_over_limit" "Hits over a limit." [LIMIT];
+    RatelimitShadowMode: Counter "ratelimit_service_rate_limit_shadow_mode"
+        "Hits over a limit in shadow mode, which were let through." [LIMIT];
+    RatelimitTotalHits: Counter "ratelimit_service_rate_limit_total_hits" "All hits of a limit." [LIMIT];
+    RatelimitWithinLimit: Counter "ratelimit_service_rate_limit_within_limit" "Hits within a limit." [LIMIT];
 }
 
 impl Family {
