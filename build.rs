@@ -5,6 +5,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 const PROTOS: &[&str] = &[
+    "envoy/service/accesslog/v3/als.proto",
+    "envoy/service/auth/v3/external_auth.proto",
+    "envoy/service/ratelimit/v3/rls.proto",
     "istio/mixer/v1/mixer.proto",
     "istio/mixer/adapter/model/v1beta1/adapter.proto",
     "istio/policy/v1beta1/value.proto",

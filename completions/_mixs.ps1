@@ -76,6 +76,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--pid-file', '--pid-file', [CompletionResultType]::ParameterName, 'File that holds the number of the process while it runs. Example: /run/mixer.pid')
             [CompletionResult]::new('--drain-delay', '--drain-delay', [CompletionResultType]::ParameterName, 'Pause between "not ready" and the end of accepting calls, at shutdown')
             [CompletionResult]::new('--shutdown-timeout', '--shutdown-timeout', [CompletionResultType]::ParameterName, 'Limit of the whole shutdown; what is left then is cut off')
+            [CompletionResult]::new('--envoy-bridge', '--envoy-bridge', [CompletionResultType]::ParameterName, 'Whether Envoy is answered on the port of the API: authorization, access logs and rate limits')
+            [CompletionResult]::new('--envoy-http-address', '--envoy-http-address', [CompletionResultType]::ParameterName, 'Address of authorization over HTTP, and of rate limits as JSON. Example: 127.0.0.1:9191')
             [CompletionResult]::new('--loadsheddingMode', '--loadsheddingMode', [CompletionResultType]::ParameterName, 'What happens to calls over the limits: disabled, logonly or enforce')
             [CompletionResult]::new('--averageLatencyThreshold', '--averageLatencyThreshold', [CompletionResultType]::ParameterName, 'Highest mean latency; 0s means no such limit')
             [CompletionResult]::new('--latencySamplesPerSecond', '--latencySamplesPerSecond', [CompletionResultType]::ParameterName, 'Most latencies measured per second')

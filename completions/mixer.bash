@@ -1618,6 +1618,14 @@ _mixer() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --envoy-bridge)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --envoy-http-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --load-shedding-mode)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

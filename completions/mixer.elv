@@ -86,6 +86,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --pid-file 'File that holds the number of the process while it runs. Example: /run/mixer.pid'
             cand --drain-delay 'Pause between "not ready" and the end of accepting calls, at shutdown'
             cand --shutdown-timeout 'Limit of the whole shutdown; what is left then is cut off'
+            cand --envoy-bridge 'Whether Envoy is answered on the port of the API: authorization, access logs and rate limits'
+            cand --envoy-http-address 'Address of authorization over HTTP, and of rate limits as JSON. Example: 127.0.0.1:9191'
             cand --load-shedding-mode 'What happens to calls over the limits: disabled, logonly or enforce'
             cand --average-latency-threshold 'Highest mean latency; 0s means no such limit'
             cand --latency-samples-per-second 'Most latencies measured per second'

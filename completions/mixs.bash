@@ -686,6 +686,14 @@ _mixs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --envoy-bridge)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --envoy-http-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --loadsheddingMode)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

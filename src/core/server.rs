@@ -12,6 +12,8 @@ mod controls;
 mod discovery;
 mod draining;
 mod effects;
+mod envoy;
+mod envoy_http;
 mod health;
 pub mod listener;
 mod observers;

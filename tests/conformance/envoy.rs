@@ -124,7 +124,7 @@ impl Suite {
         let arena = Bump::new();
         let plan = AttributePlan::complete(self.vocabulary());
         let read = LogMessage::read(body).map_err(|e| e.to_string())?;
-        let kept = identifier(&message["stream"]["identifier"]).encode_to_vec();
+        let kept = identifier(message.pointer("/stream/identifier").unwrap_or(&Json::Null)).encode_to_vec();
         let identity =
             LogIdentity::read(read.identifier.unwrap_or(&kept)).map_err(|error| error.to_string())?;
         let mut found = Vec::new();
@@ -289,7 +289,7 @@ struct Version {
 fn identifier(json: &Json) -> Identifier {
     let node = &json["node"];
     let number = |json: &Json| json.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-    let version = &node["user_agent_build_version"]["version"];
+    let version = node.pointer("/user_agent_build_version/version").unwrap_or(&Json::Null);
     Identifier {
         log_name: text(&json["log_name"]).to_owned(),
         node: node.is_object().then(|| Node {

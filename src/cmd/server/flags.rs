@@ -40,6 +40,8 @@ pub struct ServerArgs {
     #[command(flatten)]
     operations: OperationFlags,
     #[command(flatten)]
+    envoy: EnvoyFlags,
+    #[command(flatten)]
     shedding: SheddingFlags,
     #[command(flatten)]
     log: LogFlags,
@@ -276,6 +278,21 @@ struct OperationFlags {
     shutdown_timeout: SignedDuration,
 }
 
+/// The services that Envoy calls.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Envoy")]
+struct EnvoyFlags {
+    /// Whether Envoy is answered on the port of the API: authorization, access logs and rate limits.
+    #[arg(
+        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true",
+        value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
+    )]
+    envoy_bridge: bool,
+    /// Address of authorization over HTTP, and of rate limits as JSON. Example: 127.0.0.1:9191.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS")]
+    envoy_http_address: String,
+}
+
 /// What happens under overload.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Load shedding")]
@@ -501,7 +518,7 @@ impl ServerArgs {
 
     /// The settings; an empty store URL still means the default of the personality.
     pub(super) fn options(&self) -> ServerOptions {
-        let Self { listen, store, limits, operations, .. } = self;
+        let Self { listen, store, limits, operations, envoy, .. } = self;
         let defaults = ServerOptions::default();
         let probe = |path: &PathBuf, interval| ProbeOptions { path: path.clone(), interval };
         ServerOptions {
@@ -548,6 +565,8 @@ impl ServerArgs {
             },
             load_shedding: self.shedding.options(),
             pid_file: operations.pid_file.clone(),
+            envoy_bridge: envoy.envoy_bridge,
+            envoy_http_address: envoy.envoy_http_address.clone(),
             drain_delay: operations.drain_delay,
             shutdown_timeout: operations.shutdown_timeout,
         }

@@ -118,6 +118,68 @@ where
     Ok(framed)
 }
 
+/// The messages of a call that streams them, one after the other.
+pub struct Messages<B> {
+    body: B,
+    /// What was read and belongs to the next messages.
+    rest: BytesMut,
+    max_message: usize,
+}
+
+impl<B> Messages<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    /// The messages in `body`, each at most `max_message` bytes.
+    pub fn new(body: B, max_message: usize) -> Self {
+        Self { body, rest: BytesMut::new(), max_message }
+    }
+
+    /// The next message; `None` at the end of the call. May be dropped and asked again without loss.
+    ///
+    /// Errors: as [`read_message`].
+    pub async fn next(&mut self) -> Result<Option<Bytes>, GrpcError> {
+        loop {
+            if self.rest.first().is_some_and(|flag| *flag != 0) {
+                return Err(compressed());
+            }
+            if let Some(length) = expected_length(&self.rest) {
+                if length - PREFIX > self.max_message {
+                    return Err(too_large(length - PREFIX, self.max_message));
+                }
+                if self.rest.len() >= length {
+                    let mut message = self.rest.split_to(length);
+                    message.advance(PREFIX);
+                    return Ok(Some(message.freeze()));
+                }
+                self.rest.reserve(length - self.rest.len());
+            }
+            match self.body.frame().await {
+                None if self.rest.is_empty() => return Ok(None),
+                None => return Err(GrpcError::new(Code::Internal, "the call ends inside a message")),
+                Some(Err(e)) => {
+                    return Err(GrpcError::new(Code::Cancelled, format!("the request broke off: {e}")));
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.rest.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn compressed() -> GrpcError {
+    GrpcError::new(Code::Unimplemented, "compressed messages are not accepted here; send identity")
+}
+
+fn too_large(length: usize, max_message: usize) -> GrpcError {
+    let text = format!("grpc: received message larger than max ({length} vs. {max_message})");
+    GrpcError::new(Code::ResourceExhausted, text)
+}
+
 /// Prefix and message together, if the prefix is there.
 fn expected_length(framed: &[u8]) -> Option<usize> {
     let [_, a, b, c, d, ..] = *framed else { return None };
@@ -126,17 +188,10 @@ fn expected_length(framed: &[u8]) -> Option<usize> {
 
 fn check_prefix(framed: &[u8], max_message: usize) -> Result<(), GrpcError> {
     if framed.first().is_some_and(|flag| *flag != 0) {
-        return Err(GrpcError::new(
-            Code::Unimplemented,
-            "compressed messages are not accepted here; send identity",
-        ));
+        return Err(compressed());
     }
     match expected_length(framed) {
-        Some(length) if length - PREFIX > max_message => {
-            let text =
-                format!("grpc: received message larger than max ({} vs. {max_message})", length - PREFIX);
-            Err(GrpcError::new(Code::ResourceExhausted, text))
-        }
+        Some(length) if length - PREFIX > max_message => Err(too_large(length - PREFIX, max_message)),
         Some(length) if framed.len() > length => {
             Err(GrpcError::new(Code::Internal, "a unary call carries one message; this one carries more"))
         }

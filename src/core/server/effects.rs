@@ -41,6 +41,8 @@ pub enum Endpoint {
     Monitoring,
     /// ControlZ.
     Introspection,
+    /// The HTTP flavour of authorization.
+    Envoy,
 }
 
 /// The external effects of a start, in the order in which they happen.

@@ -89,6 +89,10 @@ pub struct ServerOptions {
     pub load_shedding: LoadSheddingOptions,
     /// File that holds the number of the process while it runs; empty means none.
     pub pid_file: PathBuf,
+    /// Whether the services that Envoy calls are served.
+    pub envoy_bridge: bool,
+    /// `host:port` of the HTTP flavour of authorization; empty for none.
+    pub envoy_http_address: String,
     /// Pause between "not ready" and the end of accepting calls, at shutdown.
     pub drain_delay: SignedDuration,
     /// Limit of the whole shutdown.
@@ -136,6 +140,8 @@ impl Default for ServerOptions {
             introspection: IntrospectionOptions::default(),
             load_shedding: LoadSheddingOptions::default(),
             pid_file: PathBuf::new(),
+            envoy_bridge: true,
+            envoy_http_address: String::new(),
             drain_delay: SignedDuration::ZERO,
             shutdown_timeout: SignedDuration::from_secs(30),
         }

@@ -13,6 +13,7 @@ use tower::Service as _;
 
 use super::connection::WorkerService;
 use super::draining::DrainingBody;
+use super::envoy::{EnvoyCalls, EnvoyMethod};
 use super::listener::Peer;
 use crate::core::api::grpc::{self, Code, GrpcError};
 use crate::core::api::{ApiBody, CallInfo, MixerService};
@@ -31,6 +32,7 @@ pub(super) struct ApiService {
     report: Arc<RpcCounters>,
     shedder: Option<Arc<LoadShedder>>,
     max_message: usize,
+    envoy: Option<EnvoyCalls>,
     others: tonic::service::Routes,
     stopping: CancellationToken,
     pool: Arc<Pool>,
@@ -61,10 +63,17 @@ impl ApiService {
             report: metrics.rpc("istio.mixer.v1.Mixer/Report"),
             shedder,
             max_message,
+            envoy: None,
             others,
             stopping,
             pool,
         }
+    }
+
+    /// The same services, and those of Envoy.
+    pub(super) fn with_envoy(mut self, envoy: Option<EnvoyCalls>) -> Self {
+        self.envoy = envoy;
+        self
     }
 
     async fn answer(
@@ -180,8 +189,13 @@ impl WorkerService for ApiService {
             "/istio.mixer.v1.Mixer/Check" => Direct::Check,
             "/istio.mixer.v1.Mixer/Report" => Direct::Report,
             "/mixer.introspect.v1.Introspect/Explain" => Direct::Explain,
-            // Boxed, so that the calls that matter stay small.
-            _ => return Box::pin(self.other(&head, body)).await,
+            path => {
+                // Boxed, so that the calls of Mixer stay small.
+                return match (EnvoyMethod::of(path), &self.envoy) {
+                    (Some(method), Some(envoy)) => Box::pin(envoy.call(method, &head, body)).await,
+                    _ => Box::pin(self.other(&head, body)).await,
+                };
+            }
         };
         self.direct(method, &head, body, &peer).await
     }

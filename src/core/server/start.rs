@@ -14,6 +14,8 @@ use super::components::{Components, StopReport, StopStep};
 use super::connection::ConnectionLimits;
 use super::controls::{Controls, Parts, Reload};
 use super::effects::{Effects, Endpoint, Rehearsal, SystemEffects, start_workers};
+use super::envoy::{EnvoyCalls, EnvoyParts};
+use super::envoy_http;
 use super::health::{Conditions, Health};
 use super::listener::{Accepted, ListenError, Listener};
 use super::service::ApiService;
@@ -21,6 +23,7 @@ use super::workers::WorkerGroup;
 use super::{ListenAddress, ProbeOptions, ServerOptions, discovery, observers};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
+use crate::core::api::envoy::BridgeShared;
 use crate::core::build_info::BuildInfo;
 use crate::core::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use crate::core::dispatch::LastKnownAnswers;
@@ -484,6 +487,18 @@ impl Start<'_> {
         let stopping = CancellationToken::new();
         let others = discovery::services(&self.health, options.serves_reflection(), stopping.clone())
             .map_err(|e| StartError::because("unable to describe the services", e))?;
+        let envoy = options.envoy_bridge.then(|| EnvoyParts {
+            shared: Arc::new(BridgeShared::new(
+                Arc::clone(runtime),
+                Arc::clone(metrics),
+                Arc::clone(&last_known),
+                shedder.clone(),
+            )),
+            ending: stopping.clone(),
+        });
+        if let Some(envoy) = &envoy {
+            self.start_envoy_http(envoy)?;
+        }
         let (runtime, metrics, stopped) = (Arc::clone(runtime), Arc::clone(metrics), stopping.clone());
         let pool = Pool::new(options.api_pool());
         let adapters = Arc::clone(&self.adapter_pools);
@@ -498,6 +513,7 @@ impl Start<'_> {
             )
             .with_observers(observers.clone());
             let others = others.clone();
+            let envoy = envoy.clone().map(|parts| EnvoyCalls::new(parts, &metrics, max_message));
             ApiService::new(
                 mixer,
                 &metrics,
@@ -507,6 +523,7 @@ impl Start<'_> {
                 stopped.clone(),
                 Arc::clone(&pool),
             )
+            .with_envoy(envoy)
         };
         let workers = start_workers(self.effects, count, limits, stopping, service)
             .map_err(|e| StartError::because("unable to start workers", e))?;
@@ -517,6 +534,28 @@ impl Start<'_> {
         self.components.begun(StopStep::Workers, "workers", async move |_| joining.join().await);
         self.components.collects(StopStep::Workers, "pools", &counted, collector);
         Ok(workers)
+    }
+
+    /// The HTTP flavour of authorization, if it is asked for.
+    fn start_envoy_http(&mut self, envoy: &EnvoyParts) -> Result<(), StartError> {
+        let address = self.options.envoy_http_address.as_str();
+        if address.is_empty() {
+            return Ok(());
+        }
+        let listener = self.effects.listen_http(Endpoint::Envoy, address).map_err(|e| {
+            StartError::new(format!(
+                "unable to setup the HTTP endpoint for Envoy: unable to listen on socket: {e}"
+            ))
+        })?;
+        let name = self.effects.thread_name("envoy-http");
+        let stop = CancellationToken::new();
+        let thread = envoy_http::start(&name, listener, Arc::clone(&envoy.shared), stop.clone(), HTTP_GRACE)
+            .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
+        self.components.begun(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
+            stop.cancel();
+            tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false)
+        });
+        Ok(())
     }
 
     /// Step 17.

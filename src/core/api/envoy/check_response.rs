@@ -289,3 +289,6 @@ fn put_number(name: &str, number: i32, out: &mut Vec<u8>) {
         out.extend_from_slice(&f64::from(number).to_bits().to_le_bytes());
     });
 }
+
+#[cfg(test)]
+mod tests;

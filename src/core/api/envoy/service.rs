@@ -174,7 +174,7 @@ impl BridgeService {
     ) -> Result<Bytes, GrpcError> {
         self.admit(1)?;
         let arena = self.arena();
-        let published = self.shared.runtime.load_full();
+        let published = self.shared.runtime.load();
         let answer = self.answer_check(&published, &body, metadata, deadline, &arena).await;
         self.give_back(arena);
         answer
@@ -424,7 +424,7 @@ impl BridgeService {
     pub async fn check_http(&self, body: &[u8]) -> Result<HttpVerdict, GrpcError> {
         self.admit(1)?;
         let arena = self.arena();
-        let published = self.shared.runtime.load_full();
+        let published = self.shared.runtime.load();
         let verdict = self.verdict(&published, body, &arena).await;
         self.give_back(arena);
         verdict
@@ -464,7 +464,7 @@ impl BridgeService {
     ) -> Result<Bytes, GrpcError> {
         self.admit(1)?;
         let arena = self.arena();
-        let published = self.shared.runtime.load_full();
+        let published = self.shared.runtime.load();
         let answer = self.answer_limit(&published, &body, deadline, &arena).await;
         self.give_back(arena);
         answer
@@ -586,7 +586,7 @@ impl BridgeService {
         self.admit(message.entries.len())?;
         let unknown = LogIdentity::default();
         let identity = identity.as_deref().unwrap_or(&unknown);
-        let published = self.shared.runtime.load_full();
+        let published = self.shared.runtime.load();
         let config = &*published.routes.snapshot().envoy;
         enabled(config.settings.report.enabled, "access logs")?;
         let arena = self.arena();
@@ -656,7 +656,7 @@ impl BridgeService {
     /// A random UUID of version 4.
     fn decision_id(&self) -> String {
         use std::fmt::Write as _;
-        let mut next = || {
+        let next = || {
             // SplitMix64: the seed is random, and an id need only be unlike others.
             let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
             self.random.set(state);

@@ -83,7 +83,7 @@ pub(super) fn ip(text: &[u8]) -> Option<IpAddr> {
 }
 
 /// The 4 or 16 bytes of an address.
-pub(super) fn ip_bytes<'a>(ip: IpAddr, arena: &'a Bump) -> &'a [u8] {
+pub(super) fn ip_bytes(ip: IpAddr, arena: &Bump) -> &[u8] {
     match ip {
         IpAddr::V4(ip) => arena.alloc_slice_copy(&ip.octets()),
         IpAddr::V6(ip) => arena.alloc_slice_copy(&ip.octets()),
