@@ -17,7 +17,13 @@ use crate::core::probe::Availability;
 use crate::core::wire::DESCRIPTORS;
 
 /// The services that reflection names, beside itself.
-pub(super) const SERVICES: &[&str] = &["grpc.health.v1.Health", "istio.mixer.v1.Mixer"];
+pub(super) const SERVICES: &[&str] = &[
+    "envoy.service.accesslog.v3.AccessLogService",
+    "envoy.service.auth.v3.Authorization",
+    "envoy.service.ratelimit.v3.RateLimitService",
+    "grpc.health.v1.Health",
+    "istio.mixer.v1.Mixer",
+];
 
 /// The services over `health`, and reflection if it is wanted. Streams end when `stopping` is cancelled.
 ///
@@ -54,7 +60,12 @@ impl HealthService {
     /// What a service name stands for: the whole server and Mixer follow readiness, `liveness` follows liveness.
     fn of(&self, service: &str) -> Option<&Availability> {
         match service {
-            "" | "istio.mixer.v1.Mixer" | "readiness" => Some(&self.health.readiness),
+            ""
+            | "envoy.service.accesslog.v3.AccessLogService"
+            | "envoy.service.auth.v3.Authorization"
+            | "envoy.service.ratelimit.v3.RateLimitService"
+            | "istio.mixer.v1.Mixer"
+            | "readiness" => Some(&self.health.readiness),
             "liveness" => Some(&self.health.liveness),
             _ => None,
         }
