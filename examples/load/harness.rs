@@ -13,6 +13,8 @@ mod client;
 mod configuration;
 #[path = "harness/curves.rs"]
 mod curves;
+#[path = "harness/envoy.rs"]
+mod envoy;
 #[path = "harness/measure.rs"]
 mod measure;
 #[path = "harness/options.rs"]

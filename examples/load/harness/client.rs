@@ -25,17 +25,58 @@ pub(crate) struct Call {
     pub(crate) framed: Bytes,
     /// Status code in the answer, for checks.
     pub(crate) code: Option<i32>,
+    /// What the answer is.
+    answer: Expected,
+}
+
+/// The kinds of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// Of Mixer.
+    Mixer,
+    /// `envoy.service.auth.v3.CheckResponse`.
+    Authorization,
+    /// `envoy.service.ratelimit.v3.RateLimitResponse`, within the limit.
+    WithinLimit,
 }
 
 impl Call {
     /// A Check that must be answered with a status.
     pub(crate) fn check(body: &[u8], code: i32) -> Self {
-        Self { path: "/istio.mixer.v1.Mixer/Check", framed: frame(body), code: Some(code) }
+        Self {
+            path: "/istio.mixer.v1.Mixer/Check",
+            framed: frame(body),
+            code: Some(code),
+            answer: Expected::Mixer,
+        }
     }
 
     /// A Report.
     pub(crate) fn report(body: &[u8]) -> Self {
-        Self { path: "/istio.mixer.v1.Mixer/Report", framed: frame(body), code: None }
+        Self {
+            path: "/istio.mixer.v1.Mixer/Report",
+            framed: frame(body),
+            code: None,
+            answer: Expected::Mixer,
+        }
+    }
+
+    /// An ext_authz check that must be answered with a status.
+    pub(crate) fn envoy_check((body, code): &(Vec<u8>, i32)) -> Self {
+        let path = "/envoy.service.auth.v3.Authorization/Check";
+        Self { path, framed: frame(body), code: Some(*code), answer: Expected::Authorization }
+    }
+
+    /// A rate-limit call that must be within its limit.
+    pub(crate) fn envoy_limit(body: &[u8]) -> Self {
+        let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+        Self { path, framed: frame(body), code: Some(1), answer: Expected::WithinLimit }
+    }
+
+    /// A stream of access logs with one message.
+    pub(crate) fn envoy_log(body: &[u8]) -> Self {
+        let path = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
+        Self { path, framed: frame(body), code: None, answer: Expected::Mixer }
     }
 }
 
@@ -122,6 +163,24 @@ impl Client {
             ensure!(message.is_empty(), "the answer to a report is not empty");
             return Ok(());
         };
+        match call.answer {
+            Expected::Mixer => {}
+            Expected::Authorization => {
+                use mixer::core::wire::envoy::service::auth::v3::CheckResponse;
+                let response: CheckResponse = prost::Message::decode(message)?;
+                let answered = response.status.context("an answer without status")?.code;
+                ensure!(answered == code, "a check is answered with status {answered}, not {code}");
+                return Ok(());
+            }
+            Expected::WithinLimit => {
+                use mixer::core::wire::envoy::service::ratelimit::v3::RateLimitResponse;
+                let response: RateLimitResponse = prost::Message::decode(message)?;
+                ensure!(response.overall_code == code, "a limit is answered with {}", response.overall_code);
+                let limit = response.statuses.first().and_then(|status| status.current_limit.as_ref());
+                ensure!(limit.is_some(), "no limit applies");
+                return Ok(());
+            }
+        }
         let response: CheckResponse = prost::Message::decode(message)?;
         let precondition = response.precondition.context("an answer without precondition")?;
         let answered = precondition.status.map_or(0, |s| s.code);

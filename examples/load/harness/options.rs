@@ -89,11 +89,17 @@ pub(crate) enum Work {
     MemorySample,
     /// Resident memory with 10 000 rules.
     MemoryRules,
+    /// Checks of Envoy (ext_authz) over the policy of examples/envoy, a third of them refused.
+    EnvoyCheck,
+    /// Rate-limit calls of Envoy with one descriptor.
+    EnvoyLimit,
+    /// Access logs of Envoy, 25 entries a message, each into one metric; figures are of an entry.
+    EnvoyLog,
 }
 
 impl Work {
     /// The rows of the table.
-    pub(crate) const MEASURED: [Work; 11] = [
+    pub(crate) const MEASURED: [Work; 14] = [
         Work::NoOp,
         Work::CheckCached,
         Work::CheckUncached,
@@ -105,6 +111,9 @@ impl Work {
         Work::Idle,
         Work::MemorySample,
         Work::MemoryRules,
+        Work::EnvoyCheck,
+        Work::EnvoyLimit,
+        Work::EnvoyLog,
     ];
 
     /// For example `check-cached`.

@@ -11,7 +11,7 @@ use super::client::{Call, Client, Plan};
 use super::measure::{Figures, megabytes};
 use super::options::{Options, Work};
 use super::process::{Program, Server};
-use super::{checks, configuration, reports};
+use super::{checks, configuration, envoy, reports};
 
 /// How long a server may take until it serves.
 const START_PATIENCE: Duration = Duration::from_secs(120);
@@ -63,6 +63,19 @@ impl Stage {
                     .iter()
                     .map(|c| Call::check(&c.body, c.code))
                     .collect()
+            }
+            Work::EnvoyCheck => {
+                envoy::configuration(&configuration)?;
+                (0..VARIETY).map(|number| Call::envoy_check(&envoy::check(number))).collect()
+            }
+            Work::EnvoyLimit => {
+                envoy::configuration(&configuration)?;
+                (0..VARIETY).map(|number| Call::envoy_limit(&envoy::limit(number))).collect()
+            }
+            Work::EnvoyLog => {
+                envoy::configuration(&configuration)?;
+                bags = options.bags;
+                (0..VARIETY).map(|number| Call::envoy_log(&envoy::log(number, bags))).collect()
             }
             Work::Report | Work::ReportLog => {
                 let log = directory.path().join("access.log");
@@ -133,13 +146,13 @@ async fn load(options: &Options, program: &Program, stage: &Stage, work: Work) -
     let mut server = stage.start(options, program)?;
     let client = serving(&mut server, stage, options.connections).await?;
     let before = match work {
-        Work::Report | Work::ReportLog => reported(&server).await?,
+        Work::Report | Work::ReportLog | Work::EnvoyLog => reported(&server).await?,
         _ => 0.0,
     };
     for call in stage.calls.iter() {
         client.verify(call).await?;
     }
-    if matches!(work, Work::Report | Work::ReportLog) {
+    if matches!(work, Work::Report | Work::ReportLog | Work::EnvoyLog) {
         let bags = stage.calls.len() * stage.bags;
         let counted = reported(&server).await? - before;
         ensure!(counted == bags as f64, "{bags} bags were sent and {counted} are in the metrics");
@@ -237,7 +250,7 @@ async fn reported(server: &Server) -> Result<f64> {
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
-    let lines = text.lines().filter(|line| line.starts_with("istio_requests_total{"));
+    let lines = text.lines().filter(|line| line.starts_with("istio_requests"));
     Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
 }
 

@@ -30,6 +30,9 @@ fn row(work: Work) -> Row {
         Work::CheckRules => cpu("Check, uncached, 10 000 rules", Some(15.0)),
         Work::Report => cpu("Report, 25 bags x 4 metrics x 17 dimensions, a bag", Some(4.0)),
         Work::ReportLog => cpu("Report as above + JSON access log, a bag", Some(6.0)),
+        Work::EnvoyCheck => cpu("Envoy: ext_authz check", Some(8.0)),
+        Work::EnvoyLimit => cpu("Envoy: rate-limit call, one descriptor", Some(6.0)),
+        Work::EnvoyLog => cpu("Envoy: access-log entry, one metric", Some(5.0)),
         Work::Start => seconds("start with 10 000 rules until serving", Some(0.15)),
         Work::Edit => seconds("one rule edited among 10 000, until it serves", Some(0.05)),
         Work::Idle => Row {

