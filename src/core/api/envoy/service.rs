@@ -79,7 +79,6 @@ pub struct BridgeService {
     metrics: BridgeMetrics,
     limit_metrics: LimitMetrics,
     arenas: RefCell<Vec<Bump>>,
-    scratch: RefCell<Vec<u8>>,
     /// What depends on the configuration in force.
     present: RefCell<Option<Arc<Present>>>,
     cache_counters: Arc<CheckCacheCounters>,
@@ -153,7 +152,6 @@ impl BridgeService {
             limit_metrics: LimitMetrics::new(Arc::clone(&shared.metrics)),
             shared,
             arenas: RefCell::default(),
-            scratch: RefCell::default(),
             present: RefCell::default(),
             cache_counters: Arc::default(),
             counters: RefCell::default(),
@@ -220,20 +218,20 @@ impl BridgeService {
     }
 
     fn kept(&self, cache: &CheckCache<KeptAnswer>, bag: &AttributeBag<'_>) -> Option<Decided> {
-        let Some((answer, _)) = cache.get(bag, 0, &mut self.scratch.borrow_mut()) else {
+        let Some(answer) = cache.find(bag, 0, |answer, _| Arc::clone(&answer.0)) else {
             self.metrics.cache("miss");
             return None;
         };
-        if answer.0.uses.fetch_sub(1, Ordering::Relaxed) <= 0 {
+        if answer.uses.fetch_sub(1, Ordering::Relaxed) <= 0 {
             self.metrics.cache("expired");
             return None;
         }
         self.metrics.cache("hit");
         Some(Decided {
-            code: answer.0.code,
-            message: answer.0.message.clone(),
-            directive: answer.0.directive.clone(),
-            rules: answer.0.rules.clone(),
+            code: answer.code,
+            message: answer.message.clone(),
+            directive: answer.directive.clone(),
+            rules: answer.rules.clone(),
             headers: Vec::new(),
             cache_hit: true,
             undecided: false,
