@@ -131,3 +131,68 @@ fn prometheus_scrapes_what_was_reported() {
     prometheus.expect("sum(istio_requests_total{response_code=\"200\"})", "5");
     prometheus.expect("sum(istio_request_bytes_sum{destination_service=\"reviews\"})", "600");
 }
+
+/// Runs promtool to its success.
+fn promtool(arguments: &[&str]) {
+    let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+    let done = run(Path::new("promtool"), &arguments, &[], None, None, PATIENCE).unwrap_or_else(|error| {
+        panic!("this test needs `promtool` ({error}): install Debian's package `prometheus`")
+    });
+    assert_eq!(done.status, 0, "{arguments:?}: {}{}", done.stdout, done.stderr);
+}
+
+fn deployed(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(path).display().to_string()
+}
+
+/// Whether every metric of ours in a query is one that the server has.
+fn assert_known(query: &str) {
+    use mixer::core::telemetry::metrics::FAMILIES;
+    let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    for word in
+        words.filter(|w| ["mixer_", "grpc_io_", "process_", "istio_"].iter().any(|p| w.starts_with(p)))
+    {
+        let family =
+            ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
+        let known = FAMILIES.iter().any(|f| f.name == word || f.name == family);
+        assert!(known, "`{word}` in {query}");
+    }
+}
+
+#[test]
+fn alerts_are_sound_and_fire() {
+    let rules = deployed("prometheus/mixer.rules.yml");
+    promtool(&["check", "rules", &rules]);
+    promtool(&["test", "rules", &deployed("prometheus/mixer.rules.test.yml")]);
+    let text = std::fs::read_to_string(&rules).unwrap();
+    let document: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+    let operations = include_str!("../docs/operations.md");
+    for rule in document["groups"][0]["rules"].as_array().unwrap() {
+        assert_known(rule["expr"].as_str().unwrap());
+        let name = rule["alert"].as_str().unwrap();
+        assert!(operations.contains(&format!("`{name}`")), "docs/operations.md says what {name} asks for");
+    }
+}
+
+#[test]
+fn queries_of_the_dashboard_are_sound() {
+    let text = std::fs::read_to_string(deployed("grafana/mixer.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let targets =
+        dashboard["panels"].as_array().unwrap().iter().filter_map(|p| p["targets"].as_array()).flatten();
+    let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
+    let mut count = 0;
+    for query in targets.map(|target| target["expr"].as_str().unwrap()) {
+        assert_known(query);
+        // Variables of Grafana are texts and times to Prometheus.
+        let query = query.replace("$__rate_interval", "5m");
+        count += 1;
+        rules +=
+            &format!("  - record: panel:{count}\n    expr: {}\n", serde_json::to_string(&query).unwrap());
+    }
+    assert!(count > 20);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("dashboard.yml");
+    std::fs::write(&file, rules).unwrap();
+    promtool(&["check", "rules", &file.display().to_string()]);
+}

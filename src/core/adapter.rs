@@ -18,6 +18,7 @@ pub mod list;
 pub mod memquota;
 pub mod noop;
 pub mod prometheus;
+mod status;
 pub mod stdio;
 #[cfg(test)]
 mod testing;
@@ -30,6 +31,7 @@ pub use handler::{
     StatusDetail, join_errors,
 };
 pub use inventory::{INVENTORY, InventoryError, find, self_check};
+pub use status::{HandlerStatus, QueueStatus, QuotaStatus, QuotaUse};
 
 use crate::core::config::{Diagnostics, message::Message};
 

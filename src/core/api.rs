@@ -12,5 +12,5 @@ mod spans;
 
 pub use crate::core::wire as proto;
 pub use grpc::ApiBody;
-pub use mixer::{CALLER_PRINCIPAL, CallInfo, CheckAnswer, MixerService};
+pub use mixer::{CALLER_PRINCIPAL, CallInfo, CheckAnswer, ExplainResponse, MixerService};
 pub use observe::Observers;

@@ -7,8 +7,11 @@
 
 mod configurator;
 mod decisions;
+mod history;
 
 pub use configurator::{Configurator, ConfiguratorOptions};
+pub use history::MAX_ENTRIES as MAX_HISTORY;
+pub use history::{History, HistoryEntry, ResourceChange, Tally};
 
 use std::sync::Arc;
 
@@ -17,6 +20,7 @@ use arc_swap::{ArcSwap, Guard};
 use crate::core::api::CheckAnswer;
 use crate::core::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
 use crate::core::config::Diagnostics;
+use crate::core::denials::Denials;
 use crate::core::handler::HandlerTable;
 use crate::core::routing::RoutingTable;
 use crate::core::snapshot::{Snapshot, SnapshotId};
@@ -30,6 +34,8 @@ pub struct Published {
     pub cache: Option<Arc<CheckCache<CheckAnswer>>>,
     /// Everything wrong with the configuration: documents, snapshot, handlers and routes.
     pub diagnostics: Diagnostics,
+    /// Where refusals are noted; those of all tables.
+    pub denials: Arc<Denials>,
 }
 
 impl Published {
@@ -45,6 +51,8 @@ pub struct Runtime {
     published: ArcSwap<Published>,
     cache_limits: Option<CheckCacheLimits>,
     cache_counters: Arc<CheckCacheCounters>,
+    denials: Arc<Denials>,
+    history: History,
 }
 
 impl Runtime {
@@ -53,16 +61,31 @@ impl Runtime {
         let routes = RoutingTable::build(Arc::clone(&empty), HandlerTable::default(), &Metrics::new());
         let cache_counters = Arc::new(CheckCacheCounters::default());
         let cache = cache_limits.map(|limits| Arc::new(CheckCache::new(limits, Arc::clone(&cache_counters))));
-        let published = ArcSwap::from_pointee(Published { routes, cache, diagnostics: Diagnostics::new() });
-        Self { empty, published, cache_limits, cache_counters }
+        Self { cache_limits, cache_counters, ..Self::over(empty, routes, cache) }
+    }
+
+    fn over(
+        empty: Arc<Snapshot>,
+        routes: RoutingTable,
+        cache: Option<Arc<CheckCache<CheckAnswer>>>,
+    ) -> Self {
+        let denials = Arc::new(Denials::default());
+        let diagnostics = Diagnostics::new();
+        let published = Published { routes, cache, diagnostics, denials: Arc::clone(&denials) };
+        Self {
+            empty,
+            published: ArcSwap::from_pointee(published),
+            cache_limits: None,
+            cache_counters: Arc::default(),
+            denials,
+            history: History::default(),
+        }
     }
 
     /// A runtime on these routes, which stay: for tools.
     pub fn on(routes: RoutingTable) -> Self {
         let empty = Arc::clone(routes.snapshot());
-        let published =
-            ArcSwap::from_pointee(Published { routes, cache: None, diagnostics: Diagnostics::new() });
-        Self { empty, published, cache_limits: None, cache_counters: Arc::default() }
+        Self::over(empty, routes, None)
     }
 
     /// The present table. Load it once a request and keep it until the request ends. Cost: no shared write.
@@ -73,6 +96,21 @@ impl Runtime {
     /// The present table, to keep for longer.
     pub fn load_full(&self) -> Arc<Published> {
         self.published.load_full()
+    }
+
+    /// Checks that were refused, whatever table they met.
+    pub fn denials(&self) -> &Arc<Denials> {
+        &self.denials
+    }
+
+    /// What was published so far.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Bounds of the check cache; none if there is no cache.
+    pub fn cache_limits(&self) -> Option<CheckCacheLimits> {
+        self.cache_limits
     }
 
     /// What happened in the check caches of all tables.
@@ -90,6 +128,7 @@ impl Runtime {
                 _ => Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters))),
             }
         });
-        self.published.swap(Arc::new(Published { routes, cache, diagnostics }))
+        let denials = Arc::clone(&self.denials);
+        self.published.swap(Arc::new(Published { routes, cache, diagnostics, denials }))
     }
 }

@@ -9,6 +9,7 @@
 mod components;
 pub mod connection;
 mod controls;
+mod controlz;
 mod discovery;
 mod draining;
 mod effects;

@@ -10,6 +10,7 @@ pub mod json;
 pub mod log;
 pub mod metrics;
 pub mod monitor;
+mod pprof;
 pub mod rotate;
 pub mod sample;
 pub mod shard;

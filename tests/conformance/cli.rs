@@ -15,11 +15,7 @@ use crate::case::{Case, in_parallel, jobs, selected};
 use crate::process::{PATIENCE, Server, ServerArguments, free_port, http, programs, run as run_command};
 
 /// Suites of later versions and what they are about.
-const LATER: &[(&str, &str)] = &[
-    ("ctrlz", "ControlZ comes later"),
-    ("galley", "`galley` comes later"),
-    ("proxy", "`proxy` comes later"),
-];
+const LATER: &[(&str, &str)] = &[("galley", "`galley` comes later"), ("proxy", "`proxy` comes later")];
 
 /// Runs the cases in `dir` whose id contains the filter.
 pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {

@@ -156,7 +156,7 @@ impl ServerArguments {
 }
 
 impl Server {
-    /// Starts `mixs server` on free loopback ports and waits until the API port and the monitoring port answer.
+    /// Starts `mixs server` on free loopback ports and waits until its ports answer.
     pub(crate) fn start(arguments: &ServerArguments) -> Result<Self, String> {
         let programs = programs();
         let directory =
@@ -185,6 +185,7 @@ impl Server {
         command.current_dir(arguments.directory.as_deref().unwrap_or(directory.path()));
         let child = command.spawn().map_err(|error| format!("cannot start the server: {error}"))?;
         let mut server = Self { child, api, monitoring, ctrlz, metrics, log, _directory: directory };
+        let shown = own.iter().any(|argument| argument.starts_with("--ctrlz_port="));
         let ready = wait_for(PATIENCE, || {
             if let Ok(Some(status)) = server.child.try_wait() {
                 return Some(Err(format!(
@@ -192,7 +193,7 @@ impl Server {
                     server.last_log_line()
                 )));
             }
-            (answers(api) && answers(monitoring)).then_some(Ok(()))
+            (answers(api) && answers(monitoring) && (!shown || answers(ctrlz))).then_some(Ok(()))
         });
         match ready {
             Some(Ok(())) => Ok(server),

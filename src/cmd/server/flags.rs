@@ -90,6 +90,28 @@ struct ListenFlags {
         value_name = "ADDRESS"
     )]
     ctrlz_address: String,
+    /// Whether nothing can be changed over ControlZ.
+    #[arg(
+        long = "ctrlz-readonly", alias = "ctrlz_readonly", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value = "false", default_missing_value = "true", value_parser = value::boolean,
+        hide_possible_values = true, value_name = "BOOL"
+    )]
+    ctrlz_readonly: bool,
+    /// File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get.
+    #[arg(
+        long = "ctrlz-token-file", alias = "ctrlz_token_file", value_parser = value::path, default_value = "",
+        hide_default_value = true, value_name = "FILE"
+    )]
+    ctrlz_token_file: PathBuf,
+    /// Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer
+    #[arg(
+        long = "ctrlz-allowed-hosts",
+        alias = "ctrlz_allowed_hosts",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAMES"
+    )]
+    ctrlz_allowed_hosts: String,
 }
 
 /// How the API port is secured.
@@ -562,6 +584,14 @@ impl ServerArgs {
             introspection: IntrospectionOptions {
                 port: listen.ctrlz_port,
                 address: listen.ctrlz_address.clone(),
+                read_only: listen.ctrlz_readonly,
+                token_file: listen.ctrlz_token_file.clone(),
+                allowed_hosts: listen
+                    .ctrlz_allowed_hosts
+                    .split(',')
+                    .map(|name| name.trim().to_ascii_lowercase())
+                    .filter(|name| !name.is_empty())
+                    .collect(),
             },
             load_shedding: self.shedding.options(),
             pid_file: operations.pid_file.clone(),

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::HandlerStatus;
 use crate::core::attribute::{SignedDuration, Value, ValueType};
 use crate::core::template::TemplateInfo;
 
@@ -225,6 +226,12 @@ pub trait Handler: Send + Sync + 'static {
     /// This handler as one that makes attributes.
     fn as_generate(&self) -> Option<&dyn HandleGenerate> {
         None
+    }
+
+    /// What operators may see of its inside. Called from time to time while somebody looks; may take locks for a moment, must not
+    /// wait for anything else.
+    fn status(&self) -> HandlerStatus {
+        HandlerStatus::default()
     }
 
     /// Ends everything the handler started, within `deadline`. No call is under way and none comes after.

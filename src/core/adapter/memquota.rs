@@ -7,6 +7,7 @@ mod cells;
 mod dedup;
 mod key;
 mod limit;
+mod status;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleQuota, Handler, HandlerError,
-    Instance, NOT_BUILT, QuotaCall, QuotaLevel, QuotaResult, Reply,
+    HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaLevel, QuotaResult, Reply,
 };
 use crate::core::attribute::SignedDuration;
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath};
@@ -77,6 +78,8 @@ pub struct Memquota {
     clock: Arc<dyn Clock>,
     /// By index of the bound instance.
     limits: Vec<Limits>,
+    /// Names of the bound instances.
+    names: Vec<Arc<str>>,
     /// Random per handler, so that callers cannot choose colliding keys.
     hasher: foldhash::quality::RandomState,
     // INVARIANT: a thread that holds a lock of `dedup` may take one of `cells`, never the other way round.
@@ -132,6 +135,7 @@ impl Adapter for Memquota {
             handler_name: env.handler_name.clone(),
             clock: env.clock,
             limits,
+            names: instances.iter().map(|i| i.name.clone()).collect(),
             hasher: foldhash::quality::RandomState::default(),
             dedup: std::array::from_fn(|_| Shard(Mutex::new(Dedup::new(start, period)))),
             cells: Default::default(),
@@ -153,6 +157,10 @@ fn nanos(clock: &dyn Clock) -> u64 {
 impl Handler for Memquota {
     fn as_quota(&self) -> Option<&dyn HandleQuota> {
         Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        self.describe()
     }
 }
 

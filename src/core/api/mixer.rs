@@ -309,6 +309,10 @@ async fn answer_check(
     let found = cache.find(&bag, request.global_word_count, |answer, left| {
         // Quotas are asked for anew, after a check that passes.
         (request.quotas.is_empty() || answer.status_code != 0).then(|| {
+            if answer.status_code != 0 {
+                let status = (answer.status_code, answer.status_message.as_str());
+                published.denials.record(status.0, status.1, published.id().0, true, body);
+            }
             let mut out = Vec::with_capacity(answer.size() + 64);
             begin_message(&mut out);
             answer.push(SignedDuration::from_std(left), &mut out);
@@ -320,7 +324,7 @@ async fn answer_check(
         return Ok(framed);
     }
     // Boxed, so that a call that is answered from the cache stays small.
-    Box::pin(decide_over(published, &request, bag, Some(cache), context)).await
+    Box::pin(decide_over(published, body, &request, bag, Some(cache), context)).await
 }
 
 /// Decides without the cache.
@@ -335,7 +339,7 @@ async fn decide(
     let mut bag =
         AttributeBag::new(&request.attributes, None, &published.routes.snapshot().vocabulary, arena);
     call.identify(published, &mut bag);
-    decide_over(published, &request, bag, None, context).await
+    decide_over(published, body, &request, bag, None, context).await
 }
 
 fn read_check<'a>(body: &'a [u8], arena: &'a Bump) -> Result<CheckRequest<'a>, GrpcError> {
@@ -346,6 +350,7 @@ fn read_check<'a>(body: &'a [u8], arena: &'a Bump) -> Result<CheckRequest<'a>, G
 
 async fn decide_over<'a>(
     published: &'a Published,
+    body: &[u8],
     request: &CheckRequest<'a>,
     mut bag: AttributeBag<'a>,
     cache: Option<&CheckCache<CheckAnswer>>,
@@ -358,6 +363,10 @@ async fn decide_over<'a>(
     let outcome = dispatch::check(routes, &bag, context).await;
     trace_step(context.trace, || TracedPhase::Check, began, outcome.as_ref().err().map(ToString::to_string));
     let outcome = outcome.map_err(|e| internal(format_args!("performing check operation failed: {e}")))?;
+    if outcome.status.code != 0 {
+        let status = &outcome.status;
+        published.denials.record(status.code, &status.message, published.id().0, false, body);
+    }
     let mut out = Vec::with_capacity(256);
     begin_message(&mut out);
     if let Some(cache) = cache.filter(|_| !outcome.depends_on_map && !bag.reads_map_without_key()) {

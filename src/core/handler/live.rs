@@ -9,7 +9,8 @@ use futures_util::FutureExt as _;
 
 use super::Signature;
 use crate::core::adapter::{
-    BoundInstance, CheckResult, Generated, Handler, HandlerError, Instance, QuotaCall, QuotaLevel,
+    BoundInstance, CheckResult, Generated, Handler, HandlerError, HandlerStatus, Instance, QuotaCall,
+    QuotaLevel,
     QuotaResult, Reply, TaskSpawner,
 };
 use crate::core::pool::Pool;
@@ -65,6 +66,16 @@ impl LiveHandler {
     /// Background tasks that have not ended.
     pub fn live_tasks(&self) -> usize {
         self.tasks.live()
+    }
+
+    /// What operators may see of its inside; a panic shows as trouble.
+    pub fn status(&self) -> HandlerStatus {
+        std::panic::catch_unwind(AssertUnwindSafe(|| self.handler.status())).unwrap_or_else(|panic| {
+            HandlerStatus {
+                trouble: Some(format!("panic: {}", panic_text(&*panic))),
+                ..HandlerStatus::default()
+            }
+        })
     }
 
     /// Asks for a decision.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::history::{HistoryEntry, Tally, differences};
 use super::{Published, Runtime};
 use crate::core::config::{Diagnostic, Severity};
 use crate::core::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
@@ -47,8 +48,10 @@ impl Configurator {
     pub async fn apply(&mut self) {
         let started = Instant::now();
         let contents = self.options.store.contents();
-        let events = changes(self.applied.as_deref(), &contents);
-        if events == 0 && self.applied.is_some() {
+        let changes =
+            self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
+        let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
+        if changes.as_ref().is_some_and(Vec::is_empty) {
             return;
         }
         tracing::info!("Publishing {events} events");
@@ -67,6 +70,9 @@ impl Configurator {
         let previous = self.runtime.publish(routes, diagnostics);
         drop(previous);
         let published = self.runtime.load_full();
+        let tally = tally(&published, &transition);
+        let (took, changes) = (started.elapsed(), changes.unwrap_or_default());
+        self.runtime.history.push(HistoryEntry::new(published.id(), took, events, changes, tally));
         show(&self.options.metrics, &published, transition);
         tracing::info!(rules = snapshot.rules.len(), took = ?started.elapsed(), "Built new config.Snapshot: id='{}'", snapshot.id);
         self.retire(gone);
@@ -123,12 +129,6 @@ fn replaced(old: &HandlerTable, new: &HandlerTable) -> Vec<Arc<LiveHandler>> {
     old.iter().filter(is_gone).cloned().collect()
 }
 
-/// Number of resources that were added, changed or removed.
-fn changes(before: Option<&StoreContents>, now: &StoreContents) -> usize {
-    let Some(before) = before else { return now.resources.len() };
-    before.resources.changes(&now.resources, |old, new| old.revision == new.revision).len()
-}
-
 /// One record a problem, once a change of configuration.
 fn log_diagnostics(diagnostics: &[Diagnostic]) {
     for diagnostic in diagnostics {
@@ -144,6 +144,19 @@ fn log_diagnostics(diagnostics: &[Diagnostic]) {
             Severity::Warning => tracing::warn!(code, resource, file, line, hint, "{text}"),
             Severity::Info => tracing::info!(code, resource, file, line, hint, "{text}"),
         }
+    }
+}
+
+/// The numbers of a new configuration, to be remembered.
+fn tally(published: &Published, transition: &HandlerTransition) -> Tally {
+    let count = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
+    Tally {
+        rules: published.routes.snapshot().rules.len(),
+        new_handlers: transition.new,
+        reused_handlers: transition.reused,
+        failed_handlers: transition.build_failures,
+        errors: count(Severity::Error),
+        warnings: count(Severity::Warning),
     }
 }
 

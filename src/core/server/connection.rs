@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::listener::{Accepted, Peer, Stream};
 use crate::core::api::ApiBody;
+use crate::core::callers::{Connection, Entry};
 use crate::core::http2::{ConnectionError, Incoming, Limits, Reason, RequestBody, RequestHead, Session};
 
 /// How long a caller may take to hear that the server stops, before what it has not sent is no longer waited for.
@@ -74,6 +75,7 @@ pub(super) async fn serve<S: WorkerService>(
     service: Rc<S>,
     limits: ConnectionLimits,
     stop: CancellationToken,
+    entry: Entry,
 ) {
     let caller = accepted.peer.clone();
     let opened = tokio::select! {
@@ -91,7 +93,8 @@ pub(super) async fn serve<S: WorkerService>(
             return;
         }
     };
-    let mut driver = Driver::new(stream, service, Rc::new(peer), limits);
+    let entered = entry.enter(peer.to_string());
+    let mut driver = Driver::new(stream, service, Rc::new(peer), limits, &entered.connection);
     let ended = tokio::select! {
         biased;
         ended = std::future::poll_fn(|cx| driver.poll(cx)) => ended,
@@ -117,7 +120,8 @@ pub(super) async fn serve<S: WorkerService>(
 }
 
 /// A connection and its calls.
-struct Driver<S> {
+struct Driver<'c, S> {
+    caller: &'c Connection,
     socket: Stream,
     session: Session,
     service: Rc<S>,
@@ -134,13 +138,20 @@ struct Driver<S> {
     closing: bool,
 }
 
-impl<S: WorkerService> Driver<S> {
-    fn new(socket: Stream, service: Rc<S>, peer: Rc<Peer>, limits: ConnectionLimits) -> Self {
+impl<'c, S: WorkerService> Driver<'c, S> {
+    fn new(
+        socket: Stream,
+        service: Rc<S>,
+        peer: Rc<Peer>,
+        limits: ConnectionLimits,
+        caller: &'c Connection,
+    ) -> Self {
         let session = Session::new(Limits {
             max_streams: limits.max_concurrent_streams,
             max_header_bytes: MAX_HEADER_BYTES,
         });
         Self {
+            caller,
             socket,
             session,
             service,
@@ -176,8 +187,13 @@ impl<S: WorkerService> Driver<S> {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => false,
             };
+            let mut arrived = 0;
             while let Some(request) = self.session.next_request() {
+                arrived += 1;
                 self.begin(request, cx);
+            }
+            if arrived > 0 {
+                self.caller.count(arrived);
             }
             goes_on |= self.poll_waiting(cx);
             self.session.open_windows();

@@ -337,18 +337,47 @@ pub struct IntrospectionOptions {
     pub port: u16,
     /// Host; `*` means all interfaces; with a port of its own (`127.0.0.1:0`) that one counts.
     pub address: String,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// File with the token that callers must know; empty means none.
+    pub token_file: PathBuf,
+    /// Names beside addresses and `localhost` under which it may be called.
+    pub allowed_hosts: Vec<String>,
+}
+
+impl IntrospectionOptions {
+    /// Where it listens, as `host:port`; `None` when it is off.
+    pub fn listen_address(&self) -> Option<String> {
+        if self.port == 0 {
+            return None;
+        }
+        let host = if self.address == "*" { "" } else { self.address.as_str() };
+        // An address in brackets ends with one.
+        let port = host.rsplit_once(':').map(|(_, port)| port).filter(|p| !p.is_empty());
+        match port.map(str::parse::<u16>) {
+            Some(Ok(_)) if host.starts_with('[') || host.matches(':').count() == 1 => Some(host.to_owned()),
+            _ if host.contains(':') && !host.starts_with('[') => Some(format!("[{host}]:{}", self.port)),
+            _ => Some(format!("{host}:{}", self.port)),
+        }
+    }
 }
 
 impl Default for IntrospectionOptions {
     fn default() -> Self {
-        Self { port: 9876, address: "localhost".to_owned() }
+        Self {
+            port: 9876,
+            address: "localhost".to_owned(),
+            read_only: false,
+            token_file: PathBuf::new(),
+            allowed_hosts: Vec::new(),
+        }
     }
 }
 
 /// `key=value …`.
 impl std::fmt::Display for IntrospectionOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "port={} address={}", self.port, self.address)
+        write!(f, "port={} address={} readOnly={}", self.port, self.address, self.read_only)
     }
 }
 
@@ -420,6 +449,28 @@ mod tests {
         options.adapter_worker_pool_floor = 100;
         assert_eq!(options.adapter_pool().floor, 64);
         assert_eq!(options.api_pool(), PoolOptions { floor: 1024, ceiling: 1024, queue: 1024 });
+    }
+
+    #[test]
+    fn controlz_listens_on_its_port_or_that_of_its_address() {
+        let at = |address: &str| {
+            IntrospectionOptions { address: address.to_owned(), ..IntrospectionOptions::default() }
+                .listen_address()
+        };
+        for (address, listens) in [
+            ("localhost", "localhost:9876"),
+            ("*", ":9876"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("::1", "[::1]:9876"),
+            ("[::1]", "[::1]:9876"),
+            ("[::1]:0", "[::1]:0"),
+        ] {
+            assert_eq!(at(address).as_deref(), Some(listens), "{address}");
+        }
+        assert_eq!(
+            IntrospectionOptions { port: 0, ..IntrospectionOptions::default() }.listen_address(),
+            None
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::health::{Conditions, Health};
 use super::listener::{Accepted, ListenError, Listener};
 use super::service::ApiService;
 use super::workers::WorkerGroup;
-use super::{ListenAddress, ProbeOptions, ServerOptions, discovery, observers};
+use super::{ListenAddress, ProbeOptions, ServerOptions, controlz, discovery, observers};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
 use crate::core::api::envoy::BridgeShared;
@@ -427,6 +427,8 @@ impl Start<'_> {
             template_kinds: options.use_template_crds,
         });
         let runtime = self.effects.new_runtime(builder.empty(), cache);
+        let denials: Arc<dyn Collect> = Arc::clone(runtime.denials()) as Arc<dyn Collect>;
+        metrics.collect_from(Arc::downgrade(&denials));
         if cache.is_some() {
             let collector = CacheCollector(Arc::clone(runtime.cache_counters()));
             self.components.collects(StopStep::CheckCache, "check cache", metrics, collector);
@@ -576,16 +578,21 @@ impl Start<'_> {
     /// Step 18; a failure is logged and does not end the start.
     fn start_introspection(&mut self, controls: &Arc<Controls>) {
         let settings = &self.options.introspection;
-        if settings.port == 0 {
-            return;
-        }
-        let host = if settings.address == "*" { "" } else { settings.address.as_str() };
-        let address = format!("{host}:{}", settings.port);
+        let Some(address) = settings.listen_address() else { return };
+        let guard = match controlz::guard(settings) {
+            Ok(guard) => guard,
+            Err(error) => return tracing::error!("Unable to start ControlZ: {error}"),
+        };
         match self.effects.listen_http(Endpoint::Introspection, &address) {
             Ok(listener) => {
-                let address = listener.local_addr().map(|a| a.to_string()).unwrap_or_default();
-                tracing::info!("ControlZ available at {address}");
-                let routes = introspect::routes(Arc::clone(&controls.runtime));
+                let bound = listener.local_addr().ok();
+                tracing::info!("ControlZ available at {}", bound.map(|a| a.to_string()).unwrap_or_default());
+                if guard.token.is_none() && bound.is_some_and(|a| !a.ip().is_loopback()) {
+                    tracing::warn!(
+                        "ControlZ listens beyond this machine without a token; --ctrlz-token-file sets one"
+                    );
+                }
+                let routes = introspect::routes(controlz::introspection(controls, self.options, guard));
                 self.serve_http(StopStep::Introspection, "ControlZ", listener, routes);
             }
             Err(error) => tracing::error!("Unable to start ControlZ: {error}"),

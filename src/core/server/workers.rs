@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::{self, ConnectionLimits, WorkerService};
 use super::listener::Accepted;
+use crate::core::callers::{Callers, Entry};
 
 /// Connections that may wait for one worker to take them.
 const HAND_OVER_QUEUE: usize = 256;
@@ -26,6 +27,7 @@ const TURN: Duration = Duration::from_secs(2);
 pub struct WorkerGroup {
     workers: Vec<Worker>,
     running: TaskTracker,
+    callers: Arc<Callers>,
     stop: CancellationToken,
     abort: CancellationToken,
     began: Instant,
@@ -58,6 +60,7 @@ impl WorkerGroup {
         let mut group = Self {
             workers: Vec::new(),
             running: TaskTracker::new(),
+            callers: Arc::new(Callers::default()),
             stop: stopping,
             abort: CancellationToken::new(),
             began: Instant::now(),
@@ -96,6 +99,8 @@ impl WorkerGroup {
             limits,
             connections: Arc::clone(&connections),
             running: self.running.clone(),
+            callers: Arc::clone(&self.callers),
+            number,
             stop: self.stop.clone(),
             abort: self.abort.clone(),
         };
@@ -124,6 +129,11 @@ impl WorkerGroup {
                 worker.connections.fetch_sub(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Who is connected.
+    pub fn callers(&self) -> &Arc<Callers> {
+        &self.callers
     }
 
     /// Connections of each worker.
@@ -172,6 +182,8 @@ struct Life {
     limits: ConnectionLimits,
     connections: Arc<AtomicUsize>,
     running: TaskTracker,
+    callers: Arc<Callers>,
+    number: usize,
     stop: CancellationToken,
     abort: CancellationToken,
 }
@@ -189,9 +201,9 @@ impl Life {
             let service = Rc::clone(&service);
             let connections = Arc::clone(&self.connections);
             let (limits, stop) = (self.limits, self.stop.clone());
-            let life = connection::serve(accepted, service, limits, stop);
+            let entry = Entry { callers: Arc::clone(&self.callers), worker: self.number };
             tokio::task::spawn_local(self.running.track_future(own.track_future(async move {
-                life.await;
+                connection::serve(accepted, service, limits, stop, entry).await;
                 connections.fetch_sub(1, Ordering::Relaxed);
             })));
         }

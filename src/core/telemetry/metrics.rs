@@ -26,6 +26,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 pub use cells::{Counter, DispatchCounters, Gauge, GaugeValue, Histogram, RpcCounters};
+pub use process::cpu_seconds;
+
 pub use families::{FAMILIES, Family, FamilyInfo};
 
 use super::exposition::{Kind, Labels, Writer};
@@ -185,6 +187,24 @@ impl Metrics {
 
     /// Writes every family that has a value, and those of the process, as Prometheus text.
     pub fn write(&self, out: &mut Vec<u8>) {
+        let mut writer = Writer::new(out);
+        for family in self.samples() {
+            let info = family.info;
+            writer.family(info.name, info.help, info.kind);
+            for sample in &family.samples {
+                let labels = Labels::of(&sample.labels);
+                match &sample.value {
+                    SampleValue::Number(value) => writer.sample(info.name, &labels, *value),
+                    SampleValue::Histogram { counts, sum } => {
+                        writer.histogram(info.name, &labels, info.bounds, counts, *sum);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every family that has a value, and those of the process, in name order; samples by label values.
+    pub fn samples(&self) -> Vec<FamilySamples> {
         let tables = self.tables.lock();
         let collectors: Vec<Arc<dyn Collect>> = tables.collectors.iter().filter_map(Weak::upgrade).collect();
         let mut values: BTreeMap<(Family, Vec<String>), f64> = tables
@@ -201,10 +221,6 @@ impl Metrics {
                 Some(((*family, labels.clone()), value))
             })
             .collect();
-        let dispatches: Vec<_> =
-            tables.dispatches.iter().map(|(key, counters)| (key.clone(), Arc::clone(counters))).collect();
-        let rpcs: Vec<_> =
-            tables.rpcs.iter().map(|(method, counters)| (Arc::clone(method), Arc::clone(counters))).collect();
         // Collectors may ask for metrics themselves.
         drop(tables);
         let mut collected = Collected::default();
@@ -213,11 +229,21 @@ impl Metrics {
             collector.collect(&mut collected);
         }
         values.extend(collected.values);
-
         let mut histograms: BTreeMap<(Family, Vec<String>), Histogram> = BTreeMap::new();
         histograms.insert((Family::DispatcherDestinations, Vec::new()), self.destinations.clone());
         histograms.insert((Family::DispatcherInstances, Vec::new()), self.instances.clone());
-        for ([adapter, handler, template], counters) in &dispatches {
+        self.calls(&mut values, &mut histograms);
+        Family::ALL.iter().filter_map(|family| FamilySamples::of(*family, &values, &histograms)).collect()
+    }
+
+    /// What is counted about dispatches and RPCs.
+    fn calls(
+        &self,
+        values: &mut BTreeMap<(Family, Vec<String>), f64>,
+        histograms: &mut BTreeMap<(Family, Vec<String>), Histogram>,
+    ) {
+        let tables = self.tables.lock();
+        for ([adapter, handler, template], counters) in &tables.dispatches {
             for failed in [false, true] {
                 let histogram = counters.of(failed);
                 let labels =
@@ -229,7 +255,7 @@ impl Metrics {
                 histograms.insert((Family::RuntimeDispatchDuration, labels), histogram.clone());
             }
         }
-        for (method, counters) in &rpcs {
+        for (method, counters) in &tables.rpcs {
             let labels = vec![method.to_string()];
             for (status, count) in counters.completed().filter(|(_, count)| *count > 0) {
                 let labels = vec![method.to_string(), status.to_owned()];
@@ -239,39 +265,62 @@ impl Metrics {
             histograms.insert((Family::RpcBytesReceived, labels.clone()), counters.received.clone());
             histograms.insert((Family::RpcBytesSent, labels), counters.sent.clone());
         }
-        write_families(&values, &histograms, &mut Writer::new(out));
     }
 }
 
-fn write_families(
-    values: &BTreeMap<(Family, Vec<String>), f64>,
-    histograms: &BTreeMap<(Family, Vec<String>), Histogram>,
-    writer: &mut Writer<'_>,
-) {
-    let text = |family: Family, labels: &[String]| {
-        let pairs: Vec<(&str, &String)> = family.info().labels.iter().copied().zip(labels).collect();
-        Labels::of(&pairs)
-    };
-    for family in Family::ALL {
+/// The values of a family at one moment.
+#[derive(Debug, Clone)]
+pub struct FamilySamples {
+    /// Name, help, kind, bounds.
+    pub info: &'static FamilyInfo,
+    /// At least one, by label values.
+    pub samples: Vec<Sample>,
+}
+
+/// One value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Names and values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value.
+    pub value: SampleValue,
+}
+
+/// A number, or counts by size.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SampleValue {
+    /// Of counters and gauges.
+    Number(f64),
+    /// Of histograms: one count a bound of the family and one more, not cumulative; and the sum.
+    Histogram {
+        /// Counts.
+        counts: Vec<u64>,
+        /// In the unit of the family's name.
+        sum: f64,
+    },
+}
+
+impl FamilySamples {
+    /// The samples of a family; `None` if there are none.
+    fn of(
+        family: Family,
+        values: &BTreeMap<(Family, Vec<String>), f64>,
+        histograms: &BTreeMap<(Family, Vec<String>), Histogram>,
+    ) -> Option<Self> {
         let info = family.info();
-        let mut open = false;
-        let mut header = |writer: &mut Writer<'_>| {
-            if !std::mem::replace(&mut open, true) {
-                writer.family(info.name, info.help, info.kind);
-            }
-        };
-        let from = (*family, Vec::new());
-        for ((_, labels), value) in values.range(from.clone()..).take_while(|((f, _), _)| f == family) {
-            header(writer);
-            writer.sample(info.name, &text(*family, labels), *value);
-        }
-        for ((_, labels), histogram) in histograms.range(from..).take_while(|((f, _), _)| f == family) {
+        let labels = |values: &[String]| info.labels.iter().copied().zip(values.iter().cloned()).collect();
+        let from = (family, Vec::new());
+        let numbers = values.range(from.clone()..).take_while(|((f, _), _)| *f == family);
+        let numbers =
+            numbers.map(|((_, of), value)| Sample { labels: labels(of), value: SampleValue::Number(*value) });
+        let counted = histograms.range(from..).take_while(|((f, _), _)| *f == family);
+        let counted = counted.filter_map(|((_, of), histogram)| {
             let (counts, sum) = histogram.get();
-            if counts.iter().any(|count| *count > 0) {
-                header(writer);
-                writer.histogram(info.name, &text(*family, labels), info.bounds, &counts, sum);
-            }
-        }
+            let counted = counts.iter().any(|count| *count > 0);
+            counted.then(|| Sample { labels: labels(of), value: SampleValue::Histogram { counts, sum } })
+        });
+        let samples: Vec<Sample> = numbers.chain(counted).collect();
+        (!samples.is_empty()).then_some(FamilySamples { info, samples })
     }
 }
 

@@ -27,21 +27,13 @@ pub fn routes(metrics: Arc<Metrics>, version: &str, profile: bool) -> Router {
     if !profile {
         return routes;
     }
-    routes
-        .route("/debug/pprof/", any(async || answer(StatusCode::OK, PLAIN, "profiles:\ncmdline\n")))
-        .route("/debug/pprof/cmdline", any(async || answer(StatusCode::OK, PLAIN, command_line())))
+    routes.merge(super::pprof::routes())
 }
 
 fn metrics_text(metrics: &Metrics, request: &HeaderMap) -> Response {
     let mut text = Vec::new();
     metrics.write(&mut text);
     compressible(request, CONTENT_TYPE, text)
-}
-
-/// The arguments of the process, separated by NUL.
-fn command_line() -> String {
-    let arguments: Vec<_> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-    arguments.join("\0")
 }
 
 #[cfg(test)]
@@ -78,6 +70,10 @@ mod tests {
         assert_eq!(get(&with_profile, "/version").await, (200, plain.clone(), "a@b-c-d-e-f".to_owned()));
         assert_eq!(get(&with_profile, "/debug/pprof/").await.0, 200);
         assert_eq!(get(&with_profile, "/debug/pprof/cmdline").await.0, 200);
+        assert_eq!(get(&with_profile, "/debug/pprof/profile?seconds=x").await.0, 400);
+        let (status, _, text) = get(&with_profile, "/debug/pprof/heap").await;
+        assert_eq!(status, 501);
+        assert!(text.starts_with("there is no profile `heap`: "), "{text}");
         for path in ["/", "/metrics/", "/healthz", "/debug/pprof/nosuch"] {
             assert_eq!(
                 get(&with_profile, path).await,

@@ -72,6 +72,18 @@ impl Cells {
         self.table.len()
     }
 
+    /// The key of every cell with something in use, and how much that is.
+    pub(super) fn in_use(&self, now: u64) -> impl Iterator<Item = (&[u8], i64)> {
+        let tick = now / TICK;
+        self.table.iter().filter_map(move |cell| {
+            let used = match &cell.state {
+                State::Counter(in_use) => *in_use,
+                State::Window(window) => window.in_use_at(tick),
+            };
+            (used > 0).then_some((&*cell.key, used))
+        })
+    }
+
     /// How many cells in use were forgotten since the last call.
     pub(super) fn take_forgotten(&mut self) -> u64 {
         std::mem::take(&mut self.forgotten)

@@ -38,6 +38,59 @@ pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// What [`encode`] wrote, for people: the bound instance and the values of its dimensions.
+pub(super) fn describe(key: &[u8]) -> Option<(usize, String)> {
+    let mut rest = key;
+    let bound = u32::from_le_bytes(take(&mut rest)?) as usize;
+    let mut values = Vec::new();
+    while let Some((tag, tail)) = rest.split_first() {
+        rest = tail;
+        values.push(value(*tag, &mut rest)?);
+    }
+    Some((bound, values.join(", ")))
+}
+
+fn value(tag: u8, rest: &mut &[u8]) -> Option<String> {
+    use crate::core::attribute::text::{double_text, ip_text};
+    use crate::core::attribute::{SignedDuration, Timestamp};
+    Some(match tag {
+        0 => "–".to_owned(),
+        1 => String::from_utf8_lossy(prefixed(rest)?).into_owned(),
+        2 => i64::from_le_bytes(take(rest)?).to_string(),
+        3 => double_text(f64::from_bits(u64::from_le_bytes(take(rest)?))).to_string(),
+        4 => (u8::from_le_bytes(take(rest)?) != 0).to_string(),
+        5 => {
+            let seconds = i64::from_le_bytes(take(rest)?);
+            Timestamp { seconds, nanos: u32::from_le_bytes(take(rest)?) }.rfc3339().to_string()
+        }
+        6 => SignedDuration::from_nanos(i64::from_le_bytes(take(rest)?)).to_string(),
+        7 => ip_text(prefixed(rest)?).to_string(),
+        8 => {
+            let entries = u32::from_le_bytes(take(rest)?);
+            let entry = |rest: &mut &[u8]| {
+                let key = String::from_utf8_lossy(prefixed(rest)?).into_owned();
+                Some(format!("{key}:{}", String::from_utf8_lossy(prefixed(rest)?)))
+            };
+            let list: Option<Vec<String>> = (0..entries).map(|_| entry(rest)).collect();
+            list?.join(";")
+        }
+        _ => return None,
+    })
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk::<N>()?;
+    *rest = tail;
+    Some(*head)
+}
+
+fn prefixed<'k>(rest: &mut &'k [u8]) -> Option<&'k [u8]> {
+    let length = u32::from_le_bytes(take(rest)?) as usize;
+    let (head, tail) = rest.split_at_checked(length)?;
+    *rest = tail;
+    Some(head)
+}
+
 fn tagged(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.push(tag);
     out.extend_from_slice(bytes);

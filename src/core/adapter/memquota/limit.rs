@@ -40,6 +40,11 @@ impl Limits {
         }
     }
 
+    /// The limit of keys without an override.
+    pub(super) fn general(&self) -> Limit {
+        self.default
+    }
+
     /// The first override whose conditions all hold, or else the limit of the quota.
     pub(super) fn select(&self, instance: &Instance<'_>) -> Limit {
         let holds = |condition: &Condition| {

@@ -257,7 +257,11 @@ impl Place {
             address: format!("unix://{}", self.path("api.sock").display()),
             monitoring_port,
             metrics_port,
-            introspection: IntrospectionOptions { port: ctrlz, address: "127.0.0.1".to_owned() },
+            introspection: IntrospectionOptions {
+                port: ctrlz,
+                address: "127.0.0.1".to_owned(),
+                ..IntrospectionOptions::default()
+            },
             config_store_url: format!("fs://{}", self.path("config").display()),
             concurrency: 2,
             check_cache_requested: true,

@@ -196,7 +196,13 @@ impl RpcCounters {
         self.sent.observe(sent as u64);
     }
 
-    pub(super) fn completed(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    /// How calls were carried through so far.
+    pub fn latency(&self) -> &Histogram {
+        &self.latency
+    }
+
+    /// Calls so far by the name of their status.
+    pub fn completed(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let codes = (0..).zip(0..rpc_code::COUNT);
         codes.filter_map(|(code, at)| Some((rpc_code::name(code)?, self.completed.total(at))))
     }

@@ -110,6 +110,8 @@ families! {
     RpcLatency: Histogram "grpc_io_server_server_latency"
         "Distribution of server latency in milliseconds, by method." [METHOD] (MILLISECONDS, per 1e6);
     Build: Gauge "istio_build" "Istio component build info" [&["component", "tag"]];
+    CheckDenials: Counter "mixer_check_denials_total"
+        "The number of checks that were refused, by the code of the refusal." [&["code"]];
     CheckCacheEvictions: Gauge "mixer_checkcache_cache_evictions_total"
         "The number of entries that have been evicted from the cache." [&[]];
     CheckCacheHits: Gauge "mixer_checkcache_cache_hits_total"
@@ -233,6 +235,34 @@ impl Family {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every row of docs/metrics.md: name, type and labels. The meaning is for people.
+    fn documented() -> Vec<(String, String, String)> {
+        let page = include_str!("../../../../docs/metrics.md");
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
+        rows.map(|line| {
+            let mut cells = line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned());
+            let mut next = || cells.next().unwrap_or_default();
+            (next(), next(), next())
+        })
+        .collect()
+    }
+
+    #[test]
+    fn every_family_is_documented_and_nothing_else() {
+        let mut wanted: Vec<_> = FAMILIES
+            .iter()
+            .map(|info| {
+                let labels: Vec<String> = info.labels.iter().map(|label| format!("`{label}`")).collect();
+                let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(" ") };
+                (format!("`{}`", info.name), info.kind.name().to_owned(), labels)
+            })
+            .collect();
+        let mut documented = documented();
+        wanted.sort();
+        documented.sort();
+        assert_eq!(documented, wanted, "docs/metrics.md has a row for every family");
+    }
 
     #[test]
     fn families_and_labels_stand_in_order() {

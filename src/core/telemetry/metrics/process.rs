@@ -27,6 +27,11 @@ pub(super) fn collect(into: &mut Collected) {
     add(Family::ProcessVirtualMemoryMax, limit(&limits, "Max address space"));
 }
 
+/// User and system time that the process has used so far, in seconds.
+pub fn cpu_seconds() -> Option<f64> {
+    Stat::parse(&std::fs::read_to_string("/proc/self/stat").ok()?).map(|stat| stat.cpu_seconds)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stat {
     cpu_seconds: f64,

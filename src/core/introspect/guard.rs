@@ -1,0 +1,269 @@
+//! Who may ask, and who may change: Host, origin, token and read-only mode.
+//!
+//! A browser on the operator's machine can be made to send requests by any page that it shows. Two things keep such pages out:
+//! the `Host` of a request must be an address or a name that was meant for this server, so that a foreign name that was made to
+//! resolve to it (DNS rebinding) sees nothing; and a request that changes something must come from a page of this server, or
+//! from a program that is no browser. Spec: cli-operations.md 4.3, "Safety".
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+use super::Shared;
+use super::page;
+
+/// Name of the cookie that carries the token of a browser.
+const COOKIE: &str = "ctrlz_token";
+
+/// What a page may load: nothing but what this server sends as a file.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The rules of one endpoint.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    /// Names beside addresses and `localhost` under which the endpoint may be called, lower case.
+    pub hosts: Vec<String>,
+    /// Callers must know it.
+    pub token: Option<String>,
+    /// Nothing can be changed.
+    pub read_only: bool,
+}
+
+/// Why a request is not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The name in `Host` is not ours.
+    Host,
+    /// A browser sends it for a page of somebody else.
+    CrossSite,
+    /// It would change something.
+    ReadOnly,
+    /// It does not carry the token.
+    Token,
+}
+
+impl Refusal {
+    fn answer(self) -> (StatusCode, &'static str) {
+        match self {
+            Refusal::Host => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "this server is not known under that name; add it with --ctrlz-allowed-hosts\n",
+            ),
+            Refusal::CrossSite => {
+                (StatusCode::FORBIDDEN, "changes are taken from pages of this server only\n")
+            }
+            Refusal::ReadOnly => (
+                StatusCode::FORBIDDEN,
+                "this server was started with --ctrlz-readonly: nothing can be changed\n",
+            ),
+            Refusal::Token => (StatusCode::UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN\n"),
+        }
+    }
+}
+
+impl Guard {
+    /// Looks at a request before anything else does.
+    pub(super) fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+        let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
+        let host = text(header::HOST).unwrap_or_default();
+        if !self.is_ours(host) {
+            return Err(Refusal::Host);
+        }
+        let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if changes && is_cross_site(host, text(header::ORIGIN), headers) {
+            return Err(Refusal::CrossSite);
+        }
+        // Style, script and the form that asks for the token are no secret.
+        let open = path.starts_with("/assets/") || path == "/login";
+        if !open && !self.knows_token(headers) {
+            return Err(Refusal::Token);
+        }
+        // Explaining asks handlers, but changes nothing.
+        let harmless = matches!(path, "/login" | "/explainz/");
+        if changes && self.read_only && !harmless {
+            return Err(Refusal::ReadOnly);
+        }
+        Ok(())
+    }
+
+    /// Whether the endpoint is meant by this `Host`: an address, `localhost`, or a name that was configured.
+    fn is_ours(&self, host: &str) -> bool {
+        let name = host_name(host).to_ascii_lowercase();
+        let literal = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(&name);
+        literal.parse::<std::net::IpAddr>().is_ok()
+            || name == "localhost"
+            || name.ends_with(".localhost")
+            || self.hosts.contains(&name)
+    }
+
+    fn knows_token(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
+        let bearer = text(header::AUTHORIZATION).and_then(|v| v.strip_prefix("Bearer "));
+        let mut cookies = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
+        bearer.is_some_and(|given| same(given.trim(), token))
+            || cookies
+                .by_ref()
+                .flat_map(|list| list.split(';'))
+                .filter_map(|pair| pair.trim().split_once('='))
+                .any(|(name, given)| name == COOKIE && same(given, &cookie_value(token)))
+    }
+
+    /// The header that makes a browser send the token, if that is it.
+    pub(super) fn log_in(&self, given: &str) -> Option<HeaderValue> {
+        let token = self.token.as_ref().filter(|token| same(given, token))?;
+        let cookie = format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict", cookie_value(token));
+        HeaderValue::from_str(&cookie).ok()
+    }
+}
+
+/// A cookie cannot hold every byte.
+fn cookie_value(token: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token)
+}
+
+/// Compares in a time that does not depend on how much is equal.
+fn same(given: &str, wanted: &str) -> bool {
+    let (given, wanted) = (given.as_bytes(), wanted.as_bytes());
+    given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+/// A `Host` without its port.
+fn host_name(host: &str) -> &str {
+    match host.rfind(':') {
+        // The colons of an IPv6 address stand inside its brackets.
+        Some(at) if !host.get(at..).is_some_and(|tail| tail.contains(']')) => host.get(..at).unwrap_or(host),
+        _ => host,
+    }
+}
+
+/// Browsers say for which site they send a request that may change something; programs say nothing.
+fn is_cross_site(host: &str, origin: Option<&str>, headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").and_then(|v| v.to_str().ok());
+    if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+        return true;
+    }
+    origin.is_some_and(|origin| {
+        let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+        !authority.eq_ignore_ascii_case(host)
+    })
+}
+
+/// Applies the guard, and says to browsers what pages may do.
+pub(super) async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let wants_page = request
+        .headers()
+        .get(header::ACCEPT)
+        .and_then(|v| v.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"));
+    let verdict = shared.guard.check(request.method(), request.uri().path(), request.headers());
+    let mut response = match verdict {
+        Ok(()) => next.run(request).await,
+        Err(Refusal::Token) if wants_page => page::login(false),
+        Err(refusal) => {
+            let (status, text) = refusal.answer();
+            tracing::warn!(
+                method = %request.method(),
+                path = request.uri().path(),
+                "ControlZ refused a request: {}",
+                text.trim_end()
+            );
+            (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(n, v)| (n.parse().unwrap(), HeaderValue::from_str(v).unwrap())).collect()
+    }
+
+    #[test]
+    fn only_names_that_are_meant_for_the_server_are_answered() {
+        let guard = Guard { hosts: vec!["ops.example.com".to_owned()], ..Guard::default() };
+        let get = |host: &str| guard.check(&Method::GET, "/", &headers(&[("host", host)]));
+        for ours in [
+            "127.0.0.1:9876",
+            "10.1.2.3",
+            "[::1]:9876",
+            "[::1]",
+            "localhost:9876",
+            "LOCALHOST",
+            "mixer.localhost:1",
+            "ops.example.com",
+            "Ops.Example.com:443",
+        ] {
+            assert_eq!(get(ours), Ok(()), "{ours}");
+        }
+        for foreign in
+            ["evil.example", "evil.example:9876", "localhost.evil.example", "127.0.0.1.evil.example", ""]
+        {
+            assert_eq!(get(foreign), Err(Refusal::Host), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn changes_come_from_pages_of_this_server_or_from_programs() {
+        let guard = Guard::default();
+        let put = |more: &[(&'static str, &str)]| {
+            let mut all = vec![("host", "localhost:9876")];
+            all.extend_from_slice(more);
+            guard.check(&Method::PUT, "/scopej/api", &headers(&all))
+        };
+        assert_eq!(put(&[]), Ok(()), "a program");
+        assert_eq!(put(&[("origin", "http://localhost:9876"), ("sec-fetch-site", "same-origin")]), Ok(()));
+        assert_eq!(put(&[("origin", "http://evil.example")]), Err(Refusal::CrossSite));
+        assert_eq!(put(&[("origin", "null")]), Err(Refusal::CrossSite), "a page in a sandbox");
+        assert_eq!(put(&[("origin", "http://localhost:9877")]), Err(Refusal::CrossSite), "another port");
+        assert_eq!(put(&[("sec-fetch-site", "cross-site")]), Err(Refusal::CrossSite));
+        assert_eq!(put(&[("sec-fetch-site", "same-site")]), Err(Refusal::CrossSite));
+        let read = headers(&[("host", "localhost"), ("origin", "http://evil.example")]);
+        assert_eq!(
+            guard.check(&Method::GET, "/scopej/", &read),
+            Ok(()),
+            "the browser keeps the answer from it"
+        );
+    }
+
+    #[test]
+    fn read_only_means_no_change_at_all() {
+        let guard = Guard { read_only: true, ..Guard::default() };
+        let host = headers(&[("host", "localhost")]);
+        assert_eq!(guard.check(&Method::GET, "/scopej/", &host), Ok(()));
+        for method in [Method::PUT, Method::POST, Method::DELETE, Method::PATCH] {
+            assert_eq!(guard.check(&method, "/scopej/api", &host), Err(Refusal::ReadOnly));
+        }
+    }
+
+    #[test]
+    fn a_token_is_asked_for_when_there_is_one() {
+        let guard = Guard { token: Some("let me=in".to_owned()), ..Guard::default() };
+        let get = |name: &'static str, value: &str| {
+            guard.check(&Method::GET, "/memj/", &headers(&[("host", "localhost"), (name, value)]))
+        };
+        assert_eq!(get("accept", "*/*"), Err(Refusal::Token));
+        assert_eq!(get("authorization", "Bearer let me=in"), Ok(()));
+        assert_eq!(get("authorization", "Bearer let me=iN"), Err(Refusal::Token));
+        assert_eq!(get("authorization", "Bearer "), Err(Refusal::Token));
+        let cookie = guard.log_in("let me=in").unwrap().to_str().unwrap().to_owned();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
+        assert_eq!(get("cookie", &format!("a=b; {}", cookie.split(';').next().unwrap())), Ok(()));
+        assert!(guard.log_in("else").is_none());
+        assert_eq!(
+            guard.check(&Method::GET, "/assets/ctrlz.css", &headers(&[("host", "localhost")])),
+            Ok(())
+        );
+    }
+}

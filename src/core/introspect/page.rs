@@ -1,0 +1,271 @@
+//! The frame of every page: navigation, heading, notices; and the pages that are hardly more than that.
+
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderValue, StatusCode, header};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::Introspection;
+use super::assets;
+
+/// A page of the navigation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Topic {
+    /// Where it is.
+    pub(super) path: &'static str,
+    /// What it is called.
+    pub(super) name: &'static str,
+    /// `g` and this key lead there.
+    pub(super) key: char,
+}
+
+const fn topic(path: &'static str, name: &'static str, key: char) -> Topic {
+    Topic { path, name, key }
+}
+
+/// The navigation, in groups. The last group has the topics of the originals in their order.
+pub(super) const TOPICS: &[(&str, &[Topic])] = &[
+    ("", &[topic("/", "Overview", 'h')]),
+    (
+        "Traffic",
+        &[
+            topic("/latencyz/", "Latency", 'l'),
+            topic("/denialz/", "Recent Denials", 'd'),
+            topic("/callerz/", "Callers", 'p'),
+        ],
+    ),
+    (
+        "Policy",
+        &[
+            topic("/configz/", "Configuration", 'c'),
+            topic("/historyz/", "Snapshot History", 'y'),
+            topic("/routesz/", "Routes", 'r'),
+            topic("/explainz/", "Explain a Check", 'e'),
+            topic("/handlerz/", "Handlers", 'a'),
+            topic("/quotaz/", "Quotas", 'q'),
+            topic("/cachez/", "Check Cache", 'k'),
+        ],
+    ),
+    (
+        "Process",
+        &[
+            topic("/scopez/", "Logging Scopes", 's'),
+            topic("/memz/", "Memory Usage", 'm'),
+            topic("/envz/", "Environment Variables", 'v'),
+            topic("/procz/", "Process Info", 'o'),
+            topic("/argz/", "Command-Line Arguments", 'x'),
+            topic("/versionz/", "Version Info", 'i'),
+            topic("/metricz/", "Metrics", 't'),
+            topic("/signalz/", "Signals", 'z'),
+        ],
+    ),
+];
+
+/// One page, without its frame.
+pub(super) struct Page {
+    /// Its topic.
+    pub(super) path: &'static str,
+    /// Its heading.
+    pub(super) title: &'static str,
+    /// One sentence below the heading.
+    pub(super) lead: Markup,
+    /// Everything else.
+    pub(super) body: Markup,
+    /// Where the same is to be had as JSON; empty if nowhere.
+    pub(super) json: &'static str,
+}
+
+impl Page {
+    /// The answer with this page in its frame.
+    pub(super) fn answer(self, server: &Introspection) -> Response {
+        self.answer_with(StatusCode::OK, server)
+    }
+
+    /// The same with another status.
+    pub(super) fn answer_with(self, status: StatusCode, server: &Introspection) -> Response {
+        document(status, framed(&self, server))
+    }
+}
+
+fn document(status: StatusCode, markup: Markup) -> Response {
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    (status, [(header::CONTENT_TYPE, kind)], markup.into_string()).into_response()
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) " · ControlZ" }
+            link rel="icon" href=(assets::ICON);
+            link rel="stylesheet" href=(assets::style_path());
+            script src=(assets::script_path()) {}
+        }
+    }
+}
+
+fn framed(page: &Page, server: &Introspection) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(page.title))
+            body {
+                a.skip href="#main" { "Skip to content" }
+                (top_bar(server))
+                div.frame {
+                    (navigation(page.path))
+                    main #main tabindex="-1" {
+                        header.title {
+                            h1 { (page.title) }
+                            p.lead { (page.lead) }
+                            @if !page.json.is_empty() {
+                                a.json href=(page.json) title="The same as JSON" { "JSON" }
+                            }
+                        }
+                        (page.body)
+                    }
+                }
+                (help())
+            }
+        }
+    }
+}
+
+fn top_bar(server: &Introspection) -> Markup {
+    let (ready, why) = server.readiness();
+    html! {
+        header.top {
+            a.brand href="/" { (logo()) span { "mixer" } }
+            div.instance #instance data-live {
+                span.pill.(if ready { "good" } else { "bad" }) title=(why) { (if ready { "ready" } else { "not ready" }) }
+                span.dim.wide { (server.instance()) }
+                a.dim href="/historyz/" title="Snapshot in effect" { "snapshot " (server.runtime.load().id()) }
+                @if server.guard.read_only { span.pill title="Started with --ctrlz-readonly" { "read only" } }
+            }
+            div.tools {
+                span #refreshed .dim role="status" {}
+                button.tool #pause type="button" title="Pause or resume updates (p)" aria-pressed="false" hidden { "Pause" }
+                button.tool #theme type="button" title="Light or dark (t)" hidden { "Theme" }
+                button.tool #keys type="button" title="Keys (?)" hidden { "?" }
+            }
+        }
+    }
+}
+
+fn logo() -> Markup {
+    PreEscaped(
+        r##"<svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true"><g fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round"><path d="M5 3v6M5 15v6M12 3v10M12 19v2M19 3v2M19 11v10"/></g><g fill="currentColor"><circle cx="5" cy="12" r="2.6"/><circle cx="12" cy="16" r="2.6"/><circle cx="19" cy="8" r="2.6"/></g></svg>"##
+            .to_owned(),
+    )
+}
+
+fn navigation(here: &str) -> Markup {
+    html! {
+        nav.topics aria-label="Topics" {
+            // On narrow pages the list is hidden until the box is ticked.
+            input #menu type="checkbox" aria-label="Show topics";
+            label.menu for="menu" { "Topics" }
+            div.list {
+                @for (group, topics) in TOPICS {
+                    div.group {
+                        @if !group.is_empty() { h2 { (group) } }
+                        ul {
+                            @for topic in *topics {
+                                li {
+                                    a href=(topic.path) data-key=(topic.key) aria-current=[(topic.path == here).then_some("page")] {
+                                        (topic.name)
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn help() -> Markup {
+    html! {
+        dialog #help aria-label="Keys" {
+            h2 { "Keys" }
+            dl.keys {
+                dt { kbd { "/" } } dd { "filter" }
+                dt { kbd { "p" } } dd { "pause or resume updates" }
+                dt { kbd { "t" } } dd { "light, dark or as the system" }
+                dt { kbd { "[" } " " kbd { "]" } } dd { "previous and next topic" }
+                dt { kbd { "?" } } dd { "this list" }
+                @for topic in TOPICS.iter().flat_map(|(_, topics)| *topics) {
+                    dt { kbd { "g" } " " kbd { (topic.key) } } dd { (topic.name) }
+                }
+            }
+            form method="dialog" { button autofocus { "Close" } }
+        }
+    }
+}
+
+/// The page of unknown paths.
+pub(super) fn not_found(server: &Introspection) -> Response {
+    let page = Page {
+        path: "",
+        title: "Not found",
+        lead: html! { "There is no such page." },
+        body: html! { p { a href="/" { "Overview" } } },
+        json: "",
+    };
+    page.answer_with(StatusCode::NOT_FOUND, server)
+}
+
+/// The page that asks for the token.
+pub(super) fn login(again: bool) -> Response {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head("Sign in"))
+            body.alone {
+                main #main {
+                    h1 { (logo()) " mixer" }
+                    p { "This server asks for the token in the file given with " code { "--ctrlz-token-file" } "." }
+                    form.stack method="post" action="/login" {
+                        label { "Token" input type="password" name="token" autocomplete="current-password" autofocus required; }
+                        @if again { p.notice.bad role="alert" { "That is not the token." } }
+                        button.primary { "Sign in" }
+                    }
+                }
+            }
+        }
+    };
+    document(StatusCode::UNAUTHORIZED, markup)
+}
+
+/// The page that is shown while the process stops.
+pub(super) fn stopping(server: &Introspection) -> Response {
+    let page = Page {
+        path: "",
+        title: "Stopping",
+        lead: html! { "The server takes no new calls and answers those it has." },
+        body: html! {
+            p.notice #stopping data-stopping {
+                "When this page can no longer be refreshed, the process has ended. Its last words are in its log."
+            }
+        },
+        json: "",
+    };
+    page.answer_with(StatusCode::ACCEPTED, server)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_unique() {
+        let topics: Vec<&Topic> = TOPICS.iter().flat_map(|(_, topics)| *topics).collect();
+        let keys: BTreeSet<char> = topics.iter().map(|t| t.key).collect();
+        assert_eq!(keys.len(), topics.len());
+        assert!(topics.iter().all(|t| t.path.ends_with('/')));
+    }
+}

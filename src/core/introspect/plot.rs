@@ -1,0 +1,135 @@
+//! Pictures of numbers, drawn on the server as SVG. Colours come from the stylesheet, text stands beside the drawing, so that both
+//! scale with the page.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use super::format;
+use super::trend::Series;
+
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 120.0;
+
+/// What a plot counts in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Things, or things a second.
+    Count,
+    /// Time.
+    Seconds,
+    /// A share of one.
+    Share,
+    /// Memory.
+    Bytes,
+}
+
+impl Unit {
+    fn text(self, value: f64) -> String {
+        match self {
+            Unit::Count => format::short(value),
+            Unit::Seconds => format::seconds(value),
+            Unit::Share => format!("{} %", format::short(value * 100.0)),
+            Unit::Bytes => format::bytes(value),
+        }
+    }
+
+    /// A round number that is not below `most`.
+    fn top(self, most: f64) -> f64 {
+        if self != Unit::Bytes || most < 1.0 {
+            return nice(most);
+        }
+        let unit = 1024f64.powf(most.log(1024.0).floor());
+        nice(most / unit) * unit
+    }
+}
+
+/// Lines over the last minutes, with their newest values.
+pub(super) fn lines(title: &str, series: &[(&str, &Series)], unit: Unit) -> Markup {
+    let shown = |value| unit.text(value);
+    let most = series.iter().flat_map(|(_, s)| &s.0).copied().fold(0.0, f64::max);
+    let top = unit.top(most);
+    html! {
+        figure.plot {
+            figcaption {
+                span.name { (title) }
+                @for (index, (name, values)) in series.iter().enumerate() {
+                    span.series.(format!("s{index}")) { @if series.len() > 1 { (name) " " } b { (shown(values.now())) } }
+                }
+            }
+            div.drawing {
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img"
+                    aria-label={ (title) ": " (spoken(series, unit)) } {
+                    g.grid { @for part in 1..4 { path d={ "M0 " (HEIGHT * f64::from(part) / 4.0) " H" (WIDTH) } {} } }
+                    @for (index, (_, values)) in series.iter().enumerate() {
+                        @if values.0.len() > 1 {
+                            @if index == 0 { path.area.(format!("s{index}")) d=(area(values, top)) {} }
+                            path.line.(format!("s{index}")) d=(line(values, top)) {}
+                        }
+                    }
+                }
+                span.top { (shown(top)) }
+                span.since { "10 min ago" }
+                span.until { "now" }
+            }
+        }
+    }
+}
+
+fn spoken(series: &[(&str, &Series)], unit: Unit) -> String {
+    series.iter().map(|(name, s)| format!("{name} {}", unit.text(s.now()))).collect::<Vec<_>>().join(", ")
+}
+
+/// The next of 1, 2, 5, 10, …
+fn nice(most: f64) -> f64 {
+    if most <= 0.0 || !most.is_finite() {
+        return 1.0;
+    }
+    let unit = 10f64.powf(most.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * unit).find(|top| *top >= most).unwrap_or(most)
+}
+
+/// The newest value is at the right edge; time that is not known yet is left free.
+fn line(values: &Series, top: f64) -> String {
+    const SLOTS: f64 = 299.0;
+    let first = SLOTS - (values.0.len() as f64 - 1.0);
+    let mut path = String::new();
+    for (index, value) in values.0.iter().enumerate() {
+        let x = (first + index as f64) / SLOTS * WIDTH;
+        let y = HEIGHT - (value / top).clamp(0.0, 1.0) * (HEIGHT - 4.0);
+        let command = if index == 0 { 'M' } else { 'L' };
+        // Writing to a String cannot fail.
+        let _ = write!(path, "{command}{x:.1} {y:.1}");
+    }
+    path
+}
+
+fn area(values: &Series, top: f64) -> String {
+    const SLOTS: f64 = 299.0;
+    let first = (SLOTS - (values.0.len() as f64 - 1.0)) / SLOTS * WIDTH;
+    format!("{}L{WIDTH} {HEIGHT}L{first:.1} {HEIGHT}Z", line(values, top))
+}
+
+/// A bar as long as its share of the whole.
+pub(super) fn bar(share: f64) -> Markup {
+    let width = share.clamp(0.0, 1.0) * 100.0;
+    html! {
+        svg.bar viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true" {
+            rect.track width="100" height="1" {}
+            rect.fill width={ (format!("{width:.2}")) } height="1" {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_end_at_round_numbers() {
+        for (most, top) in [(0.0, 1.0), (0.7, 1.0), (1.0, 1.0), (1.1, 2.0), (37.0, 50.0), (51.0, 100.0)] {
+            assert!((nice(most) - top).abs() < 1e-9, "{most}");
+        }
+        assert_eq!(line(&Series(vec![0.0, 1.0]), 1.0), "M598.0 120.0L600.0 4.0");
+    }
+}

@@ -1,0 +1,182 @@
+//! A headless Chromium, driven over WebDriver.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use crate::process::{PATIENCE, answers, free_port, wait_for};
+
+/// Where a WebDriver answer has the number of an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// One browser with one window; it ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    /// Starts it. Fails with the names of the Debian packages that are missing.
+    pub(crate) fn start() -> Self {
+        let port = free_port();
+        let driver = Command::new("chromedriver")
+            .arg(format!("--port={port}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("this test needs a browser ({error}): install Debian's packages `chromium` and `chromium-driver`")
+            });
+        let profile = tempfile::Builder::new().prefix("mixer-chromium").tempdir().unwrap();
+        let mut browser = Self { driver, port, session: String::new(), _profile: profile };
+        wait_for(PATIENCE, || answers(port).then_some(())).expect("chromedriver answers");
+        let arguments = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+            "--disable-dev-shm-usage",
+        ];
+        let mut arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
+        arguments.push(format!("--user-data-dir={}", browser._profile.path().display()));
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "goog:loggingPrefs": {"browser": "ALL"},
+            "goog:chromeOptions": {"binary": "/usr/bin/chromium", "args": arguments},
+        }}});
+        let session = browser.ask("POST", "/session", &wanted);
+        browser.session = session["sessionId"].as_str().expect("a session").to_owned();
+        browser
+    }
+
+    /// One request to the driver; gives the member `value`.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let body = if method == "GET" { String::new() } else { body.to_string() };
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("chromedriver answers");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.port,
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let (head, body) = text.split_once("\r\n\r\n").expect("an HTTP answer");
+        let answer: Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {text}"));
+        assert!(head.starts_with("HTTP/1.1 200"), "{method} {path}: {}", answer["value"]["message"]);
+        answer["value"].clone()
+    }
+
+    fn command(&self, method: &str, path: &str, body: &Value) -> Value {
+        self.ask(method, &format!("/session/{}{path}", self.session), body)
+    }
+
+    /// Opens a page.
+    pub(crate) fn open(&self, url: &str) {
+        self.command("POST", "/url", &json!({ "url": url }));
+    }
+
+    /// The address of the present page.
+    pub(crate) fn address(&self) -> String {
+        self.command("GET", "/url", &Value::Null).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Runs the body of a function in the page.
+    pub(crate) fn run(&self, script: &str) -> Value {
+        self.command("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
+    }
+
+    /// Waits until an expression is true in the page.
+    pub(crate) fn wait(&self, expression: &str) {
+        let script = format!("return Boolean({expression})");
+        if wait_for(PATIENCE, || (self.run(&script) == json!(true)).then_some(())).is_none() {
+            panic!("`{expression}` does not become true: {}", self.text("main"));
+        }
+    }
+
+    fn element(&self, selector: &str) -> String {
+        let found = self.command("POST", "/element", &json!({ "using": "css selector", "value": selector }));
+        found[ELEMENT].as_str().expect("an element").to_owned()
+    }
+
+    /// Clicks what the selector finds first.
+    pub(crate) fn click(&self, selector: &str) {
+        self.command("POST", &format!("/element/{}/click", self.element(selector)), &json!({}));
+    }
+
+    /// Types into what the selector finds first.
+    pub(crate) fn type_into(&self, selector: &str, text: &str) {
+        self.command("POST", &format!("/element/{}/value", self.element(selector)), &json!({ "text": text }));
+    }
+
+    /// The visible text of what the selector finds first.
+    pub(crate) fn text(&self, selector: &str) -> String {
+        let text = self.command("GET", &format!("/element/{}/text", self.element(selector)), &Value::Null);
+        text.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Presses keys, one after the other.
+    pub(crate) fn press(&self, keys: &str) {
+        let actions: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| {
+                [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]
+            })
+            .collect();
+        let body = json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]});
+        self.command("POST", "/actions", &body);
+    }
+
+    fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.command("POST", "/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
+    }
+
+    /// A window of that size and theme (`light` or `dark`).
+    pub(crate) fn resize(&self, width: u32, height: u32, theme: &str) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.devtools("Emulation.setDeviceMetricsOverride", &size);
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
+        self.devtools("Emulation.setEmulatedMedia", &features);
+    }
+
+    /// A picture of the window, as PNG.
+    pub(crate) fn picture(&self) -> Vec<u8> {
+        let shot = self.devtools("Page.captureScreenshot", &json!({"format": "png"}));
+        base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap_or_default()).unwrap()
+    }
+
+    /// What the page complained about since the last call.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let log = self.command("POST", "/se/log", &json!({ "type": "browser" }));
+        let entries = log.as_array().into_iter().flatten();
+        entries.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() {
+            // Ends Chromium too; a driver that does not answer is killed below.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                self.ask("DELETE", &format!("/session/{}", self.session), &json!({}))
+            }));
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
