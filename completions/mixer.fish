@@ -58,6 +58,9 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-port -
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of all prometheus handlers, on all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-readonly -d 'Whether nothing can be changed over ControlZ' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-token-file -d 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-allowed-hosts -d 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-cert-file -d 'Certificate of the server with its chain, PEM; callers on TCP must then speak TLS' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-key-file -d 'Key of that certificate, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-client-ca-file -d 'Roots that certificates of callers are checked against, PEM; callers are asked for one then' -r -F
@@ -66,9 +69,6 @@ optional\t'One that is shown must be good'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-min-version -d 'Oldest version of TLS that is spoken' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-allowed-peers -d 'Callers that are let in, by a URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-readonly -d 'Whether nothing can be changed over ControlZ' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-token-file -d 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get' -r -F
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-allowed-hosts -d 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -d 'Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-wait-timeout -d 'How long to wait for the first configuration of a remote store' -r

@@ -42,6 +42,9 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d '
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of all prometheus handlers, on all interfaces' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_readonly -d 'Whether nothing can be changed over ControlZ' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_token_file -d 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_allowed_hosts -d 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-cert-file -d 'Certificate of the server with its chain, PEM; callers on TCP must then speak TLS' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-key-file -d 'Key of that certificate, PEM' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-client-ca-file -d 'Roots that certificates of callers are checked against, PEM; callers are asked for one then' -r -F
@@ -50,9 +53,6 @@ optional\t'One that is shown must be good'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-min-version -d 'Oldest version of TLS that is spoken' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-allowed-peers -d 'Callers that are let in, by a URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_readonly -d 'Whether nothing can be changed over ControlZ' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_token_file -d 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get' -r -F
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_allowed_hosts -d 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Store of the configuration: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configDefaultNamespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configWaitTimeout -d 'How long to wait for the first configuration of a remote store' -r

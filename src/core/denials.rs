@@ -1,8 +1,8 @@
 //! The last checks that were refused, for people who ask why.
 //!
-//! Every refusal is counted by its code, once a shard. A bounded number of them a second is kept with its request as it came, in a
-//! ring of fixed size that is reserved at the start: keeping one copies bytes and allocates nothing. Requests are read, shortened
-//! and masked when somebody looks.
+//! Every refusal is counted by its code, once a shard. A bounded number of them a second and worker is kept with its request as it
+//! came, in a ring of fixed size that is made at the first refusal: keeping one copies bytes and allocates nothing. Requests are
+//! read, shortened and masked when somebody looks.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -16,11 +16,11 @@ use crate::core::attribute::{AttributeBag, Value, Vocabulary};
 use crate::core::rpc_code;
 use crate::core::telemetry::log::RateLimit;
 use crate::core::telemetry::metrics::{Collect, Collected, Family};
-use crate::core::telemetry::shard::ShardedCounters;
+use crate::core::telemetry::shard::{self, ShardedCounters};
 
 /// Refusals that are kept.
 pub const KEPT: usize = 256;
-/// Refusals that are kept a second.
+/// Refusals that are kept a second, of each worker.
 pub const KEPT_A_SECOND: u32 = 20;
 /// Bytes that are kept of one: message and request. A request that does not fit is kept without its attributes.
 const SLOT: usize = 4096;
@@ -52,15 +52,20 @@ pub struct Denial {
 /// The last refusals of a server.
 pub struct Denials {
     counts: ShardedCounters,
-    limit: RateLimit,
+    /// One a shard, so that workers that refuse everything do not meet here.
+    limits: Box<[ShardLimit]>,
     ring: Mutex<Ring>,
 }
+
+/// As much as two cache lines, because neighbouring lines are fetched in pairs.
+#[repr(align(128))]
+struct ShardLimit(RateLimit);
 
 struct Ring {
     next: u64,
     /// Oldest first.
     kept: VecDeque<Kept>,
-    /// A slot each.
+    /// A slot each; empty before the first refusal.
     bytes: Vec<u8>,
 }
 
@@ -84,13 +89,7 @@ impl std::fmt::Debug for Denials {
 
 impl Default for Denials {
     fn default() -> Self {
-        // The kernel gives this memory when it is first written to.
-        let ring = Ring { next: 0, kept: VecDeque::with_capacity(KEPT), bytes: vec![0; KEPT * SLOT] };
-        Self {
-            counts: ShardedCounters::new(rpc_code::COUNT),
-            limit: RateLimit::new(KEPT_A_SECOND),
-            ring: Mutex::new(ring),
-        }
+        Self::keeping(KEPT_A_SECOND)
     }
 }
 
@@ -100,17 +99,33 @@ fn slot(id: u64) -> usize {
 }
 
 impl Denials {
+    /// Keeps so many a second and worker.
+    fn keeping(per_second: u32) -> Self {
+        let ring = Ring { next: 0, kept: VecDeque::new(), bytes: Vec::new() };
+        Self {
+            counts: ShardedCounters::new(rpc_code::COUNT),
+            limits: (0..shard::count()).map(|_| ShardLimit(RateLimit::new(per_second))).collect(),
+            ring: Mutex::new(ring),
+        }
+    }
+
     /// Counts a refusal of a CheckRequest, and keeps it if not too many were kept within this second. Cost: an addition; for
-    /// those that are kept also a lock and a copy. Allocates nothing.
+    /// those that are kept also a lock and a copy. Allocates nothing but the ring, at the first one.
     #[cold]
     pub fn record(&self, code: i32, message: &str, snapshot: u64, cached: bool, request: &[u8]) {
         self.counts.add(status_index(code), 1);
-        if self.limit.admit().is_none() {
+        let limit = self.limits.get(shard::current());
+        if limit.is_none_or(|limit| limit.0.admit().is_none()) {
             return;
         }
         let time = SystemTime::now();
         let message = message.get(..message.floor_char_boundary(MAX_VALUE)).unwrap_or_default();
         let mut ring = self.ring.lock();
+        if ring.bytes.is_empty() {
+            ring.kept.reserve_exact(KEPT);
+            // The kernel gives this memory page by page, when it is first written to.
+            ring.bytes = vec![0; KEPT * SLOT];
+        }
         ring.next += 1;
         let id = ring.next;
         if ring.kept.len() >= KEPT {
@@ -301,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_ring_turns_and_large_requests_are_kept_without_attributes() {
-        let denials = Denials { limit: RateLimit::new(u32::MAX), ..Denials::default() };
+        let denials = Denials::keeping(u32::MAX);
         for number in 0..KEPT + 10 {
             denials.record(16, &format!("refusal {number}"), 1, true, &request(&number.to_string()));
         }

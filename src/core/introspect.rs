@@ -32,7 +32,7 @@ mod signals;
 mod trend;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -53,8 +53,6 @@ pub use signals::Action;
 
 /// Most bytes of the body of a request.
 const MAX_BODY: usize = 256 << 10;
-/// How often numbers are noted for the plots.
-const SAMPLE_EVERY: Duration = Duration::from_secs(2);
 
 /// The name of a condition of readiness, and why it does not hold.
 pub type Condition = (String, Result<(), String>);
@@ -119,23 +117,13 @@ impl Introspection {
     }
 }
 
-/// The endpoint. It notes numbers for its plots until it is dropped; call it on a tokio runtime.
+/// The endpoint. It does nothing until it is asked; then it notes numbers for its plots for a while.
 pub fn routes(parts: Introspection) -> Router {
     let shared: Shared = Arc::new(Server {
         trend: trend::Trend::new(&parts.metrics),
         temporary: scopes::Temporary::default(),
         started: SystemTime::now(),
         parts,
-    });
-    let watched = Arc::downgrade(&shared);
-    tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(SAMPLE_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            let Some(server) = watched.upgrade() else { return };
-            server.trend.note(&server.parts);
-        }
     });
     let guarding = axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::guard);
     originals()

@@ -64,11 +64,7 @@ impl Runtime {
         Self { cache_limits, cache_counters, ..Self::over(empty, routes, cache) }
     }
 
-    fn over(
-        empty: Arc<Snapshot>,
-        routes: RoutingTable,
-        cache: Option<Arc<CheckCache<CheckAnswer>>>,
-    ) -> Self {
+    fn over(empty: Arc<Snapshot>, routes: RoutingTable, cache: Option<Arc<CheckCache<CheckAnswer>>>) -> Self {
         let denials = Arc::new(Denials::default());
         let diagnostics = Diagnostics::new();
         let published = Published { routes, cache, diagnostics, denials: Arc::clone(&denials) };

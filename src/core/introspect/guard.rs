@@ -10,8 +10,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use super::Shared;
-use super::page;
+use super::trend::Trend;
+use super::{Shared, page};
 
 /// Name of the cookie that carries the token of a browser.
 const COOKIE: &str = "ctrlz_token";
@@ -161,7 +161,10 @@ pub(super) async fn guard(State(shared): State<Shared>, request: Request, next: 
         .is_some_and(|accept| accept.contains("text/html"));
     let verdict = shared.guard.check(request.method(), request.uri().path(), request.headers());
     let mut response = match verdict {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            Trend::visit(&shared);
+            next.run(request).await
+        }
         Err(Refusal::Token) if wants_page => page::login(false),
         Err(refusal) => {
             let (status, text) = refusal.answer();

@@ -1,17 +1,21 @@
-//! Numbers of the last minutes, for plots: noted at a steady pace, in a ring of fixed length.
+//! Numbers of the last minutes, for plots: noted at a steady pace, in a ring of fixed length, while somebody looks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::latency::quantile;
 use super::memory::Memory;
-use super::{Introspection, SAMPLE_EVERY};
+use super::{Introspection, Shared};
 use crate::core::telemetry::metrics::{Family, Metrics, RpcCounters, cpu_seconds};
 
+/// How often numbers are noted.
+const SAMPLE_EVERY: Duration = Duration::from_secs(2);
+/// How long numbers are noted after the last visit.
+const INTEREST: Duration = Duration::from_secs(15 * 60);
 /// Points that are kept: ten minutes.
 const POINTS: usize = 300;
 /// Points over which a rate or a quantile is taken.
@@ -25,6 +29,9 @@ pub(super) struct Trend {
     report: Arc<RpcCounters>,
     points: Mutex<VecDeque<Point>>,
     collections: AtomicU64,
+    /// Whether numbers are being noted.
+    is_noting: AtomicBool,
+    visited: Mutex<Option<Instant>>,
 }
 
 /// Numbers at one moment; all but the memory only grow.
@@ -80,13 +87,41 @@ impl Trend {
         Self {
             check: metrics.rpc("istio.mixer.v1.Mixer/Check"),
             report: metrics.rpc("istio.mixer.v1.Mixer/Report"),
-            points: Mutex::new(VecDeque::with_capacity(POINTS)),
+            points: Mutex::default(),
             collections: AtomicU64::new(0),
+            is_noting: AtomicBool::new(false),
+            visited: Mutex::default(),
         }
     }
 
+    /// Somebody looks: numbers are noted from now on, until nobody has looked for a while. Call it on a tokio runtime.
+    pub(super) fn visit(server: &Shared) {
+        *server.trend.visited.lock() = Some(Instant::now());
+        if server.trend.is_noting.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        server.trend.note(server);
+        let watched = Arc::downgrade(server);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(SAMPLE_EVERY).await;
+                let Some(server) = watched.upgrade() else { return };
+                if server.trend.is_forgotten() {
+                    *server.trend.points.lock() = VecDeque::new();
+                    server.trend.is_noting.store(false, Ordering::Relaxed);
+                    return;
+                }
+                server.trend.note(&server);
+            }
+        });
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.visited.lock().is_none_or(|visited| visited.elapsed() > INTEREST)
+    }
+
     /// Notes the numbers of now.
-    pub(super) fn note(&self, server: &Introspection) {
+    fn note(&self, server: &Introspection) {
         use std::sync::OnceLock;
         static START: OnceLock<Instant> = OnceLock::new();
         let point = Point {
