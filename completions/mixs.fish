@@ -40,11 +40,6 @@ on\t'To everybody'
 off\t'To nobody'"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version, health and profiles, on all interfaces' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of all prometheus handlers, on all interfaces' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_readonly -d 'Whether nothing can be changed over ControlZ' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_token_file -d 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get' -r -F
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_allowed_hosts -d 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-cert-file -d 'Certificate of the server with its chain, PEM; callers on TCP must then speak TLS' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-key-file -d 'Key of that certificate, PEM' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-client-ca-file -d 'Roots that certificates of callers are checked against, PEM; callers are asked for one then' -r -F
@@ -78,12 +73,16 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l livenessProbePath -
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l livenessProbeInterval -d 'How old that file may get; it is refreshed twice as often. Example: 2s' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l readinessProbePath -d 'File that is kept fresh while the server is ready' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l readinessProbeInterval -d 'How old that file may get; it is refreshed twice as often. Example: 2s' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l profile -d 'Whether profiles are served below /debug/pprof of the monitoring port' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l pid-file -d 'File that holds the number of the process while it runs. Example: /run/mixer.pid' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l drain-delay -d 'Pause between "not ready" and the end of accepting calls, at shutdown' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l shutdown-timeout -d 'Limit of the whole shutdown; what is left then is cut off' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l envoy-bridge -d 'Whether Envoy is answered on the port of the API: authorization, access logs and rate limits' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l envoy-http-address -d 'Address of authorization over HTTP, and of rate limits as JSON. Example: 127.0.0.1:9191' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_readonly -d 'Whether nothing can be changed over ControlZ' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_token_file -d 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_allowed_hosts -d 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l profile -d 'Whether profiles are served below /debug/pprof of the monitoring port' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l heap-profile-rate -d 'Bytes of allocations of which one is noted, with its stack, for /debug/pprof/heap; 0 notes them only while that is asked for' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l loadsheddingMode -d 'What happens to calls over the limits: disabled, logonly or enforce' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l averageLatencyThreshold -d 'Highest mean latency; 0s means no such limit' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l latencySamplesPerSecond -d 'Most latencies measured per second' -r

@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mixer::core::telemetry::heap::SampledAllocator =
+    mixer::core::telemetry::heap::SampledAllocator;
+
 fn main() -> ExitCode {
     match mixer::cmd::parse(std::env::args_os()) {
         Ok(invocation) => ExitCode::from(invocation.run(&mut mixer::cmd::Io::process())),

@@ -30,6 +30,7 @@ const PAGES: &[&str] = &[
     "/latencyz/",
     "/denialz/",
     "/callerz/",
+    "/poolz/",
     "/configz/",
     "/historyz/",
     "/routesz/",
@@ -321,15 +322,95 @@ fn read_only_shows_and_changes_nothing() {
     assert_eq!(http("PUT", &stage.url("/homej/exit"), "").unwrap().status, 403);
 }
 
+/// The members of `perftools.profiles.Profile` that are looked at.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Profile {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+}
+
+impl Profile {
+    /// Reads what the server answers on that path.
+    fn get(stage: &Stage, path: &str) -> Self {
+        use prost::Message as _;
+        use std::io::Read as _;
+        let url = format!("http://127.0.0.1:{}{path}", stage.server.monitoring);
+        let answer = http_bytes(&url);
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(answer.as_slice()).read_to_end(&mut bytes).unwrap();
+        Self::decode(bytes.as_slice()).unwrap()
+    }
+
+    fn types(&self) -> Vec<(&str, &str)> {
+        let text = |at: i64| self.string_table[usize::try_from(at).unwrap()].as_str();
+        self.sample_type.iter().map(|of| (text(of.kind), text(of.unit))).collect()
+    }
+
+    /// Values of all samples, added up.
+    fn total(&self) -> i64 {
+        self.sample.iter().filter_map(|sample| sample.value.last()).sum()
+    }
+
+    fn names(&self, part: &str) -> bool {
+        self.string_table.iter().any(|text| text.contains(part))
+    }
+}
+
+/// The body of an answer that is no text.
+fn http_bytes(url: &str) -> Vec<u8> {
+    use std::io::{Read as _, Write as _};
+    let (address, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET /{path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    assert!(bytes.starts_with(b"HTTP/1.0 200") || bytes.starts_with(b"HTTP/1.1 200"), "{url}");
+    bytes.split_off(end + 4)
+}
+
 #[test]
-fn a_profile_is_read_by_the_tool() {
+fn profiles_name_what_runs_and_what_holds_memory() {
     let stage = Stage::new(&[]);
-    let url = format!("http://127.0.0.1:{}/debug/pprof/profile?seconds=1", stage.server.monitoring);
-    let profile = std::thread::spawn(move || http("GET", &url, "").unwrap());
-    stage.traffic();
-    let answer = profile.join().unwrap();
-    assert_eq!(answer.status, 200);
-    let kind =
-        answer.headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
-    assert_eq!(kind, Some("application/octet-stream"));
+    let (cpu, heap) = std::thread::scope(|scope| {
+        let cpu = scope.spawn(|| Profile::get(&stage, "/debug/pprof/profile?seconds=3"));
+        let heap = scope.spawn(|| Profile::get(&stage, "/debug/pprof/heap?seconds=2"));
+        stage.call(&["check", "-r", "4000", "-c", "2", "--print_response=false", "-s", "source.name=web"]);
+        std::fs::write(stage.configuration.path().join("more.yaml"), CROOKED.replace("only-ann", "more"))
+            .unwrap();
+        (cpu.join().unwrap(), heap.join().unwrap())
+    });
+    assert_eq!(cpu.types(), [("samples", "count"), ("cpu", "nanoseconds")]);
+    assert!(cpu.names("mixer::core::") && cpu.names("worker-0"));
+    assert!(cpu.total() > 100_000_000, "{} ns", cpu.total());
+    assert_eq!(heap.types(), [("inuse_objects", "count"), ("inuse_space", "bytes")]);
+    assert!(heap.total() > 64 << 10, "{} bytes", heap.total());
+    assert!(heap.names("mixer::core::") && !heap.names("SampledAllocator"));
+}
+
+#[test]
+fn memory_can_be_sampled_from_the_start() {
+    let stage = Stage::new(&["--heap-profile-rate=16384"]);
+    let heap = Profile::get(&stage, "/debug/pprof/heap");
+    assert!(heap.names("mixer::core::snapshot::"), "the configuration was read before anybody asked");
 }

@@ -3,6 +3,7 @@
 mod config_file;
 mod decision_flags;
 mod flags;
+mod introspection_flags;
 mod signals;
 
 use std::io::Write as _;

@@ -24,6 +24,7 @@ mod memory;
 mod metrics;
 mod page;
 mod plot;
+mod pools;
 mod process;
 mod quotas;
 mod routing;
@@ -236,6 +237,8 @@ fn ours() -> Router<Shared> {
             any(async |State(s): State<Shared>, Parameters(p): Parameters| handlers::page(&s, &p)),
         ))
         .merge(topic("handlerj", get(async |State(s): State<Shared>| json(&handlers::json(&s)))))
+        .merge(topic("poolz", any(async |State(s): State<Shared>| pools::page(&s))))
+        .merge(topic("poolj", get(async |State(s): State<Shared>| json(&pools::json(&s)))))
         .merge(topic("quotaz", any(async |State(s): State<Shared>| quotas::page(&s))))
         .merge(topic("quotaj", get(async |State(s): State<Shared>| json(&quotas::json(&s)))))
         .merge(topic("cachez", any(async |State(s): State<Shared>| cache::page(&s))))

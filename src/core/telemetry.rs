@@ -5,6 +5,7 @@
 //! Spec: cli-operations.md sections 5 and 6.
 
 pub mod exposition;
+pub mod heap;
 pub mod http;
 pub mod json;
 pub mod log;

@@ -1,6 +1,6 @@
 //! A headless Chromium, driven over WebDriver.
 
-use std::io::{Read, Write};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -73,11 +73,8 @@ impl Browser {
             body.len()
         );
         stream.write_all(request.as_bytes()).unwrap();
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
-        let text = String::from_utf8_lossy(&bytes);
-        let (head, body) = text.split_once("\r\n\r\n").expect("an HTTP answer");
-        let answer: Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let (head, body) = read_answer(stream);
+        let answer: Value = serde_json::from_str(&body).unwrap_or_else(|e| panic!("{e}: {body}"));
         assert!(head.starts_with("HTTP/1.1 200"), "{method} {path}: {}", answer["value"]["message"]);
         answer["value"].clone()
     }
@@ -166,6 +163,22 @@ impl Browser {
         let entries = log.as_array().into_iter().flatten();
         entries.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
+}
+
+/// Head and body of an HTTP answer. The driver leaves the connection open, whatever it says.
+fn read_answer(stream: TcpStream) -> (String, String) {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(reader.read_line(&mut head).expect("an HTTP answer"), 0, "{head}");
+    }
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    let mut body = vec![0; length.expect("a length")];
+    reader.read_exact(&mut body).unwrap();
+    (head, String::from_utf8(body).expect("text"))
 }
 
 impl Drop for Browser {

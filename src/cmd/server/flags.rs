@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use super::super::value::{self, PerSecond};
 use super::config_file::{self, Merged, Setting};
 use super::decision_flags::DecisionFlags;
+use super::introspection_flags::IntrospectionFlags;
 use crate::core::attribute::SignedDuration;
 use crate::core::server::{
-    ClientAuth, IntrospectionOptions, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions,
-    Reflection, ServerOptions, ServerTlsOptions, TlsVersion,
+    ClientAuth, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions, Reflection, ServerOptions,
+    ServerTlsOptions, TlsVersion,
 };
 use crate::core::spans::TracingOptions;
 
@@ -41,6 +42,8 @@ pub struct ServerArgs {
     operations: OperationFlags,
     #[command(flatten)]
     envoy: EnvoyFlags,
+    #[command(flatten)]
+    introspection: IntrospectionFlags,
     #[command(flatten)]
     shedding: SheddingFlags,
     #[command(flatten)]
@@ -79,39 +82,6 @@ struct ListenFlags {
     /// HTTP port of the metrics of all prometheus handlers, on all interfaces.
     #[arg(long, default_value = "42422", value_parser = value::port, value_name = "PORT")]
     metrics_port: u16,
-    /// Port of the ControlZ introspection pages; 0 turns them off.
-    #[arg(long = "ctrlz-port", alias = "ctrlz_port", default_value = "9876", value_parser = value::port, value_name = "PORT")]
-    ctrlz_port: u16,
-    /// Address of the ControlZ introspection pages; `*` means all interfaces.
-    #[arg(
-        long = "ctrlz-address",
-        alias = "ctrlz_address",
-        default_value = "localhost",
-        value_name = "ADDRESS"
-    )]
-    ctrlz_address: String,
-    /// Whether nothing can be changed over ControlZ.
-    #[arg(
-        long = "ctrlz-readonly", alias = "ctrlz_readonly", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value = "false", default_missing_value = "true", value_parser = value::boolean,
-        hide_possible_values = true, value_name = "BOOL"
-    )]
-    ctrlz_readonly: bool,
-    /// File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get.
-    #[arg(
-        long = "ctrlz-token-file", alias = "ctrlz_token_file", value_parser = value::path, default_value = "",
-        hide_default_value = true, value_name = "FILE"
-    )]
-    ctrlz_token_file: PathBuf,
-    /// Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer
-    #[arg(
-        long = "ctrlz-allowed-hosts",
-        alias = "ctrlz_allowed_hosts",
-        default_value = "",
-        hide_default_value = true,
-        value_name = "NAMES"
-    )]
-    ctrlz_allowed_hosts: String,
 }
 
 /// How the API port is secured.
@@ -283,12 +253,6 @@ struct OperationFlags {
         value_name = "DURATION"
     )]
     readiness_probe_interval: SignedDuration,
-    /// Whether profiles are served below /debug/pprof of the monitoring port.
-    #[arg(
-        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true",
-        value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
-    )]
-    profile: bool,
     /// File that holds the number of the process while it runs. Example: /run/mixer.pid.
     #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "PATH")]
     pid_file: PathBuf,
@@ -573,7 +537,8 @@ impl ServerArgs {
             ca_cert_file: store.ca_cert_file.clone(),
             use_adapter_crds: store.use_adapter_crds,
             use_template_crds: store.use_template_crds,
-            profile: operations.profile,
+            profile: self.introspection.profile,
+            heap_profile_rate: self.introspection.heap_profile_rate,
             health_endpoints: defaults.health_endpoints,
             reflection: listen.grpc_reflection,
             liveness_probe: probe(&operations.liveness_probe_path, operations.liveness_probe_interval),
@@ -581,18 +546,7 @@ impl ServerArgs {
             log: self.log.options(),
             tracing: self.tracing.options(),
             decisions: self.decisions.options(),
-            introspection: IntrospectionOptions {
-                port: listen.ctrlz_port,
-                address: listen.ctrlz_address.clone(),
-                read_only: listen.ctrlz_readonly,
-                token_file: listen.ctrlz_token_file.clone(),
-                allowed_hosts: listen
-                    .ctrlz_allowed_hosts
-                    .split(',')
-                    .map(|name| name.trim().to_ascii_lowercase())
-                    .filter(|name| !name.is_empty())
-                    .collect(),
-            },
+            introspection: self.introspection.options(),
             load_shedding: self.shedding.options(),
             pid_file: operations.pid_file.clone(),
             envoy_bridge: envoy.envoy_bridge,

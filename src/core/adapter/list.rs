@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, Handler, HandlerError,
-    Instance, Reply, Status,
+    HandlerStatus, Instance, Reply, Status,
 };
 use crate::core::attribute::text::go_text;
 use crate::core::attribute::{SignedDuration, Value};
@@ -187,6 +187,16 @@ fn validate_provider(params: &Params, problem: &mut dyn FnMut(&str, String)) {
 impl Handler for ListChecker {
     fn as_check(&self) -> Option<&dyn HandleCheck> {
         Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let state = self.provider.state();
+        let entries = state.entries.as_ref().map_or_else(|| "none".to_owned(), |e| e.len.to_string());
+        HandlerStatus {
+            trouble: state.error.clone(),
+            notes: vec![("entries", entries)],
+            ..HandlerStatus::default()
+        }
     }
 }
 

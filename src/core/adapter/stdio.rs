@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use super::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError,
-    Instance, Reply, join_errors,
+    HandlerStatus, Instance, Reply, join_errors,
 };
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath};
 use crate::core::telemetry::metrics::{Counter, Family};
@@ -195,6 +195,15 @@ impl StdioHandler {
 impl Handler for StdioHandler {
     fn as_report(&self) -> Option<&dyn HandleReport> {
         Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let (queues, lost) = match &self.output {
+            Output::Direct(_, lost) => (Vec::new(), lost.get()),
+            Output::Queued(queue) => (vec![queue.status()], queue.lost()),
+        };
+        let trouble = (lost > 0).then(|| format!("{lost} lines could not be written"));
+        HandlerStatus { trouble, queues, ..HandlerStatus::default() }
     }
 
     fn close(

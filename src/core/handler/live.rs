@@ -13,7 +13,7 @@ use crate::core::adapter::{
     QuotaLevel,
     QuotaResult, Reply, TaskSpawner,
 };
-use crate::core::pool::Pool;
+use crate::core::pool::{Pool, PoolStatus};
 use crate::core::snapshot::HandlerConfig;
 use crate::core::template::Variety;
 
@@ -66,6 +66,11 @@ impl LiveHandler {
     /// Background tasks that have not ended.
     pub fn live_tasks(&self) -> usize {
         self.tasks.live()
+    }
+
+    /// Its calls that wait.
+    pub fn waiting(&self) -> PoolStatus {
+        self.pool.status()
     }
 
     /// What operators may see of its inside; a panic shows as trouble.

@@ -1,5 +1,7 @@
 //! Handlers: which there are, how they fare, and what waits inside them.
 
+use std::collections::HashMap;
+
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
@@ -7,6 +9,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::{Server, configuration, format, latency, parameter, plot};
 use crate::core::adapter::QueueStatus;
+use crate::core::pool::PoolStatus;
 use crate::core::telemetry::metrics::{Family, SampleValue};
 
 /// Handlers that are listed at once.
@@ -50,6 +53,17 @@ impl From<&QueueStatus> for Queue {
     }
 }
 
+/// The calls of a handler that wait for the network; most handlers never have any.
+fn waiting(pool: PoolStatus) -> Option<QueueStatus> {
+    let has_any = pool.in_flight > 0 || pool.refused > 0;
+    has_any.then(|| QueueStatus {
+        name: "calls under way".to_owned(),
+        length: pool.in_flight + pool.queued,
+        capacity: pool.limit,
+        dropped: pool.refused,
+    })
+}
+
 /// What was counted about the calls of one handler.
 #[derive(Default)]
 struct Calls {
@@ -58,33 +72,37 @@ struct Calls {
     errors: u64,
 }
 
-fn calls(server: &Server, handler: &str) -> Calls {
-    let mut calls = Calls::default();
+/// By name of the handler.
+fn calls(server: &Server) -> HashMap<String, Calls> {
+    let mut all: HashMap<String, Calls> = HashMap::new();
     let name = Family::RuntimeDispatchDuration.info().name;
-    for sample in server.metrics.samples().iter().filter(|f| f.info.name == name).flat_map(|f| &f.samples) {
-        let label =
-            |name: &str| sample.labels.iter().find(|(n, _)| *n == name).map_or("", |(_, v)| v.as_str());
+    for mut sample in
+        server.metrics.samples().into_iter().filter(|f| f.info.name == name).flat_map(|f| f.samples)
+    {
         let SampleValue::Histogram { counts, sum } = &sample.value else { continue };
-        if label("handler") != handler {
+        let failed = sample.labels.iter().any(|(name, value)| *name == "error" && value == "true");
+        let Some((_, handler)) = sample.labels.iter_mut().find(|(name, _)| *name == "handler") else {
             continue;
-        }
+        };
+        let calls = all.entry(std::mem::take(handler)).or_default();
         calls.counts.resize(counts.len(), 0);
         calls.counts.iter_mut().zip(counts).for_each(|(all, n)| *all += n);
         calls.sum += sum;
-        if label("error") == "true" {
+        if failed {
             calls.errors += counts.iter().sum::<u64>();
         }
     }
-    calls
+    all
 }
 
 /// All handlers, by name: the live ones, then those that could not be built.
 pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
     let published = server.runtime.load_full();
     let bounds = Family::RuntimeDispatchDuration.info().bounds;
+    let mut calls = calls(server);
     let live = published.routes.handlers().iter().take(LISTED).map(|handler| {
         let status = handler.status();
-        let calls = calls(server, handler.name());
+        let calls = calls.remove(handler.name()).unwrap_or_default();
         let count: u64 = calls.counts.iter().sum();
         HandlerInfo {
             name: handler.name().to_owned(),
@@ -98,7 +116,7 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
             errors: calls.errors,
             mean: if count == 0 { 0.0 } else { calls.sum / count as f64 },
             p99: latency::quantile(bounds, &calls.counts, 0.99),
-            queues: status.queues.iter().map(Queue::from).collect(),
+            queues: waiting(handler.waiting()).iter().chain(&status.queues).map(Queue::from).collect(),
             notes: status.notes,
         }
     });

@@ -30,7 +30,8 @@ pub(super) const TOPICS: &[(&str, &[Topic])] = &[
         &[
             topic("/latencyz/", "Latency", 'l'),
             topic("/denialz/", "Recent Denials", 'd'),
-            topic("/callerz/", "Callers", 'p'),
+            topic("/callerz/", "Callers", 'u'),
+            topic("/poolz/", "Pools", 'p'),
         ],
     ),
     (

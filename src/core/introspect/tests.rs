@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::body::Body;
 use http::{Method, Request};

@@ -69,6 +69,8 @@ pub struct ServerOptions {
     pub use_template_crds: bool,
     /// Whether profiles are served on the monitoring port.
     pub profile: bool,
+    /// Bytes of allocations of which one is noted for heap profiles; 0 notes them only while one is taken.
+    pub heap_profile_rate: u64,
     /// Whether `/healthz` and `/readyz` are served on the monitoring port.
     pub health_endpoints: bool,
     /// Whether callers are told which services there are.
@@ -130,6 +132,7 @@ impl Default for ServerOptions {
             use_adapter_crds: true,
             use_template_crds: true,
             profile: true,
+            heap_profile_rate: 0,
             health_endpoints: true,
             reflection: Reflection::default(),
             liveness_probe: ProbeOptions::default(),

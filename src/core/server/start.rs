@@ -39,7 +39,7 @@ use crate::core::spans::Tracer;
 use crate::core::store::{ConfigStore, WhenLost};
 use crate::core::telemetry::log::Log;
 use crate::core::telemetry::metrics::{Collect, Collected, Family, Metrics};
-use crate::core::telemetry::{http, monitor};
+use crate::core::telemetry::{heap, http, monitor};
 use crate::core::tls::{ServerTls, TlsError};
 
 /// Memory that the check cache may take, for each entry that it may have; at most [`MAX_CACHE_BYTES`].
@@ -265,6 +265,9 @@ struct Prepared {
 impl Start<'_> {
     /// Steps 5 to 19.
     async fn begin(&mut self) -> Result<Serving, StartError> {
+        if self.options.heap_profile_rate > 0 {
+            heap::sample_for_good(self.options.heap_profile_rate);
+        }
         let alive = self.health.liveness.emitter("server", "uninitialized");
         let stuck = self.health.liveness.emitter("workers", "uninitialized");
         self.keep_probe(StopStep::Probes, "liveness probe", true);

@@ -71,9 +71,9 @@ mod tests {
         assert_eq!(get(&with_profile, "/debug/pprof/").await.0, 200);
         assert_eq!(get(&with_profile, "/debug/pprof/cmdline").await.0, 200);
         assert_eq!(get(&with_profile, "/debug/pprof/profile?seconds=x").await.0, 400);
-        let (status, _, text) = get(&with_profile, "/debug/pprof/heap").await;
+        let (status, _, text) = get(&with_profile, "/debug/pprof/mutex").await;
         assert_eq!(status, 501);
-        assert!(text.starts_with("there is no profile `heap`: "), "{text}");
+        assert!(text.starts_with("there is no profile `mutex`: "), "{text}");
         for path in ["/", "/metrics/", "/healthz", "/debug/pprof/nosuch"] {
             assert_eq!(
                 get(&with_profile, path).await,

@@ -1,37 +1,42 @@
 //! `/debug/pprof/`: profiles in the form that the pprof tool reads.
 //!
 //! The CPU profile is taken by the timer of the process: a hundred times a second of CPU time the stack of the running thread is
-//! noted, and nothing at all while no profile is asked for. What the originals show of Go's heap, locks and goroutines has no
-//! counterpart here, and the paths say so.
+//! noted, and nothing at all while no profile is asked for. The heap profile is a sample of allocations that are in use, see
+//! [`heap`]. What the originals show of Go's locks and goroutines has no counterpart here, and the paths say so.
 //! Spec: cli-operations.md section 5.
 
 mod profile;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderValue, StatusCode, Uri, header};
 
+use super::heap;
 use super::http::answer;
 
 /// Stacks noted a second of CPU time; no divisor of round numbers, so that periodic work is not missed.
 const FREQUENCY: i32 = 99;
 /// Seconds of a profile unless asked otherwise. compat(1.3).
 const DEFAULT_SECONDS: u64 = 30;
+/// Seconds of a heap profile unless asked otherwise, where allocations are not sampled for good.
+const DEFAULT_HEAP_SECONDS: u64 = 10;
 /// The longest profile.
 const MAX_SECONDS: u64 = 300;
+
+/// As in the originals.
+const IN_USE: &str = "Could not enable CPU profiling: cpu profiling already in use";
 
 /// What plain answers are.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Profiles of the originals that this program does not have, and where to look instead.
 const ABSENT: &[(&str, &str)] = &[
-    ("allocs", "allocations are not sampled; `valgrind --tool=dhat` or `heaptrack` show them"),
+    ("allocs", "memory that was freed again is not noted; see heap"),
     ("block", "threads do not wait for each other on the way of a request; see ControlZ, Latency"),
     ("goroutine", "there are no goroutines; SIGQUIT writes threads and tasks to standard error"),
-    ("heap", "the heap is not sampled; /memj/ on the ControlZ port and mixer_process_* tell its size"),
     ("mutex", "locks are not sampled"),
     ("threadcreate", "threads are made at the start; SIGQUIT lists them"),
     ("trace", "execution is not traced; take a CPU profile, or spans with --trace_zipkin_url"),
@@ -44,7 +49,8 @@ pub(super) fn routes() -> Router {
         .route("/debug/pprof/cmdline", any(async || answer(StatusCode::OK, PLAIN, command_line())))
         // Names are in the profiles themselves: there is nothing to look up.
         .route("/debug/pprof/symbol", any(async || answer(StatusCode::OK, PLAIN, "num_symbols: 1\n")))
-        .route("/debug/pprof/profile", any(cpu));
+        .route("/debug/pprof/profile", any(cpu))
+        .route("/debug/pprof/heap", any(heap_in_use));
     for (name, instead) in ABSENT {
         let text = format!("there is no profile `{name}`: {instead}\n");
         let path = format!("/debug/pprof/{name}");
@@ -54,7 +60,8 @@ pub(super) fn routes() -> Router {
 }
 
 fn index() -> String {
-    let mut text = "profiles:\ncmdline\nprofile?seconds=30\nsymbol\n\nnot here:\n".to_owned();
+    let mut text =
+        "profiles:\ncmdline\nheap?seconds=10\nprofile?seconds=30\nsymbol\n\nnot here:\n".to_owned();
     for (name, instead) in ABSENT {
         text.push_str(&format!("{name}: {instead}\n"));
     }
@@ -67,25 +74,35 @@ fn command_line() -> String {
     arguments.join("\0")
 }
 
-/// How long a profile is asked to last.
-fn seconds(uri: &Uri) -> Result<Duration, String> {
+/// How long a profile is asked to last; `None` if that is not said.
+fn seconds(uri: &Uri) -> Result<Option<Duration>, String> {
     let given = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
         .find(|(name, _)| name == "seconds")
         .map(|(_, value)| value.into_owned());
-    let seconds = match given {
-        None => DEFAULT_SECONDS,
-        Some(text) => text
-            .parse::<u64>()
-            .ok()
-            .filter(|seconds| (1..=MAX_SECONDS).contains(seconds))
-            .ok_or_else(|| format!("seconds: `{text}` is no number from 1 to {MAX_SECONDS}\n"))?,
-    };
-    Ok(Duration::from_secs(seconds))
+    let parsed = given.map(|text| {
+        let number = text.parse::<u64>().ok().filter(|seconds| (1..=MAX_SECONDS).contains(seconds));
+        number.ok_or_else(|| format!("seconds: `{text}` is no number from 1 to {MAX_SECONDS}\n"))
+    });
+    Ok(parsed.transpose()?.map(Duration::from_secs))
 }
 
 /// Takes a CPU profile, one at a time.
 async fn cpu(uri: Uri) -> Response {
-    let length = match seconds(&uri) {
+    profile_of(&uri, "profile", |length| take(length.unwrap_or(Duration::from_secs(DEFAULT_SECONDS)))).await
+}
+
+/// Tells what memory is in use: all that is known if allocations are sampled for good, else, or if a length of time is asked for,
+/// what was allocated within that time.
+async fn heap_in_use(uri: Uri) -> Response {
+    profile_of(&uri, "heap", take_heap).await
+}
+
+async fn profile_of(
+    uri: &Uri,
+    name: &str,
+    take: impl FnOnce(Option<Duration>) -> Result<Vec<u8>, String> + Send + 'static,
+) -> Response {
+    let length = match seconds(uri) {
         Ok(length) => length,
         Err(text) => return answer(StatusCode::BAD_REQUEST, PLAIN, text),
     };
@@ -93,15 +110,31 @@ async fn cpu(uri: Uri) -> Response {
     match taken.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(bytes) => {
             let mut response = answer(StatusCode::OK, "application/octet-stream", bytes);
-            let name = HeaderValue::from_static("attachment; filename=\"profile\"");
-            response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+            if let Ok(name) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+                response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+            }
             response
         }
-        Err(error) => {
-            let text = format!("Could not enable CPU profiling: {error}\n");
-            answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, text)
-        }
+        Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{error}\n")),
     }
+}
+
+fn take_heap(length: Option<Duration>) -> Result<Vec<u8>, String> {
+    let began = SystemTime::now();
+    let length = match length {
+        None if heap::is_sampled_for_good() => None,
+        other => Some(other.unwrap_or(Duration::from_secs(DEFAULT_HEAP_SECONDS))),
+    };
+    let held = match length {
+        None => heap::in_use(),
+        Some(length) => {
+            heap::in_use_since(length).ok_or_else(|| "a heap profile is being taken already".to_owned())?
+        }
+    };
+    let profile = heap::quietly(|| profile::encode_heap(&held, began, length.unwrap_or_default()));
+    // Debug information takes more memory than the server.
+    backtrace::clear_symbol_cache();
+    profile.map_err(|error| error.to_string())
 }
 
 /// Notes stacks for that long; gives the compressed profile. Errors: one is being taken already.
@@ -111,11 +144,13 @@ fn take(length: Duration) -> Result<Vec<u8>, String> {
         // Stacks that are inside these when the timer strikes cannot be walked safely.
         .blocklist(&["libc", "libgcc", "pthread", "vdso"])
         .build()
-        .map_err(|_| "cpu profiling already in use".to_owned())?;
+        .map_err(|_| IN_USE.to_owned())?;
     std::thread::sleep(length);
     let report = guard.report().build().map_err(|error| error.to_string())?;
     drop(guard);
-    profile::encode(&report).map_err(|error| error.to_string())
+    let profile = profile::encode(&report).map_err(|error| error.to_string());
+    backtrace::clear_symbol_cache();
+    profile
 }
 
 #[cfg(test)]
@@ -125,8 +160,8 @@ mod tests {
     #[test]
     fn lengths_are_bounded() {
         let of = |query: &str| seconds(&format!("/debug/pprof/profile{query}").parse().unwrap());
-        assert_eq!(of(""), Ok(Duration::from_secs(30)));
-        assert_eq!(of("?seconds=2"), Ok(Duration::from_secs(2)));
+        assert_eq!(of(""), Ok(None));
+        assert_eq!(of("?seconds=2"), Ok(Some(Duration::from_secs(2))));
         for bad in ["?seconds=0", "?seconds=301", "?seconds=x", "?seconds=-1"] {
             assert!(of(bad).is_err(), "{bad}");
         }
@@ -149,7 +184,7 @@ mod tests {
             take(Duration::from_secs(1))
         });
         let taken = take(Duration::from_secs(1)).unwrap();
-        assert_eq!(other.join().unwrap(), Err("cpu profiling already in use".to_owned()));
+        assert_eq!(other.join().unwrap(), Err(IN_USE.to_owned()));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         busy.join().unwrap();
         let profile = profile::decode(&taken);

@@ -12,7 +12,8 @@ use super::key::{LabelKey, same_values};
 use super::metric::{Metric, NEVER, Recorded, Sample};
 use super::{MetricsExpirationPolicy, Params};
 use crate::core::adapter::{
-    BoundInstance, Clock, Env, HandleReport, Handler, HandlerError, Instance, Reply, join_errors,
+    BoundInstance, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, QueueStatus,
+    Reply, join_errors,
 };
 use crate::core::attribute::text::{go_text, push_text};
 use crate::core::attribute::{SignedDuration, Value};
@@ -39,6 +40,15 @@ enum Feed {
     Mismatch { value: Option<usize>, labels: Box<[Box<str>]>, dimensions: Vec<(Box<str>, usize)> },
     /// To this metric; `labels` are the positions of its label values, in the order of label names.
     Metric { metric: Arc<Metric>, value: Option<usize>, labels: Box<[usize]> },
+}
+
+impl Feed {
+    fn metric(&self) -> Option<&Arc<Metric>> {
+        match self {
+            Feed::Metric { metric, .. } => Some(metric),
+            Feed::Nowhere | Feed::Mismatch { .. } => None,
+        }
+    }
 }
 
 struct Expiry {
@@ -113,6 +123,18 @@ impl PrometheusHandler {
 impl Handler for PrometheusHandler {
     fn as_report(&self) -> Option<&dyn HandleReport> {
         Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let mut metrics: Vec<&Arc<Metric>> = self.feeds.iter().filter_map(Feed::metric).collect();
+        metrics.sort_by(|a, b| a.definition.name.cmp(&b.definition.name));
+        metrics.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let queue = |metric: &&Arc<Metric>| {
+            let (length, capacity) = metric.fill();
+            let dropped = metric.refused();
+            QueueStatus { name: format!("series of {}", metric.definition.name), length, capacity, dropped }
+        };
+        HandlerStatus { queues: metrics.iter().map(queue).collect(), ..HandlerStatus::default() }
     }
 
     fn close(

@@ -112,6 +112,16 @@ impl Metric {
         self.max_series.store(max_series, Ordering::Relaxed);
     }
 
+    /// Series now, and how many there may be.
+    pub(super) fn fill(&self) -> (usize, usize) {
+        (self.born.lock().table.len(), self.max_series.load(Ordering::Relaxed))
+    }
+
+    /// Reports that would have made a series too many.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.get()
+    }
+
     /// Takes one value in. `labels` makes the text of the labels of a new series.
     ///
     /// Cost, when the series exists in this shard: one lock that nobody else wants, one look-up, no allocation.

@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 use super::sink::{Batch, Sink};
+use crate::core::adapter::QueueStatus;
 use crate::core::telemetry::log::RateLimit;
 use crate::core::telemetry::metrics::Counter;
 
@@ -116,6 +117,21 @@ impl WriteQueue {
                 shared.write(&late);
             }
         }
+    }
+
+    /// How full it is.
+    pub(super) fn status(&self) -> QueueStatus {
+        QueueStatus {
+            name: "bytes to be written".to_owned(),
+            length: self.shared.state.lock().waiting.len(),
+            capacity: self.shared.bound,
+            dropped: self.shared.losses.dropped.get(),
+        }
+    }
+
+    /// Lines that could not be written.
+    pub(super) fn lost(&self) -> u64 {
+        self.shared.losses.lost.get()
     }
 
     fn start(&self) {

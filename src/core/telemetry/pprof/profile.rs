@@ -1,10 +1,12 @@
-//! A report of stacks as a `perftools.profiles.Profile`, compressed.
+//! Stacks as a `perftools.profiles.Profile`, compressed.
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
+
+use crate::core::telemetry::heap::Held;
 
 /// `perftools.profiles.Profile`, the members that are used.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -127,15 +129,10 @@ impl Encoder {
         id
     }
 
-    /// The symbols of one frame: the innermost inlined call first.
-    fn location(&mut self, symbols: &[pprof::Symbol]) -> u64 {
-        let lines: Vec<(u64, i64)> = symbols
-            .iter()
-            .map(|symbol| {
-                let function = self.function(symbol.name(), symbol.filename().into_owned());
-                (function, i64::from(symbol.lineno()))
-            })
-            .collect();
+    /// The places of one frame: the innermost inlined call first.
+    fn location(&mut self, places: impl Iterator<Item = Place>) -> u64 {
+        let lines: Vec<(u64, i64)> =
+            places.map(|place| (self.function(place.name, place.file), i64::from(place.line))).collect();
         if let Some(known) = self.locations.get(&lines) {
             return *known;
         }
@@ -145,31 +142,97 @@ impl Encoder {
         self.locations.insert(lines, id);
         id
     }
+
+    /// The compressed profile; `types` are names and units of the values of its samples, of which the last is sampled at `period`.
+    fn finish(mut self, types: [(&str, &str); 2], period: i64) -> std::io::Result<Vec<u8>> {
+        let types = types.map(|(kind, unit)| ValueType { kind: self.text(kind), unit: self.text(unit) });
+        let mut profile = self.profile;
+        profile.sample_type = types.to_vec();
+        profile.period_type = types.last().copied();
+        profile.period = period;
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        out.write_all(&profile.encode_to_vec())?;
+        out.finish()
+    }
+
+    fn set_time(&mut self, began: SystemTime, length: Duration) {
+        let since = began.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.profile.time_nanos = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
+        self.profile.duration_nanos = i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
+    }
 }
 
-/// The compressed profile. Errors: compression failed.
+/// A line of the program.
+struct Place {
+    name: String,
+    file: String,
+    line: u32,
+}
+
+/// The compressed CPU profile. Errors: compression failed.
 pub(super) fn encode(report: &pprof::Report) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new();
     let period = 1_000_000_000 / i64::from(report.timing.frequency.max(1));
     for (frames, count) in &report.data {
-        let location_id = frames.frames.iter().map(|symbols| encoder.location(symbols)).collect();
+        let place = |symbol: &pprof::Symbol| Place {
+            name: symbol.name(),
+            file: symbol.filename().into_owned(),
+            line: symbol.lineno(),
+        };
+        let location_id =
+            frames.frames.iter().map(|symbols| encoder.location(symbols.iter().map(place))).collect();
         let count = i64::try_from(*count).unwrap_or(i64::MAX);
         let label = Label { key: encoder.text("thread"), text: encoder.text(&frames.thread_name) };
         let value = vec![count, count.saturating_mul(period)];
         encoder.profile.sample.push(Sample { location_id, value, label: vec![label] });
     }
-    let samples = ValueType { kind: encoder.text("samples"), unit: encoder.text("count") };
-    let cpu = ValueType { kind: encoder.text("cpu"), unit: encoder.text("nanoseconds") };
-    let mut profile = encoder.profile;
-    profile.sample_type = vec![samples, cpu];
-    profile.period_type = Some(cpu);
-    profile.period = period;
-    let since = report.timing.start_time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    profile.time_nanos = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-    profile.duration_nanos = i64::try_from(report.timing.duration.as_nanos()).unwrap_or(i64::MAX);
-    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    out.write_all(&profile.encode_to_vec())?;
-    out.finish()
+    encoder.set_time(report.timing.start_time, report.timing.duration);
+    encoder.finish([("samples", "count"), ("cpu", "nanoseconds")], period)
+}
+
+/// The compressed profile of memory in use, allocated in the time since `began`. Errors: compression failed.
+pub(super) fn encode_heap(held: &[Held], began: SystemTime, length: Duration) -> std::io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new();
+    let mut known: HashMap<usize, Option<u64>> = HashMap::new();
+    for held in held {
+        let mut location_id = Vec::with_capacity(held.frames.len());
+        for address in &held.frames {
+            let location = *known.entry(*address).or_insert_with(|| {
+                let places = places(*address);
+                // How an allocation comes to be noted is not what it is for.
+                let is_own = places.iter().all(|place| place.name.contains(OWN) || place.name.contains(WALK));
+                (!is_own).then(|| encoder.location(places.into_iter()))
+            });
+            location_id.extend(location);
+        }
+        let value = vec![held.objects.round() as i64, held.bytes.round() as i64];
+        encoder.profile.sample.push(Sample { location_id, value, label: Vec::new() });
+    }
+    encoder.set_time(began, length);
+    encoder.finish([("inuse_objects", "count"), ("inuse_space", "bytes")], 1)
+}
+
+/// What the frames of the allocator are called.
+const OWN: &str = "core::telemetry::heap::";
+/// What the frames are called that walk the stack.
+const WALK: &str = "backtrace::";
+
+/// The lines at a return address, the innermost inlined call first.
+fn places(address: usize) -> Vec<Place> {
+    let mut places = Vec::new();
+    // A return address is one past the call.
+    let call = std::ptr::without_provenance_mut(address.saturating_sub(1));
+    backtrace::resolve(call, |symbol| {
+        places.push(Place {
+            name: symbol.name().map_or_else(|| "unknown".to_owned(), |name| format!("{name:#}")),
+            file: symbol.filename().map(|file| file.display().to_string()).unwrap_or_default(),
+            line: symbol.lineno().unwrap_or(0),
+        });
+    });
+    if places.is_empty() {
+        places.push(Place { name: format!("{address:#x}"), file: String::new(), line: 0 });
+    }
+    places
 }
 
 /// What [`encode`] wrote.

@@ -1,0 +1,69 @@
+//! The flags of ControlZ and of profiles.
+
+use std::path::PathBuf;
+
+use super::super::value;
+use crate::core::server::IntrospectionOptions;
+
+/// What operators can look into.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "ControlZ and profiles")]
+pub(super) struct IntrospectionFlags {
+    /// Port of the ControlZ introspection pages; 0 turns them off.
+    #[arg(long = "ctrlz-port", alias = "ctrlz_port", default_value = "9876", value_parser = value::port, value_name = "PORT")]
+    ctrlz_port: u16,
+    /// Address of the ControlZ introspection pages; `*` means all interfaces.
+    #[arg(
+        long = "ctrlz-address",
+        alias = "ctrlz_address",
+        default_value = "localhost",
+        value_name = "ADDRESS"
+    )]
+    ctrlz_address: String,
+    /// Whether nothing can be changed over ControlZ.
+    #[arg(
+        long = "ctrlz-readonly", alias = "ctrlz_readonly", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value = "false", default_missing_value = "true", value_parser = value::boolean,
+        hide_possible_values = true, value_name = "BOOL"
+    )]
+    ctrlz_readonly: bool,
+    /// File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get.
+    #[arg(
+        long = "ctrlz-token-file", alias = "ctrlz_token_file", value_parser = value::path, default_value = "",
+        hide_default_value = true, value_name = "FILE"
+    )]
+    ctrlz_token_file: PathBuf,
+    /// Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer
+    #[arg(
+        long = "ctrlz-allowed-hosts",
+        alias = "ctrlz_allowed_hosts",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAMES"
+    )]
+    ctrlz_allowed_hosts: String,
+    /// Whether profiles are served below /debug/pprof of the monitoring port.
+    #[arg(
+        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true",
+        value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
+    )]
+    pub(super) profile: bool,
+    /// Bytes of allocations of which one is noted, with its stack, for /debug/pprof/heap; 0 notes them only while that is asked for.
+    ///
+    /// Costs next to nothing at the size of the example. Example: 512KiB.
+    #[arg(long, default_value = "0", value_parser = value::size, value_name = "BYTES")]
+    pub(super) heap_profile_rate: u64,
+}
+
+impl IntrospectionFlags {
+    pub(super) fn options(&self) -> IntrospectionOptions {
+        let hosts = self.ctrlz_allowed_hosts.split(',').map(|name| name.trim().to_ascii_lowercase());
+        IntrospectionOptions {
+            port: self.ctrlz_port,
+            address: self.ctrlz_address.clone(),
+            read_only: self.ctrlz_readonly,
+            token_file: self.ctrlz_token_file.clone(),
+            allowed_hosts: hosts.filter(|name| !name.is_empty()).collect(),
+        }
+    }
+}
