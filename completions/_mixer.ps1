@@ -87,6 +87,8 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--pid-file', '--pid-file', [CompletionResultType]::ParameterName, 'File that holds the number of the process while it runs. Example: /run/mixer.pid')
             [CompletionResult]::new('--drain-delay', '--drain-delay', [CompletionResultType]::ParameterName, 'Pause between "not ready" and the end of accepting calls, at shutdown')
             [CompletionResult]::new('--shutdown-timeout', '--shutdown-timeout', [CompletionResultType]::ParameterName, 'Limit of the whole shutdown; what is left then is cut off')
+            [CompletionResult]::new('--envoy-bridge', '--envoy-bridge', [CompletionResultType]::ParameterName, 'Whether Envoy is answered on the port of the API: authorization, access logs and rate limits')
+            [CompletionResult]::new('--envoy-http-address', '--envoy-http-address', [CompletionResultType]::ParameterName, 'Address of authorization over HTTP, and of rate limits as JSON. Example: 127.0.0.1:9191')
             [CompletionResult]::new('--ctrlz-port', '--ctrlz-port', [CompletionResultType]::ParameterName, 'Port of the ControlZ introspection pages; 0 turns them off')
             [CompletionResult]::new('--ctrlz-address', '--ctrlz-address', [CompletionResultType]::ParameterName, 'Address of the ControlZ introspection pages; `*` means all interfaces')
             [CompletionResult]::new('--ctrlz-readonly', '--ctrlz-readonly', [CompletionResultType]::ParameterName, 'Whether nothing can be changed over ControlZ')

@@ -83,6 +83,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --pid-file 'File that holds the number of the process while it runs. Example: /run/mixer.pid'
             cand --drain-delay 'Pause between "not ready" and the end of accepting calls, at shutdown'
             cand --shutdown-timeout 'Limit of the whole shutdown; what is left then is cut off'
+            cand --envoy-bridge 'Whether Envoy is answered on the port of the API: authorization, access logs and rate limits'
+            cand --envoy-http-address 'Address of authorization over HTTP, and of rate limits as JSON. Example: 127.0.0.1:9191'
             cand --ctrlz-port 'Port of the ControlZ introspection pages; 0 turns them off'
             cand --ctrlz-address 'Address of the ControlZ introspection pages; `*` means all interfaces'
             cand --ctrlz-readonly 'Whether nothing can be changed over ControlZ'

@@ -92,6 +92,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l readiness-probe-i
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l pid-file -d 'File that holds the number of the process while it runs. Example: /run/mixer.pid' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l drain-delay -d 'Pause between "not ready" and the end of accepting calls, at shutdown' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l shutdown-timeout -d 'Limit of the whole shutdown; what is left then is cut off' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l envoy-bridge -d 'Whether Envoy is answered on the port of the API: authorization, access logs and rate limits' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l envoy-http-address -d 'Address of authorization over HTTP, and of rate limits as JSON. Example: 127.0.0.1:9191' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-readonly -d 'Whether nothing can be changed over ControlZ' -r

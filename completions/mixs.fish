@@ -76,6 +76,8 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l readinessProbeInter
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l pid-file -d 'File that holds the number of the process while it runs. Example: /run/mixer.pid' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l drain-delay -d 'Pause between "not ready" and the end of accepting calls, at shutdown' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l shutdown-timeout -d 'Limit of the whole shutdown; what is left then is cut off' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l envoy-bridge -d 'Whether Envoy is answered on the port of the API: authorization, access logs and rate limits' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l envoy-http-address -d 'Address of authorization over HTTP, and of rate limits as JSON. Example: 127.0.0.1:9191' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_port -d 'Port of the ControlZ introspection pages; 0 turns them off' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l ctrlz_readonly -d 'Whether nothing can be changed over ControlZ' -r

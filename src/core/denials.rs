@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::core::attribute::request::CheckRequest;
 use crate::core::attribute::text::text;
-use crate::core::attribute::{AttributeBag, Value, Vocabulary};
+use crate::core::attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
 use crate::core::rpc_code;
 use crate::core::telemetry::log::RateLimit;
 use crate::core::telemetry::metrics::{Collect, Collected, Family};
@@ -109,16 +109,25 @@ impl Denials {
         }
     }
 
-    /// Counts a refusal of a CheckRequest, and keeps it if not too many were kept within this second. Cost: an addition; for
+    /// Counts the refusal of a check, whose CheckRequest `request` gives, and keeps it if not too many were kept within this second. Cost: an addition; for
     /// those that are kept also a lock and a copy. Allocates nothing but the ring, at the first one.
     #[cold]
-    pub fn record(&self, code: i32, message: &str, snapshot: u64, cached: bool, request: &[u8]) {
+    pub fn record<R: AsRef<[u8]>>(
+        &self,
+        code: i32,
+        message: &str,
+        snapshot: u64,
+        cached: bool,
+        request: impl FnOnce() -> R,
+    ) {
         self.counts.add(status_index(code), 1);
         let limit = self.limits.get(shard::current());
         if limit.is_none_or(|limit| limit.0.admit().is_none()) {
             return;
         }
         let time = SystemTime::now();
+        let request = request();
+        let request = request.as_ref();
         let message = message.get(..message.floor_char_boundary(MAX_VALUE)).unwrap_or_default();
         let mut ring = self.ring.lock();
         if ring.bytes.is_empty() {
@@ -209,6 +218,13 @@ impl Collect for Denials {
     }
 }
 
+/// The CheckRequest of attributes that came otherwise.
+pub fn request_of(bag: &AttributeBag<'_>) -> Vec<u8> {
+    let mut request = Vec::new();
+    prost::encoding::bytes::encode(1, &OwnedAttributes::from_bag(bag).to_bytes(0), &mut request);
+    request
+}
+
 /// Name of a status code.
 pub fn status_name(code: i32) -> &'static str {
     rpc_code::name(code).unwrap_or("UNKNOWN")
@@ -267,7 +283,7 @@ fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::attribute::{OwnedAttributes, OwnedValue, ValueType};
+    use crate::core::attribute::{OwnedValue, ValueType};
 
     fn vocabulary() -> Vocabulary {
         let mut builder = Vocabulary::builder();
@@ -289,7 +305,7 @@ mod tests {
     #[test]
     fn what_is_shown_is_masked() {
         let denials = Denials::default();
-        denials.record(7, "no", 3, false, &request("/x"));
+        denials.record(7, "no", 3, false, || request("/x"));
         let kept = denials.list(&vocabulary());
         let first = kept.first().unwrap();
         let wanted = [
@@ -307,7 +323,7 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let denials = Denials::default();
         for _ in 0..1001 {
-            denials.record(7, "no", 3, false, &request("/x"));
+            denials.record(7, "no", 3, false, || request("/x"));
         }
         assert_eq!(denials.total(), 1001);
         assert_eq!(denials.by_code().collect::<Vec<_>>(), [("PERMISSION_DENIED", 1001)]);
@@ -318,7 +334,7 @@ mod tests {
     fn the_ring_turns_and_large_requests_are_kept_without_attributes() {
         let denials = Denials::keeping(u32::MAX);
         for number in 0..KEPT + 10 {
-            denials.record(16, &format!("refusal {number}"), 1, true, &request(&number.to_string()));
+            denials.record(16, &format!("refusal {number}"), 1, true, || request(&number.to_string()));
         }
         let list = denials.list(&vocabulary());
         assert_eq!(list.len(), KEPT);
@@ -326,7 +342,7 @@ mod tests {
         assert_eq!(list.last().unwrap().message, "refusal 10");
         let path = list.last().unwrap().attributes.as_ref().unwrap().first().unwrap().1.clone();
         assert_eq!(path, "10");
-        denials.record(16, &"ä".repeat(500), 1, true, &request(&"x".repeat(2 * SLOT)));
+        denials.record(16, &"ä".repeat(500), 1, true, || request(&"x".repeat(2 * SLOT)));
         let last = denials.list(&vocabulary()).remove(0);
         assert_eq!((last.message.len(), last.attributes), (MAX_VALUE, None));
     }

@@ -311,7 +311,7 @@ async fn answer_check(
         (request.quotas.is_empty() || answer.status_code != 0).then(|| {
             if answer.status_code != 0 {
                 let status = (answer.status_code, answer.status_message.as_str());
-                published.denials.record(status.0, status.1, published.id().0, true, body);
+                published.denials.record(status.0, status.1, published.id().0, true, || body);
             }
             let mut out = Vec::with_capacity(answer.size() + 64);
             begin_message(&mut out);
@@ -365,7 +365,7 @@ async fn decide_over<'a>(
     let outcome = outcome.map_err(|e| internal(format_args!("performing check operation failed: {e}")))?;
     if outcome.status.code != 0 {
         let status = &outcome.status;
-        published.denials.record(status.code, &status.message, published.id().0, false, body);
+        published.denials.record(status.code, &status.message, published.id().0, false, || body);
     }
     let mut out = Vec::with_capacity(256);
     begin_message(&mut out);

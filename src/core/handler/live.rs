@@ -10,8 +10,7 @@ use futures_util::FutureExt as _;
 use super::Signature;
 use crate::core::adapter::{
     BoundInstance, CheckResult, Generated, Handler, HandlerError, HandlerStatus, Instance, QuotaCall,
-    QuotaLevel,
-    QuotaResult, Reply, TaskSpawner,
+    QuotaLevel, QuotaResult, Reply, TaskSpawner,
 };
 use crate::core::pool::{Pool, PoolStatus};
 use crate::core::snapshot::HandlerConfig;

@@ -19,6 +19,7 @@ use super::rate_limit::{self, Code as LimitCode, LimitMetrics, StatedLimit, Stat
 use crate::core::api::grpc::{Code, GrpcError, begin_message, finish_message};
 use crate::core::attribute::{AttributeBag, Timestamp, Value};
 use crate::core::check_cache::{CachedAnswer, CheckCache, CheckCacheCounters, CheckCacheLimits};
+use crate::core::denials::request_of;
 use crate::core::dispatch::{
     self, CheckOutcome, DispatchContext, LastKnownAnswers, QuotaRequest, ReportCollector, RouteDirective,
 };
@@ -211,6 +212,7 @@ impl BridgeService {
         let quotas = required_quotas(&config.check_quotas, &bag);
         let cache = present.cache.as_ref().filter(|_| quotas.is_empty());
         if let Some(kept) = cache.and_then(|cache| self.kept(cache, &bag)) {
+            note_refusal(published, &kept, &bag);
             return kept;
         }
         // Boxed, so that a call that is answered from the cache stays small.
@@ -281,6 +283,7 @@ impl BridgeService {
         if decided.code == 0 && !quotas.is_empty() {
             self.take_quotas(published, &bag, quotas, &context, &mut decided).await;
         }
+        note_refusal(published, &decided, &bag);
         decided
     }
 
@@ -791,6 +794,15 @@ impl<'b> Batch<'b> {
             }
         }
         set
+    }
+}
+
+/// Shows a refusal to operators, unless it is one in the shadow alone.
+fn note_refusal(published: &Published, decided: &Decided, bag: &AttributeBag<'_>) {
+    let is_shadow = published.routes.snapshot().envoy.settings.check.mode == Mode::Shadow;
+    if decided.code != 0 && !decided.undecided && !is_shadow {
+        let (snapshot, kept) = (published.id().0, decided.cache_hit);
+        published.denials.record(decided.code, &decided.message, snapshot, kept, || request_of(bag));
     }
 }
 
