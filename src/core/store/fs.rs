@@ -2,8 +2,9 @@
 //!
 //! [`FsStore`] reads only files that changed and parses only chunks that changed. It sleeps until the system tells it of a change,
 //! then waits for a short quiet time. Files that the system names are looked at alone; when it names anything else, or loses
-//! track, the whole tree is walked, and a slow poll finds what the system did not tell. A directory that is lost leaves the last
-//! contents in force. Spec: runtime.md 3.1, cli-operations.md 2.2.
+//! track, the whole tree is walked. At rest nothing is read, unless the system may not tell of every change: on a file system of
+//! another machine, where not everything can be watched, or where links lead out of the tree or to nothing. A directory that is
+//! lost leaves the last contents in force. Spec: runtime.md 3.1, cli-operations.md 2.2.
 
 pub(super) mod walk;
 mod watch;
@@ -27,7 +28,9 @@ use watch::{Noted, Watch};
 const QUIET: Duration = Duration::from_millis(10);
 /// How long changes wait at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// How often the tree is looked at without cause.
+/// After a change the whole tree is looked at once more: what happens in a new directory before it is watched is not told.
+const SETTLING: Duration = Duration::from_secs(2);
+/// How often the tree is looked at when the system may not tell of every change in it.
 const POLL: Duration = Duration::from_secs(60);
 /// How often it is looked at when the system cannot watch it.
 const POLL_UNWATCHED: Duration = Duration::from_secs(1);
@@ -72,7 +75,34 @@ struct State {
     watch: Option<Watch>,
     /// How many of the files are symbolic links.
     links: usize,
-    unwatchable: bool,
+    /// How much the system tells.
+    told: Told,
+    /// Something changed, and the tree was not looked at since it came to rest.
+    settling: bool,
+}
+
+/// How much of what happens the system tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Told {
+    /// There is no watch.
+    #[default]
+    Nothing,
+    /// Not everything can be watched, or changes come from other machines.
+    Something,
+    /// All of it.
+    Everything,
+}
+
+impl State {
+    /// When to look without being told; `None` for never.
+    fn poll(&self) -> Option<Duration> {
+        match self.told {
+            Told::Nothing => Some(POLL_UNWATCHED),
+            _ if self.settling => Some(SETTLING),
+            Told::Something => Some(POLL),
+            Told::Everything => None,
+        }
+    }
 }
 
 /// A file as it was read.
@@ -120,9 +150,16 @@ impl ConfigStore for FsStore {
                 return;
             }
             loop {
-                let poll = if self.inner.state.lock().unwatchable { POLL_UNWATCHED } else { POLL };
+                let poll = self.inner.state.lock().poll();
                 let mut look = Look::Everything;
-                if timeout(poll, self.inner.signal.notified()).await.is_ok() {
+                let told = match poll {
+                    Some(poll) => timeout(poll, self.inner.signal.notified()).await.is_ok(),
+                    None => {
+                        self.inner.signal.notified().await;
+                        true
+                    }
+                };
+                if told {
                     look = Look::Noted;
                     let latest = Instant::now() + LONGEST_WAIT;
                     while timeout_at(latest.min(Instant::now() + QUIET), self.inner.signal.notified())
@@ -167,7 +204,6 @@ impl FsStore {
                     return inner.catch_up(&mut state, Look::Noted);
                 }
                 state.watch = Watch::new(inner.signal.clone(), inner.noted.clone()).ok();
-                state.unwatchable = state.watch.is_none();
                 inner.aim(&mut state);
             }
             inner.catch_up(&mut state, at)
@@ -180,6 +216,7 @@ impl Inner {
     /// Reads what there is to look at; true if there is something to give out.
     fn catch_up(&self, state: &mut State, at: Look) -> bool {
         let noted = std::mem::take(&mut *self.noted.lock());
+        state.settling = at == Look::Noted && (state.settling || noted.everything || !noted.paths.is_empty());
         if at != Look::Noted || self.refresh_noted(state, &noted).is_none() {
             self.refresh(state);
         }
@@ -212,6 +249,10 @@ impl Inner {
         }
         state.contents = Arc::new(contents);
         self.aim(state);
+        if !found.errors.is_empty() && state.told == Told::Everything {
+            // What ends the error may happen elsewhere, as with a link that leads to nothing.
+            state.told = Told::Something;
+        }
     }
 
     /// Reads the files that the system named, and no others. `None`, and nothing is changed, when that is not enough: something
@@ -283,9 +324,13 @@ impl Inner {
     fn aim(&self, state: &mut State) {
         let links = state.files.iter().filter(|(_, f)| f.link).map(|(p, _)| p.clone()).collect::<Vec<_>>();
         state.links = links.len();
-        if let Some(watch) = &mut state.watch {
-            watch.aim(&self.root, &links);
-        }
+        state.told = match &mut state.watch {
+            None => Told::Nothing,
+            Some(watch) => match watch.aim(&self.root, &links) {
+                true => Told::Everything,
+                false => Told::Something,
+            },
+        };
     }
 
     fn read(

@@ -199,3 +199,47 @@ async fn a_touch_is_no_change() {
     let origin = &after.resources.iter().next().unwrap().origin;
     assert!(origin.file.ends_with("b.yaml") && origin.first_line == 3);
 }
+
+#[tokio::test]
+async fn at_rest_nothing_is_looked_at() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.yaml"), "a: 1\n").unwrap();
+    let store = FsStore::new("fs://x", directory.path(), WhenLost::Keep);
+    let state = || {
+        let state = store.inner.state.lock();
+        (state.told, state.settling, state.poll())
+    };
+    assert_eq!(state().2, Some(POLL_UNWATCHED), "nothing is watched yet");
+    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
+    store.contents();
+    assert_eq!(state(), (Told::Everything, false, None));
+
+    std::fs::write(directory.path().join("b.yaml"), "b: 1\n").unwrap();
+    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
+    store.contents();
+    assert_eq!(state(), (Told::Everything, true, Some(SETTLING)), "once more after a change");
+
+    let waited = tokio::time::timeout(SETTLING + Duration::from_secs(1), store.changed()).await;
+    assert!(waited.is_err(), "nothing changed");
+    assert_eq!(state(), (Told::Everything, false, None));
+}
+
+#[tokio::test]
+async fn what_the_system_may_not_tell_is_looked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.yaml"), "a: 1\n").unwrap();
+    let link = directory.path().join("b.yaml");
+    std::os::unix::fs::symlink(elsewhere.path().join("b.yaml"), &link).unwrap();
+    let store = FsStore::new("fs://x", directory.path(), WhenLost::Keep);
+    let told = || store.inner.state.lock().told;
+
+    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
+    assert_eq!(told(), Told::Something, "the link leads to nothing");
+    std::fs::write(elsewhere.path().join("b.yaml"), "b: 1\n").unwrap();
+    store.inner.refresh(&mut store.inner.state.lock());
+    assert_eq!(told(), Told::Something, "the link leads out");
+    std::fs::remove_file(&link).unwrap();
+    store.inner.refresh(&mut store.inner.state.lock());
+    assert_eq!(told(), Told::Everything);
+}

@@ -35,6 +35,27 @@ impl Noted {
     }
 }
 
+/// Whether changes below `path` can only come from this machine, which then tells of them.
+fn tells_everything(path: &Path) -> bool {
+    /// Magic numbers of file systems whose files other machines or programs behind the kernel change: NFS, SMB, CIFS, SMB2, 9P, FUSE, Ceph,
+    /// AFS, Lustre, GFS2 and OCFS2.
+    const REMOTE: [u32; 11] = [
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x0102_1997,
+        0x6573_5546,
+        0x00c3_6400,
+        0x5346_414f,
+        0x0bd0_0bd0,
+        0x0116_1970,
+        0x7461_636f,
+    ];
+    // The kernel's type differs by machine; the number has 32 bits on all.
+    rustix::fs::statfs(path).is_ok_and(|fs| !REMOTE.contains(&(fs.f_type as u32)))
+}
+
 /// Watches a tree, the way to it, and what its links lead to.
 pub(super) struct Watch {
     watcher: RecommendedWatcher,
@@ -83,8 +104,9 @@ impl Watch {
         (depth > 0 && depth <= super::walk::MAX_DEPTH).then(|| root.join(inside))
     }
 
-    /// Watches what matters for `root` now, and nothing else. `links` are the links among its files.
-    pub(super) fn aim(&mut self, root: &Path, links: &[PathBuf]) {
+    /// Watches what matters for `root` now, and nothing else. `links` are the links among its files. Returns whether the system will
+    /// tell of every change.
+    pub(super) fn aim(&mut self, root: &Path, links: &[PathBuf]) -> bool {
         let mut wanted: BTreeMap<PathBuf, bool> = BTreeMap::new();
         let mut interest = vec![root.to_owned()];
         let real = root.canonicalize().ok().filter(|r| r.is_dir());
@@ -101,7 +123,10 @@ impl Watch {
         }
         let outside = links.iter().filter_map(|link| link.canonicalize().ok());
         let outside = outside.filter(|target| !real.as_ref().is_some_and(|real| target.starts_with(real)));
+        let mut all_inside = true;
         for target in outside.take(MAX_OUTSIDE) {
+            // The links in between may change where nothing is watched.
+            all_inside = false;
             if let Some(parent) = target.parent() {
                 wanted.entry(parent.to_owned()).or_insert(false);
             }
@@ -109,6 +134,7 @@ impl Watch {
         }
         *self.interest.write() = interest;
         self.apply(&wanted);
+        all_inside && wanted.keys().all(|path| self.watched.contains_key(path) && tells_everything(path))
     }
 
     fn apply(&mut self, wanted: &BTreeMap<PathBuf, bool>) {
@@ -127,7 +153,7 @@ impl Watch {
                 continue;
             }
             let mode = if *recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-            // What cannot be watched is found by the slow poll.
+            // What cannot be watched is polled.
             if self.watcher.watch(path, mode).is_ok() {
                 self.watched.insert(path.clone(), (inode(path), *recursive));
             }
