@@ -4,13 +4,23 @@
 /// number; bytes that are not UTF-8 become `\ufffd` each; everything else stays as it is. Spec: adapters-inprocess.md 11.3.
 pub fn push_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
-    for chunk in text.utf8_chunks() {
-        push_valid(out, chunk.valid().as_bytes());
-        for _ in chunk.invalid() {
-            out.extend_from_slice(b"\\ufffd");
+    if is_plain(text) {
+        out.extend_from_slice(text);
+    } else {
+        for chunk in text.utf8_chunks() {
+            push_valid(out, chunk.valid().as_bytes());
+            for _ in chunk.invalid() {
+                out.extend_from_slice(b"\\ufffd");
+            }
         }
     }
     out.push(b'"');
+}
+
+/// Whether nothing has to be looked at: printable ASCII without quotes and backslashes. Looks at all bytes, many at a time.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter()
+        .fold(true, |plain, byte| plain & (0x20..0x80).contains(byte) & (*byte != b'"') & (*byte != b'\\'))
 }
 
 /// Copies runs of plain characters as a whole.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::reader::{DecodeError, Reader};
+use super::reader::{DecodeError, Reader, zigzag};
 use crate::core::attribute::{SignedDuration, Timestamp, Value};
 
 /// The typed map that an entry stands in; the numbers are those of the fields.
@@ -77,6 +77,12 @@ impl<'a> RawMap<'a> {
         // The bytes were checked: no error is left to be found.
         std::iter::from_fn(move || {
             loop {
+                if let Some((number, bytes)) = reader.short_field() {
+                    if number == 1 {
+                        return pair(bytes).ok();
+                    }
+                    continue;
+                }
                 let (field, wire_type) = reader.tag().ok()??;
                 if field == 1 {
                     return pair(reader.bytes().ok()?).ok();
@@ -152,10 +158,21 @@ impl<'a> Parts<'a> {
 
     pub(in crate::core::attribute) fn read(&mut self, body: &'a [u8]) -> Result<(), DecodeError> {
         let mut reader = Reader::new(body);
-        while let Some((number, wire_type)) = reader.tag()? {
+        loop {
+            let (number, bytes) = match reader.short_field() {
+                Some(field) => field,
+                None => match reader.tag()? {
+                    None => return Ok(()),
+                    Some((number @ 1..=9, wire_type)) => (number, reader.bytes_of(number, wire_type)?),
+                    Some((_, wire_type)) => {
+                        reader.skip(wire_type)?;
+                        continue;
+                    }
+                },
+            };
             let field = match number {
                 1 => {
-                    self.words.push(reader.bytes_of(number, wire_type)?);
+                    self.words.push(bytes);
                     continue;
                 }
                 2 => Field::Strings,
@@ -166,21 +183,22 @@ impl<'a> Parts<'a> {
                 7 => Field::Durations,
                 8 => Field::Bytes,
                 9 => Field::StringMaps,
-                _ => {
-                    reader.skip(wire_type)?;
-                    continue;
-                }
+                _ => continue,
             };
-            let (index, payload) = entry(field, reader.bytes_of(number, wire_type)?)?;
+            let (index, payload) = entry(field, bytes)?;
             self.entries.push(Entry { index, field, payload: Cell::new(payload) });
         }
-        Ok(())
     }
 }
 
 /// Reads one map entry: field 1 is the key, field 2 the value, both optional.
 #[inline]
 fn entry<'a>(field: Field, bytes: &'a [u8]) -> Result<(i32, Payload<'a>), DecodeError> {
+    if field == Field::Strings
+        && let Some((index, word)) = short_pair(bytes)
+    {
+        return Ok((index, Payload::Word(word)));
+    }
     let mut reader = Reader::new(bytes);
     let mut index = 0;
     let mut payload = default_payload(field);
@@ -228,18 +246,42 @@ fn read_payload<'a>(
 /// Checks a StringMap message.
 fn raw_map(bytes: &[u8]) -> Result<RawMap<'_>, DecodeError> {
     let mut reader = Reader::new(bytes);
-    while let Some((number, wire_type)) = reader.tag()? {
-        match number {
-            1 => drop(pair(reader.bytes_of(number, wire_type)?)?),
-            _ => reader.skip(wire_type)?,
+    loop {
+        if let Some((number, bytes)) = reader.short_field() {
+            if number == 1 {
+                pair(bytes)?;
+            }
+            continue;
+        }
+        match reader.tag()? {
+            None => return Ok(RawMap(bytes)),
+            Some((number @ 1, wire_type)) => drop(pair(reader.bytes_of(number, wire_type)?)?),
+            Some((_, wire_type)) => reader.skip(wire_type)?,
         }
     }
-    Ok(RawMap(bytes))
+}
+
+/// A key and a value that are indexes of one or two bytes, in this order and nothing else: what nearly all entries are.
+#[inline]
+fn short_pair(bytes: &[u8]) -> Option<(i32, i32)> {
+    let one = |byte: u8| zigzag(u32::from(byte));
+    let two = |low: u8, high: u8| zigzag(u32::from(low & 0x7f) | u32::from(high) << 7);
+    // Tag 8 is field 1, tag 16 is field 2, both varints; bytes from 128 on go on in the next.
+    Some(match *bytes {
+        [8, k @ ..0x80, 16, v @ ..0x80] => (one(k), one(v)),
+        [8, k @ ..0x80, 16, v @ 0x80..=0xff, w @ ..0x80] => (one(k), two(v, w)),
+        [8, k @ 0x80..=0xff, l @ ..0x80, 16, v @ ..0x80] => (two(k, l), one(v)),
+        [8, k @ 0x80..=0xff, l @ ..0x80, 16, v @ 0x80..=0xff, w @ ..0x80] => (two(k, l), two(v, w)),
+        _ => return None,
+    })
 }
 
 /// One entry of a StringMap message.
 #[inline]
 fn pair(bytes: &[u8]) -> Result<(i32, i32), DecodeError> {
+    if let Some(pair) = short_pair(bytes) {
+        return Ok(pair);
+    }
     let mut reader = Reader::new(bytes);
     let (mut key, mut value) = (0, 0);
     while let Some((number, wire_type)) = reader.tag()? {

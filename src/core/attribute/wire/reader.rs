@@ -77,6 +77,19 @@ impl<'b> Reader<'b> {
         }
     }
 
+    /// The number and content of the next field if it is text, bytes or a message with a tag and a length of one byte each, which
+    /// nearly all are; otherwise nothing is read.
+    #[inline]
+    pub(in crate::core::attribute) fn short_field(&mut self) -> Option<(u32, &'b [u8])> {
+        let [tag @ 8..0x80, len @ ..0x80, ref rest @ ..] = *self.rest else { return None };
+        if tag & 7 != LENGTH {
+            return None;
+        }
+        let (bytes, rest) = rest.split_at_checked(usize::from(len))?;
+        self.rest = rest;
+        Some((u32::from(tag >> 3), bytes))
+    }
+
     #[cold]
     fn long_tag(&mut self) -> Result<(u32, u8), DecodeError> {
         let tag = self.varint()?;
@@ -118,8 +131,7 @@ impl<'b> Reader<'b> {
     #[inline]
     pub(crate) fn zigzag(&mut self) -> Result<i32, DecodeError> {
         // The low 32 bits count.
-        let number = self.varint()? as u32;
-        Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+        Ok(zigzag(self.varint()? as u32))
     }
 
     #[inline]
@@ -187,6 +199,12 @@ impl<'b> Reader<'b> {
             (_, wire_type) = self.tag()?.ok_or(DecodeError::Truncated)?;
         }
     }
+}
+
+/// The signed number that an unsigned one stands for.
+#[inline]
+pub(in crate::core::attribute) fn zigzag(number: u32) -> i32 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 
 #[inline]
