@@ -21,6 +21,7 @@ pub mod load_shedding;
 pub mod policy;
 pub mod pool;
 pub mod probe;
+pub mod resident;
 pub mod routing;
 pub mod rpc_code;
 pub mod runtime;

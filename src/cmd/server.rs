@@ -41,6 +41,7 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> O
         Err(reason) => return effects.interrupted_with().map_or_else(|| Err(not_started(&reason)), Ok),
     };
     announce(&server, &options, io)?;
+    crate::core::resident::release_start_code();
     Ok(signals::serve(server, effects, options))
 }
 
