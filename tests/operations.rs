@@ -23,6 +23,8 @@ mod health;
 mod security;
 #[path = "operations/signals.rs"]
 mod signals;
+#[path = "operations/sockets.rs"]
+mod sockets;
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
 //! Everything at once for a while: mixed load, a change of configuration every second, handlers that hang and panic, a full disk
-//! below the access log, and callers that stall, reset and send garbage. No sound call may fail, and nothing may pile up.
+//! below access log and decision log, and callers that stall, reset and send garbage. No sound call may fail, the server stays ready,
+//! bounds hold all the time, and nothing may pile up.
 //!
 //! It takes `MIXER_SOAK_SECONDS`, 60 unless given. `MIXER_SOAK_SECONDS=600 cargo test --release --test soak -- --nocapture` is the
 //! long form, whose figures docs/benchmarks.md has.
@@ -30,7 +31,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bag::{Attribute, Attributes, Words};
-use process::{PATIENCE, Server, ServerArguments, put, wait_for};
+use process::{PATIENCE, Server, ServerArguments, http, put, wait_for};
 use rpc::{Client, mixer};
 use tonic::Code;
 
@@ -236,6 +237,51 @@ fn sound_callers(crowd: &mut Crowd, address: &str) {
     crowd.add("report", Duration::from_micros(500), move || {
         client.report(&report("ann", 10), None).map_err(|status| status.to_string())
     });
+    let address = address.to_owned();
+    crowd.add("check over a new connection", Duration::from_millis(20), move || {
+        let mut client = Client::new(&address)?;
+        match decided(&mut client, "mallory")? {
+            (7, _) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+}
+
+/// Bounds of what waits; far below the defaults, so that they are reached if anything piles up.
+const POOL: f64 = 64.0;
+
+/// The samples of a metric in an exposition, added up.
+fn sum(exposition: &str, name: &str) -> f64 {
+    let samples = exposition.lines().filter(|line| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ') || rest.starts_with('{'))
+    });
+    samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+/// Looks at the server as its operators do, and says when a bound does not hold.
+fn watchers(crowd: &mut Crowd, server: &Server) {
+    let url = format!("http://127.0.0.1:{}/metrics", server.monitoring);
+    crowd.add("look at the bounds", Duration::from_millis(500), move || {
+        let exposition = http("GET", &url, "")?.body;
+        // Of the API and, all handlers together, of the adapters: the calls that hang and panic go through two.
+        for (name, most) in [("mixer_pool_in_flight", 3.0 * POOL), ("mixer_pool_queued", 3.0 * POOL)] {
+            let now = sum(&exposition, name);
+            if now > most {
+                return Err(format!("{name} is {now}"));
+            }
+        }
+        match sum(&exposition, "mixer_pool_refused_total") {
+            0.0 => Ok(()),
+            refused => Err(format!("{refused} calls were refused")),
+        }
+    });
+    let address = server.address();
+    crowd.add("probe", Duration::from_millis(500), move || {
+        let arguments = ["probe", "--grpc", &address, "--timeout", "10s"].map(str::to_owned);
+        let finished =
+            process::run(&process::programs().path("mixer"), &arguments, &[], None, None, PATIENCE)?;
+        if finished.status == 0 { Ok(()) } else { Err(finished.stderr) }
+    });
 }
 
 fn unlucky_callers(crowd: &mut Crowd, address: &str) {
@@ -266,6 +312,25 @@ fn unlucky_callers(crowd: &mut Crowd, address: &str) {
 
 /// The connection preface and an empty SETTINGS frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// The same, with a window of no bytes for every answer.
+const NO_WINDOW: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0";
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// The headers of a check.
+fn headers(stream: u32) -> Vec<u8> {
+    let mut block = vec![0x83, 0x86];
+    for (name, value) in [(&[0x44][..], rpc::CHECK), (&[0x41], "mixer"), (&[0x5f], "application/grpc")] {
+        block.extend_from_slice(name);
+        block.push(u8::try_from(value.len()).expect("a short text"));
+        block.extend_from_slice(value.as_bytes());
+    }
+    frame(1, 4, stream, &block)
+}
 
 fn bad_callers(crowd: &mut Crowd, address: SocketAddr) {
     let connect = move || TcpStream::connect(address).map_err(|error| error.to_string());
@@ -303,6 +368,32 @@ fn bad_callers(crowd: &mut Crowd, address: SocketAddr) {
         let socket = socket2::SockRef::from(&stream);
         socket.set_linger(Some(Duration::ZERO)).map_err(|error| error.to_string())
     });
+    crowd.add("caller that does not read", Duration::from_millis(20), move || {
+        let stream = connect()?;
+        send(&stream, NO_WINDOW);
+        // An empty message, whose answer nobody takes.
+        for number in 0..50 {
+            send(&stream, &[headers(2 * number + 1), frame(0, 1, 2 * number + 1, &[0; 5])].concat());
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        Ok(())
+    });
+    crowd.add("caller that stops in a message", Duration::from_millis(20), move || {
+        let stream = connect()?;
+        send(&stream, PREFACE);
+        send(&stream, &[headers(1), frame(0, 0, 1, b"\0\0\0\x01\0 of 256 bytes")].concat());
+        std::thread::sleep(Duration::from_millis(500));
+        Ok(())
+    });
+    crowd.add("caller that resets its calls", Duration::from_millis(20), move || {
+        let stream = connect()?;
+        send(&stream, PREFACE);
+        for number in 0..100 {
+            let stream_id = 2 * number + 1;
+            send(&stream, &[headers(stream_id), frame(3, 0, stream_id, &[0, 0, 0, 8])].concat());
+        }
+        Ok(())
+    });
     let mut client = Client::new(&address.to_string()).expect("a client");
     crowd.add("call that is taken back", Duration::from_millis(3), move || {
         // Too short for an answer, most of the time.
@@ -329,6 +420,7 @@ fn storm(server: &Server, file: &Path, length: Duration, rounds: &AtomicU64) -> 
     sound_callers(&mut crowd, &address);
     unlucky_callers(&mut crowd, &address);
     bad_callers(&mut crowd, address.parse().expect("an address"));
+    watchers(&mut crowd, server);
     let end = Instant::now() + length;
     while Instant::now() < end {
         put(file, &changing(rounds.fetch_add(1, Ordering::Relaxed) + 1));
@@ -347,7 +439,16 @@ fn nothing_fails_and_nothing_piles_up() {
     let file = directory.path().join("changing.yaml");
     let rounds = AtomicU64::new(0);
     put(&file, &changing(0));
-    let mut server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
+    let pool = POOL.to_string();
+    let arguments = ServerArguments::on(directory.path()).with(
+        &[
+            &["--numCheckCacheEntries", "10000", "--decision-log", "/dev/full"],
+            &["--api-worker-pool-size", &pool, "--api-queue-length", &pool],
+            &["--adapter-worker-pool-size", &pool, "--adapter-queue-length", &pool],
+        ]
+        .concat(),
+    );
+    let mut server = Server::start(&arguments).expect("the server starts");
 
     // Caches and pools fill first.
     storm(&server, &file, Duration::from_secs(seconds) / 4, &rounds);
@@ -363,6 +464,15 @@ fn nothing_fails_and_nothing_piles_up() {
     assert!(after.threads <= before.threads + 1, "threads: {before:?} -> {after:?}");
     assert!(after.descriptors <= before.descriptors + 2, "descriptors: {before:?} -> {after:?}");
     assert!(after.resident_kib <= before.resident_kib + 4 * 1024, "memory: {before:?} -> {after:?}");
+
+    // What hung is gone, and what the full disk did not take is counted.
+    for name in ["mixer_pool_in_flight", "mixer_pool_queued"] {
+        let idle = wait_for(PATIENCE, || (server.metric(name) == 0.0).then_some(()));
+        assert!(idle.is_some(), "{name} is {}", server.metric(name));
+    }
+    for name in ["mixer_stdio_lines_lost_total", "mixer_decision_log_lost_total"] {
+        assert!(server.metric(name) > 0.0, "{name}\n{}", server.log());
+    }
 
     // What is counted is what was reported, and the last change serves.
     let counted = process::http("GET", &format!("http://127.0.0.1:{}/metrics", server.metrics), "")

@@ -48,7 +48,10 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> O
 /// What the originals say when everything is up.
 fn announce(server: &Server, options: &ServerOptions, io: &mut Io) -> Result<(), Stop> {
     writeln!(io.out, "Istio Mixer: {}", BuildInfo::of_this_program().short())?;
-    match (server.bound_address(), options.address.is_empty()) {
+    // The port alone says where only if it is the one of the flag.
+    let by_port =
+        options.address.is_empty() && options.listen_address().ok().as_ref() == Some(server.api_address());
+    match (server.bound_address(), by_port) {
         (Some(bound), true) => writeln!(io.out, "Starting gRPC server on port {}", bound.port())?,
         (Some(bound), false) => writeln!(io.out, "Starting gRPC server on tcp://{bound}")?,
         (None, _) => writeln!(io.out, "Starting gRPC server on {}", server.api_address())?,

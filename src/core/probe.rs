@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error};
+use tracing::{debug, error, info};
 
 use crate::core::telemetry::rotate::os_text;
 
@@ -106,6 +106,15 @@ impl Availability {
 impl ProbeEmitter {
     /// Says that it is available, or why not.
     pub fn set(&self, status: Result<(), String>) {
+        self.change(status, false);
+    }
+
+    /// Says that it is not available any more because that is wanted: nobody needs to act.
+    pub fn withdraw(&self, reason: &str) {
+        self.change(Err(reason.to_owned()), true);
+    }
+
+    fn change(&self, status: Result<(), String>, wanted: bool) {
         if self.shared.emitters.lock().get(&self.name) == Some(&status) {
             return;
         }
@@ -114,6 +123,7 @@ impl ProbeEmitter {
         let after = self.shared.status();
         let probe = &self.shared.name;
         match (before, after) {
+            (Ok(()), Err(list)) if wanted => info!("{probe} turns unavailable: {list}"),
             (Ok(()), Err(list)) => error!("{probe} turns unavailable: {list}"),
             (Err(_), Err(list)) => debug!("{probe} is still unavailable: {list}"),
             (Err(_), Ok(())) => debug!("{probe} turns available"),

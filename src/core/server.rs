@@ -6,6 +6,7 @@
 //! Nothing here parses flags or prints.
 //! Spec: cli-operations.md sections 1.2 and 3, runtime.md section 15.
 
+mod activation;
 mod components;
 pub mod connection;
 mod controls;
@@ -25,6 +26,7 @@ mod start;
 mod supervisor;
 pub mod workers;
 
+pub use activation::{InheritedSocket, InheritedSockets};
 pub use components::{StopReport, StopStep};
 pub use controls::{Controls, Reload};
 pub use effects::{Effects, Endpoint, Rehearsal, SystemEffects};

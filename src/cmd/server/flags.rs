@@ -192,6 +192,10 @@ struct LimitFlags {
         long, alias = "maxConcurrentStreams", default_value = "1024", value_parser = value::uint, value_name = "CALLS"
     )]
     max_concurrent_streams: u64,
+    /// Age at which callers are asked to make a new connection, so that they spread over the servers there are; 0s means never.
+    /// Example: 30m.
+    #[arg(long, default_value = "0s", value_parser = value::duration, value_name = "DURATION")]
+    max_connection_age: SignedDuration,
     /// Most API calls in flight that wait for something.
     #[arg(long, alias = "apiWorkerPoolSize", default_value = "1024", value_parser = value::int, value_name = "CALLS")]
     api_worker_pool_size: i64,
@@ -516,6 +520,7 @@ impl ServerArgs {
             metrics_port: listen.metrics_port,
             max_message_size: limits.max_message_size,
             max_concurrent_streams: limits.max_concurrent_streams,
+            max_connection_age: limits.max_connection_age,
             api_worker_pool_size: limits.api_worker_pool_size,
             adapter_worker_pool_size: limits.adapter_worker_pool_size,
             api_worker_pool_floor: limits.api_worker_pool_floor,

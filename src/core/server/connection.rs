@@ -51,6 +51,8 @@ pub struct ConnectionLimits {
     pub max_concurrent_streams: u32,
     /// A connection that does not answer a ping for this long is dropped.
     pub keep_alive_timeout: Duration,
+    /// A caller whose connection is this old is asked to make another one.
+    pub max_age: Option<Duration>,
 }
 
 thread_local! {
@@ -98,7 +100,7 @@ pub(super) async fn serve<S: WorkerService>(
     let ended = tokio::select! {
         biased;
         ended = std::future::poll_fn(|cx| driver.poll(cx)) => ended,
-        () = stop.cancelled() => {
+        () = over(stop, limits.max_age) => {
             if !driver.session.is_open() {
                 return;
             }
@@ -116,6 +118,16 @@ pub(super) async fn serve<S: WorkerService>(
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// When callers are asked to go elsewhere: at the stop of the server, or when their connection is old. A tenth more or less, so that
+/// connections that began together do not end together.
+async fn over(stop: CancellationToken, max_age: Option<Duration>) {
+    let Some(age) = max_age else { return stop.cancelled().await };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = tokio::time::sleep(age.mul_f64(0.9 + 0.2 * fastrand::f64())) => {}
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::activation::InheritedSockets;
 use super::connection::{ConnectionLimits, WorkerService};
 use super::listener::{ListenError, Listener, bind_tcp, check_stale_socket, remove_stale_socket};
 use super::pid_file::PidFile;
@@ -92,6 +93,11 @@ pub trait Effects: Send + Sync + 'static {
             return Ok(None);
         }
         ServerTls::load(options.clone()).map(|tls| Some(Arc::new(tls)))
+    }
+
+    /// Takes the sockets that a supervisor opened for this process.
+    fn inherited_sockets(&self) -> Result<InheritedSockets, ListenError> {
+        InheritedSockets::from_environment()
     }
 
     /// Removes the socket that an earlier process left behind.

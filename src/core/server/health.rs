@@ -76,6 +76,8 @@ pub(super) struct Conditions {
     pub(super) store: (Arc<dyn ConfigStore>, ProbeEmitter),
     pub(super) log: (Log, ProbeEmitter),
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
+    /// An event loop that has not turned for this long is stuck.
+    pub(super) patience: Duration,
 }
 
 impl Conditions {
@@ -94,21 +96,87 @@ impl Conditions {
         let (store, emitter) = &self.store;
         emitter.set(store.contents().unavailable.clone().map_or(Ok(()), Err));
         let (log, emitter) = &self.log;
-        emitter.set(log.last_write());
+        emitter.set(log.try_again());
         let (workers, emitter) = &self.workers;
-        emitter.set(stuck(workers));
+        emitter.set(stuck(workers, self.patience));
     }
 }
 
-fn stuck(workers: &WorkerGroup) -> Result<(), String> {
+fn stuck(workers: &WorkerGroup, patience: Duration) -> Result<(), String> {
     let now = Instant::now();
     let stuck: Vec<String> = workers
         .last_turns()
         .into_iter()
         .enumerate()
         .map(|(number, turned)| (number, now.saturating_duration_since(turned)))
-        .filter(|(_, idle)| *idle > STUCK)
+        .filter(|(_, idle)| *idle > patience)
         .map(|(number, idle)| format!("worker {number} has not turned for {} s", idle.as_secs()))
         .collect();
     if stuck.is_empty() { Ok(()) } else { Err(stuck.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::core::api::ApiBody;
+    use crate::core::http2::{RequestBody, RequestHead};
+    use crate::core::server::connection::{ConnectionLimits, WorkerService};
+    use crate::core::server::listener::Peer;
+
+    /// Takes so long to be made that its event loop does not turn meanwhile.
+    struct Slow;
+
+    impl Slow {
+        fn new(blocks: Duration) -> Self {
+            std::thread::sleep(blocks);
+            Self
+        }
+    }
+
+    impl WorkerService for Slow {
+        async fn call(
+            self: Rc<Self>,
+            _: Rc<RequestHead>,
+            _: RequestBody,
+            _: Rc<Peer>,
+        ) -> http::Response<ApiBody> {
+            http::Response::new(ApiBody::Empty)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_stuck_makes_the_server_dead_and_one_that_goes_on_alive() {
+        let limits = ConnectionLimits {
+            max_concurrent_streams: 1,
+            keep_alive_timeout: Duration::from_secs(60),
+            max_age: None,
+        };
+        let blocks = Duration::from_millis(600);
+        let made = move |number| Slow::new(if number == 1 { blocks } else { Duration::ZERO });
+        let group = WorkerGroup::start(2, "stuck", limits, CancellationToken::new(), made).unwrap();
+        let workers = Arc::new(group);
+        let health = Health::new("live", "ready");
+        let emitter = health.liveness.emitter("workers", "uninitialized");
+        // Less than an idle loop takes between two turns, so each is missed for a while, and the blocked one from the start.
+        let patience = Duration::from_millis(200);
+        let look = || {
+            emitter.set(stuck(&workers, patience));
+            health.liveness.status().is_err_and(|status| status.contains("worker 1 has not turned for "))
+        };
+        tokio::time::sleep(Duration::from_millis(350)).await;
+        assert!(look(), "{:?}", health.liveness.status());
+        let mut still = true;
+        for _ in 0..500 {
+            still = look();
+            if !still {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(!still, "{:?}", health.liveness.status());
+        assert!(workers.drain(Duration::from_secs(1)).await);
+        assert!(workers.join().await);
+    }
 }

@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::ListenAddress;
+use super::activation::InheritedSocket;
 use crate::core::telemetry::rotate::os_text;
 use crate::core::tls::{PeerIdentity, ServerTls};
 
@@ -35,8 +36,8 @@ pub enum Listener {
     Unix {
         /// The socket.
         listener: UnixListener,
-        /// Its file.
-        path: PathBuf,
+        /// Its file; none if somebody else made it.
+        path: Option<PathBuf>,
     },
 }
 
@@ -254,18 +255,31 @@ impl Listener {
                 };
                 let Some(mode) = socket_mode else {
                     let listener = UnixListener::bind(path).map_err(|e| refuse("bind", &e))?;
-                    return Ok(Listener::Unix { listener, path: path.clone() });
+                    return Ok(Listener::Unix { listener, path: Some(path.clone()) });
                 };
                 // Beside its place until it has its permissions, so that nobody gets in before.
                 let mut beside = path.clone().into_os_string();
                 beside.push(format!(".{}", std::process::id()));
                 let beside = PathBuf::from(beside);
                 let listener = UnixListener::bind(&beside).map_err(|e| refuse("bind", &e))?;
-                let listener = Listener::Unix { listener, path: beside.clone() };
+                let listener = Listener::Unix { listener, path: Some(beside.clone()) };
                 std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode))
                     .map_err(|e| refuse("chmod", &e))?;
                 std::fs::rename(&beside, path).map_err(|e| refuse("rename", &e))?;
                 Ok(listener.at(path))
+            }
+        }
+    }
+
+    /// A socket that was opened by somebody else, and goes on without this process. Must run on an event loop.
+    ///
+    /// Errors: it cannot be used on an event loop.
+    pub fn inherit(socket: InheritedSocket) -> std::io::Result<Self> {
+        match socket {
+            InheritedSocket::Tcp(socket) => on_loop(socket).map(Listener::Tcp),
+            InheritedSocket::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                Ok(Listener::Unix { listener: UnixListener::from_std(socket)?, path: None })
             }
         }
     }
@@ -288,7 +302,7 @@ impl Listener {
     /// The same socket, whose file is somewhere else now.
     fn at(mut self, path: &Path) -> Self {
         if let Listener::Unix { path: own, .. } = &mut self {
-            *own = path.to_path_buf();
+            *own = Some(path.to_path_buf());
         }
         self
     }
@@ -304,7 +318,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Listener::Unix { path, .. } = self {
+        if let Listener::Unix { path: Some(path), .. } = self {
             // A file that is gone already is what is wanted.
             let _ = std::fs::remove_file(path);
         }
@@ -347,6 +361,12 @@ pub fn bind_tcp(network: &str, address: &str) -> Result<TcpListener, ListenError
     socket.bind(&resolved.into()).map_err(|e| refuse("bind: ", &e))?;
     socket.listen(BACKLOG).map_err(|e| refuse("listen: ", &e))?;
     TcpListener::from_std(socket.into()).map_err(|e| refuse("", &e))
+}
+
+/// A TCP socket that exists, on this event loop. Errors: it cannot be used there.
+pub fn on_loop(socket: std::net::TcpListener) -> std::io::Result<TcpListener> {
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket)
 }
 
 /// `host:port` to an address; an empty host means all interfaces.

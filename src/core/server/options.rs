@@ -29,6 +29,8 @@ pub struct ServerOptions {
     pub max_message_size: u64,
     /// Most calls in flight on one connection.
     pub max_concurrent_streams: u64,
+    /// Age at which callers are asked to make a new connection; 0 means never.
+    pub max_connection_age: SignedDuration,
     /// Most calls in flight that wait for something.
     pub api_worker_pool_size: i64,
     /// Where that bound begins and does not fall below; 0 means that it is fixed.
@@ -112,6 +114,7 @@ impl Default for ServerOptions {
             metrics_port: 42422,
             max_message_size: 1 << 20,
             max_concurrent_streams: 1024,
+            max_connection_age: SignedDuration::ZERO,
             api_worker_pool_size: 1024,
             adapter_worker_pool_size: 1024,
             api_worker_pool_floor: 0,
@@ -221,12 +224,12 @@ impl ServerOptions {
         ]
     }
 
-    /// Whether gRPC reflection is served.
-    pub fn serves_reflection(&self) -> bool {
+    /// Whether gRPC reflection is served by an API at `address`.
+    pub fn serves_reflection(&self, address: &ListenAddress) -> bool {
         match self.reflection {
             Reflection::On => true,
             Reflection::Off => false,
-            Reflection::Auto => self.listen_address().is_ok_and(|address| address.is_local()),
+            Reflection::Auto => address.is_local(),
         }
     }
 
@@ -427,18 +430,18 @@ mod tests {
 
     #[test]
     fn reflection_is_for_this_machine_unless_asked_for() {
-        let options = |address: &str, reflection| ServerOptions {
-            address: address.to_owned(),
-            reflection,
-            ..ServerOptions::default()
+        let serves = |address: &str, reflection| {
+            let options =
+                ServerOptions { address: address.to_owned(), reflection, ..ServerOptions::default() };
+            options.serves_reflection(&options.listen_address().unwrap())
         };
         for address in ["127.0.0.1:1", "tcp://[::1]:1", "localhost:1", "unix:///run/mixer.sock"] {
-            assert!(options(address, Reflection::Auto).serves_reflection(), "{address}");
-            assert!(!options(address, Reflection::Off).serves_reflection(), "{address}");
+            assert!(serves(address, Reflection::Auto), "{address}");
+            assert!(!serves(address, Reflection::Off), "{address}");
         }
-        for address in ["", "0.0.0.0:1", "tcp://:1", "10.0.0.1:1", "foo://x"] {
-            assert!(!options(address, Reflection::Auto).serves_reflection(), "{address}");
-            assert!(options(address, Reflection::On).serves_reflection(), "{address}");
+        for address in ["", "0.0.0.0:1", "tcp://:1", "10.0.0.1:1"] {
+            assert!(!serves(address, Reflection::Auto), "{address}");
+            assert!(serves(address, Reflection::On), "{address}");
         }
     }
 

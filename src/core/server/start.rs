@@ -16,11 +16,13 @@ use super::controls::{Controls, Parts, Reload};
 use super::effects::{Effects, Endpoint, Rehearsal, SystemEffects, start_workers};
 use super::envoy::{EnvoyCalls, EnvoyParts};
 use super::envoy_http;
-use super::health::{Conditions, Health};
-use super::listener::{Accepted, ListenError, Listener};
+use super::health::{Conditions, Health, STUCK};
+use super::listener::{Accepted, ListenError, Listener, on_loop};
 use super::service::ApiService;
 use super::workers::WorkerGroup;
-use super::{ListenAddress, ProbeOptions, ServerOptions, controlz, discovery, observers};
+use super::{
+    InheritedSockets, ListenAddress, ProbeOptions, ServerOptions, controlz, discovery, observers,
+};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
 use crate::core::api::envoy::BridgeShared;
@@ -208,6 +210,7 @@ fn run_start<T>(
             probe_name(&options.readiness_probe, "readiness"),
         ),
         adapter_pools: Arc::default(),
+        inherited: InheritedSockets::default(),
         components: Components::default(),
     };
     let flushed = start.log.clone();
@@ -245,6 +248,8 @@ struct Start<'s> {
     health: Health,
     /// Those of all handlers, once there are any.
     adapter_pools: Arc<AdapterPools>,
+    /// Sockets that are there already.
+    inherited: InheritedSockets,
     /// What was begun so far.
     components: Components,
 }
@@ -274,7 +279,7 @@ impl Start<'_> {
         let prepared = self.prepare().await?;
         let Prepared { api_address, listener, tls, metrics, tracer, store, runtime, configurator } = prepared;
         let bound = listener.local_address();
-        let workers = self.start_workers(&runtime, &metrics, tracer)?;
+        let workers = self.start_workers(&runtime, &metrics, tracer, &api_address)?;
 
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
         let read = self.health.readiness.emitter("store", "not read yet");
@@ -283,6 +288,7 @@ impl Start<'_> {
             store: (Arc::clone(&store), read),
             log: (self.log.clone(), written),
             workers: (Arc::clone(&workers), stuck),
+            patience: STUCK,
         };
         self.keep_probe(StopStep::Readiness, "readiness probe", false);
         let (log, health) = (self.log.clone(), self.health.clone());
@@ -302,7 +308,7 @@ impl Start<'_> {
         dispatcher.set(Ok(()));
         let gone = dispatcher.clone();
         self.components.begun(StopStep::Readiness, "readiness", async move |_| {
-            gone.set(Err("stopping".to_owned()));
+            gone.withdraw("stopping");
             true
         });
         self.accept(listener, tls, workers);
@@ -315,7 +321,8 @@ impl Start<'_> {
     /// Steps 6 to 14 without anything that is seen outside, then looks at what there is.
     async fn rehearse(&mut self) -> Result<RehearsalReport, StartError> {
         let prepared = self.prepare().await?;
-        let workers = self.start_workers(&prepared.runtime, &prepared.metrics, None)?;
+        let workers =
+            self.start_workers(&prepared.runtime, &prepared.metrics, None, &prepared.api_address)?;
         let published = prepared.runtime.load_full();
         let counts = &published.routes.snapshot().counts;
         use crate::core::config::Severity;
@@ -342,11 +349,10 @@ impl Start<'_> {
     }
 
     /// Reads the certificates, and again whenever they change.
-    fn load_tls(&mut self) -> Result<Option<Arc<ServerTls>>, StartError> {
+    fn load_tls(&mut self, address: &ListenAddress) -> Result<Option<Arc<ServerTls>>, StartError> {
         let refuse = |e: TlsError| StartError::because("unable to set up TLS", e);
         let tls = self.effects.load_tls(&self.options.tls).map_err(refuse)?;
-        let address = self.options.listen_address();
-        if tls.is_some() && matches!(address, Ok(ListenAddress::Unix(_))) {
+        if tls.is_some() && matches!(address, ListenAddress::Unix(_)) {
             let text = "it is for TCP addresses; a unix socket is protected by --socket-mode";
             return Err(refuse(TlsError::Settings(text.to_owned())));
         }
@@ -390,15 +396,15 @@ impl Start<'_> {
             });
             tracer
         });
-        let tls = self.load_tls()?;
+        self.inherited =
+            effects.inherited_sockets().map_err(|e| StartError::because("unable to listen", e))?;
+        let api_address = match &self.inherited.grpc {
+            Some(socket) => socket.address(),
+            None => options.listen_address().map_err(|e| StartError::because("unable to listen", e))?,
+        };
+        let tls = self.load_tls(&api_address)?;
         self.write_pid_file()?;
-        let api_address = options.listen_address().map_err(|e| StartError::because("unable to listen", e))?;
-        if let ListenAddress::Unix(path) = &api_address {
-            effects.remove_socket(path)?;
-        }
-        let listener = effects
-            .listen(&api_address, options.socket_mode)
-            .map_err(|e| StartError::because("unable to listen", e))?;
+        let listener = self.listen(&api_address)?;
         let when_lost = if options.drop_lost_configuration { WhenLost::Drop } else { WhenLost::Keep };
         let store = effects
             .open_store(&options.config_store_url, when_lost)
@@ -409,6 +415,27 @@ impl Start<'_> {
         self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
         let (runtime, configurator) = self.configure(&metrics, &store).await?;
         Ok(Prepared { api_address, listener, tls, metrics, tracer, store, runtime, configurator })
+    }
+
+    /// Step 8: the socket of the API, opened here or before.
+    fn listen(&mut self, address: &ListenAddress) -> Result<Listener, StartError> {
+        let refuse = |e: String| StartError::because("unable to listen", e);
+        if let Some(socket) = self.inherited.grpc.take() {
+            tracing::info!("the socket of the API was handed over: {address}");
+            return Listener::inherit(socket).map_err(|e| refuse(e.to_string()));
+        }
+        if let ListenAddress::Unix(path) = address {
+            self.effects.remove_socket(path)?;
+        }
+        self.effects.listen(address, self.options.socket_mode).map_err(|e| refuse(e.to_string()))
+    }
+
+    /// The socket of an HTTP endpoint, opened here or before.
+    fn listen_http(&mut self, endpoint: Endpoint, address: &str) -> Result<TcpListener, ListenError> {
+        match self.inherited.take_http(endpoint) {
+            Some(socket) => on_loop(socket).map_err(|e| ListenError(e.to_string())),
+            None => self.effects.listen_http(endpoint, address),
+        }
     }
 
     /// Steps 10 to 12: the first configuration.
@@ -472,6 +499,7 @@ impl Start<'_> {
         runtime: &Arc<Runtime>,
         metrics: &Arc<Metrics>,
         tracer: Option<Arc<Tracer>>,
+        address: &ListenAddress,
     ) -> Result<Arc<WorkerGroup>, StartError> {
         let options = self.options;
         let shedder =
@@ -485,12 +513,13 @@ impl Start<'_> {
         let limits = ConnectionLimits {
             max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
             keep_alive_timeout: KEEP_ALIVE_TIMEOUT,
+            max_age: Some(options.max_connection_age.to_std_or_zero()).filter(|age| !age.is_zero()),
         };
         let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
         let last_known = Arc::new(LastKnownAnswers::default());
         let observers = observers::start(options, self.effects, metrics, tracer, &mut self.components)?;
         let stopping = CancellationToken::new();
-        let others = discovery::services(&self.health, options.serves_reflection(), stopping.clone())
+        let others = discovery::services(&self.health, options.serves_reflection(address), stopping.clone())
             .map_err(|e| StartError::because("unable to describe the services", e))?;
         let envoy = options.envoy_bridge.then(|| EnvoyParts {
             shared: Arc::new(BridgeShared::new(
@@ -544,10 +573,10 @@ impl Start<'_> {
     /// The HTTP flavour of authorization, if it is asked for.
     fn start_envoy_http(&mut self, envoy: &EnvoyParts) -> Result<(), StartError> {
         let address = self.options.envoy_http_address.as_str();
-        if address.is_empty() {
+        if address.is_empty() && self.inherited.envoy.is_none() {
             return Ok(());
         }
-        let listener = self.effects.listen_http(Endpoint::Envoy, address).map_err(|e| {
+        let listener = self.listen_http(Endpoint::Envoy, address).map_err(|e| {
             StartError::new(format!(
                 "unable to setup the HTTP endpoint for Envoy: unable to listen on socket: {e}"
             ))
@@ -566,7 +595,7 @@ impl Start<'_> {
     /// Step 17.
     fn start_monitoring(&mut self, controls: &Arc<Controls>) -> Result<(), StartError> {
         let address = format!(":{}", self.options.monitoring_port);
-        let listener = self.effects.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
+        let listener = self.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
             StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
         })?;
         let version = BuildInfo::stamped().short();
@@ -581,12 +610,16 @@ impl Start<'_> {
     /// Step 18; a failure is logged and does not end the start.
     fn start_introspection(&mut self, controls: &Arc<Controls>) {
         let settings = &self.options.introspection;
-        let Some(address) = settings.listen_address() else { return };
+        let address = match settings.listen_address() {
+            Some(address) => address,
+            None if self.inherited.introspection.is_some() => String::new(),
+            None => return,
+        };
         let guard = match controlz::guard(settings) {
             Ok(guard) => guard,
             Err(error) => return tracing::error!("Unable to start ControlZ: {error}"),
         };
-        match self.effects.listen_http(Endpoint::Introspection, &address) {
+        match self.listen_http(Endpoint::Introspection, &address) {
             Ok(listener) => {
                 let bound = listener.local_addr().ok();
                 tracing::info!("ControlZ available at {}", bound.map(|a| a.to_string()).unwrap_or_default());
@@ -661,7 +694,7 @@ impl Start<'_> {
                 match accepted {
                     Ok(connection) => workers.serve(Accepted { tls: tls.clone(), ..connection }).await,
                     Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
+                        crate::warn_limited!(1, %error, "a connection could not be accepted");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 }

@@ -163,6 +163,16 @@ impl Log {
         self.0.sinks.lock().last_write()
     }
 
+    /// As [`last_write`](Self::last_write); where it failed it is tried once more first, so that a log with nothing to say
+    /// recovers, too. What is written then is how many records are missing.
+    pub fn try_again(&self) -> Result<(), String> {
+        let mut sinks = self.0.sinks.lock();
+        if sinks.last_write().is_err() {
+            sinks.recover(self.0.json.load(Ordering::Relaxed));
+        }
+        sinks.last_write()
+    }
+
     /// Applies other settings while the log is in use; levels that were changed live are set anew. Errors: as [`new`](Self::new);
     /// then nothing is changed.
     pub fn change(&self, options: &LogOptions) -> Result<(), OptionsError> {

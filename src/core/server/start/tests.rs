@@ -28,6 +28,7 @@ enum Step {
     Background,
     Tracing,
     Tls,
+    Inherited,
     RemoveSocket,
     Listen,
     OpenStore,
@@ -127,6 +128,13 @@ impl Effects for Faulty {
         match self.fails(Step::RemoveSocket) {
             true => Err(refused("unable to remove unix://x: not a socket")),
             false => SystemEffects.remove_socket(path),
+        }
+    }
+
+    fn inherited_sockets(&self) -> Result<InheritedSockets, ListenError> {
+        match self.fails(Step::Inherited) {
+            true => Err(refused("LISTEN_FDS: the socket `grpc` is there twice")),
+            false => Ok(InheritedSockets::default()),
         }
     }
 
@@ -328,6 +336,7 @@ fn whatever_step_fails_nothing_is_left_behind() {
         (Step::Background, "unable to start background threads: no more threads"),
         (Step::Tracing, "unable to setup tracing"),
         (Step::Tls, "unable to set up TLS: no key"),
+        (Step::Inherited, "unable to listen: LISTEN_FDS: the socket `grpc` is there twice"),
         (Step::RemoveSocket, "unable to remove unix://x: not a socket"),
         (Step::Listen, "unable to listen: listen unix x: bind: address already in use"),
         (

@@ -42,6 +42,22 @@ pub(super) fn with_line(json: bool, place: &Place, event: &Event<'_>, write: imp
     });
 }
 
+/// A record of the log itself, line end included.
+pub(super) fn note(json: bool, level: LogLevel, text: &str) -> Vec<u8> {
+    let mut line = Vec::new();
+    if json {
+        let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", level.name());
+        push_time(&mut line);
+        line.extend_from_slice(b"\",\"msg\":");
+        push_string(&mut line, text.as_bytes());
+        line.extend_from_slice(b"}\n");
+    } else {
+        push_time(&mut line);
+        let _ = writeln!(line, "\t{}\t{text}", level.name());
+    }
+    line
+}
+
 fn push_time(line: &mut Vec<u8>) {
     // Writing to a Vec cannot fail.
     let _ = write!(line, "{}", Timestamp::from_system_time(SystemTime::now()).rfc3339_micros());

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::{LogOptions, OptionsError};
+use super::{LogLevel, LogOptions, OptionsError, format};
 use crate::core::attribute::Timestamp;
 use crate::core::telemetry::metrics::Counter;
 use crate::core::telemetry::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
@@ -15,15 +15,40 @@ use crate::core::telemetry::rotate::{RotatingFile, RotationPolicy, append_to, os
 pub(super) struct Sinks {
     sinks: Vec<Sink>,
     lost: Option<Counter>,
-    /// What the last record met with, if it could not be written.
-    failed: Option<String>,
 }
 
-enum Sink {
+/// A place, and how it takes records.
+struct Sink {
+    name: String,
+    place: Place,
+    /// What the last record met with, if it could not be written.
+    failed: Option<String>,
+    /// Records that were not written since the last one that was.
+    missing: u64,
+}
+
+enum Place {
     Stdout,
     Stderr,
     File(File),
     Rotating(RotatingFile),
+}
+
+impl Place {
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        match self {
+            Place::Stdout => write_now(&mut io::stdout().lock(), line),
+            Place::Stderr => write_now(&mut io::stderr().lock(), line),
+            Place::File(file) => file.write_all(line),
+            Place::Rotating(file) => file.push(line).and_then(|()| file.flush()),
+        }
+    }
+}
+
+impl Sink {
+    fn new(name: String, place: Place) -> Self {
+        Self { name, place, failed: None, missing: 0 }
+    }
 }
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -34,22 +59,24 @@ impl Sinks {
     pub(super) fn open(options: &LogOptions) -> Result<Self, OptionsError> {
         let mut sinks = Vec::new();
         for target in &options.targets {
-            sinks.push(match target.as_str() {
-                "stdout" => Sink::Stdout,
-                "stderr" => Sink::Stderr,
+            let place = match target.as_str() {
+                "stdout" => Place::Stdout,
+                "stderr" => Place::Stderr,
                 path => {
                     let file = append_to(Path::new(path)).map_err(|error| {
                         let why = os_text(&error);
                         OptionsError(format!("couldn't open sink \"{path}\": open {path}: {why}"))
                     })?;
-                    Sink::File(file)
+                    Place::File(file)
                 }
-            });
+            };
+            sinks.push(Sink::new(target.clone(), place));
         }
         if !options.rotate.as_os_str().is_empty() {
-            sinks.push(Sink::Rotating(RotatingFile::new(options.rotate.clone(), rotation(options))));
+            let file = RotatingFile::new(options.rotate.clone(), rotation(options));
+            sinks.push(Sink::new(options.rotate.display().to_string(), Place::Rotating(file)));
         }
-        Ok(Self { sinks, lost: None, failed: None })
+        Ok(Self { sinks, lost: None })
     }
 
     /// Takes the sinks of `other`, keeps the counter.
@@ -59,16 +86,17 @@ impl Sinks {
 
     /// Begins a new rotated file.
     pub(super) fn rotate(&mut self) -> io::Result<()> {
-        let rotating = |sink: &mut Sink| match sink {
-            Sink::Rotating(file) => file.rotate_now(),
-            Sink::Stdout | Sink::Stderr | Sink::File(_) => Ok(()),
+        let rotating = |sink: &mut Sink| match &mut sink.place {
+            Place::Rotating(file) => file.rotate_now(),
+            Place::Stdout | Place::Stderr | Place::File(_) => Ok(()),
         };
         self.sinks.iter_mut().try_for_each(rotating)
     }
 
-    /// Errors: what the last record met with.
+    /// Errors: what the last record met with, and where.
     pub(super) fn last_write(&self) -> Result<(), String> {
-        self.failed.clone().map_or(Ok(()), Err)
+        let failed = |sink: &Sink| sink.failed.as_ref().map(|why| format!("{}: {why}", sink.name));
+        self.sinks.iter().find_map(failed).map_or(Ok(()), Err)
     }
 
     pub(super) fn count_lost_in(&mut self, counter: Counter) {
@@ -77,29 +105,31 @@ impl Sinks {
 
     /// One write a sink. What fails is told on standard error, and counted.
     pub(super) fn write(&mut self, line: &[u8]) {
-        let mut failed = None;
         for sink in &mut self.sinks {
-            let result = match sink {
-                Sink::Stdout => write_now(&mut io::stdout().lock(), line),
-                Sink::Stderr => write_now(&mut io::stderr().lock(), line),
-                Sink::File(file) => file.write_all(line),
-                Sink::Rotating(file) => file.push(line).and_then(|()| file.flush()),
-            };
-            if let Err(error) = result {
-                if let Some(lost) = &self.lost {
-                    lost.increment();
+            match sink.place.write(line) {
+                Ok(()) => (sink.failed, sink.missing) = (None, 0),
+                Err(error) => {
+                    if let Some(lost) = &self.lost {
+                        lost.increment();
+                    }
+                    let now = Timestamp::from_system_time(SystemTime::now()).rfc3339_micros();
+                    // Nobody is left to tell if this fails as well.
+                    let _ = writeln!(io::stderr().lock(), "{now} log write error: {error}");
+                    sink.missing += 1;
+                    // The text is only made when it is needed, and once a failure.
+                    sink.failed.get_or_insert_with(|| os_text(&error));
                 }
-                let now = Timestamp::from_system_time(SystemTime::now()).rfc3339_micros();
-                // Nobody is left to tell if this fails as well.
-                let _ = writeln!(io::stderr().lock(), "{now} log write error: {error}");
-                failed = Some(error);
             }
         }
-        // The text is only made when it is needed, and once a failure.
-        match failed {
-            None => self.failed = None,
-            Some(error) => {
-                self.failed.get_or_insert_with(|| os_text(&error));
+    }
+
+    /// Tries the sinks that failed once more, with a record that says how many are missing before it.
+    pub(super) fn recover(&mut self, json: bool) {
+        for sink in &mut self.sinks {
+            let Some(why) = &sink.failed else { continue };
+            let text = format!("{} log records before this one could not be written: {why}", sink.missing);
+            if sink.place.write(&format::note(json, LogLevel::Warn, &text)).is_ok() {
+                (sink.failed, sink.missing) = (None, 0);
             }
         }
     }

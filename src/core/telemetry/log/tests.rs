@@ -204,3 +204,26 @@ fn lost_records_are_counted() {
     fixture.run(|| tracing::info!("nowhere to go"));
     assert_eq!(lost.get(), 1);
 }
+
+#[test]
+fn a_log_whose_disk_has_room_again_recovers_without_being_asked() {
+    let fixture = Fixture::new(|o| {
+        let place = Path::new(&o.targets[0]).parent().unwrap().join("gone/rotated.log");
+        o.rotate = place;
+    });
+    // A file where the directory should be stands for a disk without room.
+    let blocked = fixture.directory.path().join("gone");
+    std::fs::write(&blocked, "").unwrap();
+    fixture.run(|| (0..3).for_each(|n| tracing::info!("record {n}")));
+    let failure = format!("{}: ", blocked.join("rotated.log").display());
+    assert!(fixture.log.last_write().unwrap_err().starts_with(&failure));
+    assert!(fixture.log.try_again().is_err(), "there is no room yet");
+    std::fs::remove_file(&blocked).unwrap();
+    assert_eq!(fixture.log.try_again(), Ok(()));
+    assert_eq!(fixture.log.last_write(), Ok(()));
+    fixture.run(|| tracing::info!("after"));
+    let text = read(&blocked.join("rotated.log"));
+    assert!(text.starts_with("TIME\twarn\t3 log records before this one could not be written: "), "{text}");
+    assert!(text.ends_with("\nTIME\tinfo\tafter\n"), "{text}");
+    assert_eq!(fixture.text().lines().count(), 4, "the places that took all are left alone");
+}
