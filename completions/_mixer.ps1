@@ -32,6 +32,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report to a server, or to a configuration, what happened')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a server is alive or ready')
             [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Find everything that is wrong with a configuration')
+            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Find what would keep a server from starting, or trouble it before long')
             [CompletionResult]::new('test', 'test', [CompletionResultType]::ParameterValue, 'Run declared requests against a configuration, without a server')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Tell which recorded decisions a change of configuration alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the configuration as the engine understands it')
@@ -73,6 +74,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--single-threaded', '--single-threaded', [CompletionResultType]::ParameterName, 'Run everything on one thread')
             [CompletionResult]::new('--max-message-size', '--max-message-size', [CompletionResultType]::ParameterName, 'Largest gRPC message in bytes; units are understood. Example: 4MiB')
             [CompletionResult]::new('--max-concurrent-streams', '--max-concurrent-streams', [CompletionResultType]::ParameterName, 'Most calls in flight on one connection')
+            [CompletionResult]::new('--max-connection-age', '--max-connection-age', [CompletionResultType]::ParameterName, 'Age at which callers are asked to make a new connection, so that they spread over the servers there are; 0s means never. Example: 30m')
             [CompletionResult]::new('--api-worker-pool-size', '--api-worker-pool-size', [CompletionResultType]::ParameterName, 'Most API calls in flight that wait for something')
             [CompletionResult]::new('--api-worker-pool-floor', '--api-worker-pool-floor', [CompletionResultType]::ParameterName, 'Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed')
             [CompletionResult]::new('--api-queue-length', '--api-queue-length', [CompletionResultType]::ParameterName, 'Most API calls that wait for their turn; beyond that they are refused')
@@ -286,6 +288,15 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'mixer;doctor' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How findings are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How findings are written; a table on a terminal, else plain')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'How failures are written to standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'mixer;test' {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to test: fs://DIR, a path, or embedded://sample; repeat for several. Replaces what the files name')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
@@ -495,6 +506,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report to a server, or to a configuration, what happened')
             [CompletionResult]::new('probe', 'probe', [CompletionResultType]::ParameterValue, 'Tell whether a server is alive or ready')
             [CompletionResult]::new('validate', 'validate', [CompletionResultType]::ParameterValue, 'Find everything that is wrong with a configuration')
+            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Find what would keep a server from starting, or trouble it before long')
             [CompletionResult]::new('test', 'test', [CompletionResultType]::ParameterValue, 'Run declared requests against a configuration, without a server')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Tell which recorded decisions a change of configuration alters, and why')
             [CompletionResult]::new('snapshot', 'snapshot', [CompletionResultType]::ParameterValue, 'Show the configuration as the engine understands it')
@@ -521,6 +533,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;help;validate' {
+            break
+        }
+        'mixer;help;doctor' {
             break
         }
         'mixer;help;test' {

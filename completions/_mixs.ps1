@@ -59,6 +59,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--singleThreaded', '--singleThreaded', [CompletionResultType]::ParameterName, 'Run everything on one thread')
             [CompletionResult]::new('--maxMessageSize', '--maxMessageSize', [CompletionResultType]::ParameterName, 'Largest gRPC message in bytes; units are understood. Example: 4MiB')
             [CompletionResult]::new('--maxConcurrentStreams', '--maxConcurrentStreams', [CompletionResultType]::ParameterName, 'Most calls in flight on one connection')
+            [CompletionResult]::new('--max-connection-age', '--max-connection-age', [CompletionResultType]::ParameterName, 'Age at which callers are asked to make a new connection, so that they spread over the servers there are; 0s means never. Example: 30m')
             [CompletionResult]::new('--apiWorkerPoolSize', '--apiWorkerPoolSize', [CompletionResultType]::ParameterName, 'Most API calls in flight that wait for something')
             [CompletionResult]::new('--api-worker-pool-floor', '--api-worker-pool-floor', [CompletionResultType]::ParameterName, 'Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed')
             [CompletionResult]::new('--api-queue-length', '--api-queue-length', [CompletionResultType]::ParameterName, 'Most API calls that wait for their turn; beyond that they are refused')

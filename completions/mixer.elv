@@ -29,6 +29,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand report 'Report to a server, or to a configuration, what happened'
             cand probe 'Tell whether a server is alive or ready'
             cand validate 'Find everything that is wrong with a configuration'
+            cand doctor 'Find what would keep a server from starting, or trouble it before long'
             cand test 'Run declared requests against a configuration, without a server'
             cand diff 'Tell which recorded decisions a change of configuration alters, and why'
             cand snapshot 'Show the configuration as the engine understands it'
@@ -69,6 +70,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --single-threaded 'Run everything on one thread'
             cand --max-message-size 'Largest gRPC message in bytes; units are understood. Example: 4MiB'
             cand --max-concurrent-streams 'Most calls in flight on one connection'
+            cand --max-connection-age 'Age at which callers are asked to make a new connection, so that they spread over the servers there are; 0s means never. Example: 30m'
             cand --api-worker-pool-size 'Most API calls in flight that wait for something'
             cand --api-worker-pool-floor 'Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed'
             cand --api-queue-length 'Most API calls that wait for their turn; beyond that they are refused'
@@ -277,6 +279,14 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'mixer;doctor'= {
+            cand -o 'How findings are written; a table on a terminal, else plain'
+            cand --output 'How findings are written; a table on a terminal, else plain'
+            cand --color 'When to use colours'
+            cand --error-format 'How failures are written to standard error'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'mixer;test'= {
             cand --config 'Configuration to test: fs://DIR, a path, or embedded://sample; repeat for several. Replaces what the files name'
             cand --default-namespace 'Namespace of mesh-wide rules'
@@ -460,6 +470,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand report 'Report to a server, or to a configuration, what happened'
             cand probe 'Tell whether a server is alive or ready'
             cand validate 'Find everything that is wrong with a configuration'
+            cand doctor 'Find what would keep a server from starting, or trouble it before long'
             cand test 'Run declared requests against a configuration, without a server'
             cand diff 'Tell which recorded decisions a change of configuration alters, and why'
             cand snapshot 'Show the configuration as the engine understands it'
@@ -481,6 +492,8 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;help;probe'= {
         }
         &'mixer;help;validate'= {
+        }
+        &'mixer;help;doctor'= {
         }
         &'mixer;help;test'= {
         }

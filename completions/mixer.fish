@@ -36,6 +36,7 @@ complete -c mixer -n "__fish_mixer_needs_command" -f -a "check" -d 'Ask a server
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "report" -d 'Report to a server, or to a configuration, what happened'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "probe" -d 'Tell whether a server is alive or ready'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "validate" -d 'Find everything that is wrong with a configuration'
+complete -c mixer -n "__fish_mixer_needs_command" -f -a "doctor" -d 'Find what would keep a server from starting, or trouble it before long'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "test" -d 'Run declared requests against a configuration, without a server'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "diff" -d 'Tell which recorded decisions a change of configuration alters, and why'
 complete -c mixer -n "__fish_mixer_needs_command" -f -a "snapshot" -d 'Show the configuration as the engine understands it'
@@ -78,6 +79,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l concurrency -d 'W
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l single-threaded -d 'Run everything on one thread' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l max-message-size -d 'Largest gRPC message in bytes; units are understood. Example: 4MiB' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l max-concurrent-streams -d 'Most calls in flight on one connection' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l max-connection-age -d 'Age at which callers are asked to make a new connection, so that they spread over the servers there are; 0s means never. Example: 30m' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l api-worker-pool-size -d 'Most API calls in flight that wait for something' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l api-worker-pool-floor -d 'Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l api-queue-length -d 'Most API calls that wait for their turn; beyond that they are refused' -r
@@ -279,6 +281,16 @@ json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l strict -d 'Count warnings as errors'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l lint -d 'Look for what works but is hardly meant: unused handlers and instances, constant conditions, rules that never differ'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mixer -n "__fish_mixer_using_subcommand doctor" -s o -l output -d 'How findings are written; a table on a terminal, else plain' -r -f -a "table\t'Tables and excerpts for people'
+plain\t'One line a result'
+json\t'One document'
+yaml\t'The same document'"
+complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l color -d 'When to use colours' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
+always\t'Always'
+never\t'Never'"
+complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l error-format -d 'How failures are written to standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
+json\t'One JSON document on one line'"
+complete -c mixer -n "__fish_mixer_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l config -d 'Configuration to test: fs://DIR, a path, or embedded://sample; repeat for several. Replaces what the files name' -r
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l filter -d 'Run only tests whose file or name contains this text' -r
@@ -457,22 +469,23 @@ never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand legacy" -l error-format -d 'How failures are written to standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand legacy" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "server" -d 'Start the server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "check" -d 'Ask a server, or a configuration, whether a request may pass'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "report" -d 'Report to a server, or to a configuration, what happened'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "probe" -d 'Tell whether a server is alive or ready'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "validate" -d 'Find everything that is wrong with a configuration'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "test" -d 'Run declared requests against a configuration, without a server'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "diff" -d 'Tell which recorded decisions a change of configuration alters, and why'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "snapshot" -d 'Show the configuration as the engine understands it'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "routes" -d 'Show which requests reach which handlers'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "version" -d 'Print versions of program and build'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "crd" -d 'Print the custom resource definitions of all kinds'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "man" -d 'Print or write manual pages'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of the originals'
-complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate test diff snapshot routes version crd completions man collateral legacy help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "server" -d 'Start the server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "check" -d 'Ask a server, or a configuration, whether a request may pass'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "report" -d 'Report to a server, or to a configuration, what happened'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "probe" -d 'Tell whether a server is alive or ready'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "validate" -d 'Find everything that is wrong with a configuration'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "doctor" -d 'Find what would keep a server from starting, or trouble it before long'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "test" -d 'Run declared requests against a configuration, without a server'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "diff" -d 'Tell which recorded decisions a change of configuration alters, and why'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "snapshot" -d 'Show the configuration as the engine understands it'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "routes" -d 'Show which requests reach which handlers'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "version" -d 'Print versions of program and build'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "crd" -d 'Print the custom resource definitions of all kinds'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "man" -d 'Print or write manual pages'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "collateral" -d 'Write documentation and completion files into a directory'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "legacy" -d 'Behave like mixs, mixc or galley of the originals'
+complete -c mixer -n "__fish_mixer_using_subcommand help; and not __fish_seen_subcommand_from server check report probe validate doctor test diff snapshot routes version crd completions man collateral legacy help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from snapshot" -f -a "dump" -d 'Print a snapshot: attributes, handlers, instances, rules'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from routes" -f -a "show" -d 'Print the routing table: variety, namespace, handler, condition, instances'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from crd" -f -a "all" -d 'List all kinds: core, adapters, instances'

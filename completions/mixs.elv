@@ -55,6 +55,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --singleThreaded 'Run everything on one thread'
             cand --maxMessageSize 'Largest gRPC message in bytes; units are understood. Example: 4MiB'
             cand --maxConcurrentStreams 'Most calls in flight on one connection'
+            cand --max-connection-age 'Age at which callers are asked to make a new connection, so that they spread over the servers there are; 0s means never. Example: 30m'
             cand --apiWorkerPoolSize 'Most API calls in flight that wait for something'
             cand --api-worker-pool-floor 'Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed'
             cand --api-queue-length 'Most API calls that wait for their turn; beyond that they are refused'

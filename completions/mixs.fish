@@ -62,6 +62,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l concurrency -d 'Wor
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l singleThreaded -d 'Run everything on one thread' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxMessageSize -d 'Largest gRPC message in bytes; units are understood. Example: 4MiB' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxConcurrentStreams -d 'Most calls in flight on one connection' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l max-connection-age -d 'Age at which callers are asked to make a new connection, so that they spread over the servers there are; 0s means never. Example: 30m' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l apiWorkerPoolSize -d 'Most API calls in flight that wait for something' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l api-worker-pool-floor -d 'Let that bound follow the load: it begins here and does not fall below; 0 keeps it fixed' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l api-queue-length -d 'Most API calls that wait for their turn; beyond that they are refused' -r

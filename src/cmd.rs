@@ -19,6 +19,7 @@ mod collateral;
 mod completions;
 mod crd;
 mod diff;
+mod doctor;
 mod exit;
 mod io;
 mod legacy;
@@ -172,17 +173,17 @@ fn parse_legacy(personality: Personality, args: &[OsString]) -> Result<Invocatio
     let args = args.into_iter().map(OsString::from).collect();
     let merged = server::with_config_file(args, false)
         .map_err(|failure| Shown::refused(format!("{}\n", failure.legacy_text()), LEGACY_FAILURE))?;
-    let command = tree::parse_legacy(root, merged).map_err(refuse)?;
+    let command = tree::parse_legacy(root, &merged).map_err(refuse)?;
     Ok(Invocation { personality, global: GlobalFlags::default(), command, usage, notices })
 }
 
 fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
     let format = usage::error_format(&args);
     let title = usage::title(&tree::native(false), &args);
-    let refuse = |error: clap::Error| usage::shown(&error, &title, format);
     let merged =
         server::with_config_file(args, true).map_err(|failure| usage::shown_failure(&failure, format))?;
-    let program = tree::parse(merged).map_err(refuse)?;
+    let program = tree::parse(&merged)
+        .map_err(|error| usage::shown(&error, &title, format, &|flag| merged.place_of(flag)))?;
     Ok(Invocation {
         personality: Personality::Mixer,
         global: program.global,

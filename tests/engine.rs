@@ -700,6 +700,45 @@ fn rules_in_dry_run_are_counted_and_change_no_bit_of_the_answer() {
     assert!(passed.precondition.unwrap().route_directive.is_some());
 }
 
+/// What the check cache knows must not hide requests from rules in dry run, nor may these hide what it knows from requests that they
+/// have no say in.
+#[test]
+fn rules_in_dry_run_count_requests_that_a_cache_could_answer() {
+    let text = TRIED.split("---\nkind: rule").next().unwrap().to_owned()
+        + "---\nkind: rule\nmetadata: {name: enforced, namespace: istio-system}\n\
+           spec: {match: 's1 == \"bad\"', actions: [{handler: refuse, instances: [nothing]}]}\n\
+           ---\nkind: rule\nmetadata: {name: tried, namespace: istio-system, annotations: {mixer.dev/dry-run: \"true\"}}\n\
+           spec: {match: 's2 == \"a\"', actions: [{handler: refuse, instances: [nothing]}]}\n";
+    let (background, runtime, metrics) =
+        serve(&text, Some(CheckCacheLimits { entries: 1000, bytes: 1 << 20 }));
+    let service = MixerService::new(Arc::clone(&runtime), Arc::clone(&metrics), Arc::default(), None);
+    let ask = |s1: &str, s2: &str| {
+        let attributes: OwnedAttributes = [("s1", s1), ("s2", s2)].into_iter().collect();
+        let answer = check(&background, &service, &attributes).precondition.unwrap();
+        let referenced = answer.referenced_attributes.unwrap().attribute_matches.len();
+        (answer.status.map_or(0, |status| status.code), referenced)
+    };
+    let hits = || runtime.cache_counters().hits();
+    // Kept: no rule in dry run applies. That it was asked does not show.
+    let (code, referenced) = ask("good", "b");
+    assert_eq!((code, hits()), (0, 0));
+    assert_eq!(ask("good", "b"), (0, referenced));
+    assert_eq!(hits(), 1);
+    // Equal in all that decides, and yet not the same for the rule in dry run.
+    for _ in 0..3 {
+        assert_eq!(ask("good", "a"), (0, referenced));
+        assert_eq!(ask("bad", "a").0, 7);
+    }
+    assert_eq!(hits(), 1);
+    assert_eq!(ask("good", "b").0, 0);
+    assert_eq!(hits(), 2);
+    let mut exposition = Vec::new();
+    metrics.write(&mut exposition);
+    let exposition = String::from_utf8(exposition).unwrap();
+    let expected = "mixer_dry_run_outcomes_total{outcome=\"denied\",rule=\"tried.rule.istio-system\",variety=\"check\"} 6";
+    assert!(exposition.lines().any(|line| line == expected), "{exposition}");
+}
+
 #[test]
 fn a_rule_in_dry_run_takes_nothing_from_a_quota_in_force() {
     let second = "---\nkind: rule\nmetadata: {name: again, namespace: istio-system, annotations: {mixer.dev/dry-run: \"true\"}}\n\

@@ -144,6 +144,39 @@ fn a_call_under_way_is_answered_before_the_server_ends() {
     }
 }
 
+/// A call that never ends costs the stop no more than its limit; the status says so, and nothing is left behind.
+#[test]
+fn a_stop_that_takes_too_long_is_forced() {
+    let backend = Backend::start();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let place = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(directory.path().join("slow.yaml"), configuration(backend.address, "")).expect("written");
+    let path = |name: &str| place.path().join(name).display().to_string();
+    let (live, pid) = (path("live"), path("pid"));
+    let arguments = ServerArguments::on(directory.path()).with(&[
+        "--shutdown-timeout=300ms",
+        &format!("--livenessProbePath={live}"),
+        "--livenessProbeInterval=1s",
+        &format!("--pid-file={pid}"),
+    ]);
+    let mut server = Server::start(&arguments).expect("the server starts");
+    let address = server.address();
+    let call = std::thread::spawn(move || {
+        Client::new(&address).expect("a client").check(&mixer::CheckRequest::default(), None)
+    });
+    backend.arrived.recv_timeout(PATIENCE).expect("the call reaches the backend");
+    let files = || [&live, &pid].map(|file| std::path::Path::new(file).exists());
+    assert_eq!(wait_for(PATIENCE, || (files() == [true; 2]).then_some(())), Some(()));
+
+    let asked = std::time::Instant::now();
+    assert_eq!(server.terminate(), Ok(Some(3)), "{}", server.log());
+    assert!(asked.elapsed() < Duration::from_secs(5), "it took {:?}", asked.elapsed());
+    assert_eq!(files(), [false; 2]);
+    assert!(server.log().contains("\twarn\tcalls did not end in time or not well"), "{}", server.log());
+    assert!(call.join().expect("the caller ends").is_err());
+    backend.runtime.shutdown_timeout(Duration::from_millis(100));
+}
+
 /// A handler with `mixer.dev/on-error: lastKnown` whose backend goes away: what it said last stands.
 #[test]
 fn the_last_known_answer_stands_in_for_a_backend_that_is_gone() {

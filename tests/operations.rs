@@ -17,6 +17,8 @@ mod rpc;
 
 #[path = "operations/certificates.rs"]
 mod certificates;
+#[path = "operations/doctor.rs"]
+mod doctor;
 #[path = "operations/health.rs"]
 mod health;
 #[path = "operations/security.rs"]

@@ -411,3 +411,48 @@ fn a_recording_that_is_none_is_refused() {
         assert!(err.contains(expected), "{text}: {err}");
     }
 }
+
+/// The name in the certificate of a caller is part of what was asked; who showed none has the empty name.
+#[test]
+fn recorded_callers_decide_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    let base = "kind: attributemanifest
+metadata: {name: m, namespace: istio-system}
+spec: {attributes: {context.reporter.principal: {valueType: STRING}}}
+---
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+kind: instance
+metadata: {name: caller, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+";
+    let rule = "---
+kind: rule
+metadata: {name: unknown, namespace: istio-system}
+spec: {match: 'context.reporter.principal == \"\"', actions: [{handler: deny, instances: [caller]}]}
+";
+    for (path, text) in [(&from, base.to_owned()), (&to, format!("{base}{rule}"))] {
+        std::fs::create_dir(path).unwrap();
+        std::fs::write(path.join("all.yaml"), text).unwrap();
+    }
+    let line = |caller: &str| {
+        format!("{{\"time\":\"2026-01-01T00:00:00Z\",\"method\":\"check\",\"caller\":{caller}}}\n")
+    };
+    let calls = [
+        line(r#"{"address":"10.0.0.7:1","principal":"spiffe://web"}"#),
+        line(r#"{"address":"10.0.0.7:2","principal":""}"#),
+        line(r#"{"address":"unix"}"#),
+    ];
+    let file = directory.path().join("calls.jsonl");
+    std::fs::write(&file, calls.concat()).unwrap();
+    let [from, to, file] = [&from, &to, &file].map(|path| path.display().to_string());
+    let (status, out, err) =
+        within(&["diff", "--from", &from, "--to", &to, "--requests", &file, "-o", "json"]);
+    assert_eq!((status, err.as_str()), (1, ""), "{out}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let lines: Vec<_> = found["changes"].as_array().unwrap().iter().map(|c| c["line"].clone()).collect();
+    assert_eq!(lines, [2], "{out}");
+}

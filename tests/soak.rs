@@ -440,14 +440,16 @@ fn nothing_fails_and_nothing_piles_up() {
     let rounds = AtomicU64::new(0);
     put(&file, &changing(0));
     let pool = POOL.to_string();
-    let arguments = ServerArguments::on(directory.path()).with(
+    let mut arguments = ServerArguments::on(directory.path()).with(
         &[
-            &["--numCheckCacheEntries", "10000", "--decision-log", "/dev/full"],
-            &["--api-worker-pool-size", &pool, "--api-queue-length", &pool],
-            &["--adapter-worker-pool-size", &pool, "--adapter-queue-length", &pool],
+            &["--numCheckCacheEntries", "10000", "--decision-log", "/dev/full"][..],
+            &["--apiWorkerPoolSize", &pool, "--api-queue-length", &pool],
+            &["--adapterWorkerPoolSize", &pool, "--adapter-queue-length", &pool],
         ]
         .concat(),
     );
+    // Backtraces of the panics would read all debugging symbols into memory.
+    arguments.environment.push(("RUST_BACKTRACE".to_owned(), "0".to_owned()));
     let mut server = Server::start(&arguments).expect("the server starts");
 
     // Caches and pools fill first.

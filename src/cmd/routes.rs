@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::attributes::{AttributeSet, Sense};
 use super::output::{self, table};
 use super::snapshot::DumpFormat;
-use super::source::ConfigSource;
+use super::source::{self, ConfigSource};
 use super::{Exit, Failure, Io, Outcome, Stop};
 use crate::core::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 use crate::core::snapshot::Snapshot;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
                 let failure = Failure::usage("`--match` needs the configuration, not a server");
                 return Err(failure.hint("use --config URL").into());
             }
-            let document = args.source.fetch(address, "/routesj/")?;
+            let document = source::fetch(address, "/routesj/")?;
             let outline: RoutingOutline = serde_json::from_value(document)
                 .map_err(|e| Failure::new(Exit::Rpc, "the server sent no routing table").cause(e))?;
             (outline, None)

@@ -14,8 +14,9 @@ pub(crate) use flags::{LogFlags, TracingFlags};
 
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
 use crate::core::build_info::BuildInfo;
-use crate::core::server::{Server, ServerOptions, StartError};
+use crate::core::server::{LogLevel, Server, ServerOptions, StartError};
 use crate::core::store::EMBEDDED_SAMPLE;
+use crate::core::telemetry::log::json_record;
 
 /// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
 pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> Outcome {
@@ -45,16 +46,23 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> O
     Ok(signals::serve(server, effects, options))
 }
 
-/// What the originals say when everything is up.
+/// What the originals say when everything is up; as records where the log is JSON.
 fn announce(server: &Server, options: &ServerOptions, io: &mut Io) -> Result<(), Stop> {
-    writeln!(io.out, "Istio Mixer: {}", BuildInfo::of_this_program().short())?;
+    let version = BuildInfo::of_this_program().short();
     // The port alone says where only if it is the one of the flag.
-    let by_port =
-        options.address.is_empty() && options.listen_address().ok().as_ref() == Some(server.api_address());
-    match (server.bound_address(), by_port) {
-        (Some(bound), true) => writeln!(io.out, "Starting gRPC server on port {}", bound.port())?,
-        (Some(bound), false) => writeln!(io.out, "Starting gRPC server on tcp://{bound}")?,
-        (None, _) => writeln!(io.out, "Starting gRPC server on {}", server.api_address())?,
+    let asked = options.listen_address().ok();
+    let by_port = options.address.is_empty() && asked.as_ref() == Some(server.api_address());
+    let place = match (server.bound_address(), by_port) {
+        (Some(bound), true) => format!("port {}", bound.port()),
+        (Some(bound), false) => format!("tcp://{bound}"),
+        (None, _) => server.api_address().to_string(),
+    };
+    if options.log.as_json {
+        io.out.write_all(&json_record(LogLevel::Info, "Istio Mixer", &[("version", &version)]))?;
+        io.out.write_all(&json_record(LogLevel::Info, "Starting gRPC server", &[("address", &place)]))?;
+    } else {
+        writeln!(io.out, "Istio Mixer: {version}")?;
+        writeln!(io.out, "Starting gRPC server on {place}")?;
     }
     io.out.flush()?;
     Ok(())
@@ -83,29 +91,71 @@ fn rehearse(options: &ServerOptions, io: &mut Io) -> Outcome {
     Ok(Exit::Success)
 }
 
+/// What to do about a start that failed, by a part of the reason. The reasons are those of the originals.
+const CURES: &[(&str, &str)] = &[
+    (
+        "address already in use",
+        "another process listens there: end it (`ss -ltnp` names it), or choose another address or port",
+    ),
+    ("permission denied", "run the server as a user who may do that, or choose another place"),
+    ("missing port in address", "write host:port, for example 127.0.0.1:9091"),
+    ("too many colons in address", "write an IPv6 address in brackets, for example [::1]:9091"),
+    ("unknown network", "write tcp://HOST:PORT, tcp4://…, tcp6://… or unix:///PATH"),
+    ("not a socket", "move that file away, or choose another path: only sockets are removed"),
+    (
+        "unknown config URL",
+        "write fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample",
+    ),
+    (
+        "no configuration has been provided",
+        "outside a cluster name a file, k8s:///home/me/.kube/config, or a directory, fs://DIR",
+    ),
+    (
+        "exceeded timeout",
+        "the store or a handler takes longer than --config-wait-timeout; the log says which",
+    ),
+    (
+        "invalid output level",
+        "levels are none, fatal, error, warn, info and debug, written level or scope:level",
+    ),
+    ("unknown scope", "`mixer server --help` lists the scopes at --log-output-level"),
+    (
+        "couldn't open sink",
+        "make the directory of the file, or name stdout, stderr or another file in --log-target",
+    ),
+    ("active simultaneously", "name one of --trace-zipkin-url and --trace-jaeger-url"),
+    ("unable to set up TLS", "`openssl x509 -in FILE -noout -text` shows what a certificate says"),
+];
+
 fn not_started(reason: &StartError) -> Stop {
     let cause = match &reason.detail {
         Some(detail) => format!("{reason}: {detail}"),
         None => reason.to_string(),
     };
-    Failure::local("unable to initialize the server")
-        .cause(cause)
-        .legacy(format!("Unable to initialize Mixer: {reason}"))
-        .into()
+    let mut failure = Failure::local("unable to initialize the server");
+    failure.hint = CURES.iter().find(|(part, _)| cause.contains(part)).map(|(_, cure)| (*cure).to_owned());
+    failure.cause(cause).legacy(format!("Unable to initialize Mixer: {reason}")).into()
 }
 
-/// The settings on standard output, before anything else.
+/// The settings on standard output, before anything else; as a record where the log is JSON.
 fn banner(args: &ServerArgs, options: &ServerOptions, io: &mut Io) -> Result<(), Stop> {
-    writeln!(io.out, "Mixer started with")?;
-    for (name, mut value) in options.banner() {
-        if name == "ConfigStoreURL" {
-            value = args.config_store_url().to_owned();
-        }
-        // compat(1.3): groups of settings have one blank after the colon, plain ones two.
-        let gap = if name.ends_with("Options") || name.ends_with("CRDs") { " " } else { "  " };
-        writeln!(io.out, "{name}:{gap}{value}")?;
+    let mut settings = options.banner();
+    for (_, value) in settings.iter_mut().filter(|(name, _)| *name == "ConfigStoreURL") {
+        value.replace_range(.., args.config_store_url());
     }
-    writeln!(io.out)?;
+    if options.log.as_json {
+        let fields: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        io.out.write_all(&json_record(LogLevel::Info, "Mixer started", &fields))?;
+    } else {
+        writeln!(io.out, "Mixer started with")?;
+        for (name, value) in settings {
+            // compat(1.3): groups of settings have one blank after the colon, plain ones two.
+            let gap = if name.ends_with("Options") || name.ends_with("CRDs") { " " } else { "  " };
+            writeln!(io.out, "{name}:{gap}{value}")?;
+        }
+        writeln!(io.out)?;
+    }
     io.out.flush()?;
     Ok(())
 }

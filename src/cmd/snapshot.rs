@@ -10,9 +10,9 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use super::output;
-use super::source::ConfigSource;
+use super::source::{self, ConfigSource};
 use super::{Exit, Failure, Io, Outcome, Stop};
-use crate::core::snapshot::{SnapshotDump, dump};
+use crate::core::snapshot::{Snapshot, SnapshotDump, dump};
 
 /// Flags of `snapshot`.
 #[derive(Debug, Clone, clap::Args)]
@@ -114,8 +114,7 @@ impl Section {
 pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
     let Action::Dump(args) = &args.action;
     let mut found = match &args.source.server {
-        Some(address) => serde_json::from_value(args.source.fetch(address, "/snapshotj/")?)
-            .map_err(|e| Failure::new(Exit::Rpc, "the server sent no snapshot").cause(e))?,
+        Some(address) => running(address)?,
         None => dump(&*args.source.snapshot(io)?),
     };
     if !args.show_secrets {
@@ -133,6 +132,21 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
     };
     io.out.write_all(text.as_bytes())?;
     Ok(Exit::Success)
+}
+
+/// The snapshot of a running server. Errors: it cannot be asked, or says something else.
+fn running(address: &str) -> Result<SnapshotDump, Stop> {
+    let document = source::fetch(address, "/snapshotj/")?;
+    serde_json::from_value(document)
+        .map_err(|e| Failure::new(Exit::Rpc, "the server sent no snapshot").cause(e).into())
+}
+
+/// Prints what would change in a running server if it read `snapshot`; says whether anything would.
+pub(crate) fn compare_with(address: &str, snapshot: &Snapshot, io: &mut Io) -> Result<bool, Stop> {
+    let (mut before, mut after) = (running(address)?, dump(snapshot));
+    mask(&mut before);
+    mask(&mut after);
+    diff::print(&before, &after, io)
 }
 
 /// The document with the sections asked for.

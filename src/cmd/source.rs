@@ -51,29 +51,25 @@ impl ConfigSource {
         let contents = read(&[source], io)?;
         Ok(build(&contents, &self.namespace))
     }
+}
 
-    /// Fetches a document of a running server's ControlZ endpoint.
-    pub(crate) fn fetch(&self, address: &str, path: &str) -> Result<serde_json::Value, Stop> {
-        let url = if address.contains("://") {
-            format!("{address}{path}")
-        } else {
-            format!("http://{address}{path}")
-        };
-        let failed = |cause: String| {
-            let failure = Failure::new(super::Exit::Rpc, format!("cannot read `{url}`")).cause(cause);
-            Stop::from(failure.hint("the address is that of ControlZ, by default localhost:9876"))
-        };
-        crate::core::tls::install_crypto_provider();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let text = runtime
-            .block_on(async {
-                let client =
-                    reqwest::Client::builder().timeout(std::time::Duration::from_secs(10)).build()?;
-                client.get(&url).send().await?.error_for_status()?.text().await
-            })
-            .map_err(|error| failed(innermost(&error)))?;
-        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
-    }
+/// Fetches a document of a running server's ControlZ endpoint.
+pub(crate) fn fetch(address: &str, path: &str) -> Result<serde_json::Value, Stop> {
+    let url =
+        if address.contains("://") { format!("{address}{path}") } else { format!("http://{address}{path}") };
+    let failed = |cause: String| {
+        let failure = Failure::new(super::Exit::Rpc, format!("cannot read `{url}`")).cause(cause);
+        Stop::from(failure.hint("the address is that of ControlZ, by default localhost:9876"))
+    };
+    crate::core::tls::install_crypto_provider();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let text = runtime
+        .block_on(async {
+            let client = reqwest::Client::builder().timeout(std::time::Duration::from_secs(10)).build()?;
+            client.get(&url).send().await?.error_for_status()?.text().await
+        })
+        .map_err(|error| failed(innermost(&error)))?;
+    serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
 }
 
 /// The deepest cause of an error.

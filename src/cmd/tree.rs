@@ -6,8 +6,8 @@ use super::server::Merged;
 use super::value::Kind;
 use super::{ColorChoice, ErrorFormat, Exit, Io, Outcome, Personality};
 use super::{
-    check, collateral, completions, crd, diff, man, probe, report, routes, server, snapshot, test, validate,
-    version,
+    check, collateral, completions, crd, diff, doctor, man, probe, report, routes, server, snapshot, test,
+    validate, version,
 };
 
 /// Policy and telemetry engine for service meshes.
@@ -97,6 +97,14 @@ pub enum Command {
     ///
     /// Example: mixer validate conf/ --lint --strict
     Validate(Box<validate::ValidateArgs>),
+    /// Find what would keep a server from starting, or trouble it before long.
+    ///
+    /// Takes the flags of `mixer server`, and looks at ports, certificates and how long they hold, the configuration, files and the
+    /// room on their disks, limits of the process, and collectors. Nothing is started; a file is made and removed where one will be
+    /// written. Ends with status 1 if something must be done.
+    ///
+    /// Example: mixer doctor --config-file /etc/mixer/server.yaml
+    Doctor(doctor::DoctorArgs),
     /// Run declared requests against a configuration, without a server.
     ///
     /// Reads files with `kind: PolicyTest`, asks the configuration that they name, and compares answers, quotas, headers, rules,
@@ -164,6 +172,7 @@ impl Command {
             Command::Report(args) => report::run(&args, personality, io),
             Command::Probe(args) => probe::run(&args, personality, io),
             Command::Validate(args) => validate::run(&args, io),
+            Command::Doctor(args) => doctor::run(&args, io),
             Command::Test(args) => test::run(&args, io),
             Command::Diff(args) => diff::run(&args, io),
             Command::Snapshot(args) => snapshot::run(&args, io),
@@ -264,22 +273,22 @@ fn bound(arg: clap::Arg) -> clap::Arg {
 }
 
 /// Parses the arguments of `mixer`.
-pub(crate) fn parse(merged: Merged) -> Result<Program, clap::Error> {
+pub(crate) fn parse(merged: &Merged) -> Result<Program, clap::Error> {
     let root = native(true);
     let matches = root.clone().try_get_matches_from(&merged.args)?;
     let mut program = Program::from_arg_matches(&matches)?;
     if let Command::Server(args) = &mut program.command {
-        args.note_origins(&root, &matches, &merged);
+        args.note_origins(&root, &matches, merged);
     }
     Ok(program)
 }
 
 /// Parses the rewritten arguments of a legacy name.
-pub(crate) fn parse_legacy(root: clap::Command, merged: Merged) -> Result<Command, clap::Error> {
+pub(crate) fn parse_legacy(root: clap::Command, merged: &Merged) -> Result<Command, clap::Error> {
     let matches = root.clone().try_get_matches_from(&merged.args)?;
     let mut command = Command::from_arg_matches(&matches)?;
     if let Command::Server(args) = &mut command {
-        args.note_origins(&root, &matches, &merged);
+        args.note_origins(&root, &matches, merged);
     }
     Ok(command)
 }

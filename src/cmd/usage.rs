@@ -35,8 +35,14 @@ pub(crate) fn error_format(args: &[OsString]) -> ErrorFormat {
     format
 }
 
-/// What to show for a clap error; help and version are "errors" too.
-pub(crate) fn shown(error: &clap::Error, title: &str, format: ErrorFormat) -> Shown {
+/// What to show for a clap error; help and version are "errors" too. `place` knows where the value of a flag stands that is not among
+/// the arguments.
+pub(crate) fn shown(
+    error: &clap::Error,
+    title: &str,
+    format: ErrorFormat,
+    place: &dyn Fn(&str) -> Option<String>,
+) -> Shown {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
@@ -46,7 +52,16 @@ pub(crate) fn shown(error: &clap::Error, title: &str, format: ErrorFormat) -> Sh
             let text = error.render();
             Shown::help(if plain { text.to_string() } else { text.ansi().to_string() })
         }
-        _ => shown_failure(&failure(error, title), format),
+        _ => {
+            let mut failure = failure(error, title);
+            let flag = error.get(ContextKind::InvalidArg).map(text).map(|arg| flag_name(&arg));
+            if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation)
+                && let Some(place) = flag.and_then(|flag| place(&flag))
+            {
+                failure.what = format!("{} in {place}", failure.what);
+            }
+            shown_failure(&failure, format)
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::output::{self, Format};
 use super::source::{self, NamespaceFlags};
-use super::{Exit, Io, Outcome, Stop, Style};
+use super::{Exit, Failure, Io, Outcome, Stop, Style};
 use crate::core::config::{Diagnostic, Diagnostics, Severity};
 use crate::core::snapshot::{check_params, lint, pitfalls};
 use crate::core::store::StoreContents;
@@ -27,6 +27,9 @@ pub struct ValidateArgs {
     /// Look for what works but is hardly meant: unused handlers and instances, constant conditions, rules that never differ.
     #[arg(long)]
     lint: bool,
+    /// Show what would change in a running server: host and port of its ControlZ endpoint. Example: localhost:9876.
+    #[arg(long, value_name = "ADDRESS")]
+    live: Option<String>,
     /// How findings are written; a table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -42,6 +45,10 @@ struct Totals {
 
 /// Reads, checks, prints and judges. Spec: cli-operations.md 9.4.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
+    if args.live.is_some() && matches!(args.output, Some(Format::Json | Format::Yaml)) {
+        let failure = Failure::usage("--live prints a comparison for people, which is no document");
+        return Err(failure.hint("leave --output out, or use `mixer snapshot dump --diff`").into());
+    }
     let contents = source::read(&args.paths, io)?;
     let diagnostics = examine(&contents, args);
     let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
@@ -68,6 +75,11 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
                 writeln!(io.out, "{text}")?;
             }
             summary(io, &totals)?;
+        }
+    }
+    if let Some(address) = &args.live {
+        if !super::snapshot::compare_with(address, &source::build(&contents, &args.namespace), io)? {
+            writeln!(io.err, "the server at {address} runs on the same configuration")?;
         }
     }
     Ok(if valid { Exit::Success } else { Exit::Negative })

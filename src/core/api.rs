@@ -10,7 +10,8 @@ pub mod mixer;
 mod observe;
 mod spans;
 
+pub use crate::core::decision::CALLER_PRINCIPAL;
 pub use crate::core::wire as proto;
 pub use grpc::ApiBody;
-pub use mixer::{CALLER_PRINCIPAL, CallInfo, CheckAnswer, ExplainResponse, MixerService};
+pub use mixer::{CallInfo, CallerAddress, CheckAnswer, ExplainResponse, MixerService};
 pub use observe::Observers;

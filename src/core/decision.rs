@@ -18,4 +18,6 @@ pub use attributes::{AttributeMap, attribute_map, owned_attributes, owned_value,
 pub use log::{Call, CallAnswer, DecisionLog, LogError, Wanted};
 pub use mask::{DEFAULT_MASKS, MASKED, Mask, MaskSet};
 pub use options::{DecisionLogOptions, DecisionOptions, RecordingOptions, Select};
-pub use record::{Decision, DispatchText, DryRunText, InstanceText, Method, QuotaAsked};
+pub use record::{
+    CALLER_PRINCIPAL, CallerText, Decision, DispatchText, DryRunText, InstanceText, Method, QuotaAsked,
+};

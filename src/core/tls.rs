@@ -10,6 +10,7 @@ mod error;
 mod files;
 mod identity;
 mod server;
+mod validity;
 
 use std::sync::Once;
 
@@ -17,6 +18,7 @@ pub use client::{ClientTls, ClientTlsOptions};
 pub use error::TlsError;
 pub use identity::{AllowedPeers, PeerIdentity};
 pub use server::{ClientAuth, ServerTls, ServerTlsOptions};
+pub use validity::valid_until;
 
 /// Oldest version of TLS that is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

@@ -43,6 +43,11 @@ impl Authority {
 
     /// A certificate for some names: URIs, DNS names or addresses.
     pub(crate) fn issue(&self, names: &[&str]) -> Issued {
+        self.issue_until(names, (4096, 1, 1))
+    }
+
+    /// The same, valid until the beginning of a day.
+    pub(crate) fn issue_until(&self, names: &[&str], (year, month, day): (i32, u8, u8)) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         let name = |name: &&str| match name.parse() {
@@ -50,6 +55,7 @@ impl Authority {
             Err(_) if name.contains("://") => SanType::URI((*name).try_into().expect("a URI")),
             Err(_) => SanType::DnsName((*name).try_into().expect("a name")),
         };
+        params.not_after = rcgen::date_time_ymd(year, month, day);
         params.distinguished_name.push(DnType::CommonName, names[0]);
         params.subject_alt_names = names.iter().map(name).collect();
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").pem();

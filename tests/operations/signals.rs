@@ -269,6 +269,134 @@ fn a_rehearsal_tells_what_would_be_served() {
     assert!(finished.stderr.contains("bind: address already in use"), "{}", finished.stderr);
 }
 
+/// The journal of systemd sorts records by what stands before them.
+#[test]
+fn a_log_that_the_journal_reads_says_how_bad_things_are() {
+    use std::os::unix::fs::MetadataExt as _;
+    let directory = configuration("");
+    let ports = [(); 2].map(|()| free_port().to_string());
+    let journal = std::fs::File::create(directory.path().join("journal")).expect("it is writable");
+    let found = journal.metadata().expect("it is there");
+    let mut child = std::process::Command::new(crate::process::programs().path("mixer"))
+        .args([
+            "server",
+            "--config-store-url",
+            "fs:///nowhere",
+            "--address",
+            "127.0.0.1:0",
+            "--ctrlz-port",
+            "0",
+        ])
+        .args(["--monitoring-port", &ports[0], "--metrics-port", &ports[1]])
+        .env("JOURNAL_STREAM", format!("{}:{}", found.dev(), found.ino()))
+        .stdout(journal)
+        .spawn()
+        .expect("it starts");
+    let path = directory.path().join("journal");
+    let serves = wait_for(PATIENCE, || text(&path).contains("Starting gRPC server").then_some(()));
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let text = text(&path);
+    assert!(serves.is_some(), "{text}");
+    let record = |word: &str| text.lines().find(|line| line.contains(word)).unwrap_or_default();
+    assert!(record("\tinfo\tStarting monitor server...").starts_with("<6>2"), "{text}");
+    assert!(record("\terror\tfailure during").starts_with("<3>2"), "{text}");
+    assert!(record("Mixer started with").starts_with("Mixer"), "{text}");
+}
+
+/// A log in JSON has nothing else on standard output, and is rotated by size.
+#[test]
+fn a_log_in_json_is_json_from_the_first_line_to_the_last() {
+    let directory = configuration("");
+    let rotated = directory.path().join("rotated.json").display().to_string();
+    let more = ["--log_as_json", "--log_rotate", &rotated, "--log_output_level", "default:debug"];
+    let mut server = Server::start(&on(&directory).with(&more)).expect("the server starts");
+    assert_eq!(server.terminate(), Ok(Some(0)));
+    let lines: Vec<serde_json::Value> = server
+        .log()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let said = |message: &str| lines.iter().find(|line| line["msg"] == message);
+    assert_eq!(lines[0]["msg"], "Mixer started");
+    assert_eq!(lines[0]["MaxMessageSize"], "1048576");
+    let address = said("Starting gRPC server").expect("it is said where")["address"].clone();
+    assert_eq!(address, format!("tcp://{}", server.address()));
+    assert_eq!(said("stopping on SIGTERM").expect("the reason is said")["level"], "info");
+    let mut levels = lines.iter().map(|line| line["level"].as_str().unwrap_or_default());
+    assert!(!levels.any(|level| level == "error"), "{}", server.log());
+    assert!(text(std::path::Path::new(&rotated)).lines().count() > 5);
+}
+
+/// Whoever set a value finds where it stands, and what to write instead.
+#[test]
+fn wrong_settings_are_named_with_their_place_and_a_cure() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let told = |name: &str, content: &str, environment: &[(&str, &str)], more: &[&str]| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).expect("it is writable");
+        let path = path.display().to_string();
+        let arguments = [&["server", "--config-file", &path][..], more].concat();
+        let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+        let environment: Vec<_> =
+            environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let program = crate::process::programs().path("mixer");
+        let finished = crate::process::run(&program, &arguments, &environment, None, None, PATIENCE);
+        let finished = finished.expect("it ends");
+        assert_eq!(finished.stdout.lines().filter(|l| l.contains("Starting gRPC")).count(), 0);
+        finished.stderr.replace(&path, name)
+    };
+    for (name, content, environment, more, expected) in [
+        (
+            "a.yaml",
+            "# settings\nlog-as-json: true\nport: abc\n",
+            &[][..],
+            &[][..],
+            "error: invalid value `abc` for `--port` in `a.yaml`, line 3\n  cause: expected a port from 0 to 65535\n",
+        ),
+        (
+            "b.toml",
+            "log-as-json = true\nport = \n",
+            &[],
+            &[],
+            "error: cannot read the settings in `b.toml`\n  cause: line 2: ",
+        ),
+        (
+            "c.yaml",
+            "log-as-json: true\nprt: 1\n",
+            &[],
+            &[],
+            "  cause: line 2: unknown setting `prt`\n  hint: did you mean `port`?\n",
+        ),
+        ("d.yaml", "port: [1\n", &[], &[], "at line 2 column 1"),
+        (
+            "e.yaml",
+            "",
+            &[("MIXER_PORT", "many")],
+            &[],
+            "error: invalid value `many` for `--port` in the environment variable MIXER_PORT\n",
+        ),
+        ("f.yaml", "port: abc\n", &[], &["-p", "x"], "error: invalid value `x` for `--port`\n"),
+        (
+            "g.yaml",
+            "address: localhost\n",
+            &[],
+            &["--log-target=stderr"],
+            "missing port in address\n  hint: write host:port, for example 127.0.0.1:9091\n",
+        ),
+        (
+            "h.yaml",
+            "log-output-level: loud\n",
+            &[],
+            &[],
+            "  cause: invalid output level 'loud'\n  hint: levels are none, fatal, error, warn, info and debug",
+        ),
+    ] {
+        let found = told(name, content, environment, more);
+        assert!(found.contains(expected), "{name}: {found}");
+    }
+}
+
 #[test]
 fn the_pid_file_lasts_as_long_as_the_server() {
     let directory = configuration("");

@@ -1,6 +1,6 @@
 //! `--config-file` and `--print-config`: settings from a file, and where each setting comes from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,21 @@ use serde_json::Value;
 
 use super::super::value::Kind;
 use super::super::{Failure, Io, Stop, output, tree};
+use crate::core::telemetry::rotate::os_text;
 
 /// Arguments with the settings of a file mixed in.
 pub(crate) struct Merged {
     /// For clap.
     pub(crate) args: Vec<OsString>,
-    /// Canonical names of the settings that the file has a say in.
-    from_file: BTreeSet<String>,
+    /// Canonical names of the settings that the file has a say in, with the lines where they stand.
+    from_file: BTreeMap<String, usize>,
+    /// The file; empty without one.
+    file: PathBuf,
     /// The arguments of `server` as given.
     given: Vec<OsString>,
 }
 
-/// Adds the settings of `--config-file` to the arguments of `server`, before those given, so that these win. With `environment`,
+/// Adds the settings of `--config-file` to the arguments of `server`, but for those that are given. With `environment`,
 /// settings that an environment variable holds are left out, because it wins as well.
 ///
 /// Errors: a file that cannot be read or is no map of known names.
@@ -28,19 +31,63 @@ pub(crate) fn with_config_file(mut args: Vec<OsString>, environment: bool) -> Re
     let server = args.iter().position(|a| a == "server").unwrap_or(args.len());
     let given: Vec<OsString> = args.iter().skip(server + 1).cloned().collect();
     let Some(path) = config_file(&given) else {
-        return Ok(Merged { args, from_file: BTreeSet::new(), given });
+        return Ok(Merged { args, from_file: BTreeMap::new(), file: PathBuf::new(), given });
     };
     let mut settings = read(&path)?;
+    // A flag that is given replaces what the file says, lists included.
+    let root = tree::native(false);
+    for arg in root.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments) {
+        if is_given(arg, &given) {
+            arg.get_long().map(|long| settings.remove(long));
+        }
+    }
     if environment {
         settings.retain(|name, _| std::env::var_os(tree::variable(name)).is_none());
     }
-    let from_file = settings.keys().cloned().collect();
+    let from_file = settings.iter().map(|(name, setting)| (name.clone(), setting.line)).collect();
     let added: Vec<OsString> = settings
         .into_iter()
-        .flat_map(|(name, values)| values.into_iter().map(move |v| OsString::from(format!("--{name}={v}"))))
+        .flat_map(|(name, setting)| {
+            setting.values.into_iter().map(move |v| OsString::from(format!("--{name}={v}")))
+        })
         .collect();
     args.splice(server + 1..server + 1, added);
-    Ok(Merged { args, from_file, given })
+    Ok(Merged { args, from_file, file: path, given })
+}
+
+impl Merged {
+    /// Where the value of a flag of `server` stands that is not among the arguments; `None` if it is, or is the default.
+    pub(crate) fn place_of(&self, flag: &str) -> Option<String> {
+        let long = flag.strip_prefix("--")?;
+        let root = tree::native(false);
+        let server = root.find_subcommand("server")?;
+        let arg = server.get_arguments().find(|arg| arg.get_long() == Some(long))?;
+        if is_given(arg, &self.given) {
+            return None;
+        }
+        if let Some(line) = self.from_file.get(long) {
+            return Some(format!("`{}`, line {line}", self.file.display()));
+        }
+        let variable = tree::variable(long);
+        std::env::var_os(&variable).map(|_| format!("the environment variable {variable}"))
+    }
+}
+
+/// A setting of a file.
+struct Entry {
+    values: Vec<String>,
+    /// From 1.
+    line: usize,
+}
+
+/// The line where a key of the outermost map stands; 1 if it is written in a way that is not looked for.
+fn line_of(text: &str, key: &str) -> usize {
+    let is_key = |line: &str| {
+        let line = line.trim_start().trim_start_matches(['"', '\'', '{']);
+        let rest = line.strip_prefix(key).map(|rest| rest.trim_start_matches(['"', '\'']).trim_start());
+        rest.is_some_and(|rest| rest.starts_with([':', '=']))
+    };
+    text.lines().position(is_key).map_or(1, |at| at + 1)
 }
 
 /// The file named by the last `--config-file`.
@@ -59,14 +106,17 @@ fn config_file(args: &[OsString]) -> Option<PathBuf> {
 }
 
 /// Canonical names and values of a settings file.
-fn read(path: &Path) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+fn read(path: &Path) -> Result<BTreeMap<String, Entry>, Failure> {
     let shown = path.display();
     let refuse =
         |cause: String| Failure::local(format!("cannot read the settings in `{shown}`")).cause(cause);
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|e| refuse(os_text(&e)))?;
     let is_toml = path.extension().is_some_and(|e| e == "toml");
     let document: Value = if is_toml {
-        toml::from_str(&text).map_err(|e| refuse(e.message().to_owned()))?
+        toml::from_str(&text).map_err(|e| {
+            let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            refuse(format!("line {}: {}", before.matches('\n').count() + 1, e.message()))
+        })?
     } else {
         serde_yaml::from_str(&text).map_err(|e| refuse(e.to_string()))?
     };
@@ -80,15 +130,16 @@ fn read(path: &Path) -> Result<BTreeMap<String, Vec<String>>, Failure> {
     // A setting without a value is one that is not set, as `--print-config` shows it.
     for (key, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
         let Some(name) = names.get(&key) else {
-            let failure = refuse(format!("unknown setting `{key}`"));
+            let failure = refuse(format!("line {}: unknown setting `{key}`", line_of(&text, &key)));
             return Err(match nearest(&key, &names) {
                 Some(near) => failure.hint(format!("did you mean `{near}`?")),
                 None => failure.hint("see `mixer server --help`; names are those of the flags"),
             });
         };
-        let values =
-            scalars(&value).ok_or_else(|| refuse(format!("`{key}` is neither a scalar nor a list")))?;
-        settings.insert(name.clone(), values);
+        let line = line_of(&text, &key);
+        let wrong = || refuse(format!("line {line}: `{key}` is neither a scalar nor a list of scalars"));
+        let values = scalars(&value).ok_or_else(wrong)?;
+        settings.insert(name.clone(), Entry { values, line });
     }
     Ok(settings)
 }
@@ -157,7 +208,7 @@ pub(super) fn settings(root: &clap::Command, matches: &clap::ArgMatches, merged:
         let origin = match matches.value_source(id) {
             Some(ValueSource::EnvVariable) => format!("environment {}", tree::variable(long)),
             Some(ValueSource::CommandLine) if is_given(arg, &merged.given) => "flag".to_owned(),
-            Some(ValueSource::CommandLine) if merged.from_file.contains(long) => "file".to_owned(),
+            Some(ValueSource::CommandLine) if merged.from_file.contains_key(long) => "file".to_owned(),
             Some(ValueSource::CommandLine) => "flag".to_owned(),
             _ => "default".to_owned(),
         };

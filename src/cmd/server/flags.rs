@@ -507,7 +507,7 @@ impl ServerArgs {
     }
 
     /// The settings; an empty store URL still means the default of the personality.
-    pub(super) fn options(&self) -> ServerOptions {
+    pub(crate) fn options(&self) -> ServerOptions {
         let Self { listen, store, limits, operations, envoy, .. } = self;
         let defaults = ServerOptions::default();
         let probe = |path: &PathBuf, interval| ProbeOptions { path: path.clone(), interval };

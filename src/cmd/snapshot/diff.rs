@@ -6,17 +6,22 @@ use std::path::Path;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::super::{Exit, Failure, Io, Outcome, Style, output};
+use super::super::{Exit, Failure, Io, Outcome, Stop, Style, output};
 use crate::core::snapshot::SnapshotDump;
 
-/// Prints what changed since an earlier JSON dump. Numbers of snapshots and places in files do not count.
+/// Prints what changed since an earlier JSON dump.
 pub(super) fn run(found: &SnapshotDump, file: &Path, io: &mut Io) -> Outcome {
     let refuse =
         |cause: String| Failure::local(format!("cannot read the dump in `{}`", file.display())).cause(cause);
     let text = std::fs::read_to_string(file).map_err(|e| refuse(e.to_string()))?;
     let before: SnapshotDump = serde_json::from_str(&text)
         .map_err(|e| refuse(e.to_string()).hint("it is written by `mixer snapshot dump --output json`"))?;
-    let (old, new) = (parts(&before), parts(found));
+    Ok(if print(&before, found, io)? { Exit::Negative } else { Exit::Success })
+}
+
+/// Prints what differs; says whether anything does. Numbers of snapshots and places in files do not count.
+pub(super) fn print(before: &SnapshotDump, after: &SnapshotDump, io: &mut Io) -> Result<bool, Stop> {
+    let (old, new) = (parts(before), parts(after));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut differs = false;
     for name in names {
@@ -40,7 +45,7 @@ pub(super) fn run(found: &SnapshotDump, file: &Path, io: &mut Io) -> Outcome {
             writeln!(io.out, "  {line}")?;
         }
     }
-    Ok(if differs { Exit::Negative } else { Exit::Success })
+    Ok(differs)
 }
 
 /// Every resource as YAML, by section and name.

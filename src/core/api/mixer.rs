@@ -1,6 +1,7 @@
 //! `istio.mixer.v1.Mixer`: from the bytes of a request to the bytes of its response.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,7 +18,7 @@ use crate::core::attribute::response::{
 };
 use crate::core::attribute::{AttributeBag, ReportRecords, SignedDuration, SlotId, Value};
 use crate::core::check_cache::{CachedAnswer, CheckCache};
-use crate::core::decision::Method;
+use crate::core::decision::{CALLER_PRINCIPAL, CallerText, Method};
 use crate::core::dispatch::{
     self, CheckOutcome, DispatchContext, DispatchTrace, LastKnownAnswers, QuotaRequest, ReportCollector,
     Trace, TracedPhase, trace_started, trace_step,
@@ -34,9 +35,24 @@ const SPARE_ARENAS: usize = 64;
 /// An arena that grew beyond this is given back to the allocator.
 const MAX_SPARE_BYTES: usize = 256 << 10;
 
-/// The attribute that tells who called, by the certificate that was shown to this server. It is set where callers are asked for
-/// certificates and the vocabulary declares it; it never comes from the caller then.
-pub const CALLER_PRINCIPAL: &str = "context.reporter.principal";
+/// Where a call comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallerAddress {
+    /// Over TCP, from this address.
+    Tcp(SocketAddr),
+    /// Over a unix socket.
+    Unix,
+}
+
+/// `host:port`, or `unix`.
+impl std::fmt::Display for CallerAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CallerAddress::Tcp(address) => write!(f, "{address}"),
+            CallerAddress::Unix => f.write_str("unix"),
+        }
+    }
+}
 
 /// What is known of a call beside its message.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,6 +61,8 @@ pub struct CallInfo<'c> {
     pub deadline: Option<Instant>,
     /// The name in the certificate of the caller, empty if it has none; `None` if callers are not asked for certificates.
     pub principal: Option<&'c str>,
+    /// Where it comes from; `None` if it is made in this process.
+    pub address: Option<CallerAddress>,
     /// Who calls, as one number, for shares under overload; 0 for nobody in particular.
     pub caller: u64,
     /// Its headers, which may say what trace it belongs to.
@@ -58,6 +76,14 @@ impl From<Option<Instant>> for CallInfo<'_> {
 }
 
 impl CallInfo<'_> {
+    /// Who called, for those who write it down.
+    pub(super) fn caller_text(&self) -> Option<CallerText> {
+        let address = self.address.map(|address| address.to_string());
+        let principal = self.principal.map(str::to_owned);
+        (address.is_some() || principal.is_some())
+            .then(|| CallerText { address: address.unwrap_or_default(), principal })
+    }
+
     /// Whether answers depend on who called.
     fn decides(&self, published: &Published) -> bool {
         self.principal.is_some() && self.slot(published).is_some()
@@ -369,11 +395,16 @@ async fn decide_over<'a>(
     }
     let mut out = Vec::with_capacity(256);
     begin_message(&mut out);
+    let mut undecided = None;
     if let Some(cache) = cache.filter(|_| !outcome.depends_on_map && !bag.reads_map_without_key()) {
         let answer = encode(&outcome, &bag, request.global_word_count);
         answer.push(outcome.valid_duration, &mut out);
-        let valid = outcome.valid_duration.to_std_or_zero();
-        cache.put(&bag, request.global_word_count, &bag.references(), valid, answer);
+        if routes.has_dry_run() {
+            undecided = Some((cache, answer, bag.mark_references()));
+        } else {
+            let valid = outcome.valid_duration.to_std_or_zero();
+            cache.put(&bag, request.global_word_count, &bag.references(), valid, answer);
+        }
     } else {
         push_outcome(&outcome, &bag, request.global_word_count, &mut out);
     }
@@ -390,9 +421,21 @@ async fn decide_over<'a>(
     }
     finish_message(&mut out);
     if routes.has_dry_run() {
+        if let Some((.., decided)) = &undecided {
+            bag.reset_references(decided);
+        }
         let quotas = request.quotas.iter().map(|asked| quota_request(request, asked));
         // The answer is complete: nothing of this can get into it.
-        Box::pin(dispatch::dry_run_check(routes, &bag, quotas, outcome.status.code == 0, context)).await;
+        let passed = outcome.status.code == 0;
+        let applied = Box::pin(dispatch::dry_run_check(routes, &bag, quotas, passed, context)).await;
+        // It is kept only for requests that no rule in dry run has a say in either: what those read counts as well.
+        if let Some((cache, answer, _)) = undecided
+            && !applied
+            && !bag.reads_map_without_key()
+        {
+            let valid = outcome.valid_duration.to_std_or_zero();
+            cache.put(&bag, request.global_word_count, &bag.references(), valid, answer);
+        }
     }
     Ok(out.into())
 }

@@ -66,7 +66,7 @@ impl MixerService {
         let (time, started) = (SystemTime::now(), Instant::now());
         let trace = RefCell::new(DispatchTrace::default());
         // A request may be a small part of a large buffer, which must not wait with it.
-        let kept = observation.decision.map(|_| Bytes::copy_from_slice(&body));
+        let kept = observation.decision.map(|_| (Bytes::copy_from_slice(&body), call.caller_text()));
         let answer = match observation.method {
             Method::Check => self.check_traced(body, call, Some(&trace)).await,
             Method::Report => self.report_traced(body, call, Some(&trace)).await,
@@ -78,7 +78,7 @@ impl MixerService {
             let outcome = answer.as_ref().map(drop);
             tracer.finish(spans_of(call, observation.method, begun, took, &trace, outcome));
         }
-        if let (Some((log, wanted)), Some(body)) = (observation.decision, kept) {
+        if let (Some((log, wanted)), Some((body, caller))) = (observation.decision, kept) {
             let answer = match &answer {
                 Ok(framed) => {
                     Ok(CallAnswer(framed.get(FRAMING..).map_or_else(Bytes::new, Bytes::copy_from_slice)))
@@ -89,7 +89,7 @@ impl MixerService {
                     message: error.message.clone(),
                 }),
             };
-            log.push(Call { method: observation.method, time, took, body, answer, trace }, wanted);
+            log.push(Call { method: observation.method, time, took, caller, body, answer, trace }, wanted);
         }
         answer
     }

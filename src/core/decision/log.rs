@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::mask::MaskSet;
-use super::{AnswerFailure, Decision, DecisionOptions, Method, Select};
+use super::{AnswerFailure, CallerText, Decision, DecisionOptions, Method, Select};
 use crate::core::dispatch::DispatchTrace;
 use crate::core::telemetry::metrics::{Counter, Family, Metrics};
 use crate::core::telemetry::rotate::{RotatingFile, RotationPolicy, os_text};
@@ -50,6 +50,8 @@ pub struct Call {
     pub time: SystemTime,
     /// How long it took.
     pub took: Duration,
+    /// Who called, if that is known.
+    pub caller: Option<CallerText>,
     /// The request.
     pub body: Bytes,
     /// The answer, or why the call failed.

@@ -7,13 +7,29 @@ use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
 use super::log::{Call, CallAnswer};
-use super::mask::{MaskSet, without};
+use super::mask::{MASKED, MaskSet, without};
 use super::{Answer, AnswerFailure, AttributeMap, StatusText, attribute_map};
 use crate::core::attribute::request::{CheckRequest, ReportRequest};
 use crate::core::attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
 use crate::core::dispatch::{DispatchTrace, TracedDispatch};
 use crate::core::routing::RuleKind;
 use crate::core::wire::istio::mixer::v1::CheckResponse;
+
+/// The attribute that tells who called, by the certificate that was shown to this server. It is set where callers are asked for
+/// certificates and the vocabulary declares it; it never comes from the caller then.
+pub const CALLER_PRINCIPAL: &str = "context.reporter.principal";
+
+/// Who called.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallerText {
+    /// `host:port`, or `unix`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
+    /// The name in its certificate, empty if it showed none; `None` if callers are not asked for certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+}
 
 /// What was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -109,6 +125,9 @@ pub struct Decision {
     /// Number of the snapshot that decided.
     #[serde(default)]
     pub snapshot: u64,
+    /// Who called; nothing if the call was made in the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerText>,
     /// The attributes of a check.
     #[serde(default, skip_serializing_if = "AttributeMap::is_empty")]
     pub attributes: AttributeMap,
@@ -157,6 +176,7 @@ impl Decision {
             time: Timestamp::from_system_time(call.time).rfc3339_micros().to_string(),
             method: call.method,
             took_micros: u64::try_from(call.took.as_micros()).unwrap_or(u64::MAX),
+            caller: call.caller.clone(),
             ..Decision::default()
         };
         decision.read_request(&call.body);
@@ -244,6 +264,17 @@ impl Decision {
         let (mut masked, mut secrets) = masks.apply(&mut self.attributes);
         for record in &mut self.records {
             let (names, texts) = masks.apply(record);
+            masked.extend(names);
+            secrets.extend(texts);
+        }
+        if let Some(principal) = self.caller.as_mut().and_then(|caller| caller.principal.as_mut()) {
+            // It is masked as the attribute is that rules see.
+            let mut own = AttributeMap::new();
+            own.insert(CALLER_PRINCIPAL.to_owned(), principal.as_str().into());
+            let (names, texts) = masks.apply(&mut own);
+            if !names.is_empty() {
+                MASKED.clone_into(principal);
+            }
             masked.extend(names);
             secrets.extend(texts);
         }

@@ -27,19 +27,23 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// Tries the rules in dry run over a request that was answered, and the quotas that were asked for.
 ///
-/// Handlers that wait for the network do not make the request wait, unless its trace is a full one.
+/// Handlers that wait for the network do not make the request wait, unless its trace is a full one. Whether a rule applied: such an
+/// answer must not be kept for requests like it, which would not be counted. Conditions record what they read.
 pub async fn dry_run_check<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
     quotas: impl Iterator<Item = QuotaRequest<'_>>,
     passed: bool,
     context: &DispatchContext<'_>,
-) {
+) -> bool {
     let begun = started(context.trace);
+    let mut applied = false;
     for matched in select(table, RuleKind::Generate, bag, context) {
+        applied = true;
         each_instance(matched.route, RuleKind::Generate, bag, context);
     }
     for Matched { route, .. } in select(table, RuleKind::Check, bag, context) {
+        applied = true;
         for action in &route.actions {
             for instance in &action.instances {
                 ask_check(route, action, instance, bag, context).await;
@@ -48,17 +52,29 @@ pub async fn dry_run_check<'t: 'a, 'a>(
     }
     if passed {
         for Matched { route, .. } in select(table, RuleKind::Headers, bag, context) {
+            applied = true;
             count(route, DryRunOutcome::Matched);
         }
         for request in quotas {
-            for Matched { route, .. } in select(table, RuleKind::Quota, bag, context) {
-                for (action, instance) in named(route, request.name) {
-                    ask_quota(table, (route, action, instance), bag, request, context).await;
-                }
-            }
+            dry_run_quota(table, bag, request, context).await;
         }
     }
     step(context.trace, || TracedPhase::DryRun, begun, None);
+    applied
+}
+
+/// Tries the quota rules in dry run over a request whose quotas were answered.
+pub async fn dry_run_quota<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    bag: &AttributeBag<'a>,
+    request: QuotaRequest<'_>,
+    context: &DispatchContext<'_>,
+) {
+    for Matched { route, .. } in select(table, RuleKind::Quota, bag, context) {
+        for (action, instance) in named(route, request.name) {
+            ask_quota(table, (route, action, instance), bag, request, context).await;
+        }
+    }
 }
 
 /// Tries the report rules in dry run over one record: instances are made and counted, nothing is delivered.

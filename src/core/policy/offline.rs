@@ -92,11 +92,19 @@ impl Offline {
         Err(OfflineError { problems })
     }
 
-    /// Asks for a decision. `full` brings values of instances and what rules in dry run wait for.
-    pub async fn check(&self, attributes: &OwnedAttributes, call: &CheckCall<'_>, full: bool) -> Decision {
+    /// Asks for a decision. `principal` is the name in the certificate of the caller, where callers are asked for one. `full` brings
+    /// values of instances and what rules in dry run wait for.
+    pub async fn check(
+        &self,
+        attributes: &OwnedAttributes,
+        call: &CheckCall<'_>,
+        principal: Option<&str>,
+        full: bool,
+    ) -> Decision {
         let body = encode_check_request(attributes, 0, call);
         let trace = RefCell::new(DispatchTrace { full, ..DispatchTrace::default() });
-        let answer = self.service.check_traced(body.into(), CallInfo::default(), Some(&trace)).await;
+        let info = CallInfo { principal, ..CallInfo::default() };
+        let answer = self.service.check_traced(body.into(), info, Some(&trace)).await;
         let mut decision = Decision { method: Method::Check, ..Decision::default() };
         match answer.and_then(|framed| decode(&framed)) {
             Ok(response) => decision.answer = Some((&response).into()),
@@ -106,11 +114,12 @@ impl Offline {
         decision
     }
 
-    /// Reports records.
-    pub async fn report(&self, records: &[OwnedAttributes]) -> Decision {
+    /// Reports records. `principal` as of [`check`](Self::check).
+    pub async fn report(&self, records: &[OwnedAttributes], principal: Option<&str>) -> Decision {
         let body = encode_report_request(records, 0, ReportWords::Own, Semantics::Independent);
         let trace = RefCell::new(DispatchTrace::full());
-        let answer = self.service.report_traced(body.into(), CallInfo::default(), Some(&trace)).await;
+        let info = CallInfo { principal, ..CallInfo::default() };
+        let answer = self.service.report_traced(body.into(), info, Some(&trace)).await;
         let mut decision = Decision { method: Method::Report, ..Decision::default() };
         decision.error = answer.err().map(|error| failure(&error));
         decision.read_trace(&trace.into_inner());

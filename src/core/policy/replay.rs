@@ -107,6 +107,7 @@ impl Side {
         if let Some(time) = time_of(decision) {
             self.offline.clock.advance_to(time);
         }
+        let principal = decision.caller.as_ref().and_then(|caller| caller.principal.as_deref());
         match decision.method {
             Method::Check => {
                 let attributes = self.attributes(&decision.attributes)?;
@@ -118,12 +119,12 @@ impl Side {
                 let asked = decision.quotas.iter();
                 let quotas = asked.map(|(name, q)| (name.clone(), (q.amount, q.best_effort))).collect();
                 let call = CheckCall { deduplication_id: &id, quotas };
-                Ok(self.offline.check(&attributes, &call, false).await)
+                Ok(self.offline.check(&attributes, &call, principal, false).await)
             }
             Method::Report => {
                 let records = decision.records.iter().map(|record| self.attributes(record));
                 let records = records.collect::<Result<Vec<_>, _>>()?;
-                Ok(self.offline.report(&records).await)
+                Ok(self.offline.report(&records, principal).await)
             }
         }
     }

@@ -68,9 +68,9 @@ async fn run_step(offline: &Offline, number: usize, step: &Step, misses: &mut Ve
         Act::Check { attributes, quotas, deduplication_id } => {
             let id = deduplication_id.clone().unwrap_or_else(|| format!("step {number}"));
             let call = CheckCall { deduplication_id: &id, quotas: quotas.clone() };
-            offline.check(attributes, &call, true).await
+            offline.check(attributes, &call, None, true).await
         }
-        Act::Report { records } => offline.report(records).await,
+        Act::Report { records } => offline.report(records, None).await,
     };
     let wants_error = step.expectations.iter().any(|(_, e)| matches!(e, Expectation::Error(_)));
     if let Some(error) = found.error.as_ref().filter(|_| !wants_error) {

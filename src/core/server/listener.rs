@@ -14,6 +14,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::ListenAddress;
 use super::activation::InheritedSocket;
+use crate::core::api::CallerAddress;
 use crate::core::telemetry::rotate::os_text;
 use crate::core::tls::{PeerIdentity, ServerTls};
 
@@ -72,6 +73,14 @@ impl Peer {
         }
         // The upper bits are the ones that are mixed.
         hasher.finish() >> 20
+    }
+
+    /// Where it calls from.
+    pub fn address(&self) -> CallerAddress {
+        match self {
+            Peer::Tcp(address) | Peer::Tls(address, _) => CallerAddress::Tcp(*address),
+            Peer::Unix => CallerAddress::Unix,
+        }
     }
 
     /// The name in the certificate of the caller, empty if it has none; `None` if callers are not asked for certificates.

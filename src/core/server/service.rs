@@ -89,7 +89,8 @@ impl ApiService {
         *received = body.len();
         // Only those who shed load want to know.
         let caller = self.shedder.as_ref().map_or(0, |_| peer.key());
-        let call = CallInfo { deadline, principal: peer.principal(), caller, headers: Some(headers) };
+        let (principal, address) = (peer.principal(), Some(peer.address()));
+        let call = CallInfo { deadline, principal, address, caller, headers: Some(headers) };
         match method {
             Direct::Check => self.pooled(self.mixer.check(body, call), deadline).await,
             Direct::Report => self.pooled(self.mixer.report(body, call), deadline).await,

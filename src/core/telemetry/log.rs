@@ -18,6 +18,7 @@ use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
+pub use format::json_record;
 pub use options::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
 pub use rate::RateLimit;
 
@@ -34,6 +35,10 @@ const TARGETS: &[(&str, &str)] = &[
     ("mixer::core::api", "api"),
     ("mixer::core::mcp", "mcp"),
 ];
+
+/// Libraries whose debug records are of no use here. The first tells every event of the file system: a log in a directory that is
+/// watched would feed on itself.
+const QUIET: &[&str] = &["notify", "mio"];
 
 /// The index in [`SCOPES`] of the scope of a record with this target.
 pub fn scope_of_target(target: &str) -> usize {
@@ -215,8 +220,13 @@ impl Log {
     }
 
     fn is_wanted(&self, metadata: &Metadata<'_>) -> bool {
-        let switches = self.0.scopes.get(scope_of_target(metadata.target()));
-        switches.is_some_and(|s| level(metadata) <= level_of(s.output.load(Ordering::Relaxed)))
+        let level = level(metadata);
+        let target = metadata.target();
+        if level > LogLevel::Info && QUIET.iter().any(|library| target.starts_with(library)) {
+            return false;
+        }
+        let switches = self.0.scopes.get(scope_of_target(target));
+        switches.is_some_and(|s| level <= level_of(s.output.load(Ordering::Relaxed)))
     }
 }
 
@@ -266,7 +276,7 @@ impl<S: Subscriber> Layer<S> for Output {
             stack_trace: level <= level_of(switches.stack_trace.load(Ordering::Relaxed)),
         };
         format::with_line(core.json.load(Ordering::Relaxed), &place, event, |line| {
-            core.sinks.lock().write(line)
+            core.sinks.lock().write(level, line)
         });
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::core::attribute::OwnedAttributes;
 use crate::core::attribute::request::{CheckCall, encode_check_request};
+use crate::core::decision::CALLER_PRINCIPAL;
 use crate::core::wire::istio::mixer::v1::CheckResponse;
 use prost::Message as _;
 
@@ -21,6 +22,10 @@ fn call(user: &str, code: i32) -> Call {
         method: Method::Check,
         time: SystemTime::UNIX_EPOCH,
         took: Duration::from_micros(7),
+        caller: Some(CallerText {
+            address: "10.0.0.7:1".to_owned(),
+            principal: Some("spiffe://web".to_owned()),
+        }),
         body: body.into(),
         answer: Ok(CallAnswer(response.encode_to_vec().into())),
         trace: DispatchTrace { decided: true, snapshot: 3, ..DispatchTrace::default() },
@@ -64,11 +69,25 @@ fn what_was_asked_and_answered_is_written_and_masked() {
     assert_eq!(decision.masked, ["source.user"]);
     assert_eq!((decision.snapshot, decision.took_micros, decision.cached), (3, 7, false));
     assert_eq!(decision.quotas["calls"].amount, 2);
+    let caller = decision.caller.as_ref().unwrap();
+    assert_eq!((caller.address.as_str(), caller.principal.as_deref()), ("10.0.0.7:1", Some("spiffe://web")));
     let answer = decision.answer.as_ref().unwrap();
     assert_eq!(answer.status, super::super::StatusText::new(7, "*** may not"), "nor through the message");
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(&options.log.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "attributes are nobody else's business");
+}
+
+#[test]
+fn the_name_of_a_caller_is_masked_like_the_attribute_that_holds_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), |o| o.masks = vec!["context.reporter.*".to_owned()]);
+    let unknown = Call { caller: None, ..call("bob", 0) };
+    let (logged, _) = write(&options, [call("alice", 7), unknown]);
+    let caller = logged[0].caller.as_ref().unwrap();
+    assert_eq!(caller.principal.as_deref(), Some("***"));
+    assert_eq!(logged[0].masked, [CALLER_PRINCIPAL]);
+    assert_eq!((&logged[1].caller, &logged[1].masked), (&None, &Vec::new()));
 }
 
 #[test]

@@ -39,6 +39,7 @@ enum Step {
     Monitoring,
     Follow,
     PidFile,
+    Envoy,
     Nothing,
 }
 
@@ -189,6 +190,9 @@ impl Effects for Faulty {
     fn listen_http(&self, endpoint: Endpoint, address: &str) -> Result<TcpListener, ListenError> {
         match (self.fails(Step::Monitoring), endpoint) {
             (true, Endpoint::Monitoring) => Err(refused("listen tcp :1: bind: address already in use")),
+            _ if endpoint == Endpoint::Envoy && self.fails(Step::Envoy) => {
+                Err(refused("listen tcp :2: bind: permission denied"))
+            }
             _ => SystemEffects.listen_http(endpoint, address),
         }
     }
@@ -271,6 +275,7 @@ impl Place {
                 ..IntrospectionOptions::default()
             },
             config_store_url: format!("fs://{}", self.path("config").display()),
+            envoy_http_address: "127.0.0.1:0".to_owned(),
             concurrency: 2,
             check_cache_requested: true,
             liveness_probe: probe("live"),
@@ -353,6 +358,10 @@ fn whatever_step_fails_nothing_is_left_behind() {
             "unable to setup monitoring: unable to listen on socket: listen tcp :1: bind: address already in use",
         ),
         (Step::Follow, "unable to listen: no watches left"),
+        (
+            Step::Envoy,
+            "unable to setup the HTTP endpoint for Envoy: unable to listen on socket: listen tcp :2: bind: permission denied",
+        ),
     ] {
         let place = Place::new();
         let effects = Faulty::new(step);
@@ -420,6 +429,7 @@ fn a_server_stops_in_the_order_of_the_specification() {
             "readiness",
             "readiness probe",
             "calls",
+            "HTTP endpoint for Envoy",
             "ControlZ",
             "configuration",
             "check cache",

@@ -44,17 +44,28 @@ pub(super) fn with_line(json: bool, place: &Place, event: &Event<'_>, write: imp
 
 /// A record of the log itself, line end included.
 pub(super) fn note(json: bool, level: LogLevel, text: &str) -> Vec<u8> {
-    let mut line = Vec::new();
     if json {
-        let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", level.name());
-        push_time(&mut line);
-        line.extend_from_slice(b"\",\"msg\":");
-        push_string(&mut line, text.as_bytes());
-        line.extend_from_slice(b"}\n");
-    } else {
-        push_time(&mut line);
-        let _ = writeln!(line, "\t{}\t{text}", level.name());
+        return json_record(level, text, &[]);
     }
+    let mut line = Vec::new();
+    push_time(&mut line);
+    let _ = writeln!(line, "\t{}\t{text}", level.name());
+    line
+}
+
+/// A record in JSON, as the log writes it, with these fields: for whoever prints beside the log. With its line end.
+pub fn json_record(level: LogLevel, message: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut line = Vec::new();
+    let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", level.name());
+    push_time(&mut line);
+    line.push(b'"');
+    for (name, value) in std::iter::once(&("msg", message)).chain(fields) {
+        line.push(b',');
+        push_string(&mut line, name.as_bytes());
+        line.push(b':');
+        push_string(&mut line, value.as_bytes());
+    }
+    line.extend_from_slice(b"}\n");
     line
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -28,20 +29,40 @@ struct Sink {
 }
 
 enum Place {
-    Stdout,
-    Stderr,
+    /// Whether the journal of systemd reads it.
+    Stdout(bool),
+    Stderr(bool),
     File(File),
     Rotating(RotatingFile),
 }
 
 impl Place {
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+    fn write(&mut self, level: LogLevel, line: &[u8]) -> io::Result<()> {
         match self {
-            Place::Stdout => write_now(&mut io::stdout().lock(), line),
-            Place::Stderr => write_now(&mut io::stderr().lock(), line),
+            Place::Stdout(journal) => write_now(&mut io::stdout().lock(), *journal, level, line),
+            Place::Stderr(journal) => write_now(&mut io::stderr().lock(), *journal, level, line),
             Place::File(file) => file.write_all(line),
             Place::Rotating(file) => file.push(line).and_then(|()| file.flush()),
         }
+    }
+}
+
+/// Whether the journal of systemd reads what is written there: `JOURNAL_STREAM` names its device and inode.
+fn is_journal(stream: impl AsFd) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
+    let own = stream.as_fd().try_clone_to_owned().and_then(|descriptor| File::from(descriptor).metadata());
+    own.is_ok_and(|own| named == format!("{}:{}", own.dev(), own.ino()))
+}
+
+/// What the journal calls a level.
+fn priority(level: LogLevel) -> u8 {
+    match level {
+        LogLevel::Fatal => 2,
+        LogLevel::Error => 3,
+        LogLevel::Warn => 4,
+        LogLevel::None | LogLevel::Info => 6,
+        LogLevel::Debug => 7,
     }
 }
 
@@ -60,8 +81,8 @@ impl Sinks {
         let mut sinks = Vec::new();
         for target in &options.targets {
             let place = match target.as_str() {
-                "stdout" => Place::Stdout,
-                "stderr" => Place::Stderr,
+                "stdout" => Place::Stdout(is_journal(io::stdout())),
+                "stderr" => Place::Stderr(is_journal(io::stderr())),
                 path => {
                     let file = append_to(Path::new(path)).map_err(|error| {
                         let why = os_text(&error);
@@ -88,7 +109,7 @@ impl Sinks {
     pub(super) fn rotate(&mut self) -> io::Result<()> {
         let rotating = |sink: &mut Sink| match &mut sink.place {
             Place::Rotating(file) => file.rotate_now(),
-            Place::Stdout | Place::Stderr | Place::File(_) => Ok(()),
+            Place::Stdout(_) | Place::Stderr(_) | Place::File(_) => Ok(()),
         };
         self.sinks.iter_mut().try_for_each(rotating)
     }
@@ -104,9 +125,9 @@ impl Sinks {
     }
 
     /// One write a sink. What fails is told on standard error, and counted.
-    pub(super) fn write(&mut self, line: &[u8]) {
+    pub(super) fn write(&mut self, level: LogLevel, line: &[u8]) {
         for sink in &mut self.sinks {
-            match sink.place.write(line) {
+            match sink.place.write(level, line) {
                 Ok(()) => (sink.failed, sink.missing) = (None, 0),
                 Err(error) => {
                     if let Some(lost) = &self.lost {
@@ -128,14 +149,17 @@ impl Sinks {
         for sink in &mut self.sinks {
             let Some(why) = &sink.failed else { continue };
             let text = format!("{} log records before this one could not be written: {why}", sink.missing);
-            if sink.place.write(&format::note(json, LogLevel::Warn, &text)).is_ok() {
+            if sink.place.write(LogLevel::Warn, &format::note(json, LogLevel::Warn, &text)).is_ok() {
                 (sink.failed, sink.missing) = (None, 0);
             }
         }
     }
 }
 
-fn write_now(stream: &mut impl Write, line: &[u8]) -> io::Result<()> {
+fn write_now(stream: &mut impl Write, journal: bool, level: LogLevel, line: &[u8]) -> io::Result<()> {
+    if journal {
+        write!(stream, "<{}>", priority(level))?;
+    }
     stream.write_all(line)?;
     stream.flush()
 }

@@ -91,6 +91,7 @@ fn levels_count_by_scope() {
             tracing::error!("unseen");
             tracing::trace!(target: "api", "one");
             tracing::warn!(target: "mcp", "unseen");
+            tracing::info!(target: "notify::inotify", "unseen");
             tracing::error!(target: "mcp", "two");
             tracing::info!(target: "adapters", "three");
         },
@@ -226,4 +227,17 @@ fn a_log_whose_disk_has_room_again_recovers_without_being_asked() {
     assert!(text.starts_with("TIME\twarn\t3 log records before this one could not be written: "), "{text}");
     assert!(text.ends_with("\nTIME\tinfo\tafter\n"), "{text}");
     assert_eq!(fixture.text().lines().count(), 4, "the places that took all are left alone");
+}
+
+#[test]
+fn libraries_that_tell_every_event_are_not_heard_at_debug() {
+    let text = logged(
+        |o| o.output_level = "all:debug".to_owned(),
+        || {
+            tracing::debug!(target: "notify::inotify", "an event of the file system, perhaps of this log");
+            tracing::warn!(target: "notify::inotify", "a problem");
+            tracing::debug!(target: "h2::client", "of use");
+        },
+    );
+    assert_eq!(text, "TIME\twarn\ta problem\nTIME\tdebug\tof use\n");
 }

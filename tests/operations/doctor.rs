@@ -1,0 +1,149 @@
+//! `doctor`: what would keep a server from starting, found out beforehand.
+
+use serde_json::Value;
+
+use crate::certificates::Authority;
+use crate::mixer;
+use crate::process::{Server, ServerArguments, free_port};
+
+/// Runs `doctor` over these flags of the server; its status and what it found.
+fn diagnosed(flags: &[&str]) -> (i32, Vec<Value>) {
+    let finished = mixer(&[&["doctor", "-o", "json"], flags].concat());
+    let document: Value =
+        serde_json::from_str(&finished.stdout).unwrap_or_else(|e| panic!("{e}: {finished:?}"));
+    let findings = document["findings"].as_array().cloned().unwrap_or_default();
+    (finished.status, findings)
+}
+
+fn of<'f>(findings: &'f [Value], check: &str) -> Vec<&'f Value> {
+    findings.iter().filter(|finding| finding["check"] == check).collect()
+}
+
+#[test]
+fn a_sound_place_has_nothing_to_complain_of() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = format!("fs://{}", directory.path().display());
+    let log = directory.path().join("mixer.log").display().to_string();
+    let ports = [(); 3].map(|()| free_port().to_string());
+    let address = format!("127.0.0.1:{}", ports[0]);
+    let flags = ["--config-store-url", &config, "--address", &address, "--log-target", &log];
+    let more = ["--monitoring-port", &ports[1], "--metrics-port", &ports[2], "--ctrlz-port", "0"];
+    let (status, findings) = diagnosed(&[&flags[..], &more].concat());
+    assert_eq!(status, 0, "{findings:?}");
+    assert!(findings.iter().all(|finding| finding["verdict"] != "fail"), "{findings:?}");
+    assert_eq!(of(&findings, "api")[0]["detail"], format!("tcp://{address} is free"));
+    assert_eq!(of(&findings, "log").len(), 1);
+    let names: Vec<_> = std::fs::read_dir(directory.path()).expect("readable").flatten().collect();
+    assert!(names.is_empty(), "nothing is left behind: {names:?}");
+
+    let plain = mixer(&[&["doctor"], &flags[..], &more].concat());
+    assert!(
+        plain.stdout.lines().all(|line| line.contains("ok    ") || line.starts_with("warn")),
+        "{plain:?}"
+    );
+}
+
+#[test]
+fn what_would_go_wrong_is_named_with_a_cure() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    std::fs::write(
+        directory.path().join("bad.yaml"),
+        "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: bad, namespace: istio-system}\n\
+         spec: {match: nosuch == 1, actions: [{handler: ghost, instances: []}]}\n",
+    )
+    .expect("it is writable");
+    let config = format!("fs://{}", directory.path().display());
+    let log = directory.path().join("missing/mixer.log").display().to_string();
+    let authority = Authority::new();
+    let old = authority.issue_until(&["localhost"], (2020, 1, 2)).put(directory.path(), "old");
+    let tls = ["--tls-cert-file", &old.certificate, "--tls-key-file", &old.key];
+    let otlp = format!("http://127.0.0.1:{}/v1/traces", free_port());
+    let flags = ["--address", &address, "--config-store-url", &config, "--log-target", &log];
+    let ports = [(); 2].map(|()| free_port().to_string());
+    let more = ["--ctrlz-port", "0", "--monitoring-port", &ports[0], "--metrics-port", &ports[1]];
+    let (status, findings) = diagnosed(&[&flags[..], &tls, &more, &["--trace-otlp-url", &otlp]].concat());
+    assert_eq!(status, 1, "{findings:?}");
+    for (check, verdict, detail, hint) in [
+        ("api", "fail", "bind: address already in use", "`ss -ltnp`"),
+        ("log", "fail", "no such file or directory", "make the directory"),
+        ("tls", "fail", "is valid until 2020-01-02T00:00:00Z", "it has expired"),
+        ("configuration", "warn", ": 0 rules, 3 errors", "mixer validate fs://"),
+        ("tracing", "warn", "connection refused", "spans are lost"),
+    ] {
+        let found = of(&findings, check);
+        let fits = |finding: &&Value| {
+            finding["verdict"] == verdict
+                && finding["detail"].as_str().is_some_and(|text| text.contains(detail))
+                && finding["hint"].as_str().is_some_and(|text| text.contains(hint))
+        };
+        assert!(found.iter().any(fits), "{check}: {found:?}");
+    }
+    let wrong = mixer(&["doctor", "--prot", "1"]);
+    assert_eq!(wrong.status, 2);
+    assert!(
+        wrong.stderr.contains("unknown flag `--prot`\n  hint: did you mean `--port`?"),
+        "{}",
+        wrong.stderr
+    );
+}
+
+#[test]
+fn a_server_that_runs_may_have_its_ports() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
+    let config = format!("fs://{}", directory.path().display());
+    let ports = [server.monitoring, server.metrics, server.ctrlz].map(|port| port.to_string());
+    let (status, findings) = diagnosed(&[
+        "--address",
+        &server.address(),
+        "--config-store-url",
+        &config,
+        "--monitoring-port",
+        &ports[0],
+        "--metrics-port",
+        &ports[1],
+        "--ctrlz-port",
+        &ports[2],
+    ]);
+    assert_eq!(status, 0, "{findings:?}");
+    for check in ["api", "monitoring", "ControlZ"] {
+        let detail = of(&findings, check)[0]["detail"].as_str().unwrap_or_default();
+        assert!(detail.ends_with(" is in use by the server that runs here"), "{check}: {detail}");
+    }
+}
+
+/// What a change would do to a server that runs.
+#[test]
+fn a_configuration_is_compared_with_a_running_server() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+    let rule = |user: &str| {
+        format!(
+            "apiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\nmetadata: {{name: m, namespace: istio-system}}\n\
+             spec: {{attributes: {{source.user: {{valueType: STRING}}}}}}\n---\n\
+             apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: mark, namespace: istio-system}}\n\
+             spec: {{match: source.user == \"{user}\", requestHeaderOperations: [{{name: x-mark, values: ['\"yes\"']}}]}}\n"
+        )
+    };
+    for (path, user) in [(&old, "ann"), (&new, "bob")] {
+        std::fs::create_dir(path).expect("it is writable");
+        std::fs::write(path.join("all.yaml"), rule(user)).expect("it is writable");
+    }
+    let server = Server::start(&ServerArguments::on(&old)).expect("the server starts");
+    let live = format!("127.0.0.1:{}", server.ctrlz);
+    let [old, new] = [&old, &new].map(|path| path.display().to_string());
+    let same = mixer(&["validate", &old, "--live", &live]);
+    assert_eq!((same.status, same.stdout.as_str()), (0, ""), "{same:?}");
+    assert!(same.stderr.contains("runs on the same configuration"), "{same:?}");
+    let changed = mixer(&["validate", &new, "--live", &live]);
+    assert_eq!(changed.status, 0, "{changed:?}");
+    for line in
+        ["rules mark.rule.istio-system", "-match: source.user == \"ann\"", "+match: source.user == \"bob\""]
+    {
+        assert!(changed.stdout.contains(line), "{line}: {changed:?}");
+    }
+    assert_eq!(mixer(&["validate", &new, "--live", "127.0.0.1:1"]).status, 4);
+    assert_eq!(mixer(&["validate", &new, "--live", &live, "-o", "json"]).status, 2);
+}
