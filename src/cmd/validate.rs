@@ -77,10 +77,10 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
             summary(io, &totals)?;
         }
     }
-    if let Some(address) = &args.live {
-        if !super::snapshot::compare_with(address, &source::build(&contents, &args.namespace), io)? {
-            writeln!(io.err, "the server at {address} runs on the same configuration")?;
-        }
+    if let Some(address) = &args.live
+        && !super::snapshot::compare_with(address, &source::build(&contents, &args.namespace), io)?
+    {
+        writeln!(io.err, "the server at {address} runs on the same configuration")?;
     }
     Ok(if valid { Exit::Success } else { Exit::Negative })
 }

@@ -73,15 +73,14 @@ async fn ports(options: &ServerOptions, found: &mut Vec<Finding>) {
             found.push(judge("api", address.to_string(), bound, hint));
         }
     }
-    let introspection = &options.introspection;
-    let host = if introspection.address == "*" { "" } else { introspection.address.as_str() };
+    let introspection = options.introspection.listen_address();
     for (check, address, wanted, hint) in [
         ("monitoring", format!(":{}", options.monitoring_port), true, "choose another --monitoring-port"),
         ("metrics", format!(":{}", options.metrics_port), true, "choose another --metrics-port"),
         (
             "ControlZ",
-            format!("{host}:{}", introspection.port),
-            introspection.port != 0,
+            introspection.clone().unwrap_or_default(),
+            introspection.is_some(),
             "choose another --ctrlz-port, or 0 for none",
         ),
         (

@@ -56,25 +56,15 @@ pub async fn dry_run_check<'t: 'a, 'a>(
             count(route, DryRunOutcome::Matched);
         }
         for request in quotas {
-            dry_run_quota(table, bag, request, context).await;
+            for Matched { route, .. } in select(table, RuleKind::Quota, bag, context) {
+                for (action, instance) in named(route, request.name) {
+                    ask_quota(table, (route, action, instance), bag, request, context).await;
+                }
+            }
         }
     }
     step(context.trace, || TracedPhase::DryRun, begun, None);
     applied
-}
-
-/// Tries the quota rules in dry run over a request whose quotas were answered.
-pub async fn dry_run_quota<'t: 'a, 'a>(
-    table: &'t RoutingTable,
-    bag: &AttributeBag<'a>,
-    request: QuotaRequest<'_>,
-    context: &DispatchContext<'_>,
-) {
-    for Matched { route, .. } in select(table, RuleKind::Quota, bag, context) {
-        for (action, instance) in named(route, request.name) {
-            ask_quota(table, (route, action, instance), bag, request, context).await;
-        }
-    }
 }
 
 /// Tries the report rules in dry run over one record: instances are made and counted, nothing is delivered.

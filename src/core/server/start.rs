@@ -20,9 +20,7 @@ use super::health::{Conditions, Health, STUCK};
 use super::listener::{Accepted, ListenError, Listener, on_loop};
 use super::service::ApiService;
 use super::workers::WorkerGroup;
-use super::{
-    InheritedSockets, ListenAddress, ProbeOptions, ServerOptions, controlz, discovery, observers,
-};
+use super::{InheritedSockets, ListenAddress, ProbeOptions, ServerOptions, controlz, discovery, observers};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::MixerService;
 use crate::core::api::envoy::BridgeShared;

@@ -263,15 +263,7 @@ impl BridgeService {
             }
         };
         let rules = names_of(&fired.borrow());
-        // A request that a rule in dry run has a say in is not kept: requests like it are to be counted, too.
-        let tried = published.routes.has_dry_run() && {
-            let id = self.decision_id();
-            let asked = quotas.iter().map(|(name, charge)| quota_request(name, *charge, &id));
-            let passed = outcome.status.code == 0;
-            Box::pin(dispatch::dry_run_check(&published.routes, &bag, asked, passed, &context)).await
-        };
         if let Some(cache) = cache
-            && !tried
             && !outcome.depends_on_map
             && !bag.reads_map_without_key()
             && outcome.valid_use_count > 0
@@ -328,7 +320,13 @@ impl BridgeService {
         let mut exhausted = Vec::new();
         let mut statuses = Vec::new();
         for (name, charge) in quotas {
-            let request = quota_request(name, *charge, &id);
+            let request = QuotaRequest {
+                name,
+                amount: *charge,
+                best_effort: false,
+                deduplication_id: &id,
+                level: true,
+            };
             match dispatch::quota(&published.routes, bag, request, context).await {
                 Ok(outcome) => {
                     let over = outcome.granted < *charge;
@@ -546,13 +544,17 @@ impl BridgeService {
             GrpcError::new(Code::Unavailable, error.to_string())
         };
         dispatch::preprocess(&published.routes, &mut bag, &context).await.map_err(unavailable)?;
+        // Every call is one of its own: the proxy does not repeat them.
         let id = self.decision_id();
-        let request = quota_request(name, descriptor.charge, &id);
+        let request = QuotaRequest {
+            name,
+            amount: descriptor.charge,
+            best_effort: false,
+            deduplication_id: &id,
+            level: true,
+        };
         let outcome =
             dispatch::quota(&published.routes, &bag, request, &context).await.map_err(unavailable)?;
-        if published.routes.has_dry_run() {
-            Box::pin(dispatch::dry_run_quota(&published.routes, &bag, request, &context)).await;
-        }
         let over = descriptor.charge > 0 && outcome.granted < descriptor.charge;
         Ok(quota_status(name, over, outcome.level))
     }
@@ -750,9 +752,6 @@ impl<'b> Batch<'b> {
                     if let Err(error) = collector.collect(&bag, &context) {
                         errors.extend(error.errors);
                     }
-                    if routes.has_dry_run() {
-                        dispatch::dry_run_report(routes, &bag, &context);
-                    }
                 }
             }
         }
@@ -805,11 +804,6 @@ fn note_refusal(published: &Published, decided: &Decided, bag: &AttributeBag<'_>
         let (snapshot, kept) = (published.id().0, decided.cache_hit);
         published.denials.record(decided.code, &decided.message, snapshot, kept, || request_of(bag));
     }
-}
-
-/// All or nothing. Every call is one of its own: the proxy does not repeat them.
-fn quota_request<'r>(name: &'r str, amount: i64, deduplication_id: &'r str) -> QuotaRequest<'r> {
-    QuotaRequest { name, amount, best_effort: false, deduplication_id, level: true }
 }
 
 fn undecodable(error: impl std::fmt::Display) -> GrpcError {
