@@ -278,6 +278,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;validate' {
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--live', '--live', [CompletionResultType]::ParameterName, 'Show what would change in a running server: host and port of its ControlZ endpoint. Example: localhost:9876')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How findings are written; a table on a terminal, else plain')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How findings are written; a table on a terminal, else plain')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')

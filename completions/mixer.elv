@@ -270,6 +270,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;validate'= {
             cand --default-namespace 'Namespace of mesh-wide rules'
+            cand --live 'Show what would change in a running server: host and port of its ControlZ endpoint. Example: localhost:9876'
             cand -o 'How findings are written; a table on a terminal, else plain'
             cand --output 'How findings are written; a table on a terminal, else plain'
             cand --color 'When to use colours'

@@ -269,6 +269,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand probe" -l watch -d 'Keep loo
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l tls -d 'Speak TLS with the server; any other flag of this group means this one as well'
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespace -d 'Namespace of mesh-wide rules' -r
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l live -d 'Show what would change in a running server: host and port of its ControlZ endpoint. Example: localhost:9876' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'How findings are written; a table on a terminal, else plain' -r -f -a "table\t'Tables and excerpts for people'
 plain\t'One line a result'
 json\t'One document'
