@@ -7,6 +7,7 @@ mod introspection_flags;
 mod signals;
 
 use std::io::Write as _;
+use std::time::Duration;
 
 pub(crate) use config_file::{Merged, with_config_file};
 pub(crate) use flags::ServerArgs;
@@ -17,6 +18,9 @@ use crate::core::build_info::BuildInfo;
 use crate::core::server::{LogLevel, Server, ServerOptions, StartError};
 use crate::core::store::EMBEDDED_SAMPLE;
 use crate::core::telemetry::log::json_record;
+
+/// How long after serving began everything of the start has run.
+const START_ENDS: Duration = Duration::from_secs(1);
 
 /// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
 pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> Outcome {
@@ -42,7 +46,10 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> O
         Err(reason) => return effects.interrupted_with().map_or_else(|| Err(not_started(&reason)), Ok),
     };
     announce(&server, &options, io)?;
-    crate::core::resident::release_start_code();
+    server.background().spawn(async {
+        tokio::time::sleep(START_ENDS).await;
+        crate::core::resident::release_start_code();
+    });
     Ok(signals::serve(server, effects, options))
 }
 

@@ -19,6 +19,7 @@ mod term;
 
 pub use classic::{Conjunct, Explanation, Outcome, Read};
 pub use error::{CompileError, EvalError, NotBoolean, Phase};
+pub use lexer::is_keyword;
 pub use program::Program;
 
 use crate::core::attribute::{SlotId, ValueType, Vocabulary};

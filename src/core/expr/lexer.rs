@@ -89,6 +89,11 @@ const KEYWORDS: [&str; 25] = [
     "var",
 ];
 
+/// Whether the classic language reads `word` as a keyword, so that no attribute can be named with it.
+pub fn is_keyword(word: &str) -> bool {
+    KEYWORDS.binary_search(&word).is_ok()
+}
+
 /// Longest first, so that the first that fits is the one.
 const OPERATORS: [&str; 48] = [
     "<<=", ">>=", "&^=", "...", "&&", "||", "<-", "++", "--", "==", "!=", "<=", ">=", ":=", "+=", "-=", "*=",
@@ -204,7 +209,7 @@ impl<'t> Lexer<'t> {
         };
         self.offset += length;
         match rest.get(..length) {
-            Some(word) if KEYWORDS.binary_search(&word).is_ok() => TokenKind::Keyword,
+            Some(word) if is_keyword(word) => TokenKind::Keyword,
             _ => TokenKind::Identifier,
         }
     }

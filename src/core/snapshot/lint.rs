@@ -14,35 +14,6 @@ use crate::core::attribute::Vocabulary;
 use crate::core::config::{Diagnostic, Diagnostics, FieldPath, Origin, ResourceKey, Severity, yaml};
 use crate::core::expr;
 
-/// Words that the classic language reads as keywords, so that no attribute can be named with them.
-const KEYWORDS: [&str; 25] = [
-    "break",
-    "case",
-    "chan",
-    "const",
-    "continue",
-    "default",
-    "defer",
-    "else",
-    "fallthrough",
-    "for",
-    "func",
-    "go",
-    "goto",
-    "if",
-    "import",
-    "interface",
-    "map",
-    "package",
-    "range",
-    "return",
-    "select",
-    "struct",
-    "switch",
-    "type",
-    "var",
-];
-
 /// What the adapters find wrong with the parameters of every handler, given the instances that rules give it.
 ///
 /// Code `adapter-config`; the field is that of the resource, the message the adapter's own text. A handler that no rule uses is
@@ -77,7 +48,7 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
         params::check(handler, &instances, &mut out);
     }
     for (name, _) in snapshot.vocabulary.declared() {
-        if let Some(word) = name.split('.').find(|segment| KEYWORDS.contains(segment)) {
+        if let Some(word) = name.split('.').find(|segment| expr::is_keyword(segment)) {
             let message =
                 format!("attribute {name} cannot be used in expressions: `{word}` is a keyword there");
             out.push(Diagnostic::warning("attribute-keyword", FieldPath::root(), message));
