@@ -97,6 +97,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get')
             [CompletionResult]::new('--ctrlz-allowed-hosts', '--ctrlz-allowed-hosts', [CompletionResultType]::ParameterName, 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Whether profiles are served below /debug/pprof of the monitoring port')
+            [CompletionResult]::new('--legacy-metrics', '--legacy-metrics', [CompletionResultType]::ParameterName, 'Show metrics under the names of Mixer 1.0 as well, for dashboards of that time')
             [CompletionResult]::new('--heap-profile-rate', '--heap-profile-rate', [CompletionResultType]::ParameterName, 'Bytes of allocations of which one is noted, with its stack, for /debug/pprof/heap; 0 notes them only while that is asked for')
             [CompletionResult]::new('--load-shedding-mode', '--load-shedding-mode', [CompletionResultType]::ParameterName, 'What happens to calls over the limits: disabled, logonly or enforce')
             [CompletionResult]::new('--average-latency-threshold', '--average-latency-threshold', [CompletionResultType]::ParameterName, 'Highest mean latency; 0s means no such limit')

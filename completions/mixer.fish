@@ -102,6 +102,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-readonly -d
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-token-file -d 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-allowed-hosts -d 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l profile -d 'Whether profiles are served below /debug/pprof of the monitoring port' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l legacy-metrics -d 'Show metrics under the names of Mixer 1.0 as well, for dashboards of that time' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l heap-profile-rate -d 'Bytes of allocations of which one is noted, with its stack, for /debug/pprof/heap; 0 notes them only while that is asked for' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l load-shedding-mode -d 'What happens to calls over the limits: disabled, logonly or enforce' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l average-latency-threshold -d 'Highest mean latency; 0s means no such limit' -r

@@ -78,6 +78,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --ctrlz_token_file 'File with a token that callers of ControlZ must know: `Authorization: Bearer TOKEN`, or the form that browsers get'
             cand --ctrlz_allowed_hosts 'Names under which ControlZ may be called, beside localhost and addresses. Example: ops.example.com,mixer'
             cand --profile 'Whether profiles are served below /debug/pprof of the monitoring port'
+            cand --legacy-metrics 'Show metrics under the names of Mixer 1.0 as well, for dashboards of that time'
             cand --heap-profile-rate 'Bytes of allocations of which one is noted, with its stack, for /debug/pprof/heap; 0 notes them only while that is asked for'
             cand --loadsheddingMode 'What happens to calls over the limits: disabled, logonly or enforce'
             cand --averageLatencyThreshold 'Highest mean latency; 0s means no such limit'

@@ -17,7 +17,7 @@ use std::sync::Once;
 pub use client::{ClientTls, ClientTlsOptions};
 pub use error::TlsError;
 pub use identity::{AllowedPeers, PeerIdentity};
-pub use server::{ClientAuth, ServerTls, ServerTlsOptions};
+pub use server::{ClientAuth, SOON, ServerTls, ServerTlsOptions};
 pub use validity::valid_until;
 
 /// Oldest version of TLS that is spoken.

@@ -157,3 +157,20 @@ fn streams_that_callers_keep_open_do_not_hold_up_a_stop() {
     });
     drop(sender);
 }
+
+#[test]
+fn metrics_stand_under_their_old_names_where_that_is_asked_for() {
+    let (_directory, asked) = server(&["--legacy-metrics"]);
+    let body = |server: &Server| {
+        http("GET", &format!("http://127.0.0.1:{}/metrics", server.monitoring), "").expect("metrics").body
+    };
+    let text = body(&asked);
+    for name in [
+        "mixer_config_rule_config_count{configID=\"1\"} 0",
+        "mixer_handler_new_handler_count{configID=\"1\"}",
+    ] {
+        assert!(text.contains(name), "{name}\n{text}");
+    }
+    let (_directory, plain) = server(&[]);
+    assert!(!body(&plain).contains("configID"));
+}

@@ -132,6 +132,7 @@ fn calls_are_secured_and_plain_text_is_refused() {
     let plain = mixer(&["check", "--timeout", "5s", "-m", &server.address()]);
     assert_ne!(plain.status, 0);
     logged(&server, "a connection was refused: the TLS handshake failed: ");
+    logged(&server, " (the caller does not speak TLS)");
 
     let stranger = Authority::new();
     let other = put(place.directory.path(), "other.pem", &stranger.certificate);
@@ -139,6 +140,7 @@ fn calls_are_secured_and_plain_text_is_refused() {
     let distrusted = mixer(&["check", "--timeout", "5s", "-m", &target, "--ca-file", &other]);
     assert_eq!(distrusted.status, 4);
     assert!(distrusted.stdout.contains("UnknownIssuer"), "{distrusted:?}");
+    logged(&server, " (the caller does not trust the certificate of this server)");
     let misnamed = place.check(&server, &["--server-name", "elsewhere.example"]);
     assert_eq!(misnamed.status, 4);
     assert!(misnamed.stdout.contains("authentication handshake failed"), "{misnamed:?}");
@@ -159,14 +161,19 @@ fn callers_without_a_good_certificate_are_refused_and_named_in_the_log() {
     assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
 
     assert_ne!(place.check(&server, &[]).status, 0);
-    logged(&server, "a connection was refused: the TLS handshake failed: peer sent no certificates");
+    logged(
+        &server,
+        "a connection was refused: the TLS handshake failed: peer sent no certificates (--tls-client-auth=require asks \
+         for one)",
+    );
     logged(&server, "{\"caller\": \"127.0.0.1:");
 
     let forged = Authority::new().issue(&[WEB]).put(place.directory.path(), "forged");
     assert_ne!(place.check_as(&server, &forged, &[]).status, 0);
     logged(
         &server,
-        "a connection was refused: the TLS handshake failed: invalid peer certificate: UnknownIssuer",
+        "a connection was refused: the TLS handshake failed: invalid peer certificate: UnknownIssuer (no root in \
+         --tls-client-ca-file has signed it)",
     );
 }
 
@@ -254,6 +261,23 @@ fn certificates_are_read_anew_under_connections_that_stay() {
 }
 
 #[test]
+fn a_certificate_that_ends_is_told_of_beforehand() {
+    let place = Place::new("");
+    let expiry = |server: &Server| server.metric("mixer_tls_certificate_expiry_timestamp_seconds");
+    let fresh = place.start(&[]);
+    assert!(expiry(&fresh) > 4e9, "{}", expiry(&fresh));
+    assert!(!fresh.log().contains("is valid until"), "{}", fresh.log());
+
+    // It had a day left yesterday.
+    place.authority.issue_until(&["localhost"], (2026, 1, 2)).put(place.directory.path(), "server");
+    fresh.signal("HUP");
+    logged(&fresh, "the certificate in `");
+    let told = [" has expired at 2026-01-02T00:00:00Z", " is valid until 2026-01-02T00:00:00Z only"];
+    assert!(told.iter().any(|text| fresh.log().contains(text)), "{}", fresh.log());
+    assert_eq!(expiry(&fresh), 1_767_312_000.0);
+}
+
+#[test]
 fn versions_that_are_too_old_are_refused() {
     let place = Place::new("");
     let runtime = runtime();
@@ -268,6 +292,7 @@ fn versions_that_are_too_old_are_refused() {
     assert!(!connects(&strict, only_12));
     assert!(connects(&strict, ALL));
     logged(&strict, "a connection was refused: the TLS handshake failed: ");
+    logged(&strict, " (see --tls-min-version)");
 }
 
 #[test]

@@ -13,8 +13,6 @@ use crate::core::store::{self, WhenLost};
 use crate::core::telemetry::rotate::os_text;
 use crate::core::tls;
 
-/// A certificate that ends sooner than this is worth a warning.
-const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 /// Fewer open files than this are few for a server.
 const FEW_FILES: u64 = 4096;
 /// Less room than this on the disk of a log is little.
@@ -150,7 +148,7 @@ fn certificate(path: &Path) -> Finding {
         Some(Err(_)) => {
             fail("tls", detail, "it has expired: put a new one in its place; no restart is needed")
         }
-        Some(Ok(left)) if left < SOON => {
+        Some(Ok(left)) if left < tls::SOON => {
             let hint = "put a new one in its place soon; it is read within seconds, without a restart";
             warn("tls", format!("{detail}, {} days", left.as_secs() / 86_400), hint)
         }

@@ -543,6 +543,7 @@ impl ServerArgs {
             use_adapter_crds: store.use_adapter_crds,
             use_template_crds: store.use_template_crds,
             profile: self.introspection.profile,
+            legacy_metrics: self.introspection.legacy_metrics,
             heap_profile_rate: self.introspection.heap_profile_rate,
             health_endpoints: defaults.health_endpoints,
             reflection: listen.grpc_reflection,

@@ -7,7 +7,7 @@ use crate::core::server::IntrospectionOptions;
 
 /// What operators can look into.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "ControlZ and profiles")]
+#[command(next_help_heading = "ControlZ, metrics and profiles")]
 pub(super) struct IntrospectionFlags {
     /// Port of the ControlZ introspection pages; 0 turns them off.
     #[arg(long = "ctrlz-port", alias = "ctrlz_port", default_value = "9876", value_parser = value::port, value_name = "PORT")]
@@ -48,6 +48,12 @@ pub(super) struct IntrospectionFlags {
         value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
     )]
     pub(super) profile: bool,
+    /// Show metrics under the names of Mixer 1.0 as well, for dashboards of that time.
+    #[arg(
+        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
+    )]
+    pub(super) legacy_metrics: bool,
     /// Bytes of allocations of which one is noted, with its stack, for /debug/pprof/heap; 0 notes them only while that is asked for.
     ///
     /// Costs next to nothing at the size of the example. Example: 512KiB.

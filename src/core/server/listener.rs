@@ -124,7 +124,7 @@ pub enum OpenError {
     #[error("it could not be taken over: {0}")]
     TakeOver(#[from] std::io::Error),
     /// No secure connection came about.
-    #[error("the TLS handshake failed: {0}")]
+    #[error("the TLS handshake failed: {0}{hint}", hint = explained(.0))]
     Handshake(std::io::Error),
     /// It took too long.
     #[error("the TLS handshake was not complete within {HANDSHAKE_LIMIT:?}")]
@@ -132,6 +132,28 @@ pub enum OpenError {
     /// Somebody who is not let in.
     #[error("{0}")]
     NotAllowed(String),
+}
+
+/// What a failed handshake means for whoever runs the server.
+fn explained(error: &std::io::Error) -> &'static str {
+    use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
+    let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else { return "" };
+    match error {
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => " (the caller does not speak TLS)",
+        Error::NoCertificatesPresented => " (--tls-client-auth=require asks for one)",
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            " (no root in --tls-client-ca-file has signed it)"
+        }
+        Error::PeerIncompatible(_) => " (see --tls-min-version)",
+        Error::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired
+            | AlertDescription::UnsupportedCertificate,
+        ) => " (the caller does not trust the certificate of this server)",
+        _ => "",
+    }
 }
 
 impl OpenError {

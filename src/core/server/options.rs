@@ -73,6 +73,8 @@ pub struct ServerOptions {
     pub profile: bool,
     /// Bytes of allocations of which one is noted for heap profiles; 0 notes them only while one is taken.
     pub heap_profile_rate: u64,
+    /// Whether metrics are shown under the names of Mixer 1.0 as well.
+    pub legacy_metrics: bool,
     /// Whether `/healthz` and `/readyz` are served on the monitoring port.
     pub health_endpoints: bool,
     /// Whether callers are told which services there are.
@@ -136,6 +138,7 @@ impl Default for ServerOptions {
             use_template_crds: true,
             profile: true,
             heap_profile_rate: 0,
+            legacy_metrics: false,
             health_endpoints: true,
             reflection: Reflection::default(),
             liveness_probe: ProbeOptions::default(),

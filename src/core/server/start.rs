@@ -411,6 +411,10 @@ impl Start<'_> {
             effects.metrics().map_err(|e| StartError::because("could not build opencensus exporter", e))?;
         metrics.set_build("mixer", env!("CARGO_PKG_VERSION"));
         self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
+        if let Some(tls) = &tls {
+            let collector = CertificateCollector(Arc::clone(tls));
+            self.components.collects(StopStep::Probes, "expiry of certificates", &metrics, collector);
+        }
         let (runtime, configurator) = self.configure(&metrics, &store).await?;
         Ok(Prepared { api_address, listener, tls, metrics, tracer, store, runtime, configurator })
     }
@@ -597,7 +601,11 @@ impl Start<'_> {
             StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
         })?;
         let version = BuildInfo::stamped().short();
-        let mut routes = monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile);
+        let runtime = Arc::clone(&controls.runtime);
+        let snapshot: monitor::SnapshotNumber = Arc::new(move || runtime.load().id().0);
+        let legacy = self.options.legacy_metrics.then_some(snapshot);
+        let mut routes =
+            monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile, legacy);
         if self.options.health_endpoints {
             routes = routes.merge(controls.health.routes());
         }
@@ -742,6 +750,15 @@ impl Start<'_> {
 fn reload_of(tls: &Arc<ServerTls>) -> Reload {
     let tls = Arc::clone(tls);
     Box::new(move || tls.reload().map_err(|e| e.to_string()))
+}
+
+/// When the certificate ends, for the metrics.
+struct CertificateCollector(Arc<ServerTls>);
+
+impl Collect for CertificateCollector {
+    fn collect(&self, out: &mut Collected) {
+        out.add(Family::TlsCertificateExpiry, &[], self.0.valid_until().seconds as f64);
+    }
 }
 
 /// What happened in the check cache, for the metrics.

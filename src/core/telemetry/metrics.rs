@@ -18,6 +18,7 @@
 
 mod cells;
 mod families;
+mod legacy;
 mod process;
 
 use std::collections::BTreeMap;
@@ -201,6 +202,11 @@ impl Metrics {
                 }
             }
         }
+    }
+
+    /// Writes what Mixer 1.0 called otherwise, under the names of that time. `configuration` is the number of the snapshot in force.
+    pub fn write_legacy(&self, configuration: u64, out: &mut Vec<u8>) {
+        legacy::write(&self.samples(), configuration, &mut Writer::new(out));
     }
 
     /// Every family that has a value, and those of the process, in name order; samples by label values.

@@ -17,12 +17,16 @@ use super::metrics::Metrics;
 /// What plain answers are.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
+/// Tells the number of the snapshot in force.
+pub type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// The routes that every server has. `version` is the short form, without a line end; `profile` turns on what stands below
-/// `/debug/pprof/`.
-pub fn routes(metrics: Arc<Metrics>, version: &str, profile: bool) -> Router {
+/// `/debug/pprof/`; `legacy` adds the metrics under the names of Mixer 1.0.
+pub fn routes(metrics: Arc<Metrics>, version: &str, profile: bool, legacy: Option<SnapshotNumber>) -> Router {
     let version: Arc<str> = version.into();
+    let text = async move |headers: HeaderMap| metrics_text(&metrics, legacy.as_ref(), &headers);
     let routes = Router::new()
-        .route("/metrics", any(async move |headers: HeaderMap| metrics_text(&metrics, &headers)))
+        .route("/metrics", any(text))
         .route("/version", any(async move || answer(StatusCode::OK, PLAIN, version.to_string())));
     if !profile {
         return routes;
@@ -30,9 +34,12 @@ pub fn routes(metrics: Arc<Metrics>, version: &str, profile: bool) -> Router {
     routes.merge(super::pprof::routes())
 }
 
-fn metrics_text(metrics: &Metrics, request: &HeaderMap) -> Response {
+fn metrics_text(metrics: &Metrics, legacy: Option<&SnapshotNumber>, request: &HeaderMap) -> Response {
     let mut text = Vec::new();
     metrics.write(&mut text);
+    if let Some(snapshot) = legacy {
+        metrics.write_legacy(snapshot(), &mut text);
+    }
     compressible(request, CONTENT_TYPE, text)
 }
 
@@ -61,7 +68,7 @@ mod tests {
     async fn paths_answer() {
         let metrics = Arc::new(Metrics::new());
         metrics.gauge(Family::ConfigRules, &[]).set(7_u64);
-        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", true)
+        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", true, None)
             .fallback(async || super::super::http::not_found());
         let (status, kind, body) = get(&with_profile, "/metrics").await;
         assert_eq!((status, kind.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
@@ -80,7 +87,7 @@ mod tests {
                 (404, plain.clone(), "404 page not found\n".to_owned())
             );
         }
-        let without = routes(metrics, "v", false);
+        let without = routes(metrics, "v", false, None);
         assert_eq!(get(&without, "/debug/pprof/").await.0, 404);
     }
 
@@ -89,7 +96,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
-        let router = routes(Arc::new(Metrics::new()), "v", false);
+        let router = routes(Arc::new(Metrics::new()), "v", false, None);
         let served =
             tokio::spawn(super::super::http::serve(listener, router, stop.clone(), Duration::from_secs(5)));
         let answer = tokio::task::spawn_blocking(move || {

@@ -3,7 +3,7 @@
 use std::hash::Hasher as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -14,10 +14,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{TlsError, read};
 use super::identity::{AllowedPeers, PeerIdentity};
+use super::validity::valid_until;
 use super::{TlsVersion, files};
+use crate::core::attribute::Timestamp;
 
 /// How often files are looked at for a change.
 const LOOK: Duration = Duration::from_secs(5);
+/// How often the log says that a certificate ends soon.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// A certificate that ends sooner than this is worth a word.
+pub const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 /// The protocol that is spoken over TLS.
 const HTTP2: &[u8] = b"h2";
 
@@ -83,6 +89,8 @@ pub struct ServerTls {
     config: ArcSwap<ServerConfig>,
     /// Of the bytes that `config` was made from.
     fingerprint: Mutex<u64>,
+    /// When the certificate ceases to be valid.
+    until: Mutex<Timestamp>,
 }
 
 impl std::fmt::Debug for ServerTls {
@@ -99,21 +107,48 @@ impl ServerTls {
         // Before the files are used: a change between the two is found by the next look.
         let fingerprint = Mutex::new(fingerprint(&options)?);
         let config = ArcSwap::from_pointee(config(&options)?);
-        Ok(Self { options, allowed, config, fingerprint })
+        let until = Mutex::new(valid_until(&options.cert_file)?);
+        Ok(Self { options, allowed, config, fingerprint, until })
     }
 
     /// Reads the files again. Errors: as [`load`](Self::load); what was read before stays in force.
     pub fn reload(&self) -> Result<(), TlsError> {
         let now = fingerprint(&self.options)?;
+        let until = valid_until(&self.options.cert_file)?;
         self.config.store(Arc::new(config(&self.options)?));
         *self.fingerprint.lock() = now;
+        *self.until.lock() = until;
         Ok(())
     }
 
-    /// Reads the files again whenever they change, until `stop`.
+    /// When the certificate that new connections see ceases to be valid.
+    pub fn valid_until(&self) -> Timestamp {
+        *self.until.lock()
+    }
+
+    /// Says that the certificate ends soon, or has ended.
+    fn tell_expiry(&self) {
+        let until = self.valid_until();
+        let (file, until_text) = (self.options.cert_file.display(), until.rfc3339());
+        match until.to_system_time().map(|until| until.duration_since(SystemTime::now())) {
+            Some(Err(_)) => tracing::error!("the certificate in `{file}` has expired at {until_text}"),
+            Some(Ok(left)) if left < SOON => {
+                tracing::warn!("the certificate in `{file}` is valid until {until_text} only");
+            }
+            Some(Ok(_)) | None => {}
+        }
+    }
+
+    /// Reads the files again whenever they change, until `stop`. Tells once a day of a certificate that ends soon.
     pub async fn follow(self: Arc<Self>, stop: CancellationToken) {
         let mut complained = None;
+        let mut told: Option<(Timestamp, Instant)> = None;
         loop {
+            let until = self.valid_until();
+            if told.is_none_or(|(of, at)| of != until || at.elapsed() > DAY) {
+                self.tell_expiry();
+                told = Some((until, Instant::now()));
+            }
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(LOOK) => {}

@@ -203,6 +203,8 @@ families! {
         "The number of lines that the stdio adapter dropped because its write queue was full." [&["handler"]];
     StdioLinesLost: Counter "mixer_stdio_lines_lost_total"
         "The number of lines that the stdio adapter could not write." [&["handler"]];
+    TlsCertificateExpiry: Gauge "mixer_tls_certificate_expiry_timestamp_seconds"
+        "When the certificate of the API port ceases to be valid, in seconds since unix epoch." [&[]];
     SpansLost: Counter "mixer_tracing_spans_lost_total"
         "Spans that no collector has: too many waited, or the collector did not take them." [&["reason"]];
     SpansSent: Counter "mixer_tracing_spans_sent_total" "Spans that the collectors took." [&[]];
