@@ -250,7 +250,10 @@ async fn reported(server: &Server) -> Result<f64> {
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
-    let lines = text.lines().filter(|line| line.starts_with("istio_requests"));
+    // Other metrics may be named after these.
+    let counts =
+        |line: &&str| line.starts_with("istio_requests_total{") || line.starts_with("istio_requests{");
+    let lines = text.lines().filter(counts);
     Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
 }
 
