@@ -4,8 +4,18 @@
 
 #![cfg(test)]
 
+#[path = "envoy/direct.rs"]
+mod direct;
 #[path = "envoy/fixture.rs"]
 mod fixture;
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/process.rs"]
+mod process;
+#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
+#[allow(dead_code, reason = "see above")]
+#[path = "support/rpc.rs"]
+mod rpc;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -97,7 +107,7 @@ async fn configuration_changes_under_load_without_a_wrong_answer() {
     for round in 0..10 {
         // The marked rule says which configuration decided.
         fixture.write_marker(round);
-        let mark = round.to_string();
+        let mark = format!("round-{round}");
         let seen = eventually(|| async {
             let answer = fixture.get(Http::One, "/", &[("x-user", "ann")]).await;
             (answer.header("x-round") == mark).then_some(())

@@ -23,6 +23,18 @@ fn every_scenario_measures_what_it_says() {
 }
 
 #[test]
+fn services_of_envoy_are_measured_directly_and_through_envoy() {
+    let python = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("python");
+    let envoy = python.join("bin/envoy").display().to_string();
+    let limits = ["--calls", "200", "--duration", "0.2", "--connections", "2", "--streams", "2"];
+    let text = print(&[&["load", "envoy", "--envoy-bin", &envoy], &limits[..]].concat()).unwrap();
+    assert_eq!(text.lines().filter(|line| line.contains("| mixer |")).count(), 6, "{text}");
+    for asked in ["nothing asked", "ext_authz", "rate limit", "access log", "all three"] {
+        assert_eq!(text.matches(&format!("\n| {asked} | ")).count(), 1, "{text}");
+    }
+}
+
+#[test]
 fn curves_have_a_point_for_every_size_and_are_drawn() {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("curves.svg");

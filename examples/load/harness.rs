@@ -5,6 +5,8 @@
 
 #[path = "../../benches/support/attributes.rs"]
 mod attributes;
+#[path = "harness/bridge.rs"]
+mod bridge;
 #[path = "../../benches/support/checks.rs"]
 mod checks;
 #[path = "harness/client.rs"]
@@ -15,6 +17,8 @@ mod configuration;
 mod curves;
 #[path = "harness/envoy.rs"]
 mod envoy;
+#[path = "harness/http1.rs"]
+mod http1;
 #[path = "harness/measure.rs"]
 mod measure;
 #[path = "harness/options.rs"]
@@ -42,7 +46,7 @@ use std::io::Write;
 use anyhow::{Context as _, Result};
 
 use measure::Figures;
-use process::Program;
+use process::{Program, Role};
 
 /// Carries out what was asked for and prints the figures.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
@@ -51,14 +55,17 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     match options.work {
         Work::Table => {
             let mut rows = Vec::new();
+            let programs = able(&programs, Work::Table);
             for work in Work::MEASURED {
                 rows.push((work, measure_all(&runtime, options, &programs, work)?));
             }
             table::print(&programs, &rows, out)
         }
-        Work::Curves => curves::run(&runtime, options, &programs, out),
-        Work::Tails => tails::run(&runtime, options, &programs, out),
+        Work::Envoy => bridge::run(&runtime, options, &programs, out),
+        Work::Curves => curves::run(&runtime, options, &able(&programs, Work::Curves), out),
+        Work::Tails => tails::run(&runtime, options, &able(&programs, Work::Tails), out),
         work => {
+            let programs = able(&programs, work);
             let figures = measure_all(&runtime, options, &programs, work)?;
             for (program, figures) in programs.iter().zip(&figures) {
                 writeln!(out, "{:<12} {:<16} {figures}", program.name, work.name())?;
@@ -79,10 +86,13 @@ fn programs(options: &Options) -> Result<Vec<Program>> {
             directory.join("mixer")
         }
     };
-    let mut programs = vec![Program { name: "mixer".to_owned(), path: own, is_peer: false }];
+    let mut programs = vec![Program { name: "mixer".to_owned(), path: own, role: Role::Own }];
     if let Some(path) = &options.peer_bin {
         let name = path.file_name().map_or_else(|| "peer".into(), |n| n.to_string_lossy().into_owned());
-        programs.push(Program { name, path: path.clone(), is_peer: true });
+        programs.push(Program { name, path: path.clone(), role: Role::Peer });
+    }
+    if let Some(path) = &options.limitador_bin {
+        programs.push(Program { name: "limitador".to_owned(), path: path.clone(), role: Role::Limitador });
     }
     for program in &programs {
         anyhow::ensure!(
@@ -92,6 +102,18 @@ fn programs(options: &Options) -> Result<Vec<Program>> {
         );
     }
     Ok(programs)
+}
+
+/// The programs that can do such work.
+fn able(programs: &[Program], work: Work) -> Vec<Program> {
+    let envoy =
+        matches!(work, Work::EnvoyCheck | Work::EnvoyCheckUncached | Work::EnvoyLimit | Work::EnvoyLog);
+    let able = |program: &&Program| match program.role {
+        Role::Own => true,
+        Role::Peer => !envoy,
+        Role::Limitador => work == Work::EnvoyLimit,
+    };
+    programs.iter().filter(able).cloned().collect()
 }
 
 /// Measures each program `--runs` times, in turns, and gives the medians.

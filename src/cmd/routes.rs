@@ -106,6 +106,10 @@ fn verdicts(
 fn filter(found: &mut RoutingOutline, args: &ShowArgs) {
     let variety =
         args.variety.as_deref().and_then(|name| Variety::ALL.iter().find(|v| v.short_name() == name));
+    if args.variety.is_some() || args.namespace.is_some() || args.handler.is_some() {
+        // None of this belongs to a variety, a namespace or a handler.
+        found.envoy.clear();
+    }
     found.varieties.retain(|v| variety.is_none_or(|wanted| wanted.name() == v.variety));
     for variety in &mut found.varieties {
         variety.namespaces.retain(|n| args.namespace.as_ref().is_none_or(|wanted| *wanted == n.namespace));
@@ -185,7 +189,16 @@ fn show_table(
     let count = if rows.len() == 1 { "1 route".to_owned() } else { format!("{} routes", rows.len()) };
     let note =
         if inherited { format!("  * inherited from {}", found.default_namespace) } else { String::new() };
-    Ok(writeln!(io.out, "{count}, snapshot {}.{note}", found.id)?)
+    writeln!(io.out, "{count}, snapshot {}.{note}", found.id)?;
+    if found.envoy.is_empty() {
+        return Ok(());
+    }
+    let each = found.envoy.iter();
+    let rows: Vec<Vec<String>> = each
+        .map(|route| vec![route.what.clone(), route.from.clone(), route.to.clone(), route.place.clone()])
+        .collect();
+    writeln!(io.out)?;
+    Ok(io.out.write_all(table(&["ENVOY", "FROM", "TO", "FILE"], &rows, width).as_bytes())?)
 }
 
 fn one_line(text: &str) -> String {

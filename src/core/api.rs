@@ -4,6 +4,7 @@
 //! off the hot path. This room knows nothing of listeners, threads or start-up.
 //! Spec: runtime.md section 11, attributes.md.
 
+mod desk;
 pub mod envoy;
 pub mod grpc;
 pub mod mixer;
@@ -12,6 +13,7 @@ mod spans;
 
 pub use crate::core::decision::CALLER_PRINCIPAL;
 pub use crate::core::wire as proto;
+pub use desk::{CallInfo, CallerAddress, Engine};
 pub use grpc::ApiBody;
-pub use mixer::{CallInfo, CallerAddress, CheckAnswer, ExplainResponse, MixerService};
+pub use mixer::{CheckAnswer, ExplainResponse, MixerService};
 pub use observe::Observers;

@@ -22,7 +22,7 @@ pub use check::check;
 pub use combine::CheckOutcome;
 pub use context::{DispatchContext, DispatchError};
 pub use directive::{HeaderChange, RouteDirective};
-pub use dry_run::{dry_run_check, dry_run_report};
+pub use dry_run::{dry_run_check, dry_run_quota, dry_run_report};
 pub use generate::preprocess;
 pub use last_known::LastKnownAnswers;
 pub use quota::{QuotaOutcome, QuotaRequest, quota};

@@ -12,6 +12,7 @@ use crate::core::attribute::{AttributeBag, Condition as Presence};
 use crate::core::dispatch::DispatchTrace;
 use crate::core::expr::{Explanation as Part, Outcome};
 use crate::core::routing::{RoutingTable, RuleKind};
+use crate::core::snapshot::envoy::{self, EnvoyRoute};
 use crate::core::snapshot::{Condition, RuleConfig};
 use crate::core::template::Variety;
 
@@ -29,6 +30,9 @@ pub struct Explanation {
     pub dispatches: Vec<DispatchExplanation>,
     /// Attributes that decided, as `name[::key] CONDITION`, sorted.
     pub referenced: Vec<String>,
+    /// Where those of them come from in calls of Envoy that are mapped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mapped: Vec<EnvoyRoute>,
 }
 
 /// What became of one rule.
@@ -133,7 +137,10 @@ pub fn explain<'t: 'a, 'a>(
         .collect();
     let dispatches =
         trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check).map(explain_dispatch).collect();
-    Explanation { snapshot: snapshot.id.0, namespace, rules, dispatches, referenced }
+    let decides = |name: &str| referenced.iter().any(|text| text.split([' ', ':']).next() == Some(name));
+    let mut mapped = envoy::outline(&snapshot.envoy, &snapshot.vocabulary);
+    mapped.retain(|route| route.what == "mapping" && decides(&route.to));
+    Explanation { snapshot: snapshot.id.0, namespace, rules, dispatches, referenced, mapped }
 }
 
 /// A reference as the command line prints it.

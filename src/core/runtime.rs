@@ -32,6 +32,8 @@ pub struct Published {
     pub routes: RoutingTable,
     /// Answers of these routes and of earlier ones that decided alike; none unless a cache was asked for.
     pub cache: Option<Arc<CheckCache<CheckAnswer>>>,
+    /// A number that stays as long as configurations decide alike, and grows otherwise: answers that were kept hold for it.
+    pub decisions: u64,
     /// Everything wrong with the configuration: documents, snapshot, handlers and routes.
     pub diagnostics: Diagnostics,
     /// Where refusals are noted; those of all tables.
@@ -67,7 +69,7 @@ impl Runtime {
     fn over(empty: Arc<Snapshot>, routes: RoutingTable, cache: Option<Arc<CheckCache<CheckAnswer>>>) -> Self {
         let denials = Arc::new(Denials::default());
         let diagnostics = Diagnostics::new();
-        let published = Published { routes, cache, diagnostics, denials: Arc::clone(&denials) };
+        let published = Published { routes, cache, decisions: 0, diagnostics, denials: Arc::clone(&denials) };
         Self {
             empty,
             published: ArcSwap::from_pointee(published),
@@ -117,14 +119,14 @@ impl Runtime {
     /// Replaces the table. Answers that were kept stay if the new one decides alike; otherwise the cache is empty. Returns the table
     /// before, which requests may still hold.
     fn publish(&self, routes: RoutingTable, diagnostics: Diagnostics) -> Arc<Published> {
-        let cache = self.cache_limits.map(|limits| {
-            let before = self.published.load();
-            match &before.cache {
-                Some(cache) if decisions::are_same(&before.routes, &routes) => Arc::clone(cache),
-                _ => Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters))),
-            }
+        let before = self.published.load();
+        let alike = decisions::are_same(&before.routes, &routes);
+        let decisions = if alike { before.decisions } else { before.decisions + 1 };
+        let cache = self.cache_limits.map(|limits| match &before.cache {
+            Some(cache) if alike => Arc::clone(cache),
+            _ => Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters))),
         });
         let denials = Arc::clone(&self.denials);
-        self.published.swap(Arc::new(Published { routes, cache, diagnostics, denials }))
+        self.published.swap(Arc::new(Published { routes, cache, decisions, diagnostics, denials }))
     }
 }

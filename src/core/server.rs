@@ -24,6 +24,7 @@ mod pid_file;
 mod service;
 mod start;
 mod supervisor;
+mod turns;
 pub mod workers;
 
 pub use activation::{InheritedSocket, InheritedSockets};

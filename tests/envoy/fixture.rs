@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::process::free_port;
+
 /// How long anything on this machine may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -256,7 +258,7 @@ impl Fixture {
         let text = format!(
             "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: marker, namespace: istio-system}}\n\
              spec:\n  match: context.protocol == \"http\"\n  responseHeaderOperations:\n  \
-             - {{name: x-round, values: ['\"{round}\"'], operation: REPLACE}}\n"
+             - {{name: x-round, values: ['\"round-{round}\"'], operation: REPLACE}}\n"
         );
         let policy = self.directory.path().join("policy");
         std::fs::write(policy.join("marker.tmp"), text).expect("it is writable");
@@ -280,23 +282,8 @@ impl Answer {
     }
 }
 
-/// A loopback port nobody listens on.
-fn free_port() -> u16 {
-    use std::collections::HashSet;
-    use std::sync::Mutex;
-    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
-    loop {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        let mut given = GIVEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if given.get_or_insert_with(HashSet::new).insert(port) {
-            return port;
-        }
-    }
-}
-
 /// Where Envoy is; the tests cannot do without it.
-fn envoy() -> PathBuf {
+pub(crate) fn envoy() -> PathBuf {
     let named = std::env::var_os("ENVOY").map(PathBuf::from);
     // Beside the programs under test: target/PROFILE/mixer, target/python/bin/envoy.
     let target = Path::new(env!("CARGO_BIN_EXE_mixer")).ancestors().nth(2);

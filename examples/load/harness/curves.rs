@@ -132,7 +132,7 @@ impl Sweep {
             let mut options = options.clone();
             (self.set)(&mut options, size);
             let asked: Vec<Program> =
-                programs.iter().filter(|p| !p.is_peer || size <= MOST_RULES_OF_A_PEER).cloned().collect();
+                programs.iter().filter(|p| p.is_own() || size <= MOST_RULES_OF_A_PEER).cloned().collect();
             let mut figures: Vec<Option<Figures>> =
                 measure_all(runtime, &options, &asked, self.work)?.into_iter().map(Some).collect();
             figures.resize(programs.len(), None);

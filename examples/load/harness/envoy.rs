@@ -15,6 +15,14 @@ use mixer::core::wire::envoy::service::auth::v3::{AttributeContext, CheckRequest
 use mixer::core::wire::envoy::service::ratelimit::v3::RateLimitRequest;
 use prost::Message as _;
 
+/// The limit of the policy, as Limitador says it.
+pub(crate) const LIMITADOR: &str = "- namespace: shop\n  max_value: 4000000000\n  seconds: 3600\n  conditions: []\n  \
+     variables: ['descriptors[0].plan']\n";
+
+/// Settings that keep no decision.
+pub(crate) const WITHOUT_CACHE: &str = "apiVersion: config.istio.io/v1alpha2\nkind: envoybridge\n\
+     metadata: {name: default, namespace: istio-system}\nspec: {check: {cache: {entries: 0}}}\n";
+
 /// The policy of the example, with limits that nobody reaches.
 pub(crate) fn configuration(into: &Path) -> Result<()> {
     let policy = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/envoy/policy"));

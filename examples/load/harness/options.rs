@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Debug, Clone, Parser)]
 #[command(name = "load")]
 pub(crate) struct Options {
-    /// What to measure; `table`, `curves` and `tails` are those of docs/benchmarks.md.
+    /// What to measure; `table`, `curves`, `tails` and `envoy` are those of docs/benchmarks.md.
     #[arg(value_enum)]
     pub(crate) work: Work,
     /// The server; by default the `mixer` of the same build.
@@ -17,6 +17,12 @@ pub(crate) struct Options {
     /// Another server with the same flags, measured in the same run.
     #[arg(long, value_name = "PATH")]
     pub(crate) peer_bin: Option<PathBuf>,
+    /// Limitador, measured on the rate limits of `envoy`.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) limitador_bin: Option<PathBuf>,
+    /// Envoy, through which `envoy` is measured as well.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) envoy_bin: Option<PathBuf>,
     /// Connections to the server.
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub(crate) connections: usize,
@@ -67,6 +73,8 @@ pub(crate) enum Work {
     Curves,
     /// Latencies at half and at four fifths of the highest rate, quiet and while a rule is edited every second.
     Tails,
+    /// What the services of Envoy cost: directly, beside other servers, and through Envoy.
+    Envoy,
     /// An empty report: what any call costs.
     NoOp,
     /// Checks of the sample configuration, answered from the cache.
@@ -89,8 +97,10 @@ pub(crate) enum Work {
     MemorySample,
     /// Resident memory with 10 000 rules.
     MemoryRules,
-    /// Checks of Envoy (ext_authz) over the policy of examples/envoy, a third of them refused.
+    /// Checks of Envoy (ext_authz) over the policy of examples/envoy, a third of them refused, answered from the cache.
     EnvoyCheck,
+    /// As above without the cache.
+    EnvoyCheckUncached,
     /// Rate-limit calls of Envoy with one descriptor.
     EnvoyLimit,
     /// Access logs of Envoy, 25 entries a message, each into one metric; figures are of an entry.
@@ -99,7 +109,7 @@ pub(crate) enum Work {
 
 impl Work {
     /// The rows of the table.
-    pub(crate) const MEASURED: [Work; 14] = [
+    pub(crate) const MEASURED: [Work; 11] = [
         Work::NoOp,
         Work::CheckCached,
         Work::CheckUncached,
@@ -111,9 +121,6 @@ impl Work {
         Work::Idle,
         Work::MemorySample,
         Work::MemoryRules,
-        Work::EnvoyCheck,
-        Work::EnvoyLimit,
-        Work::EnvoyLog,
     ];
 
     /// For example `check-cached`.

@@ -1,8 +1,10 @@
 //! A server process.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -21,8 +23,26 @@ pub(crate) struct Program {
     pub(crate) name: String,
     /// The executable.
     pub(crate) path: PathBuf,
-    /// Whether it is another server than this build's.
-    pub(crate) is_peer: bool,
+    /// What it is to this build.
+    pub(crate) role: Role,
+}
+
+/// What a program is to this build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// This build's server.
+    Own,
+    /// Another Mixer with the same flags.
+    Peer,
+    /// Limitador.
+    Limitador,
+}
+
+impl Program {
+    /// Whether it is this build's.
+    pub(crate) fn is_own(&self) -> bool {
+        self.role == Role::Own
+    }
 }
 
 /// A running server; ended when dropped.
@@ -46,14 +66,13 @@ impl Server {
         workers: usize,
     ) -> Result<Self> {
         let [api, monitoring, introspection, mut metrics_port] = free_ports()?;
-        if program.is_peer {
+        if !program.is_own() {
             metrics_port = PEER_METRICS_PORT;
             if TcpListener::bind(("127.0.0.1", metrics_port)).is_err() {
                 bail!("port {metrics_port} of the peer's prometheus adapter is taken by another process");
             }
         }
         let address = SocketAddr::from(([127, 0, 0, 1], api));
-        let log = std::fs::File::create(directory.join("server.log"))?;
         let mut command = Command::new(&program.path);
         command
             .arg("server")
@@ -62,17 +81,24 @@ impl Server {
             .args(["--ctrlz_port", &introspection.to_string()])
             .args(["--configStoreURL", &format!("fs://{}", configuration.display())])
             .args(["--numCheckCacheEntries", &cache_entries.to_string()])
-            .args(["--log_output_level", "default:warn"])
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
-        if !program.is_peer {
+            .args(["--log_output_level", "default:warn"]);
+        if program.is_own() {
             command.args(["--metrics-port", &metrics_port.to_string()]);
             command.args(["--concurrency", &workers.to_string()]);
         }
+        let mut server = Self::spawn(command, api, directory)?;
+        server.metrics_port = metrics_port;
+        Ok(server)
+    }
+
+    /// Starts any server that listens on that port of loopback. Its log goes to `server.log` in `directory`.
+    pub(crate) fn spawn(mut command: Command, port: u16, directory: &Path) -> Result<Self> {
+        let log = std::fs::File::create(directory.join("server.log"))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let started = Instant::now();
-        let child = command.spawn().with_context(|| format!("cannot start {}", program.path.display()))?;
-        Ok(Self { child, address, metrics_port, started })
+        let child = command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Ok(Self { child, address, metrics_port: 0, started })
     }
 
     /// CPU time that it used so far, in all of its threads.
@@ -109,9 +135,15 @@ impl Drop for Server {
     }
 }
 
-fn free_ports() -> Result<[u16; 4]> {
-    let bind = || TcpListener::bind("127.0.0.1:0");
-    let held = [bind()?, bind()?, bind()?, bind()?];
-    let [a, b, c, d] = held.each_ref().map(|socket| socket.local_addr().map(|a| a.port()));
-    Ok([a?, b?, c?, d?])
+/// Ports of loopback nobody listens on, never the same twice in one process.
+pub(crate) fn free_ports() -> Result<[u16; 4]> {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().map_err(|_| anyhow::anyhow!("the list of ports is lost"))?;
+    let mut next = || loop {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        if given.insert(port) {
+            return anyhow::Ok(port);
+        }
+    };
+    Ok([next()?, next()?, next()?, next()?])
 }

@@ -10,11 +10,11 @@ use tokio::task::LocalSet;
 use super::client::{Call, Client, Plan};
 use super::measure::{Figures, megabytes};
 use super::options::{Options, Work};
-use super::process::{Program, Server};
-use super::{checks, configuration, envoy, reports};
+use super::process::{Program, Role, Server};
+use super::{bridge, checks, configuration, envoy, reports};
 
 /// How long a server may take until it serves.
-const START_PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const START_PATIENCE: Duration = Duration::from_secs(120);
 /// How often it is asked meanwhile.
 const POLL: Duration = Duration::from_millis(2);
 /// Different requests of a scenario.
@@ -51,7 +51,12 @@ impl Stage {
                 configuration::sample(&configuration)?;
                 vec![Call::report(&[])]
             }
-            Work::Table | Work::Curves | Work::CheckCached | Work::CheckUncached | Work::MemorySample => {
+            Work::Table
+            | Work::Curves
+            | Work::Envoy
+            | Work::CheckCached
+            | Work::CheckUncached
+            | Work::MemorySample => {
                 configuration::sample(&configuration)?;
                 cache_entries = if work == Work::CheckUncached { 0 } else { CACHE_ENTRIES };
                 checks::of_sample(VARIETY).iter().map(|c| Call::check(&c.body, c.code)).collect()
@@ -64,8 +69,11 @@ impl Stage {
                     .map(|c| Call::check(&c.body, c.code))
                     .collect()
             }
-            Work::EnvoyCheck => {
+            Work::EnvoyCheck | Work::EnvoyCheckUncached => {
                 envoy::configuration(&configuration)?;
+                if work == Work::EnvoyCheckUncached {
+                    std::fs::write(configuration.join("bridge.yaml"), envoy::WITHOUT_CACHE)?;
+                }
                 (0..VARIETY).map(|number| Call::envoy_check(&envoy::check(number))).collect()
             }
             Work::EnvoyLimit => {
@@ -96,6 +104,9 @@ impl Stage {
     /// Starts a server on it.
     pub(super) fn start(&self, options: &Options, program: &Program) -> Result<Server> {
         let directory = self.directory.path();
+        if program.role == Role::Limitador {
+            return bridge::limitador(program, directory);
+        }
         Server::start(program, &self.configuration(), directory, self.cache_entries, options.workers)
     }
 

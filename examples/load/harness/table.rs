@@ -22,7 +22,7 @@ fn row(work: Work) -> Row {
     let seconds = |title, budget| Row { title, budget, unit: "s", digits: 3, pick: |f| f.seconds };
     let memory = |title, budget| Row { title, budget, unit: "MB", digits: 1, pick: |f| f.megabytes };
     match work {
-        Work::NoOp | Work::Table | Work::Curves | Work::Tails => {
+        Work::NoOp | Work::Table | Work::Curves | Work::Tails | Work::Envoy => {
             cpu("empty Report: what any call costs", None)
         }
         Work::CheckCached => cpu("Check, served from cache, 31 attributes", Some(6.0)),
@@ -31,6 +31,7 @@ fn row(work: Work) -> Row {
         Work::Report => cpu("Report, 25 bags x 4 metrics x 17 dimensions, a bag", Some(4.0)),
         Work::ReportLog => cpu("Report as above + JSON access log, a bag", Some(6.0)),
         Work::EnvoyCheck => cpu("Envoy: ext_authz check", Some(8.0)),
+        Work::EnvoyCheckUncached => cpu("Envoy: ext_authz check, no cache", Some(8.0)),
         Work::EnvoyLimit => cpu("Envoy: rate-limit call, one descriptor", Some(6.0)),
         Work::EnvoyLog => cpu("Envoy: access-log entry, one metric", Some(5.0)),
         Work::Start => seconds("start with 10 000 rules until serving", Some(0.15)),

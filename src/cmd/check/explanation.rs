@@ -30,6 +30,13 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
             let _ = writeln!(text, "      {field} = {value}");
         }
     }
+    if !found.mapped.is_empty() {
+        let _ = writeln!(text, "{}", io.paint(Style::Bold, "Mapped, in calls of Envoy"));
+    }
+    for mapped in &found.mapped {
+        let _ =
+            writeln!(text, "  {} from {}  {}", mapped.to, mapped.from, io.paint(Style::Dim, &mapped.place));
+    }
     text.push('\n');
     text
 }

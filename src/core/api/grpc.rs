@@ -118,6 +118,11 @@ where
     Ok(framed)
 }
 
+/// The message behind its prefix.
+pub fn unframed(framed: &[u8]) -> &[u8] {
+    framed.get(PREFIX..).unwrap_or_default()
+}
+
 /// The messages of a call that streams them, one after the other.
 pub struct Messages<B> {
     body: B,

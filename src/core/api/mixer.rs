@@ -1,117 +1,34 @@
 //! `istio.mixer.v1.Mixer`: from the bytes of a request to the bytes of its response.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bumpalo::Bump;
 use bytes::Bytes;
-use http::HeaderMap;
 
-use super::Observers;
-use super::grpc::{Code, GrpcError, begin_message, finish_message};
+use super::desk::{CallInfo, Desk, Engine, next_record, note_snapshot, preprocess, report_record};
+use super::grpc::{Code, GrpcError, begin_message, finish_message, unframed};
+use super::observe::{Operation, Watch};
 use crate::core::adapter::join_errors;
 use crate::core::attribute::request::{CheckRequest, QuotaParams, ReportRequest, check_global_word_count};
 use crate::core::attribute::response::{
     HeaderAction, HeaderOperation, Precondition, QuotaGrant, RouteDirective, push_precondition, push_quota,
 };
-use crate::core::attribute::{AttributeBag, ReportRecords, SignedDuration, SlotId, Value};
+use crate::core::attribute::{AttributeBag, ReportRecords, SignedDuration};
 use crate::core::check_cache::{CachedAnswer, CheckCache};
-use crate::core::decision::{CALLER_PRINCIPAL, CallerText, Method};
 use crate::core::dispatch::{
     self, CheckOutcome, DispatchContext, DispatchTrace, LastKnownAnswers, QuotaRequest, ReportCollector,
     Trace, TracedPhase, trace_started, trace_step,
 };
 use crate::core::explain::{Explanation, explain, referenced};
 use crate::core::load_shedding::{Demand, LoadShedder};
-use crate::core::routing::RuleKind;
 use crate::core::runtime::{Published, Runtime};
 use crate::core::snapshot::HeaderOperationKind;
 use crate::core::telemetry::metrics::Metrics;
 
-/// Arenas that a worker keeps for its next requests.
-const SPARE_ARENAS: usize = 64;
-/// An arena that grew beyond this is given back to the allocator.
-const MAX_SPARE_BYTES: usize = 256 << 10;
-
-/// Where a call comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallerAddress {
-    /// Over TCP, from this address.
-    Tcp(SocketAddr),
-    /// Over a unix socket.
-    Unix,
-}
-
-/// `host:port`, or `unix`.
-impl std::fmt::Display for CallerAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            CallerAddress::Tcp(address) => write!(f, "{address}"),
-            CallerAddress::Unix => f.write_str("unix"),
-        }
-    }
-}
-
-/// What is known of a call beside its message.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CallInfo<'c> {
-    /// When the caller stops waiting.
-    pub deadline: Option<Instant>,
-    /// The name in the certificate of the caller, empty if it has none; `None` if callers are not asked for certificates.
-    pub principal: Option<&'c str>,
-    /// Where it comes from; `None` if it is made in this process.
-    pub address: Option<CallerAddress>,
-    /// Who calls, as one number, for shares under overload; 0 for nobody in particular.
-    pub caller: u64,
-    /// Its headers, which may say what trace it belongs to.
-    pub headers: Option<&'c HeaderMap>,
-}
-
-impl From<Option<Instant>> for CallInfo<'_> {
-    fn from(deadline: Option<Instant>) -> Self {
-        Self { deadline, ..Self::default() }
-    }
-}
-
-impl CallInfo<'_> {
-    /// Who called, for those who write it down.
-    pub(super) fn caller_text(&self) -> Option<CallerText> {
-        let address = self.address.map(|address| address.to_string());
-        let principal = self.principal.map(str::to_owned);
-        (address.is_some() || principal.is_some())
-            .then(|| CallerText { address: address.unwrap_or_default(), principal })
-    }
-
-    /// Whether answers depend on who called.
-    fn decides(&self, published: &Published) -> bool {
-        self.principal.is_some() && self.slot(published).is_some()
-    }
-
-    fn slot(&self, published: &Published) -> Option<SlotId> {
-        published.routes.snapshot().vocabulary.slot(CALLER_PRINCIPAL.as_bytes())
-    }
-
-    /// Sets the attribute that tells who called.
-    fn identify(&self, published: &Published, bag: &mut AttributeBag<'_>) {
-        if let Some(principal) = self.principal
-            && let Some(slot) = self.slot(published)
-        {
-            let principal = bag.arena().alloc_slice_copy(principal.as_bytes());
-            bag.set(slot, Value::String(principal));
-        }
-    }
-}
-
 /// Answers Check and Report. One a worker: it keeps memory for reuse without locks.
 pub struct MixerService {
-    runtime: Arc<Runtime>,
-    metrics: Arc<Metrics>,
-    last_known: Arc<LastKnownAnswers>,
-    shedder: Option<Arc<LoadShedder>>,
-    observers: Option<Arc<Observers>>,
-    arenas: RefCell<Vec<Bump>>,
+    desk: Desk,
 }
 
 /// A check answer, encoded but for its duration and framing.
@@ -144,21 +61,19 @@ impl CheckAnswer {
 }
 
 impl MixerService {
-    /// A service over `runtime`.
+    /// A service over `runtime`, without observers.
     pub fn new(
         runtime: Arc<Runtime>,
         metrics: Arc<Metrics>,
         last_known: Arc<LastKnownAnswers>,
         shedder: Option<Arc<LoadShedder>>,
     ) -> Self {
-        Self { runtime, metrics, last_known, shedder, observers: None, arenas: RefCell::default() }
+        Self::over(Engine { runtime, metrics, last_known, shedder, observers: None })
     }
 
-    /// The same service, which tells `observers` about its calls.
-    #[must_use]
-    pub fn with_observers(mut self, observers: Option<Arc<Observers>>) -> Self {
-        self.observers = observers;
-        self
+    /// A service over an engine.
+    pub fn over(engine: Engine) -> Self {
+        Self { desk: Desk::new(engine) }
     }
 
     /// Answers a CheckRequest with a framed CheckResponse.
@@ -167,9 +82,9 @@ impl MixerService {
     /// response. Spec: runtime.md 11.3.
     pub async fn check(&self, body: Bytes, call: impl Into<CallInfo<'_>>) -> Result<Bytes, GrpcError> {
         let call = call.into();
-        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Check, call.headers)) {
+        match self.desk.watch(Operation::Check, &call) {
             None => self.check_traced(body, call, None).await,
-            Some(observation) => Box::pin(self.observed(observation, body, call)).await,
+            Some(watch) => Box::pin(self.watched(watch, body, call)).await,
         }
     }
 
@@ -180,13 +95,13 @@ impl MixerService {
         call: CallInfo<'_>,
         trace: Trace<'_>,
     ) -> Result<Bytes, GrpcError> {
-        self.admit_call(Demand { cost: 1, is_report: false, caller: call.caller })?;
-        let arena = self.arena();
-        let published = self.runtime.load();
+        self.admit(Demand { cost: 1, is_report: false, caller: call.caller })?;
+        let arena = self.desk.arena();
+        let published = self.desk.engine.runtime.load();
         note_snapshot(trace, &published);
-        let context = self.context(call.deadline, trace);
+        let context = self.desk.context(call.deadline, trace);
         let answer = answer_check(&published, &body, &arena, &context, &call).await;
-        self.give_back(arena);
+        self.desk.give_back(arena);
         answer
     }
 
@@ -196,9 +111,9 @@ impl MixerService {
     /// not be reported; the rest was. Spec: runtime.md 11.4.
     pub async fn report(&self, body: Bytes, call: impl Into<CallInfo<'_>>) -> Result<Bytes, GrpcError> {
         let call = call.into();
-        match self.observers.as_ref().and_then(|observers| observers.begin(Method::Report, call.headers)) {
+        match self.desk.watch(Operation::Report, &call) {
             None => self.report_traced(body, call, None).await,
-            Some(observation) => Box::pin(self.observed(observation, body, call)).await,
+            Some(watch) => Box::pin(self.watched(watch, body, call)).await,
         }
     }
 
@@ -209,22 +124,21 @@ impl MixerService {
         call: CallInfo<'_>,
         trace: Trace<'_>,
     ) -> Result<Bytes, GrpcError> {
-        let arena = self.arena();
-        let published = self.runtime.load();
+        let arena = self.desk.arena();
+        let published = self.desk.engine.runtime.load();
         note_snapshot(trace, &published);
-        let context = self.context(call.deadline, trace);
+        let context = self.desk.context(call.deadline, trace);
         let answer = match ReportRequest::decode(&body, &arena) {
             Err(error) => Err(undecodable(error)),
-            Ok(request) => match self.admit_call(Demand {
-                cost: request.records.len(),
-                is_report: true,
-                caller: call.caller,
-            }) {
-                Err(error) => Err(error),
-                Ok(()) => Box::pin(answer_report(&published, &request, &arena, &context, &call)).await,
-            },
+            Ok(request) => {
+                match self.admit(Demand { cost: request.records.len(), is_report: true, caller: call.caller })
+                {
+                    Err(error) => Err(error),
+                    Ok(()) => Box::pin(answer_report(&published, &request, &arena, &context, &call)).await,
+                }
+            }
         };
-        self.give_back(arena);
+        self.desk.give_back(arena);
         answer.map(|()| {
             let mut out = Vec::new();
             begin_message(&mut out);
@@ -237,12 +151,12 @@ impl MixerService {
     ///
     /// Errors: as [`check`](Self::check), except that a check that cannot be carried out is explained.
     pub async fn explain(&self, body: Bytes) -> Result<Bytes, GrpcError> {
-        let arena = self.arena();
-        let published = self.runtime.load();
+        let arena = self.desk.arena();
+        let published = self.desk.engine.runtime.load();
         let trace = RefCell::new(DispatchTrace::full());
-        let context = self.context(None, Some(&trace));
+        let context = self.desk.context(None, Some(&trace));
         let explanation = explain_check(&published, &body, &arena, &context, &trace).await;
-        self.give_back(arena);
+        self.desk.give_back(arena);
         let json = serde_json::to_string(&explanation?).map_err(internal)?;
         let mut out = Vec::with_capacity(json.len() + 16);
         begin_message(&mut out);
@@ -252,25 +166,24 @@ impl MixerService {
         Ok(out.into())
     }
 
-    fn admit_call(&self, demand: Demand) -> Result<(), GrpcError> {
-        let Some(shedder) = &self.shedder else { return Ok(()) };
-        shedder.admit_demand(demand).map_err(|told| GrpcError::new(Code::Unavailable, told))
-    }
-
-    fn context<'c>(&'c self, deadline: Option<Instant>, trace: Trace<'c>) -> DispatchContext<'c> {
-        DispatchContext { metrics: &self.metrics, last_known: &self.last_known, deadline, trace, fired: None }
-    }
-
-    fn arena(&self) -> Bump {
-        self.arenas.borrow_mut().pop().unwrap_or_default()
-    }
-
-    fn give_back(&self, mut arena: Bump) {
-        let mut spare = self.arenas.borrow_mut();
-        if spare.len() < SPARE_ARENAS && arena.allocated_bytes() <= MAX_SPARE_BYTES {
-            arena.reset();
-            spare.push(arena);
+    /// Carries a call out under observation.
+    async fn watched(&self, watch: Watch<'_>, body: Bytes, call: CallInfo<'_>) -> Result<Bytes, GrpcError> {
+        // A request may be a small part of a large buffer, which must not wait with it.
+        let kept = watch.wants_words().then(|| Bytes::copy_from_slice(&body));
+        let answer = match watch.operation() {
+            Operation::Report => self.report_traced(body, call, Some(watch.trace())).await,
+            _ => self.check_traced(body, call, Some(watch.trace())).await,
+        };
+        if let Some(kept) = kept {
+            let message = |framed: &Bytes| Bytes::copy_from_slice(unframed(framed));
+            watch.tell(kept, answer.as_ref().map(message));
         }
+        watch.end(answer.as_ref().map(drop));
+        answer
+    }
+
+    fn admit(&self, demand: Demand) -> Result<(), GrpcError> {
+        self.desk.admit(demand).map_err(|told| GrpcError::new(Code::Unavailable, told))
     }
 }
 
@@ -304,13 +217,7 @@ async fn explain_check(
     Ok(explain(routes, &bag, &trace.borrow(), decided_by))
 }
 
-fn note_snapshot(trace: Trace<'_>, published: &Published) {
-    if let Some(trace) = trace {
-        trace.borrow_mut().snapshot = published.id().0;
-    }
-}
-
-fn undecodable(error: impl std::fmt::Display) -> GrpcError {
+pub(super) fn undecodable(error: impl std::fmt::Display) -> GrpcError {
     GrpcError::new(Code::Internal, format!("grpc: error unmarshalling request: {error}"))
 }
 
@@ -383,7 +290,9 @@ async fn decide_over<'a>(
     context: &DispatchContext<'_>,
 ) -> Result<Bytes, GrpcError> {
     let routes = &published.routes;
-    preprocess(published, &mut bag, context).await?;
+    preprocess(published, &mut bag, context)
+        .await
+        .map_err(|e| internal(format_args!("preprocessing attributes failed: {e}")))?;
     let preprocessed = bag.mark_references();
     let began = trace_started(context.trace);
     let outcome = dispatch::check(routes, &bag, context).await;
@@ -440,23 +349,6 @@ async fn decide_over<'a>(
     Ok(out.into())
 }
 
-async fn preprocess<'a>(
-    published: &'a Published,
-    bag: &mut AttributeBag<'a>,
-    context: &DispatchContext<'_>,
-) -> Result<(), GrpcError> {
-    if let Some(trace) = context.trace {
-        trace.borrow_mut().decided = true;
-    }
-    let began = trace_started(context.trace);
-    let done = dispatch::preprocess(&published.routes, bag, context).await;
-    if published.routes.has(RuleKind::Generate) {
-        let error = done.as_ref().err().map(ToString::to_string);
-        trace_step(context.trace, || TracedPhase::Preprocess, began, error);
-    }
-    done.map_err(|e| internal(format_args!("preprocessing attributes failed: {e}")))
-}
-
 fn quota_request<'r>(request: &CheckRequest<'r>, asked: &QuotaParams<'r>) -> QuotaRequest<'r> {
     QuotaRequest {
         name: asked.name,
@@ -485,7 +377,7 @@ async fn allocate<'a>(
 }
 
 fn push_outcome(outcome: &CheckOutcome, bag: &AttributeBag<'_>, global_word_count: u32, out: &mut Vec<u8>) {
-    let directive = encode_directive(outcome);
+    let directive = outcome.directive.as_ref().map(encode_directive);
     let precondition = Precondition {
         status_code: outcome.status.code,
         status_message: &outcome.status.message,
@@ -504,11 +396,12 @@ fn encode(outcome: &CheckOutcome, bag: &AttributeBag<'_>, global_word_count: u32
         status_message: outcome.status.message.clone(),
         valid_use_count: outcome.valid_use_count,
         references,
-        directive: encode_directive(outcome),
+        directive: outcome.directive.as_ref().map(encode_directive),
     }
 }
 
-fn encode_directive(outcome: &CheckOutcome) -> Option<Vec<u8>> {
+/// A directive as the bytes of its message.
+pub(super) fn encode_directive(directive: &dispatch::RouteDirective) -> Vec<u8> {
     fn operations(changes: &[dispatch::HeaderChange]) -> impl Iterator<Item = HeaderOperation<'_>> {
         changes.iter().map(|change| HeaderOperation {
             name: &change.name,
@@ -520,7 +413,6 @@ fn encode_directive(outcome: &CheckOutcome) -> Option<Vec<u8>> {
             },
         })
     }
-    let directive = outcome.directive.as_ref()?;
     let mut out = Vec::new();
     RouteDirective {
         request_headers: operations(&directive.request_headers),
@@ -529,7 +421,7 @@ fn encode_directive(outcome: &CheckOutcome) -> Option<Vec<u8>> {
         direct_response_body: &directive.direct_response_body,
     }
     .encode(&mut out);
-    Some(out)
+    out
 }
 
 async fn answer_report<'a>(
@@ -549,31 +441,12 @@ async fn answer_report<'a>(
             Ok(bag) => bag,
             Err(error) => {
                 errors.push(error.to_string());
-                if let Some(trace) = context.trace {
-                    trace.borrow_mut().record += 1;
-                }
+                next_record(context.trace);
                 continue;
             }
         };
         call.identify(published, bag);
-        let began = trace_started(context.trace);
-        let failures = match dispatch::preprocess(routes, bag, context).await {
-            Err(error) => vec![format!("preprocessing attributes failed: {error}")],
-            Ok(()) => {
-                let collected = collector.collect(bag, context);
-                if routes.has_dry_run() {
-                    dispatch::dry_run_report(routes, bag, context);
-                }
-                collected.err().map_or_else(Vec::new, |error| error.errors)
-            }
-        };
-        if let Some(trace) = context.trace {
-            let record = trace.borrow().record;
-            let error = (!failures.is_empty()).then(|| join_errors(&failures));
-            trace_step(context.trace, || TracedPhase::Record(record), began, error);
-            trace.borrow_mut().record += 1;
-        }
-        errors.extend(failures);
+        errors.extend(report_record(published, bag, &mut collector, context).await);
     }
     if let Err(error) = collector.flush(context).await {
         errors.extend(error.errors);

@@ -1,25 +1,54 @@
 //! Calls that somebody wants to know more about than their answer.
 //!
-//! A call is carried out the same way whether it is watched or not; watching it means that a trace is kept, and handed on with the
-//! bytes of request and answer when the answer is there. Without observers a call pays for one look at an `Option`.
+//! A call is carried out the same way whether it is watched or not; watching it means that a trace is kept, and handed on with what
+//! was asked and answered, in the words of Mixer, when the answer is there. Without observers a call pays for one look at an
+//! `Option`.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use http::HeaderMap;
 
-use super::MixerService;
+use super::desk::CallInfo;
 use super::grpc::GrpcError;
-use super::mixer::CallInfo;
 use super::spans::{Begun, TracedCall, spans_of};
-use crate::core::decision::{AnswerFailure, Call, CallAnswer, DecisionLog, Method, Wanted};
+use crate::core::decision::{AnswerFailure, Call, CallAnswer, CallerText, DecisionLog, Method, Wanted};
 use crate::core::dispatch::DispatchTrace;
 use crate::core::spans::Tracer;
 
-/// Bytes of prefix before a gRPC message.
-const FRAMING: usize = 5;
+/// What is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Check,
+    Report,
+    EnvoyCheck,
+    EnvoyLimit,
+    /// One message of a stream of access logs.
+    EnvoyLog,
+}
+
+impl Operation {
+    /// What it is to Mixer.
+    pub(super) fn method(self) -> Method {
+        match self {
+            Self::Check | Self::EnvoyCheck => Method::Check,
+            Self::EnvoyLimit => Method::Limit,
+            Self::Report | Self::EnvoyLog => Method::Report,
+        }
+    }
+
+    /// The path of its requests.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Check => "/istio.mixer.v1.Mixer/Check",
+            Self::Report => "/istio.mixer.v1.Mixer/Report",
+            Self::EnvoyCheck => "/envoy.service.auth.v3.Authorization/Check",
+            Self::EnvoyLimit => "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+            Self::EnvoyLog => "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs",
+        }
+    }
+}
 
 /// Who wants to know about calls.
 #[derive(Debug, Default)]
@@ -36,61 +65,99 @@ impl Observers {
         (self.decisions.is_some() || self.tracer.is_some()).then(|| Arc::new(self))
     }
 
-    /// What is wanted of the next call.
+    /// Watches the next call, if somebody wants that.
     #[inline]
-    pub(super) fn begin(&self, method: Method, headers: Option<&HeaderMap>) -> Option<Observation<'_>> {
-        let decision = self.decisions.as_ref().and_then(|log| Some((&**log, log.wants(method)?)));
+    pub(super) fn begin(&self, operation: Operation, call: &CallInfo<'_>) -> Option<Watch<'_>> {
+        let decision = self.decisions.as_ref().and_then(|log| Some((&**log, log.wants(operation.method())?)));
         let span = self.tracer.as_ref().and_then(|tracer| {
-            let (context, remote_parent) = tracer.begin(headers?)?;
+            let (context, remote_parent) = tracer.begin(call.headers?)?;
             Some((&**tracer, TracedCall { context, remote_parent }))
         });
-        (decision.is_some() || span.is_some()).then_some(Observation { method, decision, span })
+        (decision.is_some() || span.is_some()).then(|| Watch {
+            operation,
+            caller: decision.and_then(|_| call.caller_text()),
+            decision,
+            span,
+            begun: Begun { time: SystemTime::now(), instant: Instant::now() },
+            trace: RefCell::default(),
+            told: RefCell::default(),
+        })
     }
 }
 
-/// What is wanted of one call.
-pub(super) struct Observation<'o> {
-    method: Method,
+/// A call under observation.
+pub(super) struct Watch<'o> {
+    operation: Operation,
+    /// Who called, for the decision log.
+    caller: Option<CallerText>,
     decision: Option<(&'o DecisionLog, Wanted)>,
     span: Option<(&'o Tracer, TracedCall)>,
+    begun: Begun,
+    trace: RefCell<DispatchTrace>,
+    told: RefCell<Vec<Told>>,
 }
 
-impl MixerService {
-    /// Carries a call out under observation.
-    pub(super) async fn observed(
-        &self,
-        observation: Observation<'_>,
-        body: Bytes,
-        call: CallInfo<'_>,
-    ) -> Result<Bytes, GrpcError> {
-        let (time, started) = (SystemTime::now(), Instant::now());
-        let trace = RefCell::new(DispatchTrace::default());
-        // A request may be a small part of a large buffer, which must not wait with it.
-        let kept = observation.decision.map(|_| (Bytes::copy_from_slice(&body), call.caller_text()));
-        let answer = match observation.method {
-            Method::Check => self.check_traced(body, call, Some(&trace)).await,
-            Method::Report => self.report_traced(body, call, Some(&trace)).await,
-        };
-        let took = started.elapsed();
-        let trace = trace.into_inner();
-        if let Some((tracer, call)) = observation.span {
-            let begun = Begun { time, instant: started };
-            let outcome = answer.as_ref().map(drop);
-            tracer.finish(spans_of(call, observation.method, begun, took, &trace, outcome));
+/// What was asked and answered.
+struct Told {
+    request: Bytes,
+    answer: Result<CallAnswer, AnswerFailure>,
+    /// How many rules and dispatches were traced until then.
+    traced: (usize, usize),
+}
+
+impl Watch<'_> {
+    /// Where to write what happens.
+    pub(super) fn trace(&self) -> &RefCell<DispatchTrace> {
+        &self.trace
+    }
+
+    /// What is watched.
+    pub(super) fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// Whether somebody wants to read what was asked and answered; if so, it is to be told.
+    pub(super) fn wants_words(&self) -> bool {
+        self.decision.is_some()
+    }
+
+    /// Tells what was asked, as a request of Mixer, and answered, as its response without framing. Several times if a call asks for
+    /// several things; what was traced since the last time belongs to it.
+    pub(super) fn tell(&self, request: Bytes, answer: Result<Bytes, &GrpcError>) {
+        let answer = answer.map(CallAnswer).map_err(|error| AnswerFailure {
+            code: error.code as i32,
+            name: error.code.name().to_owned(),
+            message: error.message.clone(),
+        });
+        let trace = self.trace.borrow();
+        let traced = (trace.rules.len(), trace.dispatches.len());
+        self.told.borrow_mut().push(Told { request, answer, traced });
+    }
+
+    /// The call is over.
+    pub(super) fn end(self, outcome: Result<(), &GrpcError>) {
+        let took = self.begun.instant.elapsed();
+        let mut trace = self.trace.into_inner();
+        if let Some((tracer, call)) = self.span {
+            tracer.finish(spans_of(call, self.operation, self.begun, took, &trace, outcome));
         }
-        if let (Some((log, wanted)), Some((body, caller))) = (observation.decision, kept) {
-            let answer = match &answer {
-                Ok(framed) => {
-                    Ok(CallAnswer(framed.get(FRAMING..).map_or_else(Bytes::new, Bytes::copy_from_slice)))
-                }
-                Err(error) => Err(AnswerFailure {
-                    code: error.code as i32,
-                    name: error.code.name().to_owned(),
-                    message: error.message.clone(),
-                }),
+        let Some((log, wanted)) = self.decision else { return };
+        let (mut rules, mut dispatches) = (0, 0);
+        for Told { request, answer, traced } in self.told.into_inner() {
+            let part = DispatchTrace {
+                rules: trace.rules.drain(..(traced.0 - rules).min(trace.rules.len())).collect(),
+                dispatches: trace
+                    .dispatches
+                    .drain(..(traced.1 - dispatches).min(trace.dispatches.len()))
+                    .collect(),
+                snapshot: trace.snapshot,
+                decided: trace.decided,
+                ..DispatchTrace::default()
             };
-            log.push(Call { method: observation.method, time, took, caller, body, answer, trace }, wanted);
+            (rules, dispatches) = traced;
+            let method = self.operation.method();
+            let (time, caller) = (self.begun.time, self.caller.clone());
+            log.push(Call { method, time, took, caller, body: request, answer, trace: part }, wanted);
         }
-        answer
     }
 }

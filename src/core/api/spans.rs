@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use super::grpc::{Code, GrpcError};
+use super::observe::Operation;
 use crate::core::decision::Method;
 use crate::core::dispatch::{DispatchTrace, TracedDispatch, TracedPhase};
 use crate::core::rpc_code;
@@ -36,16 +37,16 @@ impl Begun {
 /// All spans of a call, the call itself first.
 pub(super) fn spans_of(
     call: TracedCall,
-    method: Method,
+    operation: Operation,
     begun: Begun,
     took: Duration,
     trace: &DispatchTrace,
     outcome: Result<(), &GrpcError>,
 ) -> Vec<Span> {
-    let mut spans = vec![server_span(call, method, begun, took, outcome)];
+    let mut spans = vec![server_span(call, operation, begun, took, outcome)];
     let mut made = Making { begun, spans: &mut spans };
-    match method {
-        Method::Check => made.check(&call.context, trace),
+    match operation.method() {
+        Method::Check | Method::Limit => made.check(&call.context, trace),
         Method::Report => made.report(&call.context, trace, took, outcome),
     }
     spans.truncate(MOST_SPANS);
@@ -54,7 +55,7 @@ pub(super) fn spans_of(
 
 fn server_span(
     call: TracedCall,
-    method: Method,
+    operation: Operation,
     begun: Begun,
     took: Duration,
     outcome: Result<(), &GrpcError>,
@@ -69,12 +70,8 @@ fn server_span(
         let fields = vec![("event", "error".into()), ("message", text.into())];
         events.push(Event { at: begun.time + took, fields });
     }
-    let name = match method {
-        Method::Check => "/istio.mixer.v1.Mixer/Check",
-        Method::Report => "/istio.mixer.v1.Mixer/Report",
-    };
     Span {
-        name: name.to_owned(),
+        name: operation.path().to_owned(),
         context: call.context,
         remote_parent: call.remote_parent,
         kind: Kind::Server,

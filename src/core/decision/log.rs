@@ -147,8 +147,9 @@ impl DecisionLog {
     /// Whether a call is to be written down; ask before it is carried out. Cost: a random number.
     #[inline]
     pub fn wants(&self, method: Method) -> Option<Wanted> {
-        let log = method == Method::Check && self.sampler.is_some_and(Sampler::take);
-        let record = self.recording.load(Ordering::Relaxed);
+        let log = method != Method::Report && self.sampler.is_some_and(Sampler::take);
+        // Limits are not put again: what they count is not in the configuration.
+        let record = method != Method::Limit && self.recording.load(Ordering::Relaxed);
         (log || record).then_some(Wanted { log, record })
     }
 

@@ -40,6 +40,8 @@ pub enum Method {
     Check,
     /// This has happened.
     Report,
+    /// Is this within its limits? A call for rate limits, which asks for quotas and no more.
+    Limit,
 }
 
 /// What was asked of a quota.
@@ -182,7 +184,7 @@ impl Decision {
         decision.read_request(&call.body);
         match &call.answer {
             Err(failure) => decision.error = Some(failure.clone()),
-            Ok(CallAnswer(framed)) if call.method == Method::Check => {
+            Ok(CallAnswer(framed)) if call.method != Method::Report => {
                 decision.answer = CheckResponse::decode(framed.clone()).ok().map(|answer| (&answer).into());
             }
             Ok(_) => {}
@@ -210,7 +212,7 @@ impl Decision {
         // Without a vocabulary names are read from the words of the message.
         let vocabulary = Vocabulary::builder().build();
         match self.method {
-            Method::Check => {
+            Method::Check | Method::Limit => {
                 let Ok(request) = CheckRequest::decode(body, &arena) else { return };
                 let bag = AttributeBag::new(&request.attributes, None, &vocabulary, &arena);
                 self.attributes = attribute_map(&OwnedAttributes::from_bag(&bag));

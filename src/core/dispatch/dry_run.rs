@@ -56,15 +56,36 @@ pub async fn dry_run_check<'t: 'a, 'a>(
             count(route, DryRunOutcome::Matched);
         }
         for request in quotas {
-            for Matched { route, .. } in select(table, RuleKind::Quota, bag, context) {
-                for (action, instance) in named(route, request.name) {
-                    ask_quota(table, (route, action, instance), bag, request, context).await;
-                }
-            }
+            try_quota(table, bag, request, context).await;
         }
     }
     step(context.trace, || TracedPhase::DryRun, begun, None);
     applied
+}
+
+/// Tries the rules in dry run over a quota that was asked for by itself. Waits as [`dry_run_check`] does.
+pub async fn dry_run_quota<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    bag: &AttributeBag<'a>,
+    request: QuotaRequest<'_>,
+    context: &DispatchContext<'_>,
+) {
+    let begun = started(context.trace);
+    try_quota(table, bag, request, context).await;
+    step(context.trace, || TracedPhase::DryRun, begun, None);
+}
+
+async fn try_quota<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    bag: &AttributeBag<'a>,
+    request: QuotaRequest<'_>,
+    context: &DispatchContext<'_>,
+) {
+    for Matched { route, .. } in select(table, RuleKind::Quota, bag, context) {
+        for (action, instance) in named(route, request.name) {
+            ask_quota(table, (route, action, instance), bag, request, context).await;
+        }
+    }
 }
 
 /// Tries the report rules in dry run over one record: instances are made and counted, nothing is delivered.

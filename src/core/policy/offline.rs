@@ -10,7 +10,7 @@ use prost::Message as _;
 use super::ManualClock;
 use super::suite::Stubs;
 use crate::core::adapter::{Clock, Commons};
-use crate::core::api::grpc::GrpcError;
+use crate::core::api::grpc::{GrpcError, unframed};
 use crate::core::api::{CallInfo, MixerService};
 use crate::core::attribute::OwnedAttributes;
 use crate::core::attribute::request::{
@@ -30,8 +30,6 @@ use crate::core::wire::istio::mixer::v1::CheckResponse;
 const BUILD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long handlers may take to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of prefix before a gRPC message.
-const FRAMING: usize = 5;
 
 /// Why a configuration cannot be put on the bench.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -137,7 +135,7 @@ impl Offline {
 }
 
 fn decode(framed: &Bytes) -> Result<CheckResponse, GrpcError> {
-    CheckResponse::decode(framed.get(FRAMING..).unwrap_or_default())
+    CheckResponse::decode(unframed(framed))
         .map_err(|error| GrpcError::new(crate::core::api::grpc::Code::Internal, error.to_string()))
 }
 

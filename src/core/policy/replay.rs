@@ -121,6 +121,7 @@ impl Side {
                 let call = CheckCall { deduplication_id: &id, quotas };
                 Ok(self.offline.check(&attributes, &call, principal, false).await)
             }
+            Method::Limit => Err("calls for limits are not put again".to_owned()),
             Method::Report => {
                 let records = decision.records.iter().map(|record| self.attributes(record));
                 let records = records.collect::<Result<Vec<_>, _>>()?;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::snapshot::envoy::{self, EnvoyRoute};
 use crate::core::snapshot::{Condition, HandlerConfig, RuleConfig, Snapshot};
 use crate::core::template::Variety;
 
@@ -17,6 +18,9 @@ pub struct RoutingOutline {
     pub default_namespace: String,
     /// In number order; varieties without routes are left out.
     pub varieties: Vec<VarietyOutline>,
+    /// What is configured for Envoy: where attributes come from, and limits of descriptors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub envoy: Vec<EnvoyRoute>,
 }
 
 /// The routes of a variety.
@@ -96,7 +100,12 @@ pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> 
             varieties.push(VarietyOutline { variety: variety.name().to_owned(), namespaces });
         }
     }
-    RoutingOutline { id: snapshot.id.0, default_namespace: snapshot.default_namespace.to_string(), varieties }
+    RoutingOutline {
+        id: snapshot.id.0,
+        default_namespace: snapshot.default_namespace.to_string(),
+        varieties,
+        envoy: envoy::outline(&snapshot.envoy, &snapshot.vocabulary),
+    }
 }
 
 fn collect<'s>(

@@ -7,14 +7,15 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Response};
 use tokio_util::sync::CancellationToken;
 
-use crate::core::api::ApiBody;
+use super::listener::Peer;
+use super::turns::Turns;
 use crate::core::api::envoy::{BridgeService, BridgeShared};
 use crate::core::api::grpc::{self, Code, GrpcError, Messages};
+use crate::core::api::{ApiBody, CallInfo};
 use crate::core::http2::{RequestBody, RequestHead};
+use crate::core::load_shedding::LoadShedder;
 use crate::core::telemetry::metrics::{Metrics, RpcCounters};
 
-/// Bytes of prefix before a gRPC message.
-const FRAMING: usize = 5;
 /// Largest message of access logs: the first of a stream lists everything that the proxy was built with.
 const MAX_LOG_MESSAGE: usize = 8 << 20;
 
@@ -44,12 +45,18 @@ pub(super) struct EnvoyParts {
     pub(super) shared: Arc<BridgeShared>,
     /// Cancelled when calls are to end: streams of access logs never end by themselves.
     pub(super) ending: CancellationToken,
+    /// For calls that must wait.
+    pub(super) turns: Turns,
+    /// Wants to know how long calls take.
+    pub(super) shedder: Option<Arc<LoadShedder>>,
 }
 
 /// The methods of Envoy on one worker.
 pub(super) struct EnvoyCalls {
     bridge: BridgeService,
     ending: CancellationToken,
+    turns: Turns,
+    shedder: Option<Arc<LoadShedder>>,
     max_message: usize,
     check: Arc<RpcCounters>,
     limit: Arc<RpcCounters>,
@@ -61,6 +68,8 @@ impl EnvoyCalls {
         Self {
             bridge: BridgeService::new(parts.shared),
             ending: parts.ending,
+            turns: parts.turns,
+            shedder: parts.shedder,
             max_message,
             check: metrics.rpc("envoy.service.auth.v3.Authorization/Check"),
             limit: metrics.rpc("envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
@@ -74,52 +83,71 @@ impl EnvoyCalls {
         method: EnvoyMethod,
         head: &RequestHead,
         body: RequestBody,
+        peer: &Peer,
     ) -> Response<ApiBody> {
         let started = Instant::now();
         if head.method() != Method::POST {
             return grpc::refuse(&GrpcError::new(Code::Unimplemented, "gRPC calls are POST requests"));
         }
+        let deadline = grpc::timeout(head.headers()).and_then(|timeout| started.checked_add(timeout));
+        // Only those who shed load want to know.
+        let caller = self.shedder.as_ref().map_or(0, |_| peer.key());
+        let (principal, address) = (peer.principal(), Some(peer.address()));
+        let call = CallInfo { deadline, principal, address, caller, headers: Some(head.headers()) };
         let mut received = 0;
         let (answer, counters) = match method {
-            EnvoyMethod::StreamAccessLogs => (self.logs(body, &mut received).await, &self.logs),
-            EnvoyMethod::Check => {
-                (self.unary(method, (head, body), started, &mut received).await, &self.check)
-            }
+            EnvoyMethod::StreamAccessLogs => (self.logs(body, call, &mut received).await, &self.logs),
+            EnvoyMethod::Check => (self.unary(method, body, call, &mut received).await, &self.check),
             EnvoyMethod::ShouldRateLimit => {
-                (self.unary(method, (head, body), started, &mut received).await, &self.limit)
+                (self.unary(method, body, call, &mut received).await, &self.limit)
             }
         };
+        let took = started.elapsed();
         let (code, sent) = match &answer {
-            Ok(framed) => (Code::Ok, framed.len().saturating_sub(FRAMING)),
+            Ok(framed) => (Code::Ok, grpc::unframed(framed).len()),
             Err(error) => (error.code, 0),
         };
-        counters.record(code as i32, started.elapsed(), received, sent);
+        counters.record(code as i32, took, received, sent);
+        if method != EnvoyMethod::StreamAccessLogs {
+            self.completed(took);
+        }
         match answer {
             Ok(framed) => grpc::answer(framed),
             Err(error) => grpc::refuse(&error),
         }
     }
 
-    async fn unary(
-        &self,
-        method: EnvoyMethod,
-        (head, body): (&RequestHead, RequestBody),
-        started: Instant,
-        received: &mut usize,
-    ) -> Result<Bytes, GrpcError> {
-        let deadline = grpc::timeout(head.headers()).and_then(|timeout| started.checked_add(timeout));
-        let body = grpc::read_message(body, self.max_message).await?;
-        *received = body.len();
-        match method {
-            EnvoyMethod::ShouldRateLimit => self.bridge.should_rate_limit(body, deadline).await,
-            _ => self.bridge.check(body, &attribute_metadata(head.headers()), deadline).await,
+    fn completed(&self, took: std::time::Duration) {
+        if let Some(shedder) = &self.shedder {
+            shedder.completed(took);
         }
     }
 
+    async fn unary(
+        &self,
+        method: EnvoyMethod,
+        body: RequestBody,
+        call: CallInfo<'_>,
+        received: &mut usize,
+    ) -> Result<Bytes, GrpcError> {
+        let body = grpc::read_message(body, self.max_message).await?;
+        *received = body.len();
+        if method == EnvoyMethod::ShouldRateLimit {
+            return self.turns.take(self.bridge.should_rate_limit(body, call), call.deadline).await;
+        }
+        let metadata = call.headers.map(attribute_metadata).unwrap_or_default();
+        self.turns.take(self.bridge.check(body, &metadata, call), call.deadline).await
+    }
+
     /// Takes messages in until the caller ends the call or the server stops.
-    async fn logs(&self, body: RequestBody, received: &mut usize) -> Result<Bytes, GrpcError> {
+    async fn logs(
+        &self,
+        body: RequestBody,
+        call: CallInfo<'_>,
+        received: &mut usize,
+    ) -> Result<Bytes, GrpcError> {
         let mut messages = Messages::new(body, self.max_message.max(MAX_LOG_MESSAGE));
-        let mut stream = self.bridge.open_log();
+        let mut stream = self.bridge.open_log(call);
         loop {
             let message = tokio::select! {
                 biased;
@@ -128,8 +156,10 @@ impl EnvoyCalls {
             };
             let Some(message) = message else { break };
             *received = received.saturating_add(message.len());
+            let started = Instant::now();
             // The next message is read when the handlers have taken this one.
-            stream.report(message).await?;
+            self.turns.take(stream.report(message), None).await?;
+            self.completed(started.elapsed());
         }
         let mut out = Vec::new();
         grpc::begin_message(&mut out);

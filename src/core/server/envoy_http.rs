@@ -19,6 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::envoy::EnvoyParts;
+use super::turns::Turns;
 use crate::core::api::envoy::{BridgeService, BridgeShared, HttpVerdict};
 use crate::core::wire::envoy::config::core::v3::{Address, SocketAddress, address};
 use crate::core::wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
@@ -36,7 +38,7 @@ const MAX_CONNECTIONS: usize = 4096;
 pub(super) fn start(
     name: &str,
     listener: TcpListener,
-    shared: Arc<BridgeShared>,
+    parts: EnvoyParts,
     stop: CancellationToken,
     grace: Duration,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
@@ -47,15 +49,16 @@ pub(super) fn start(
         let local = tokio::task::LocalSet::new();
         local.block_on(&runtime, async move {
             match TcpListener::from_std(listener) {
-                Ok(listener) => accept(listener, shared, stop, grace).await,
+                Ok(listener) => accept(listener, parts, stop, grace).await,
                 Err(error) => tracing::error!(%error, "the HTTP endpoint for Envoy ended"),
             }
         });
     })
 }
 
-async fn accept(listener: TcpListener, shared: Arc<BridgeShared>, stop: CancellationToken, grace: Duration) {
-    let endpoint = Rc::new(Endpoint { bridge: BridgeService::new(Arc::clone(&shared)), shared });
+async fn accept(listener: TcpListener, parts: EnvoyParts, stop: CancellationToken, grace: Duration) {
+    let EnvoyParts { shared, turns, .. } = parts;
+    let endpoint = Rc::new(Endpoint { bridge: BridgeService::new(Arc::clone(&shared)), shared, turns });
     let running = TaskTracker::new();
     let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
     loop {
@@ -110,6 +113,7 @@ async fn serve(socket: TcpStream, peer: SocketAddr, endpoint: Rc<Endpoint>, stop
 struct Endpoint {
     bridge: BridgeService,
     shared: Arc<BridgeShared>,
+    turns: Turns,
 }
 
 impl Endpoint {
@@ -125,7 +129,9 @@ impl Endpoint {
         };
         let body = body.to_bytes();
         match (&head.method, path) {
-            (&Method::POST, "/json") => return json::should_rate_limit(&self.bridge, &body).await,
+            (&Method::POST, "/json") => {
+                return json::should_rate_limit(&self.bridge, &self.turns, &body).await;
+            }
             (&Method::GET, "/rlconfig") => return plain(StatusCode::OK, &self.limits()),
             (&Method::GET, "/healthcheck") => return plain(StatusCode::OK, "OK\n"),
             _ => {}
@@ -134,7 +140,8 @@ impl Endpoint {
             return plain(StatusCode::NOT_FOUND, &format!("nothing is here; checks are below {prefix}\n"));
         };
         let request = check_request(&head.method, path, &head.headers, peer, &body);
-        match self.bridge.check_http(&request.encode_to_vec()).await {
+        let request = request.encode_to_vec();
+        match self.turns.take(self.bridge.check_http(&request, &head.headers), None).await {
             Ok(verdict) => answer(verdict),
             // Counts as an error: the failure mode of the proxy decides.
             Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),

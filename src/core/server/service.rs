@@ -1,9 +1,7 @@
 //! What a worker answers: Mixer's methods directly, everything else through tonic.
 
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,15 +13,12 @@ use super::connection::WorkerService;
 use super::draining::DrainingBody;
 use super::envoy::{EnvoyCalls, EnvoyMethod};
 use super::listener::Peer;
+use super::turns::Turns;
 use crate::core::api::grpc::{self, Code, GrpcError};
 use crate::core::api::{ApiBody, CallInfo, MixerService};
 use crate::core::http2::{RequestBody, RequestHead};
-use crate::core::load_shedding::{LoadShedder, OVERLOADED};
-use crate::core::pool::Pool;
+use crate::core::load_shedding::LoadShedder;
 use crate::core::telemetry::metrics::{Metrics, RpcCounters};
-
-/// Bytes of prefix before a gRPC message.
-const FRAMING: usize = 5;
 
 /// The services of one worker.
 pub(super) struct ApiService {
@@ -35,7 +30,7 @@ pub(super) struct ApiService {
     envoy: Option<EnvoyCalls>,
     others: tonic::service::Routes,
     stopping: CancellationToken,
-    pool: Arc<Pool>,
+    turns: Turns,
 }
 
 /// A method that is answered without tonic.
@@ -47,7 +42,7 @@ enum Direct {
 }
 
 impl ApiService {
-    /// The services over one mixer, whose calls wait in `pool` if they must. `others` answers every other path; streams of requests to it end with `stopping`.
+    /// The services over one mixer, whose calls wait for their turns if they must. `others` answers every other path; streams of requests to it end with `stopping`.
     pub(super) fn new(
         mixer: MixerService,
         metrics: &Metrics,
@@ -55,7 +50,7 @@ impl ApiService {
         max_message: usize,
         others: tonic::service::Routes,
         stopping: CancellationToken,
-        pool: Arc<Pool>,
+        turns: Turns,
     ) -> Self {
         Self {
             mixer,
@@ -66,7 +61,7 @@ impl ApiService {
             envoy: None,
             others,
             stopping,
-            pool,
+            turns,
         }
     }
 
@@ -92,46 +87,14 @@ impl ApiService {
         let (principal, address) = (peer.principal(), Some(peer.address()));
         let call = CallInfo { deadline, principal, address, caller, headers: Some(headers) };
         match method {
-            Direct::Check => self.pooled(self.mixer.check(body, call), deadline).await,
-            Direct::Report => self.pooled(self.mixer.report(body, call), deadline).await,
+            Direct::Check => self.turns.take(self.mixer.check(body, call), deadline).await,
+            Direct::Report => self.turns.take(self.mixer.report(body, call), deadline).await,
             Direct::Explain if peer.is_local() => Box::pin(self.mixer.explain(body)).await,
             Direct::Explain => Err(GrpcError::new(
                 Code::PermissionDenied,
                 "decisions are explained to callers on this machine only",
             )),
         }
-    }
-
-    /// Carries a call out. One that must wait does so within the bounds of the pool; one that is answered at once never sees it.
-    async fn pooled<F>(&self, call: F, deadline: Option<Instant>) -> Result<Bytes, GrpcError>
-    where
-        F: Future<Output = Result<Bytes, GrpcError>>,
-    {
-        let mut call = std::pin::pin!(call);
-        match futures_util::poll!(call.as_mut()) {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => Box::pin(self.in_turn(call, deadline)).await,
-        }
-    }
-
-    /// Goes on with a call when its turn comes, at most until its deadline.
-    async fn in_turn<F>(&self, call: Pin<&mut F>, deadline: Option<Instant>) -> Result<Bytes, GrpcError>
-    where
-        F: Future<Output = Result<Bytes, GrpcError>>,
-    {
-        let turn = self.pool.enter();
-        let turn = match deadline {
-            None => turn.await,
-            Some(deadline) => match tokio::time::timeout_at(deadline.into(), turn).await {
-                Ok(turn) => turn,
-                Err(_) => {
-                    let text = "the deadline of the call passed while it waited for its turn";
-                    return Err(GrpcError::new(Code::DeadlineExceeded, text));
-                }
-            },
-        };
-        let _permit = turn.map_err(|_| GrpcError::new(Code::Unavailable, OVERLOADED))?;
-        call.await
     }
 
     /// Reads, decides, counts.
@@ -152,7 +115,7 @@ impl ApiService {
         let answer = self.answer(method, head.headers(), body, deadline, peer, &mut received).await;
         let took = started.elapsed();
         let (code, sent) = match &answer {
-            Ok(framed) => (Code::Ok, framed.len().saturating_sub(FRAMING)),
+            Ok(framed) => (Code::Ok, grpc::unframed(framed).len()),
             Err(error) => (error.code, 0),
         };
         match method {
@@ -193,7 +156,7 @@ impl WorkerService for ApiService {
             path => {
                 // Boxed, so that the calls of Mixer stay small.
                 return match (EnvoyMethod::of(path), &self.envoy) {
-                    (Some(method), Some(envoy)) => Box::pin(envoy.call(method, &head, body)).await,
+                    (Some(method), Some(envoy)) => Box::pin(envoy.call(method, &head, body, &peer)).await,
                     _ => Box::pin(self.other(&head, body)).await,
                 };
             }

@@ -19,14 +19,15 @@ use super::envoy_http;
 use super::health::{Conditions, Health, STUCK};
 use super::listener::{Accepted, ListenError, Listener, on_loop};
 use super::service::ApiService;
+use super::turns::Turns;
 use super::workers::WorkerGroup;
 use super::{InheritedSockets, ListenAddress, ProbeOptions, ServerOptions, controlz, discovery, observers};
 use crate::core::adapter::{Commons, SystemClock};
-use crate::core::api::MixerService;
 use crate::core::api::envoy::BridgeShared;
+use crate::core::api::grpc::Code;
+use crate::core::api::{Engine, MixerService};
 use crate::core::build_info::BuildInfo;
 use crate::core::check_cache::{CheckCacheCounters, CheckCacheLimits};
-use crate::core::dispatch::LastKnownAnswers;
 use crate::core::expr::Language;
 use crate::core::handler::HandlerEnvironment;
 use crate::core::introspect;
@@ -518,48 +519,39 @@ impl Start<'_> {
             max_age: Some(options.max_connection_age.to_std_or_zero()).filter(|age| !age.is_zero()),
         };
         let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
-        let last_known = Arc::new(LastKnownAnswers::default());
         let observers = observers::start(options, self.effects, metrics, tracer, &mut self.components)?;
         let stopping = CancellationToken::new();
         let others = discovery::services(&self.health, options.serves_reflection(address), stopping.clone())
             .map_err(|e| StartError::because("unable to describe the services", e))?;
+        let engine = Engine {
+            runtime: Arc::clone(runtime),
+            metrics: Arc::clone(metrics),
+            last_known: Arc::default(),
+            shedder: shedder.clone(),
+            observers,
+        };
+        let pool = Pool::new(options.api_pool());
+        let adapters = Arc::clone(&self.adapter_pools);
+        let collector = PoolCollector { api: Arc::clone(&pool), adapters };
+        let turns = Turns::new(pool);
         let envoy = options.envoy_bridge.then(|| EnvoyParts {
-            shared: Arc::new(BridgeShared::new(
-                Arc::clone(runtime),
-                Arc::clone(metrics),
-                Arc::clone(&last_known),
-                shedder.clone(),
-            )),
+            shared: Arc::new(BridgeShared::new(engine.clone())),
             ending: stopping.clone(),
+            turns: turns.refusing_with(Code::ResourceExhausted),
+            shedder: shedder.clone(),
         });
         if let Some(envoy) = &envoy {
             self.start_envoy_http(envoy)?;
         }
-        let (runtime, metrics, stopped) = (Arc::clone(runtime), Arc::clone(metrics), stopping.clone());
-        let pool = Pool::new(options.api_pool());
-        let adapters = Arc::clone(&self.adapter_pools);
-        let collector = PoolCollector { api: Arc::clone(&pool), adapters };
-        let counted = Arc::clone(&metrics);
+        let (counted, stopped) = (Arc::clone(metrics), stopping.clone());
+        let metrics = Arc::clone(metrics);
         let service = move |_| {
-            let mixer = MixerService::new(
-                Arc::clone(&runtime),
-                Arc::clone(&metrics),
-                Arc::clone(&last_known),
-                shedder.clone(),
-            )
-            .with_observers(observers.clone());
-            let others = others.clone();
+            let mixer = MixerService::over(engine.clone());
             let envoy = envoy.clone().map(|parts| EnvoyCalls::new(parts, &metrics, max_message));
-            ApiService::new(
-                mixer,
-                &metrics,
-                shedder.clone(),
-                max_message,
-                others,
-                stopped.clone(),
-                Arc::clone(&pool),
-            )
-            .with_envoy(envoy)
+            let others = others.clone();
+            let (stopped, turns) = (stopped.clone(), turns.clone());
+            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped, turns)
+                .with_envoy(envoy)
         };
         let workers = start_workers(self.effects, count, limits, stopping, service)
             .map_err(|e| StartError::because("unable to start workers", e))?;
@@ -585,7 +577,7 @@ impl Start<'_> {
         })?;
         let name = self.effects.thread_name("envoy-http");
         let stop = CancellationToken::new();
-        let thread = envoy_http::start(&name, listener, Arc::clone(&envoy.shared), stop.clone(), HTTP_GRACE)
+        let thread = envoy_http::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
             .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
         self.components.begun(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
             stop.cancel();

@@ -6,6 +6,7 @@
 mod assemble;
 pub mod descriptors;
 mod manifest;
+mod outline;
 pub mod settings;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::core::config::{FieldPath, Node, Origin, RawResource, ResourceKey};
 pub(super) use assemble::Assembly;
 pub use descriptors::{DescriptorNode, DescriptorTree, Limit, Unit, glob};
 pub(super) use manifest::BUILT_IN;
+pub use outline::{EnvoyRoute, outline};
 pub use settings::{
     AttributeMapping, BridgeSettings, CertificateField, DenyBody, ErrorMode, LogName, Mode, Principal,
     ReporterKind, Unmatched,

@@ -166,6 +166,12 @@ impl<'v> AttributePlan<'v> {
         Self { vocabulary, slots, everything: false }
     }
 
+    /// The same, keeping attributes without a slot by their names if `everything` is wanted.
+    #[must_use]
+    pub fn with_everything(self, everything: bool) -> Self {
+        Self { everything, ..self }
+    }
+
     /// For tools and tests: attributes without a slot are kept by their names.
     pub fn complete(vocabulary: &'v Vocabulary) -> Self {
         Self { vocabulary, slots: Slots::of(vocabulary), everything: true }

@@ -1,8 +1,11 @@
 //! What the bridge counts. Spec: envoy-bridge.md section 7.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use super::check_response::Unsupported;
 use crate::core::telemetry::metrics::{Counter, Family, Metrics};
@@ -13,9 +16,17 @@ const MAX_NAMES: usize = 200;
 /// Counters of one worker, each asked for once.
 pub(super) struct BridgeMetrics {
     pub(super) metrics: Arc<Metrics>,
-    known: RefCell<BTreeMap<(Family, Vec<String>), Counter>>,
-    names: RefCell<Vec<String>>,
+    /// By a hash of family and labels.
+    known: RefCell<FxHashMap<u64, Vec<Known>>>,
+    names: RefCell<FxHashSet<Box<[u8]>>>,
     unconvertible: Counter,
+}
+
+/// A counter that was asked for.
+struct Known {
+    family: Family,
+    labels: Vec<String>,
+    counter: Counter,
 }
 
 impl BridgeMetrics {
@@ -25,29 +36,29 @@ impl BridgeMetrics {
     }
 
     fn add(&self, family: Family, labels: &[&str], count: u64) {
+        let mut hasher = FxHasher::default();
+        (family, labels).hash(&mut hasher);
         let mut known = self.known.borrow_mut();
-        let found = known.iter().find(|((f, l), _)| *f == family && l.iter().eq(labels));
-        if let Some((_, counter)) = found {
-            counter.add(count);
+        let alike = known.entry(hasher.finish()).or_default();
+        if let Some(found) = alike.iter().find(|known| known.family == family && known.labels == labels) {
+            found.counter.add(count);
             return;
         }
         let counter = self.metrics.counter(family, labels);
         counter.add(count);
-        known.insert((family, labels.iter().map(|l| (*l).to_owned()).collect()), counter);
+        alike.push(Known { family, labels: labels.iter().map(|l| (*l).to_owned()).collect(), counter });
     }
 
     /// A name of a caller, or `other` when there are too many.
-    fn name(&self, bytes: &[u8]) -> String {
-        let name = String::from_utf8_lossy(bytes).into_owned();
+    fn name<'n>(&self, name: &'n [u8]) -> Cow<'n, str> {
         let mut names = self.names.borrow_mut();
-        if names.contains(&name) {
-            return name;
+        if !names.contains(name) {
+            if names.len() >= MAX_NAMES {
+                return Cow::Borrowed("other");
+            }
+            names.insert(name.into());
         }
-        if names.len() >= MAX_NAMES {
-            return "other".to_owned();
-        }
-        names.push(name.clone());
-        name
+        String::from_utf8_lossy(name)
     }
 
     /// `result` is allow, deny, error, shadow_denied or shadow_allowed.

@@ -6,8 +6,11 @@ use http_body_util::Full;
 use prost::Message as _;
 use serde_json::{Value, json};
 
+use super::super::turns::Turns;
 use super::plain;
+use crate::core::api::CallInfo;
 use crate::core::api::envoy::BridgeService;
+use crate::core::api::grpc::unframed;
 use crate::core::wire::envoy::extensions::common::ratelimit::v3::{
     RateLimitDescriptor, rate_limit_descriptor,
 };
@@ -16,7 +19,11 @@ use crate::core::wire::envoy::service::ratelimit::v3::{
 };
 
 /// 200 within the limits, 429 over them, 400 for what is no request or cannot be answered.
-pub(super) async fn should_rate_limit(bridge: &BridgeService, body: &[u8]) -> Response<Full<Bytes>> {
+pub(super) async fn should_rate_limit(
+    bridge: &BridgeService,
+    turns: &Turns,
+    body: &[u8],
+) -> Response<Full<Bytes>> {
     let request = match serde_json::from_slice::<Value>(body) {
         Ok(value) => match request_of(&value) {
             Some(request) => request,
@@ -24,12 +31,14 @@ pub(super) async fn should_rate_limit(bridge: &BridgeService, body: &[u8]) -> Re
         },
         Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("this is no JSON: {error}\n")),
     };
-    let framed = match bridge.should_rate_limit(request.encode_to_vec().into(), None).await {
+    let framed = match turns
+        .take(bridge.should_rate_limit(request.encode_to_vec().into(), CallInfo::default()), None)
+        .await
+    {
         Ok(framed) => framed,
         Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message)),
     };
-    // The prefix of a gRPC message is five bytes.
-    let Ok(response) = RateLimitResponse::decode(framed.get(5..).unwrap_or_default()) else {
+    let Ok(response) = RateLimitResponse::decode(unframed(&framed)) else {
         return plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be shown\n");
     };
     let status = match response.overall_code() {

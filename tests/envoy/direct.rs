@@ -1,0 +1,361 @@
+//! The services of Envoy called without a proxy: what holds for Mixer's own calls holds for them.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mixer::core::wire::envoy::data::accesslog::v3::{
+    AccessLogCommon, HttpAccessLogEntry, HttpRequestProperties,
+};
+use mixer::core::wire::envoy::extensions::common::ratelimit::v3::{
+    RateLimitDescriptor, rate_limit_descriptor,
+};
+use mixer::core::wire::envoy::service::accesslog::v3::{StreamAccessLogsMessage, stream_access_logs_message};
+use mixer::core::wire::envoy::service::auth::v3::{
+    AttributeContext, CheckRequest, CheckResponse, attribute_context,
+};
+use mixer::core::wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use prost::Message as _;
+use serde_json::Value;
+
+use crate::process::{PATIENCE, Server, ServerArguments, programs, run, wait_for};
+use crate::rpc::Client;
+
+const AUTHORIZATION: &str = "/envoy.service.auth.v3.Authorization/Check";
+const LIMITS: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const LOGS: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
+
+/// A policy in a directory, and a server on it.
+struct Setting {
+    directory: tempfile::TempDir,
+    server: Server,
+}
+
+impl Setting {
+    fn start(arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let policy = directory.path().join("policy");
+        std::fs::create_dir(&policy).expect("it is writable");
+        std::fs::write(policy.join("policy.yaml"), include_str!("direct.yaml")).expect("it is writable");
+        let place = directory.path().display().to_string();
+        let arguments: Vec<String> = arguments.iter().map(|a| a.replace("$DIRECTORY", &place)).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let arguments = ServerArguments::on(&policy).with(&arguments);
+        let server = Server::start(&arguments).expect("the server starts");
+        Self { directory, server }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.server.address()).expect("a client")
+    }
+
+    fn lines(&self, file: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.directory.path().join(file)).expect("it was written");
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    }
+}
+
+fn check_request(path: &str, user: &str) -> Vec<u8> {
+    let headers = [("x-user", user), ("authorization", "Bearer secret")];
+    let http = attribute_context::HttpRequest {
+        method: "GET".to_owned(),
+        path: path.to_owned(),
+        headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        ..Default::default()
+    };
+    let request =
+        attribute_context::Request { time: Some(std::time::SystemTime::now().into()), http: Some(http) };
+    let attributes = AttributeContext { request: Some(request), ..Default::default() };
+    CheckRequest { attributes: Some(attributes) }.encode_to_vec()
+}
+
+/// The code of the answer.
+fn check(client: &mut Client, path: &str, user: &str) -> Result<i32, tonic::Status> {
+    let answer = client.call(AUTHORIZATION, check_request(path, user), None)?;
+    Ok(CheckResponse::decode(answer).expect("a response").status.expect("a status").code)
+}
+
+/// Whether it is within the limits.
+fn limit(client: &mut Client, tenant: &str) -> Result<bool, tonic::Status> {
+    let entry = rate_limit_descriptor::Entry { key: "tenant".to_owned(), value: tenant.to_owned() };
+    let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
+    let request =
+        RateLimitRequest { domain: "shop".to_owned(), descriptors: vec![descriptor], hits_addend: 0 };
+    let answer = client.call(LIMITS, request.encode_to_vec(), None)?;
+    Ok(RateLimitResponse::decode(answer).expect("a response").overall_code == 1)
+}
+
+fn log(client: &mut Client, users: &[&str]) -> Result<(), tonic::Status> {
+    let entry = |user: &&str| HttpAccessLogEntry {
+        common_properties: Some(AccessLogCommon { access_log_type: 6, ..Default::default() }),
+        request: Some(HttpRequestProperties {
+            request_headers: [("x-user".to_owned(), (*user).to_owned())].into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let entries =
+        stream_access_logs_message::HttpAccessLogEntries { log_entry: users.iter().map(entry).collect() };
+    let message = StreamAccessLogsMessage {
+        identifier: None,
+        log_entries: Some(stream_access_logs_message::LogEntries::HttpLogs(entries)),
+    };
+    client.call(LOGS, message.encode_to_vec(), None).map(drop)
+}
+
+#[test]
+fn decisions_are_logged_and_recorded_as_those_of_mixer() {
+    let mut setting =
+        Setting::start(&["--decision-log=$DIRECTORY/log", "--record-requests=$DIRECTORY/calls"]);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0);
+    // The same again, from the cache.
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0);
+    assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
+    let within: Vec<bool> = (0..3).map(|_| limit(&mut client, "a").expect("an answer")).collect();
+    assert_eq!(within, [true, true, false]);
+    log(&mut client, &["ann", "eve"]).expect("it is taken");
+    assert_eq!(setting.server.terminate(), Ok(Some(0)));
+
+    let logged = setting.lines("log");
+    let methods: Vec<&str> = logged.iter().filter_map(|line| line["method"].as_str()).collect();
+    assert_eq!(methods, ["check", "check", "check", "limit", "limit", "limit"], "{logged:#?}");
+    let ids: std::collections::BTreeSet<&str> = logged
+        .iter()
+        .filter_map(|line| line["deduplicationId"].as_str())
+        .filter(|id| id.len() == 36)
+        .collect();
+    assert_eq!(ids.len(), 6, "every decision has an id of its own: {logged:#?}");
+    let denied = &logged[2];
+    assert_eq!(denied["answer"]["status"]["code"], 7, "{denied}");
+    assert_eq!(denied["rules"], serde_json::json!(["deny.rule.istio-system"]), "{denied}");
+    assert_eq!(denied["attributes"]["request.headers"]["x-user"], "mallory", "{denied}");
+    assert_eq!(denied["attributes"]["request.headers"]["authorization"], "***", "masked: {denied}");
+    // Nobody declares it, and a later configuration may.
+    assert_eq!(denied["attributes"]["request.method"], "GET", "{denied}");
+    assert_eq!((&logged[0]["cached"], &logged[1]["cached"]), (&Value::Null, &Value::Bool(true)));
+    let tried = denied["dryRun"].as_array().expect("rules in dry run");
+    assert!(
+        tried.iter().any(|t| t["rule"] == "tried.rule.istio-system" && t["outcome"] == "denied"),
+        "{denied}"
+    );
+    let over = &logged[5];
+    assert_eq!(over["attributes"]["ratelimit.descriptor"]["tenant"], "a", "{over}");
+    assert_eq!(
+        (&over["quotas"]["calls"]["amount"], &over["answer"]["quotas"]["calls"]["granted"]),
+        (&1.into(), &0.into())
+    );
+
+    let recorded = setting.lines("calls");
+    let methods: Vec<&str> = recorded.iter().filter_map(|line| line["method"].as_str()).collect();
+    assert_eq!(methods, ["check", "check", "check", "report"], "{recorded:#?}");
+    assert_eq!(recorded[3]["records"].as_array().map(Vec::len), Some(2), "{recorded:#?}");
+    // What was recorded of Envoy can be put to another configuration: one without the refusal.
+    let place = |name: &str| setting.directory.path().join(name).display().to_string();
+    std::fs::create_dir(place("new")).expect("it is writable");
+    let new = include_str!("direct.yaml").replace("mallory", "nobody");
+    std::fs::write(Path::new(&place("new")).join("policy.yaml"), new).expect("it is writable");
+    let arguments = [
+        "diff",
+        "--from",
+        &place("policy"),
+        "--to",
+        &place("new"),
+        "--requests",
+        &place("calls"),
+        "-o",
+        "json",
+    ];
+    let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+    let finished = run(&programs().path("mixer"), &arguments, &[], None, None, PATIENCE).expect("it ends");
+    assert_eq!(finished.status, 1, "{} {}", finished.stdout, finished.stderr);
+    assert!(finished.stdout.contains("- deny.rule.istio-system"), "{}", finished.stdout);
+}
+
+#[test]
+fn rules_in_dry_run_are_tried_on_calls_of_envoy() {
+    let setting = Setting::start(&[]);
+    let mut client = setting.client();
+    // Twice: what a rule in dry run has a say in is not answered from the cache.
+    assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
+    assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
+    assert!(limit(&mut client, "a").expect("an answer"));
+    log(&mut client, &["ann", "eve"]).expect("it is taken");
+    let url = format!("http://127.0.0.1:{}/metrics", setting.server.monitoring);
+    let metrics = crate::process::http("GET", &url, "").expect("metrics").body;
+    for line in [
+        r#"mixer_dry_run_outcomes_total{outcome="denied",rule="tried.rule.istio-system",variety="check"} 2"#,
+        r#"mixer_dry_run_outcomes_total{outcome="matched",rule="tried-limit.rule.istio-system",variety="quota"} 1"#,
+        r#"mixer_dry_run_outcomes_total{outcome="matched",rule="tried-log.rule.istio-system",variety="report"} 2"#,
+    ] {
+        assert!(metrics.contains(line), "{line}\n{}", lines_with(&metrics, "dry_run"));
+    }
+    for method in [AUTHORIZATION, LIMITS, LOGS] {
+        let line = format!(r#"grpc_server_method="{}""#, &method[1..]);
+        assert!(metrics.contains(&line), "{line}\n{}", lines_with(&metrics, "grpc_io_server"));
+    }
+}
+
+fn lines_with(text: &str, part: &str) -> String {
+    text.lines().filter(|line| line.contains(part)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn calls_that_wait_are_bounded_and_the_rest_is_refused() {
+    let setting = Setting::start(&["--apiWorkerPoolSize=1", "--api-queue-length=0"]);
+    let slow: Vec<_> = (0..4)
+        .map(|number| {
+            let mut client = setting.client();
+            // None is answered from the cache.
+            std::thread::spawn(move || check(&mut client, &format!("/slow/{number}"), "ann"))
+        })
+        .collect();
+    let (mut answered, mut refused) = (0, 0);
+    for caller in slow {
+        match caller.join().expect("it does not panic") {
+            Ok(code) => {
+                assert_eq!(code, 0);
+                answered += 1;
+            }
+            Err(status) => {
+                assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(answered >= 1 && refused >= 1, "{answered} answered, {refused} refused");
+    // Calls that need not wait are answered meanwhile and afterwards.
+    assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), 0);
+}
+
+#[test]
+fn calls_are_shed_like_those_of_mixer() {
+    let arguments = ["--loadsheddingMode=enforce", "--maxRequestsPerSecond=0.001", "--burstSize=2"];
+    let setting = Setting::start(&arguments);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "ann").expect("within the burst"), 0);
+    let mut refused = 0;
+    for _ in 0..3 {
+        let answers = [check(&mut client, "/", "ann").map(drop), limit(&mut client, "b").map(drop)];
+        for status in answers.into_iter().filter_map(Result::err) {
+            assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
+            refused += 1;
+        }
+    }
+    assert!(refused >= 4, "{refused} of 6");
+    let status = log(&mut client, &["ann"]).expect_err("refused too");
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
+}
+
+#[test]
+fn calls_are_traced() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let url = format!("http://{}/api/v1/spans", listener.local_addr().expect("it is bound"));
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&received);
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let taken = Arc::clone(&taken);
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(length @ 1..) = socket.read(&mut buffer) {
+                    taken.lock().expect("not poisoned").extend_from_slice(&buffer[..length]);
+                    // Whatever it is, it is taken; the names are looked for in the bytes.
+                    let _ = socket.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
+                }
+            });
+        }
+    });
+    let setting = Setting::start(&["--trace_zipkin_url", &url, "--trace_sampling_rate=1"]);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
+    assert!(limit(&mut client, "a").expect("an answer"));
+    log(&mut client, &["ann"]).expect("it is taken");
+    let wanted = [
+        AUTHORIZATION,
+        LIMITS,
+        LOGS,
+        "checknothing:deny.istio-system(denier)",
+        "Quota calls",
+        "attribute bag 0",
+    ];
+    let seen = wait_for(PATIENCE, || {
+        let bytes = received.lock().expect("not poisoned");
+        let has = |name: &&str| bytes.windows(name.len()).any(|window| window == name.as_bytes());
+        wanted.iter().all(has).then_some(())
+    });
+    let bytes = received.lock().expect("not poisoned");
+    assert!(seen.is_some(), "{}", String::from_utf8_lossy(&bytes));
+}
+
+#[test]
+fn the_deadline_of_a_call_bounds_its_decision() {
+    let setting = Setting::start(&[]);
+    let mut client = setting.client();
+    let started = std::time::Instant::now();
+    let answer = client.call(AUTHORIZATION, check_request("/hang", "ann"), Some(Duration::from_millis(300)));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    // Either the answer says that there is no decision, or the call has ended: the failure mode of the proxy decides.
+    match answer {
+        Ok(answer) => {
+            let response = CheckResponse::decode(answer).expect("a response");
+            assert_eq!(response.status.expect("a status").code, 13);
+        }
+        // Who notices first names it.
+        Err(status) => {
+            let ended = [tonic::Code::DeadlineExceeded, tonic::Code::Cancelled];
+            assert!(ended.contains(&status.code()), "{status}");
+        }
+    }
+}
+
+fn mixer(arguments: &[&str]) -> String {
+    let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+    let finished = run(&programs().path("mixer"), &arguments, &[], None, None, PATIENCE).expect("it ends");
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    finished.stdout
+}
+
+#[test]
+fn routes_and_explanations_tell_what_is_configured_for_envoy() {
+    let policy = format!("fs://{}/examples/envoy/policy", env!("CARGO_MANIFEST_DIR"));
+    let routes = mixer(&["routes", "show", "--config", &policy, "-o", "plain"]);
+    let line = |what: &str| routes.lines().find(|line| line.starts_with(what)).unwrap_or_default().to_owned();
+    for part in ["request header x-user", "request.user", "mapping.yaml:"] {
+        assert!(line("mapping").contains(part), "{part}\n{routes}");
+    }
+    for part in ["shop.plan_free", "3 per HOUR", "limits.yaml:"] {
+        assert!(line("limit").contains(part), "{part}\n{routes}");
+    }
+    let routes: Value =
+        serde_json::from_str(&mixer(&["routes", "show", "--config", &policy, "-o", "json"])).expect("JSON");
+    assert_eq!(routes["envoy"][0]["to"], "request.user", "{routes}");
+    let why = mixer(&["check", "--config", &policy, "--explain", "-s", "request.user=mallory"]);
+    assert!(why.contains("request.user from request header x-user"), "{why}");
+}
+
+#[test]
+fn the_example_runs_with_one_command() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/envoy/run.sh");
+    let mut environment: Vec<(String, String)> = vec![
+        ("ENVOY".to_owned(), crate::fixture::envoy().display().to_string()),
+        ("MIXER".to_owned(), env!("CARGO_BIN_EXE_mixer").to_owned()),
+    ];
+    for name in ["ENVOY_PORT", "ADMIN_PORT", "UPSTREAM_PORT", "MIXER_PORT", "MONITORING_PORT", "METRICS_PORT"]
+    {
+        environment.push((name.to_owned(), crate::process::free_port().to_string()));
+    }
+    let finished = run(&script, &[], &environment, None, None, PATIENCE).expect("it ends");
+    assert_eq!(finished.status, 0, "{}{}", finished.stdout, finished.stderr);
+    for part in [
+        "hello, ann",
+        "PERMISSION_DENIED:deny.istio-system:mallory is not welcome",
+        "x-envoy-ratelimited: true",
+        r#"istio_requests{code="200",user="ann"} 1"#,
+        r#"istio_requests{code="429",user="bob"} 1"#,
+        r#"bridge_ratelimit_total{domain="shop",result="over"} 1"#,
+    ] {
+        assert!(finished.stdout.contains(part), "{part}\n{}", finished.stdout);
+    }
+}
