@@ -1,5 +1,8 @@
 //! The start of a server: step by step, and back again if one fails.
 
+mod endpoints;
+mod upkeep;
+
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -7,30 +10,26 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::components::{Components, StopReport, StopStep};
 use super::connection::ConnectionLimits;
 use super::controls::{Controls, Parts, Reload};
-use super::effects::{Effects, Endpoint, Rehearsal, SystemEffects, start_workers};
+use super::effects::{Effects, Rehearsal, SystemEffects, start_workers};
 use super::envoy::{EnvoyCalls, EnvoyParts};
-use super::envoy_http;
 use super::health::{Conditions, Health, STUCK};
-use super::listener::{Accepted, ListenError, Listener, on_loop};
+use super::listener::{ListenError, Listener};
 use super::service::ApiService;
 use super::turns::Turns;
 use super::workers::WorkerGroup;
-use super::{InheritedSockets, ListenAddress, ProbeOptions, ServerOptions, controlz, discovery, observers};
+use super::{InheritedSockets, ListenAddress, ProbeOptions, ServerOptions, discovery, observers};
 use crate::core::adapter::{Commons, SystemClock};
 use crate::core::api::envoy::BridgeShared;
 use crate::core::api::grpc::Code;
 use crate::core::api::{Engine, MixerService};
-use crate::core::build_info::BuildInfo;
 use crate::core::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use crate::core::expr::Language;
 use crate::core::handler::HandlerEnvironment;
-use crate::core::introspect;
 use crate::core::load_shedding::LoadShedder;
 use crate::core::pool::{AdapterPools, Pool, PoolCollector};
 use crate::core::probe::FileProbe;
@@ -38,10 +37,10 @@ use crate::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use crate::core::snapshot::{SnapshotBuilder, SnapshotOptions};
 use crate::core::spans::Tracer;
 use crate::core::store::{ConfigStore, WhenLost};
+use crate::core::telemetry::heap;
 use crate::core::telemetry::log::Log;
 use crate::core::telemetry::metrics::{Collect, Collected, Family, Metrics};
-use crate::core::telemetry::{heap, http, monitor};
-use crate::core::tls::{ServerTls, TlsError};
+use crate::core::tls::ServerTls;
 
 /// Memory that the check cache may take, for each entry that it may have; at most [`MAX_CACHE_BYTES`].
 const CACHE_BYTES_PER_ENTRY: u64 = 512;
@@ -334,53 +333,6 @@ impl Start<'_> {
         })
     }
 
-    fn keep_probe(&mut self, step: StopStep, name: &'static str, alive: bool) {
-        let (options, availability) = match alive {
-            true => (&self.options.liveness_probe, &self.health.liveness),
-            false => (&self.options.readiness_probe, &self.health.readiness),
-        };
-        if let Some(probe) = self.effects.keep_probe_file(options, availability) {
-            self.components.begun(step, name, async move |_| {
-                probe.close().await;
-                true
-            });
-        }
-    }
-
-    /// Reads the certificates, and again whenever they change.
-    fn load_tls(&mut self, address: &ListenAddress) -> Result<Option<Arc<ServerTls>>, StartError> {
-        let refuse = |e: TlsError| StartError::because("unable to set up TLS", e);
-        let tls = self.effects.load_tls(&self.options.tls).map_err(refuse)?;
-        if tls.is_some() && matches!(address, ListenAddress::Unix(_)) {
-            let text = "it is for TCP addresses; a unix socket is protected by --socket-mode";
-            return Err(refuse(TlsError::Settings(text.to_owned())));
-        }
-        if let Some(tls) = &tls {
-            let stop = CancellationToken::new();
-            let task = tokio::spawn(Arc::clone(tls).follow(stop.clone()));
-            self.components.begun(StopStep::Probes, "certificates", async move |_| {
-                stop.cancel();
-                task.await.is_ok()
-            });
-        }
-        Ok(tls)
-    }
-
-    /// Before anything that another server on the same files would notice.
-    fn write_pid_file(&mut self) -> Result<(), StartError> {
-        let path = &self.options.pid_file;
-        if path.as_os_str().is_empty() {
-            return Ok(());
-        }
-        let refuse = |e| StartError::because(&format!("unable to write the pid file {}", path.display()), e);
-        let file = self.effects.write_pid_file(path).map_err(refuse)?;
-        self.components.begun(StopStep::Probes, "pid file", async move |_| {
-            drop(file);
-            true
-        });
-        Ok(())
-    }
-
     /// Steps 6 to 12: tracing, the socket, the store, the first configuration.
     async fn prepare(&mut self) -> Result<Prepared, StartError> {
         let (options, effects) = (self.options, self.effects);
@@ -418,27 +370,6 @@ impl Start<'_> {
         }
         let (runtime, configurator) = self.configure(&metrics, &store).await?;
         Ok(Prepared { api_address, listener, tls, metrics, tracer, store, runtime, configurator })
-    }
-
-    /// Step 8: the socket of the API, opened here or before.
-    fn listen(&mut self, address: &ListenAddress) -> Result<Listener, StartError> {
-        let refuse = |e: String| StartError::because("unable to listen", e);
-        if let Some(socket) = self.inherited.grpc.take() {
-            tracing::info!("the socket of the API was handed over: {address}");
-            return Listener::inherit(socket).map_err(|e| refuse(e.to_string()));
-        }
-        if let ListenAddress::Unix(path) = address {
-            self.effects.remove_socket(path)?;
-        }
-        self.effects.listen(address, self.options.socket_mode).map_err(|e| refuse(e.to_string()))
-    }
-
-    /// The socket of an HTTP endpoint, opened here or before.
-    fn listen_http(&mut self, endpoint: Endpoint, address: &str) -> Result<TcpListener, ListenError> {
-        match self.inherited.take_http(endpoint) {
-            Some(socket) => on_loop(socket).map_err(|e| ListenError(e.to_string())),
-            None => self.effects.listen_http(endpoint, address),
-        }
     }
 
     /// Steps 10 to 12: the first configuration.
@@ -564,95 +495,6 @@ impl Start<'_> {
         Ok(workers)
     }
 
-    /// The HTTP flavour of authorization, if it is asked for.
-    fn start_envoy_http(&mut self, envoy: &EnvoyParts) -> Result<(), StartError> {
-        let address = self.options.envoy_http_address.as_str();
-        if address.is_empty() && self.inherited.envoy.is_none() {
-            return Ok(());
-        }
-        let listener = self.listen_http(Endpoint::Envoy, address).map_err(|e| {
-            StartError::new(format!(
-                "unable to setup the HTTP endpoint for Envoy: unable to listen on socket: {e}"
-            ))
-        })?;
-        let name = self.effects.thread_name("envoy-http");
-        let stop = CancellationToken::new();
-        let thread = envoy_http::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
-            .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
-        self.components.begun(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
-            stop.cancel();
-            tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false)
-        });
-        Ok(())
-    }
-
-    /// Step 17.
-    fn start_monitoring(&mut self, controls: &Arc<Controls>) -> Result<(), StartError> {
-        let address = format!(":{}", self.options.monitoring_port);
-        let listener = self.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
-            StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
-        })?;
-        let version = BuildInfo::stamped().short();
-        let runtime = Arc::clone(&controls.runtime);
-        let snapshot: monitor::SnapshotNumber = Arc::new(move || runtime.load().id().0);
-        let legacy = self.options.legacy_metrics.then_some(snapshot);
-        let mut routes =
-            monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile, legacy);
-        if self.options.health_endpoints {
-            routes = routes.merge(controls.health.routes());
-        }
-        self.serve_http(StopStep::Monitoring, "monitoring endpoint", listener, routes);
-        Ok(())
-    }
-
-    /// Step 18; a failure is logged and does not end the start.
-    fn start_introspection(&mut self, controls: &Arc<Controls>) {
-        let settings = &self.options.introspection;
-        let address = match settings.listen_address() {
-            Some(address) => address,
-            None if self.inherited.introspection.is_some() => String::new(),
-            None => return,
-        };
-        let guard = match controlz::guard(settings) {
-            Ok(guard) => guard,
-            Err(error) => return tracing::error!("Unable to start ControlZ: {error}"),
-        };
-        match self.listen_http(Endpoint::Introspection, &address) {
-            Ok(listener) => {
-                let bound = listener.local_addr().ok();
-                tracing::info!("ControlZ available at {}", bound.map(|a| a.to_string()).unwrap_or_default());
-                if guard.token.is_none() && bound.is_some_and(|a| !a.ip().is_loopback()) {
-                    tracing::warn!(
-                        "ControlZ listens beyond this machine without a token; --ctrlz-token-file sets one"
-                    );
-                }
-                let routes = introspect::routes(controlz::introspection(controls, self.options, guard));
-                self.serve_http(StopStep::Introspection, "ControlZ", listener, routes);
-            }
-            Err(error) => tracing::error!("Unable to start ControlZ: {error}"),
-        }
-    }
-
-    fn serve_http(
-        &mut self,
-        step: StopStep,
-        name: &'static str,
-        listener: TcpListener,
-        routes: axum::Router,
-    ) {
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            if let Err(error) = http::serve(listener, routes, stopped, HTTP_GRACE).await {
-                tracing::error!(%error, "an HTTP endpoint ended");
-            }
-        });
-        self.components.begun(step, name, async move |_| {
-            stop.cancel();
-            task.await.is_ok()
-        });
-    }
-
     /// The second half of step 10: changes are followed from now on.
     fn follow_configuration(
         &mut self,
@@ -677,64 +519,6 @@ impl Start<'_> {
                 Err(StartError::because("unable to listen", error))
             }
         }
-    }
-
-    /// Step 19: begins to accept calls.
-    fn accept(&mut self, listener: Listener, tls: Option<Arc<ServerTls>>, workers: Arc<WorkerGroup>) {
-        // Cancelled when the workers begin to drain, so that nothing is accepted that nobody serves.
-        let stopped = workers.stopping();
-        let task = tokio::spawn(async move {
-            loop {
-                let accepted = tokio::select! {
-                    accepted = listener.accept() => accepted,
-                    () = stopped.cancelled() => return,
-                };
-                match accepted {
-                    Ok(connection) => workers.serve(Accepted { tls: tls.clone(), ..connection }).await,
-                    Err(error) => {
-                        crate::warn_limited!(1, %error, "a connection could not be accepted");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                }
-            }
-        });
-        self.components.begun(StopStep::Listener, "listener", async move |_| task.await.is_ok());
-    }
-
-    /// Keeps the health true to the world.
-    fn follow(&mut self, conditions: Conditions) {
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(conditions.follow(stop.clone()));
-        self.components.begun(StopStep::Probes, "conditions", async move |_| {
-            stop.cancel();
-            task.await.is_ok()
-        });
-    }
-
-    /// Tells the supervisor, and shows it signs of life while the server is alive.
-    fn supervise(&mut self, controls: &Arc<Controls>) {
-        let Some(supervisor) = self.effects.supervisor() else { return };
-        let watchdog = supervisor.watchdog();
-        controls.supervise(supervisor);
-        let Some(patience) = watchdog else { return };
-        let (stop, controls) = (CancellationToken::new(), Arc::clone(controls));
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                if let (Ok(()), Some(supervisor)) = (controls.health.liveness.status(), controls.supervisor())
-                {
-                    supervisor.alive();
-                }
-                tokio::select! {
-                    () = stopped.cancelled() => return,
-                    () = tokio::time::sleep(patience / 2) => {}
-                }
-            }
-        });
-        self.components.begun(StopStep::Probes, "watchdog", async move |_| {
-            stop.cancel();
-            task.await.is_ok()
-        });
     }
 }
 

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::net::TcpListener;
+
 use super::super::IntrospectionOptions;
-use super::super::effects::Tracing;
+use super::super::effects::{Endpoint, Tracing};
 use super::super::pid_file::PidFile;
 use super::super::supervisor::Supervisor;
 use super::*;
@@ -19,7 +21,7 @@ use crate::core::snapshot::Snapshot;
 use crate::core::spans::{TracingError, TracingOptions};
 use crate::core::store::StoreError;
 use crate::core::telemetry::log::{LogOptions, OptionsError};
-use crate::core::tls::ServerTlsOptions;
+use crate::core::tls::{ServerTlsOptions, TlsError};
 
 /// A step that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
