@@ -25,6 +25,7 @@ pub mod resident;
 pub mod routing;
 pub mod rpc_code;
 pub mod runtime;
+pub mod secrets;
 pub mod server;
 pub mod shared_map;
 pub mod snapshot;

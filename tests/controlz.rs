@@ -19,6 +19,7 @@ mod process;
 mod browser;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use browser::Browser;
@@ -61,6 +62,9 @@ spec:
     instances: [caller]
 "#;
 
+/// A variable of the environment of every server here.
+const SECRET: (&str, &str) = ("BACKEND_PASSWORD", "open sesame");
+
 /// A server on the sample configuration and something wrong, with some traffic behind it.
 struct Stage {
     server: Server,
@@ -76,8 +80,9 @@ impl Stage {
             std::fs::copy(entry.path(), configuration.path().join(entry.file_name())).unwrap();
         }
         std::fs::write(configuration.path().join("only-ann.yaml"), CROOKED).unwrap();
-        let arguments =
+        let mut arguments =
             ServerArguments::on(configuration.path()).with(&["--numCheckCacheEntries=1000"]).with(more);
+        arguments.environment.push((SECRET.0.to_owned(), SECRET.1.to_owned()));
         let server = Server::start(&arguments).unwrap();
         Self { server, configuration }
     }
@@ -96,6 +101,21 @@ impl Stage {
         self.call(&["check", "-r", "3", "-s", name, "--stringmap_attributes", refused]);
         let report = "context.protocol=http,source.workload.name=web,destination.service.host=reviews";
         self.call(&["report", "-r", "20", "-s", report, "-t", "request.time=2019-01-02T03:04:05Z"]);
+    }
+
+    /// What a busy caller does in about a second.
+    fn calls_of(&self, caller: &str) {
+        let names = format!("source.name={caller},destination.service=reviews.shop.svc.cluster.local");
+        let quiet = ["--rate", "400", "--print_response=false", "-s", &names];
+        let with = |first: &[&str], more: &[&str]| self.call(&[first, &quiet, more].concat());
+        with(&["check", "-r", "300"], &["-q", "request-count=1"]);
+        let refused = "request.headers=clnt:abc;:path:/cart;authorization:Bearer 123";
+        with(&["check", "-r", "2"], &["--stringmap_attributes", refused]);
+        let closed = format!("source.name={caller},destination.service=closed.ns.svc.cluster.local");
+        self.call(&["check", "-s", &closed]);
+        let reported =
+            format!("context.protocol=http,source.workload.name={caller},destination.service.host=reviews");
+        self.call(&["report", "-r", "30", "-s", &reported, "-t", "request.time=2019-01-02T03:04:05Z"]);
     }
 
     fn url(&self, path: &str) -> String {
@@ -226,36 +246,51 @@ fn themes_change(browser: &Browser) {
     browser.press("t");
 }
 
+/// The pictures in docs/img, with traffic going on.
 fn pictures(stage: &Stage, browser: &Browser) {
     std::fs::write(stage.configuration.path().join("only-ann.yaml"), CROOKED).unwrap();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/img");
     std::fs::create_dir_all(&directory).unwrap();
-    for _ in 0..6 {
-        stage.traffic();
-        std::thread::sleep(Duration::from_millis(1500));
-    }
-    for (name, page, width, height, theme) in [
-        ("overview-light", "/", 1280, 900, "light"),
-        ("configuration-dark", "/configz/", 1280, 900, "dark"),
-        ("latency-light", "/latencyz/", 1280, 900, "light"),
-        ("denials-dark", "/denialz/", 1280, 700, "dark"),
-        ("routes-light", "/routesz/?q=check", 1280, 700, "light"),
-        ("history-light", "/historyz/", 1280, 560, "light"),
-        ("overview-phone", "/", 390, 844, "dark"),
-        ("handlers-phone", "/handlerz/", 390, 844, "light"),
-    ] {
-        browser.resize(width, height, theme);
-        browser.open(&stage.url(page));
-        std::thread::sleep(Duration::from_millis(300));
-        std::fs::write(directory.join(format!("{name}.png")), browser.picture()).unwrap();
-    }
-    browser.resize(1280, 1000, "light");
-    browser.open(
-        &stage.url("/explainz/?attributes=source.name%20%3D%20web%0Arequest.headers%5Bclnt%5D%20%3D%20abc"),
-    );
-    browser.click("form.stack button.primary");
-    browser.wait("document.querySelector('#answer')");
-    std::fs::write(directory.join("explain-light.png"), browser.picture()).unwrap();
+    let keep = |name: &str| {
+        let picture = browser.picture();
+        assert!(picture.len() < 150_000, "{name}: {} bytes", picture.len());
+        std::fs::write(directory.join(format!("{name}.png")), picture).unwrap();
+    };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for caller in ["web", "reviews", "batch"] {
+            let done = &done;
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    stage.calls_of(caller);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_secs(80));
+        for (name, page, width, height, theme) in [
+            ("overview-light", "/", 1280, 960, "light"),
+            ("configuration-dark", "/configz/", 1280, 900, "dark"),
+            ("latency-dark", "/latencyz/", 1280, 900, "dark"),
+            ("denials-light", "/denialz/", 1280, 700, "light"),
+            ("handlers-light", "/handlerz/", 1280, 700, "light"),
+            ("history-light", "/historyz/", 1280, 560, "light"),
+            ("overview-phone", "/", 390, 844, "dark"),
+        ] {
+            browser.resize(width, height, theme);
+            browser.open(&stage.url(page));
+            std::thread::sleep(Duration::from_millis(300));
+            keep(name);
+        }
+        browser.resize(1280, 1000, "light");
+        browser
+            .open(&stage.url(
+                "/explainz/?attributes=source.name%20%3D%20web%0Arequest.headers%5Bclnt%5D%20%3D%20abc",
+            ));
+        browser.click("form.stack button.primary");
+        browser.wait("document.querySelector('#answer')");
+        keep("explain-light");
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
@@ -320,6 +355,179 @@ fn read_only_shows_and_changes_nothing() {
     assert_eq!(browser.run("return document.querySelectorAll('main select:not([disabled])').length"), 0);
     assert_eq!(http("PUT", &stage.url("/scopej/api"), "{}").unwrap().status, 403);
     assert_eq!(http("PUT", &stage.url("/homej/exit"), "").unwrap().status, 403);
+    let secret = |stage: &Stage| {
+        let all = get_json(&stage.url("/envj/?reveal=1"));
+        all.as_array().unwrap().iter().find(|v| v["name"] == SECRET.0).map(|v| v["value"].clone()).unwrap()
+    };
+    assert_eq!(secret(&stage), "***");
+    let open = Stage::new(&[]);
+    assert_eq!(secret(&open), SECRET.1);
+    browser.open(&open.url("/envz/"));
+    assert!(browser.text("main").contains(SECRET.0) && !browser.text("main").contains(SECRET.1));
+}
+
+/// Every answer for programs, of both ports.
+const DOCUMENTS: &[&str] = &[
+    "/homej/",
+    "/scopej/",
+    "/scopej/api",
+    "/memj/",
+    "/envj/",
+    "/procj/",
+    "/argj/",
+    "/versionj/",
+    "/metricj/",
+    "/snapshotj/",
+    "/routesj/",
+    "/diagnosticsj/",
+    "/historyj/",
+    "/handlerj/",
+    "/quotaj/",
+    "/cachej/",
+    "/callerj/",
+    "/poolj/",
+    "/denialj/",
+    "/latencyj/",
+];
+
+fn header<'a>(answer: &'a process::HttpAnswer, name: &str) -> &'a str {
+    answer.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
+}
+
+#[test]
+fn every_endpoint_answers() {
+    let stage = Stage::new(&[]);
+    let get = |url: &str| http("GET", url, "").unwrap();
+    for path in PAGES {
+        let answer = get(&stage.url(path));
+        assert_eq!(
+            (answer.status, header(&answer, "content-type")),
+            (200, "text/html; charset=utf-8"),
+            "{path}"
+        );
+        assert!(header(&answer, "content-security-policy").contains("default-src 'none'"), "{path}");
+        if *path != "/" {
+            let bare = get(&stage.url(path.trim_end_matches('/')));
+            let is_scopes = *path == "/scopez/";
+            assert_eq!(bare.status, if is_scopes { 200 } else { 301 }, "{path} without its slash");
+        }
+    }
+    for path in DOCUMENTS {
+        let answer = get(&stage.url(path));
+        assert_eq!(
+            (answer.status, header(&answer, "content-type")),
+            (200, "application/json; charset=utf-8"),
+            "{path}"
+        );
+        let document: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert!(document.is_object() || document.is_array(), "{path}");
+    }
+    assert_eq!(get(&stage.url("/nosuch/")).status, 404);
+    assert_eq!(http("POST", &stage.url("/homej/exit"), "").unwrap().status, 405);
+    assert_eq!(http("PUT", &stage.url("/memj/forcecollection"), "").unwrap().status, 202);
+    assert_eq!(http("PUT", &stage.url("/signalj/SIGUSR1"), "").unwrap().status, 202);
+
+    let monitored = |path: &str| get(&format!("http://127.0.0.1:{}{path}", stage.server.monitoring));
+    for path in ["/metrics", "/version", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol"] {
+        assert_eq!(monitored(path).status, 200, "{path}");
+    }
+    assert!(monitored("/debug/pprof/cmdline").body.contains("--numCheckCacheEntries=1000"));
+    assert_eq!(monitored("/debug/pprof/mutex").status, 501);
+    assert_eq!(monitored("/debug/pprof/profile?seconds=0").status, 400);
+}
+
+/// Calls of this one are never answered.
+const SLEEPY: &str = r#"apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: sleeper, namespace: istio-system}
+spec: {compiledAdapter: drill, params: {outcome: HANG}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: wait-for-ever, namespace: istio-system}
+spec:
+  match: source.name == "sleepy"
+  actions: [{handler: sleeper, instances: [caller]}]
+"#;
+
+/// Ends a client that waits.
+struct Waiting(std::process::Child);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn numbers_are_those_of_the_calls_made() {
+    let stage = Stage::new(&[]);
+    std::fs::write(stage.configuration.path().join("sleepy.yaml"), SLEEPY).unwrap();
+    let handler = |name: &str| {
+        let all = get_json(&stage.url("/handlerj/"));
+        all.as_array().unwrap().iter().find(|h| h["resource"].as_str().unwrap().starts_with(name)).cloned()
+    };
+    wait_for(PATIENCE, || handler("sleeper.")).expect("the new handler is shown");
+
+    stage.call(&["check", "-r", "100", "-s", "source.name=web"]);
+    let third = ["--stringmap_attributes", "source.labels=version:v3", "-s", "source.name=web"];
+    stage.call(&[["check", "-r", "3", "-q", "request-count=1"].as_slice(), &third].concat());
+    stage.call(&[
+        "check",
+        "-r",
+        "4",
+        "-s",
+        "source.name=web",
+        "--stringmap_attributes",
+        "request.headers=clnt:abc",
+    ]);
+    let report = "context.protocol=http,source.workload.name=web,destination.service.host=reviews";
+    stage.call(&["report", "-r", "20", "-s", report, "-t", "request.time=2019-01-02T03:04:05Z"]);
+
+    let quotas = get_json(&stage.url("/quotaj/"));
+    let used = |quota: &serde_json::Value| {
+        let top = quota["top"].as_array().unwrap().clone();
+        top.iter().find(|of| of[0].as_str().unwrap().contains("v3")).map(|of| of[1].as_i64().unwrap())
+    };
+    assert_eq!(quotas.as_array().unwrap().iter().find_map(used), Some(3), "{quotas}");
+    assert_eq!(handler("limits.").unwrap()["calls"], 3);
+    assert_eq!(handler("turn-away.").unwrap()["errors"], 0);
+    let cache = get_json(&stage.url("/cachej/"));
+    let number =
+        |of: &serde_json::Value, name: &str| of[name].as_u64().unwrap_or_else(|| panic!("{name} in {of}"));
+    assert!(number(&cache, "hits") >= 99 + 3 && number(&cache, "misses") >= 2, "{cache}");
+    assert_eq!(get_json(&stage.url("/denialj/")).as_array().unwrap().len(), 4);
+    let latency = get_json(&stage.url("/latencyj/"));
+    let calls = latency["calls"].as_array().unwrap();
+    assert_eq!(calls.iter().map(|of| number(of, "count")).collect::<Vec<_>>(), [107, 20], "{latency}");
+    let series = handler("prometheus-http.").unwrap()["queues"].clone();
+    assert!(series.as_array().unwrap().iter().any(|of| number(of, "length") == 1), "{series}");
+
+    let connections = || get_json(&stage.url("/callerj/")).as_array().unwrap().len();
+    assert!(wait_for(PATIENCE, || (connections() == 0).then_some(())).is_some(), "all have gone");
+    let address = ("127.0.0.1", stage.server.api);
+    let held =
+        [std::net::TcpStream::connect(address).unwrap(), std::net::TcpStream::connect(address).unwrap()];
+    assert!(wait_for(PATIENCE, || (connections() == 2).then_some(())).is_some());
+    drop(held);
+
+    let asleep = |_| {
+        let mut client = std::process::Command::new(programs().path("mixc"));
+        client.args(["check", "--mixer", &stage.server.address(), "-s", "source.name=sleepy"]);
+        Waiting(client.stdin(std::process::Stdio::null()).spawn().unwrap())
+    };
+    let asleep: Vec<Waiting> = (0..3).map(asleep).collect();
+    let pools = || get_json(&stage.url("/poolj/"));
+    let under_way = || (number(&pools()["api"], "inFlight"), number(&pools()["adapter"], "inFlight"));
+    assert!(wait_for(PATIENCE, || (under_way() == (3, 3)).then_some(())).is_some(), "{}", pools());
+    let queue = handler("sleeper.").unwrap()["queues"][0].clone();
+    assert_eq!((queue["name"].as_str(), queue["length"].as_u64()), (Some("calls under way"), Some(3)));
+    let metrics =
+        http("GET", &format!("http://127.0.0.1:{}/metrics", stage.server.monitoring), "").unwrap().body;
+    assert!(metrics.contains("mixer_pool_in_flight{pool=\"api\"} 3"), "{metrics}");
+    drop(asleep);
+    assert!(wait_for(PATIENCE, || (under_way() == (0, 0)).then_some(())).is_some(), "{}", pools());
 }
 
 /// The members of `perftools.profiles.Profile` that are looked at.
@@ -393,11 +601,14 @@ fn http_bytes(url: &str) -> Vec<u8> {
 fn profiles_name_what_runs_and_what_holds_memory() {
     let stage = Stage::new(&[]);
     let (cpu, heap) = std::thread::scope(|scope| {
-        let cpu = scope.spawn(|| Profile::get(&stage, "/debug/pprof/profile?seconds=3"));
-        let heap = scope.spawn(|| Profile::get(&stage, "/debug/pprof/heap?seconds=2"));
+        let cpu = scope.spawn(|| Profile::get(&stage, "/debug/pprof/profile?seconds=4"));
+        let heap = scope.spawn(|| Profile::get(&stage, "/debug/pprof/heap?seconds=5"));
         stage.call(&["check", "-r", "4000", "-c", "2", "--print_response=false", "-s", "source.name=web"]);
-        std::fs::write(stage.configuration.path().join("more.yaml"), CROOKED.replace("only-ann", "more"))
-            .unwrap();
+        // Configuration is kept as long as it is in effect.
+        let rules =
+            |number: u32| format!("---\n{}", CROOKED.replace("only-ann", &format!("only-ann-{number}")));
+        let many: String = (0..1000).map(rules).collect();
+        std::fs::write(stage.configuration.path().join("many.yaml"), many).unwrap();
         (cpu.join().unwrap(), heap.join().unwrap())
     });
     assert_eq!(cpu.types(), [("samples", "count"), ("cpu", "nanoseconds")]);

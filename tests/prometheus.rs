@@ -149,9 +149,9 @@ fn deployed(path: &str) -> String {
 fn assert_known(query: &str) {
     use mixer::core::telemetry::metrics::FAMILIES;
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    for word in
-        words.filter(|w| ["mixer_", "grpc_io_", "process_", "istio_"].iter().any(|p| w.starts_with(p)))
-    {
+    for word in words.filter(|w| {
+        ["mixer_", "grpc_io_", "process_", "istio_", "bridge_", "ratelimit_"].iter().any(|p| w.starts_with(p))
+    }) {
         let family =
             ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
         let known = FAMILIES.iter().any(|f| f.name == word || f.name == family);
@@ -167,9 +167,11 @@ fn alerts_are_sound_and_fire() {
     let text = std::fs::read_to_string(&rules).unwrap();
     let document: serde_json::Value = serde_yaml::from_str(&text).unwrap();
     let operations = include_str!("../docs/operations.md");
+    let tested = include_str!("../deploy/prometheus/mixer.rules.test.yml");
     for rule in document["groups"][0]["rules"].as_array().unwrap() {
         assert_known(rule["expr"].as_str().unwrap());
         let name = rule["alert"].as_str().unwrap();
+        assert!(tested.contains(&format!("alertname: {name}\n")), "{name} is tested");
         assert!(operations.contains(&format!("`{name}`")), "docs/operations.md says what {name} asks for");
     }
 }
@@ -191,6 +193,9 @@ fn queries_of_the_dashboard_are_sound() {
             &format!("  - record: panel:{count}\n    expr: {}\n", serde_json::to_string(&query).unwrap());
     }
     assert!(count > 20);
+    for variable in dashboard["templating"]["list"].as_array().unwrap() {
+        assert_known(variable["query"].as_str().unwrap());
+    }
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("dashboard.yml");
     std::fs::write(&file, rules).unwrap();

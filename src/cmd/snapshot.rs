@@ -118,7 +118,7 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
         None => dump(&*args.source.snapshot(io)?),
     };
     if !args.show_secrets {
-        mask(&mut found);
+        found.mask_secrets();
     }
     if let Some(file) = &args.diff {
         return diff::run(&found, file, io);
@@ -144,8 +144,8 @@ fn running(address: &str) -> Result<SnapshotDump, Stop> {
 /// Prints what would change in a running server if it read `snapshot`; says whether anything would.
 pub(crate) fn compare_with(address: &str, snapshot: &Snapshot, io: &mut Io) -> Result<bool, Stop> {
     let (mut before, mut after) = (running(address)?, dump(snapshot));
-    mask(&mut before);
-    mask(&mut after);
+    before.mask_secrets();
+    after.mask_secrets();
     diff::print(&before, &after, io)
 }
 
@@ -158,46 +158,4 @@ fn selected(found: &SnapshotDump, sections: &[Section]) -> Result<Value, Stop> {
         members.retain(|name, value| !value.is_array() || wanted(name));
     }
     Ok(document)
-}
-
-/// Replaces the texts of parameters whose names look secret.
-fn mask(found: &mut SnapshotDump) {
-    for handler in &mut found.handlers {
-        mask_value(&mut handler.params);
-    }
-}
-
-fn mask_value(value: &mut Value) {
-    const SECRET: [&str; 4] = ["token", "password", "secret", "key"];
-    match value {
-        Value::Object(members) => {
-            for (name, member) in members {
-                let lower = name.to_lowercase();
-                match member {
-                    Value::String(text) if !text.is_empty() && SECRET.iter().any(|s| lower.contains(s)) => {
-                        *text = "***".to_owned();
-                    }
-                    other => mask_value(other),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(mask_value),
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_are_masked_at_any_depth() {
-        let mut value =
-            serde_json::json!({"apiKey": "x", "list": [{"authToken": "y", "name": "z"}], "keyCount": 3});
-        mask_value(&mut value);
-        assert_eq!(
-            value,
-            serde_json::json!({"apiKey": "***", "list": [{"authToken": "***", "name": "z"}], "keyCount": 3})
-        );
-    }
 }

@@ -14,6 +14,7 @@ use crate::core::attribute::request::CheckRequest;
 use crate::core::attribute::text::text;
 use crate::core::attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
 use crate::core::rpc_code;
+use crate::core::secrets::{MASKED, is_secret};
 use crate::core::telemetry::log::RateLimit;
 use crate::core::telemetry::metrics::{Collect, Collected, Family};
 use crate::core::telemetry::shard::{self, ShardedCounters};
@@ -240,16 +241,6 @@ fn shortened(text: &str) -> String {
         None => text.to_owned(),
     }
 }
-
-/// Whether a value of this name must not be kept.
-pub fn is_secret(name: &str) -> bool {
-    const SECRET: [&str; 7] = ["token", "secret", "password", "passwd", "key", "authorization", "cookie"];
-    let name = name.to_ascii_lowercase();
-    SECRET.iter().any(|word| name.contains(word))
-}
-
-/// Stands for a value that is not shown.
-pub const MASKED: &str = "***";
 
 /// Names and values as people write them.
 fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {

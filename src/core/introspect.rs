@@ -151,7 +151,7 @@ fn originals() -> Router<Shared> {
         any(async |State(s): State<Shared>, Parameters(p): Parameters| scopes::page(&s, &p))
             .post(async |State(s): State<Shared>, body: String| scopes::change_by_form(&s, &body))
     };
-    let collect = put(async |State(s): State<Shared>| memory::collect(&s))
+    let collect = put(async |State(s): State<Shared>| memory::collect(&s).await)
         .get(async |State(s): State<Shared>| page::not_found(&s));
     let signal =
         put(signals::raise).post(signals::raise).get(async |State(s): State<Shared>| page::not_found(&s));
@@ -171,12 +171,17 @@ fn originals() -> Router<Shared> {
         .merge(topic("memz", any(async |State(s): State<Shared>| memory::page(&s))))
         .merge(topic("memj", get(async |State(s): State<Shared>| json(&memory::json(&s)))))
         .route("/memj/forcecollection", collect)
-        .route("/memz/collect", post(async |State(s): State<Shared>| memory::collect_by_form(&s)))
+        .route("/memz/collect", post(async |State(s): State<Shared>| memory::collect_by_form(&s).await))
         .merge(topic(
             "envz",
             any(async |State(s): State<Shared>, Parameters(p): Parameters| process::environment_page(&s, &p)),
         ))
-        .merge(topic("envj", get(async |Parameters(p): Parameters| json(&process::environment(&p)))))
+        .merge(topic(
+            "envj",
+            get(async |State(s): State<Shared>, Parameters(p): Parameters| {
+                json(&process::environment(&s, &p))
+            }),
+        ))
         .merge(topic("procz", any(async |State(s): State<Shared>| process::page(&s))))
         .merge(topic("procj", get(async || json(&process::json()))))
         .merge(topic("argz", any(async |State(s): State<Shared>| process::arguments_page(&s))))

@@ -4,6 +4,7 @@
 //! routes log records by scope. Nothing here knows of requests, rules or adapters, and nothing here may block or fail a request.
 //! Spec: cli-operations.md sections 5 and 6.
 
+mod cpu;
 pub mod exposition;
 pub mod heap;
 pub mod http;

@@ -3,8 +3,7 @@
 use super::attributes::AttributeMap;
 use serde_json::Value;
 
-/// What stands in the place of a masked value.
-pub const MASKED: &str = "***";
+pub use crate::core::secrets::MASKED;
 
 /// What is masked unless something else is asked for: credentials.
 pub const DEFAULT_MASKS: &[&str] = &[

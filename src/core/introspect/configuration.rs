@@ -26,6 +26,9 @@ pub(super) fn json(server: &Server) -> SnapshotDump {
     let published = server.runtime.load_full();
     let mut found = dump(published.routes.snapshot());
     found.errors = published.diagnostics.iter().map(Into::into).collect();
+    if !server.guard.may_reveal {
+        found.mask_secrets();
+    }
     found
 }
 

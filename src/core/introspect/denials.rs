@@ -58,7 +58,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/denialz/",
         title: "Recent Denials",
-        lead: html! { "The last checks that were refused: at most " (KEPT_A_SECOND) " a second are kept, " (KEPT) " in all. Values that look secret are masked." },
+        lead: html! { "The last checks that were refused: at most " (KEPT_A_SECOND) " a second of each worker are kept, " (KEPT) " in all. Values that look secret are masked." },
         json: "/denialj/",
         body: html! {
             div.bar { (format::filter(q, "by status, message or attribute")) }

@@ -70,7 +70,8 @@ pub(super) fn form(text: &str, server: &Server) -> Markup {
     let published = server.runtime.load_full();
     html! {
         form.stack method="post" action="/explainz/" {
-            label { "Attributes, one a line: " code { "name = value" } " or " code { "name[key] = value" }
+            label {
+                span { "Attributes, one a line: " code { "name = value" } " or " code { "name[key] = value" } }
                 textarea name="attributes" rows="6" spellcheck="false" placeholder=(EXAMPLE) { (text) }
             }
             div.bar {

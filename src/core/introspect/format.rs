@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use maud::{Markup, html};
 
 use crate::core::attribute::Timestamp;
-pub(super) use crate::core::denials::{MASKED, is_secret};
+pub(super) use crate::core::secrets::{MASKED, is_secret};
 
 /// `1.5 MiB`.
 pub(super) fn bytes(count: f64) -> String {
@@ -158,11 +158,5 @@ mod tests {
         assert!(matches("", &["anything"]));
         assert!(matches("den SYSTEM", &["h.denier.istio-system"]));
         assert!(!matches("den other", &["h.denier.istio-system"]));
-    }
-
-    #[test]
-    fn secrets_are_known_by_name() {
-        assert!(is_secret("AWS_SECRET_ACCESS_KEY") && is_secret("x-api-key") && is_secret("Cookie"));
-        assert!(!is_secret("PATH"));
     }
 }

@@ -29,6 +29,8 @@ pub struct Guard {
     pub token: Option<String>,
     /// Nothing can be changed.
     pub read_only: bool,
+    /// Secrets of the environment are shown to those who ask for them.
+    pub may_reveal: bool,
 }
 
 /// Why a request is not carried out.

@@ -182,7 +182,9 @@ fn row(handler: &HandlerInfo) -> Markup {
             td.number data-label="Tasks" { (handler.tasks) }
             td data-label="Inside" {
                 @for queue in &handler.queues {
-                    div.queue { (queue.name) ": " (queue.length) " of " (queue.capacity) (plot::bar(queue.length as f64 / queue.capacity.max(1) as f64))
+                    @let share = queue.length as f64 / queue.capacity.max(1) as f64;
+                    div.queue { (queue.name) ": " (format::count(queue.length as u64)) " of " (format::count(queue.capacity as u64))
+                        @if share >= 0.01 { (plot::bar(share)) }
                         @if queue.dropped > 0 { span.bad { (format::count(queue.dropped)) " lost" } } }
                 }
                 @for (name, value) in &handler.notes { div { span.dim { (name) ": " } (value) } }

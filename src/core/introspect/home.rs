@@ -56,7 +56,7 @@ pub(super) fn page(server: &Server) -> Response {
         body: html! {
             section #overview data-live {
                 (conditions(server, ready))
-                dl.figures {
+                dl.figures.four {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " so far" }))
                     (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " so far" }))
                     (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " so far" }))

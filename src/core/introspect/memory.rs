@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::page::Page;
 use super::{Server, back, format, plot};
+use crate::core::telemetry::heap;
 
 /// Bytes by kind, from `/proc/self/status`; 0 where the kernel does not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -72,17 +73,23 @@ pub(super) fn json(server: &Server) -> Value {
     })
 }
 
-/// `PUT /memj/forcecollection`: memory is freed where it goes out of use, so that there is nothing to collect; the request is
-/// counted and answered for the tools that send it.
-pub(super) fn collect(server: &Server) -> Response {
-    server.trend.count_collection();
+/// `PUT /memj/forcecollection`: memory is freed where it goes out of use, so that there is nothing to collect; what the allocator
+/// holds back goes to the system.
+pub(super) async fn collect(server: &Server) -> Response {
+    give_back(server).await;
     StatusCode::ACCEPTED.into_response()
 }
 
 /// The same from the page.
-pub(super) fn collect_by_form(server: &Server) -> Response {
-    server.trend.count_collection();
+pub(super) async fn collect_by_form(server: &Server) -> Response {
+    give_back(server).await;
     back("/memz/")
+}
+
+async fn give_back(server: &Server) {
+    server.trend.count_collection();
+    // Never fails unless the process ends.
+    let _ = tokio::task::spawn_blocking(heap::give_back).await;
 }
 
 /// The page.
@@ -112,7 +119,7 @@ pub(super) fn page(server: &Server) -> Response {
                 } } } }
             }
             form.inline method="post" action="/memz/collect" {
-                button disabled[server.guard.read_only] title="Answers as the originals do; there is nothing to collect" { "Force collection" }
+                button disabled[server.guard.read_only] title="Gives memory that is free back to the system" { "Force collection" }
                 span.dim { (server.trend.collections()) " asked for" }
             }
         },

@@ -229,7 +229,7 @@ pub(super) fn login(again: bool) -> Response {
                     h1 { (logo()) " mixer" }
                     p { "This server asks for the token in the file given with " code { "--ctrlz-token-file" } "." }
                     form.stack method="post" action="/login" {
-                        label { "Token" input type="password" name="token" autocomplete="current-password" autofocus required; }
+                        label { span { "Token" } input type="password" name="token" autocomplete="current-password" autofocus required; }
                         @if again { p.notice.bad role="alert" { "That is not the token." } }
                         button.primary { "Sign in" }
                     }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use super::format;
-use super::trend::Series;
+use super::trend::{SAMPLE_EVERY, Series};
 
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 120.0;
@@ -49,6 +49,7 @@ pub(super) fn lines(title: &str, series: &[(&str, &Series)], unit: Unit) -> Mark
     let shown = |value| unit.text(value);
     let most = series.iter().flat_map(|(_, s)| &s.0).copied().fold(0.0, f64::max);
     let top = unit.top(most);
+    let slots = slots(series.iter().map(|(_, s)| s.0.len()).max().unwrap_or(0));
     html! {
         figure.plot {
             figcaption {
@@ -63,13 +64,13 @@ pub(super) fn lines(title: &str, series: &[(&str, &Series)], unit: Unit) -> Mark
                     g.grid { @for part in 1..4 { path d={ "M0 " (HEIGHT * f64::from(part) / 4.0) " H" (WIDTH) } {} } }
                     @for (index, (_, values)) in series.iter().enumerate() {
                         @if values.0.len() > 1 {
-                            @if index == 0 { path.area.(format!("s{index}")) d=(area(values, top)) {} }
-                            path.line.(format!("s{index}")) d=(line(values, top)) {}
+                            @if index == 0 { path.area.(format!("s{index}")) d=(area(values, top, slots)) {} }
+                            path.line.(format!("s{index}")) d=(line(values, top, slots)) {}
                         }
                     }
                 }
                 span.top { (shown(top)) }
-                span.since { "10 min ago" }
+                span.since { ((SAMPLE_EVERY * slots).as_secs() / 60) " min ago" }
                 span.until { "now" }
             }
         }
@@ -89,13 +90,17 @@ fn nice(most: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * unit).find(|top| *top >= most).unwrap_or(most)
 }
 
+/// How many points are shown side by side: two, five or ten minutes.
+fn slots(known: usize) -> u32 {
+    [60, 150].into_iter().find(|slots| known <= *slots as usize + 1).unwrap_or(300)
+}
+
 /// The newest value is at the right edge; time that is not known yet is left free.
-fn line(values: &Series, top: f64) -> String {
-    const SLOTS: f64 = 299.0;
-    let first = SLOTS - (values.0.len() as f64 - 1.0);
+fn line(values: &Series, top: f64, slots: u32) -> String {
+    let first = f64::from(slots) - (values.0.len() as f64 - 1.0);
     let mut path = String::new();
     for (index, value) in values.0.iter().enumerate() {
-        let x = (first + index as f64) / SLOTS * WIDTH;
+        let x = (first + index as f64) / f64::from(slots) * WIDTH;
         let y = HEIGHT - (value / top).clamp(0.0, 1.0) * (HEIGHT - 4.0);
         let command = if index == 0 { 'M' } else { 'L' };
         // Writing to a String cannot fail.
@@ -104,10 +109,9 @@ fn line(values: &Series, top: f64) -> String {
     path
 }
 
-fn area(values: &Series, top: f64) -> String {
-    const SLOTS: f64 = 299.0;
-    let first = (SLOTS - (values.0.len() as f64 - 1.0)) / SLOTS * WIDTH;
-    format!("{}L{WIDTH} {HEIGHT}L{first:.1} {HEIGHT}Z", line(values, top))
+fn area(values: &Series, top: f64, slots: u32) -> String {
+    let first = (f64::from(slots) - (values.0.len() as f64 - 1.0)) / f64::from(slots) * WIDTH;
+    format!("{}L{WIDTH} {HEIGHT}L{first:.1} {HEIGHT}Z", line(values, top, slots))
 }
 
 /// A bar as long as its share of the whole.
@@ -130,6 +134,7 @@ mod tests {
         for (most, top) in [(0.0, 1.0), (0.7, 1.0), (1.0, 1.0), (1.1, 2.0), (37.0, 50.0), (51.0, 100.0)] {
             assert!((nice(most) - top).abs() < 1e-9, "{most}");
         }
-        assert_eq!(line(&Series(vec![0.0, 1.0]), 1.0), "M598.0 120.0L600.0 4.0");
+        assert_eq!(line(&Series(vec![0.0, 1.0]), 1.0, 300), "M598.0 120.0L600.0 4.0");
+        assert_eq!([0, 61, 62, 151, 299].map(slots), [60, 60, 150, 150, 300]);
     }
 }

@@ -128,26 +128,41 @@ pub(super) struct Variable {
     value: String,
 }
 
-/// The environment, sorted as the originals sort it. Values of secrets are masked unless `reveal` is given.
-pub(super) fn environment(parameters: &[(String, String)]) -> Vec<Variable> {
-    let reveal = !parameter(parameters, "reveal").is_empty();
+/// Whether secrets are asked for and may be shown.
+fn reveals(server: &Server, parameters: &[(String, String)]) -> bool {
+    server.guard.may_reveal && !parameter(parameters, "reveal").is_empty()
+}
+
+/// The environment, sorted as the originals sort it. Values of secrets are masked unless `reveal` is given and the guard lets them
+/// be seen.
+pub(super) fn environment(server: &Server, parameters: &[(String, String)]) -> Vec<Variable> {
+    let reveal = reveals(server, parameters);
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     let mut variables: Vec<(String, String)> = std::env::vars_os().map(|(n, v)| (text(n), text(v))).collect();
     variables.sort_by_cached_key(|(name, value)| format!("{name}={value}"));
     variables
         .into_iter()
         .map(|(name, value)| {
-            let hidden = !reveal && format::is_secret(&name) && !value.is_empty();
+            let is_secret = format::is_secret(&name) || has_credentials(&value);
+            let hidden = !reveal && is_secret && !value.is_empty();
             Variable { value: if hidden { format::MASKED.to_owned() } else { value }, name }
         })
         .collect()
 }
 
+/// Whether a URL in it has a name and a password: `scheme://name:password@host`.
+fn has_credentials(value: &str) -> bool {
+    value.split("://").skip(1).any(|rest| {
+        let authority = rest.split(['/', ' ', '?', '#']).next().unwrap_or_default();
+        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    })
+}
+
 /// The page of the environment.
 pub(super) fn environment_page(server: &Server, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");
-    let reveal = !parameter(parameters, "reveal").is_empty();
-    let all = environment(parameters);
+    let reveal = reveals(server, parameters);
+    let all = environment(server, parameters);
     let rows: Vec<&Variable> = all.iter().filter(|v| format::matches(q, &[&v.name, &v.value])).collect();
     Page {
         path: "/envz/",
@@ -157,7 +172,8 @@ pub(super) fn environment_page(server: &Server, parameters: &[(String, String)])
         body: html! {
             div.bar {
                 (format::filter(q, "variables"))
-                @if reveal { a.button href="/envz/" { "Hide secrets" } } @else { a.button href="/envz/?reveal=1" { "Reveal secrets" } }
+                @if reveal { a.button href="/envz/" { "Hide secrets" } }
+                @else if server.guard.may_reveal { a.button href="/envz/?reveal=1" { "Reveal secrets" } }
             }
             section #environment data-live {
                 div.scroll { table.pairs { tbody { @for variable in &rows {
@@ -252,4 +268,19 @@ pub(super) fn version_page(server: &Server) -> Response {
         body: pairs(&rows),
     }
     .answer(server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_addresses_are_secrets() {
+        for secret in ["postgres://ann:pw@db/x", "a=http://u:p@h b"] {
+            assert!(has_credentials(secret), "{secret}");
+        }
+        for open in ["http://host:80/a@b:c", "user@host", "https://ann@host/", "a:b@c"] {
+            assert!(!has_credentials(open), "{open}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::{Introspection, Shared};
 use crate::core::telemetry::metrics::{Family, Metrics, RpcCounters, cpu_seconds};
 
 /// How often numbers are noted.
-const SAMPLE_EVERY: Duration = Duration::from_secs(2);
+pub(super) const SAMPLE_EVERY: Duration = Duration::from_secs(2);
 /// How long numbers are noted after the last visit.
 const INTEREST: Duration = Duration::from_secs(15 * 60);
 /// Points that are kept: ten minutes.

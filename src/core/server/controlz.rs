@@ -67,5 +67,7 @@ pub(super) fn guard(settings: &IntrospectionOptions) -> Result<Guard, String> {
         }
         Some(token.to_owned())
     };
-    Ok(Guard { hosts: settings.allowed_hosts.clone(), token, read_only: settings.read_only })
+    // Whether the listener is for this machine alone is known once it is bound.
+    let may_reveal = token.is_some() && !settings.read_only;
+    Ok(Guard { hosts: settings.allowed_hosts.clone(), token, read_only: settings.read_only, may_reveal })
 }

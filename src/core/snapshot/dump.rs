@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{HeaderOperationConfig, HeaderOperationKind, RuleConfig, Snapshot};
 use crate::core::adapter::INVENTORY;
 use crate::core::config::{Diagnostic, Origin, ResourceKey};
+use crate::core::secrets::mask_document;
 use crate::core::template::TEMPLATES;
 
 /// Everything in a snapshot, sorted by name. Serialises to the JSON of `snapshot dump`. Spec: cli-operations.md 9.5.
@@ -204,6 +205,15 @@ pub struct SourceDump {
 impl From<&Origin> for SourceDump {
     fn from(origin: &Origin) -> Self {
         Self { file: origin.file.to_string(), line: origin.document_line() }
+    }
+}
+
+impl SnapshotDump {
+    /// Masks the texts of parameters whose names look secret.
+    pub fn mask_secrets(&mut self) {
+        for handler in &mut self.handlers {
+            mask_document(&mut handler.params);
+        }
     }
 }
 

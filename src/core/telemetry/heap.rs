@@ -202,6 +202,15 @@ fn forget(memory: *mut u8) {
     }
 }
 
+/// Gives memory that is free back to the system, as far as the allocator knows of it.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it may be called at any time, from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Allocations in use that have one stack.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Held {

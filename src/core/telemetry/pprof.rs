@@ -1,11 +1,12 @@
 //! `/debug/pprof/`: profiles in the form that the pprof tool reads.
 //!
-//! The CPU profile is taken by the timer of the process: a hundred times a second of CPU time the stack of the running thread is
-//! noted, and nothing at all while no profile is asked for. The heap profile is a sample of allocations that are in use, see
-//! [`heap`]. What the originals show of Go's locks and goroutines has no counterpart here, and the paths say so.
+//! The CPU profile is made of stacks that the timer of the process has noted, see [`cpu`]. The heap profile is a sample of
+//! allocations that are in use, see [`heap`]. What the originals show of Go's locks and goroutines has no counterpart here, and
+//! the paths say so.
 //! Spec: cli-operations.md section 5.
 
 mod profile;
+mod symbols;
 
 use std::time::{Duration, SystemTime};
 
@@ -14,11 +15,11 @@ use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderValue, StatusCode, Uri, header};
 
-use super::heap;
 use super::http::answer;
+use super::{cpu, heap};
 
 /// Stacks noted a second of CPU time; no divisor of round numbers, so that periodic work is not missed.
-const FREQUENCY: i32 = 99;
+const FREQUENCY: u32 = 99;
 /// Seconds of a profile unless asked otherwise. compat(1.3).
 const DEFAULT_SECONDS: u64 = 30;
 /// Seconds of a heap profile unless asked otherwise, where allocations are not sampled for good.
@@ -49,7 +50,7 @@ pub(super) fn routes() -> Router {
         .route("/debug/pprof/cmdline", any(async || answer(StatusCode::OK, PLAIN, command_line())))
         // Names are in the profiles themselves: there is nothing to look up.
         .route("/debug/pprof/symbol", any(async || answer(StatusCode::OK, PLAIN, "num_symbols: 1\n")))
-        .route("/debug/pprof/profile", any(cpu))
+        .route("/debug/pprof/profile", any(cpu_time))
         .route("/debug/pprof/heap", any(heap_in_use));
     for (name, instead) in ABSENT {
         let text = format!("there is no profile `{name}`: {instead}\n");
@@ -87,7 +88,7 @@ fn seconds(uri: &Uri) -> Result<Option<Duration>, String> {
 }
 
 /// Takes a CPU profile, one at a time.
-async fn cpu(uri: Uri) -> Response {
+async fn cpu_time(uri: Uri) -> Response {
     profile_of(&uri, "profile", |length| take(length.unwrap_or(Duration::from_secs(DEFAULT_SECONDS)))).await
 }
 
@@ -132,25 +133,14 @@ fn take_heap(length: Option<Duration>) -> Result<Vec<u8>, String> {
         }
     };
     let profile = heap::quietly(|| profile::encode_heap(&held, began, length.unwrap_or_default()));
-    // Debug information takes more memory than the server.
-    backtrace::clear_symbol_cache();
     profile.map_err(|error| error.to_string())
 }
 
 /// Notes stacks for that long; gives the compressed profile. Errors: one is being taken already.
 fn take(length: Duration) -> Result<Vec<u8>, String> {
-    let guard = pprof::ProfilerGuardBuilder::default()
-        .frequency(FREQUENCY)
-        // Stacks that are inside these when the timer strikes cannot be walked safely.
-        .blocklist(&["libc", "libgcc", "pthread", "vdso"])
-        .build()
-        .map_err(|_| IN_USE.to_owned())?;
-    std::thread::sleep(length);
-    let report = guard.report().build().map_err(|error| error.to_string())?;
-    drop(guard);
-    let profile = profile::encode(&report).map_err(|error| error.to_string());
-    backtrace::clear_symbol_cache();
-    profile
+    let began = SystemTime::now();
+    let seen = cpu::profile(length, FREQUENCY).ok_or_else(|| IN_USE.to_owned())?;
+    profile::encode(&seen, FREQUENCY, began, length).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -179,12 +169,12 @@ mod tests {
                 }
             }
         });
-        let other = std::thread::spawn(|| {
-            std::thread::sleep(Duration::from_millis(300));
-            take(Duration::from_secs(1))
-        });
-        let taken = take(Duration::from_secs(1)).unwrap();
-        assert_eq!(other.join().unwrap(), Err(IN_USE.to_owned()));
+        let first = std::thread::spawn(|| take(Duration::from_secs(2)));
+        while !cpu::is_taking() {
+            std::thread::yield_now();
+        }
+        assert_eq!(take(Duration::ZERO), Err(IN_USE.to_owned()));
+        let taken = first.join().unwrap().unwrap();
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         busy.join().unwrap();
         let profile = profile::decode(&taken);

@@ -132,7 +132,7 @@ impl Handler for PrometheusHandler {
         let queue = |metric: &&Arc<Metric>| {
             let (length, capacity) = metric.fill();
             let dropped = metric.refused();
-            QueueStatus { name: format!("series of {}", metric.definition.name), length, capacity, dropped }
+            QueueStatus { name: format!("series {}", metric.definition.name), length, capacity, dropped }
         };
         HandlerStatus { queues: metrics.iter().map(queue).collect(), ..HandlerStatus::default() }
     }

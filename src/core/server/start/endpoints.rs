@@ -90,7 +90,7 @@ impl Start<'_> {
             None if self.inherited.introspection.is_some() => String::new(),
             None => return,
         };
-        let guard = match controlz::guard(settings) {
+        let mut guard = match controlz::guard(settings) {
             Ok(guard) => guard,
             Err(error) => return tracing::error!("Unable to start ControlZ: {error}"),
         };
@@ -98,7 +98,9 @@ impl Start<'_> {
             Ok(listener) => {
                 let bound = listener.local_addr().ok();
                 tracing::info!("ControlZ available at {}", bound.map(|a| a.to_string()).unwrap_or_default());
-                if guard.token.is_none() && bound.is_some_and(|a| !a.ip().is_loopback()) {
+                let is_local = bound.is_some_and(|a| a.ip().is_loopback());
+                guard.may_reveal |= is_local && !settings.read_only;
+                if guard.token.is_none() && !is_local {
                     tracing::warn!(
                         "ControlZ listens beyond this machine without a token; --ctrlz-token-file sets one"
                     );

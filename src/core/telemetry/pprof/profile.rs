@@ -6,6 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
+use super::symbols::names;
+use crate::core::telemetry::cpu::Seen;
 use crate::core::telemetry::heap::Held;
 
 /// `perftools.profiles.Profile`, the members that are used.
@@ -60,7 +62,7 @@ pub(super) struct Label {
     pub(super) text: i64,
 }
 
-/// A place in the program, with the calls that were inlined there.
+/// A place in the program.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Location {
     #[prost(uint64, tag = "1")]
@@ -69,13 +71,11 @@ pub(super) struct Location {
     pub(super) line: Vec<Line>,
 }
 
-/// A line of a function.
+/// In which function it is.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct Line {
     #[prost(uint64, tag = "1")]
     pub(super) function_id: u64,
-    #[prost(int64, tag = "2")]
-    pub(super) line: i64,
 }
 
 /// A function.
@@ -87,16 +87,13 @@ pub(super) struct Function {
     pub(super) name: i64,
     #[prost(int64, tag = "3")]
     pub(super) system_name: i64,
-    #[prost(int64, tag = "4")]
-    pub(super) file: i64,
 }
 
 /// Gathers what samples share.
 struct Encoder {
     profile: Profile,
     texts: HashMap<String, i64>,
-    functions: HashMap<(String, String), u64>,
-    locations: HashMap<Vec<(u64, i64)>, u64>,
+    locations: HashMap<String, u64>,
 }
 
 impl Encoder {
@@ -104,7 +101,7 @@ impl Encoder {
         // The first text is empty by definition.
         let profile = Profile { string_table: vec![String::new()], ..Profile::default() };
         let texts = HashMap::from([(String::new(), 0)]);
-        Self { profile, texts, functions: HashMap::new(), locations: HashMap::new() }
+        Self { profile, texts, locations: HashMap::new() }
     }
 
     fn text(&mut self, text: &str) -> i64 {
@@ -117,29 +114,16 @@ impl Encoder {
         index
     }
 
-    fn function(&mut self, name: String, file: String) -> u64 {
-        let key = (name, file);
-        if let Some(known) = self.functions.get(&key) {
-            return *known;
-        }
-        let id = self.functions.len() as u64 + 1;
-        let (name, file) = (self.text(&key.0), self.text(&key.1));
-        self.profile.function.push(Function { id, name, system_name: name, file });
-        self.functions.insert(key, id);
-        id
-    }
-
-    /// The places of one frame: the innermost inlined call first.
-    fn location(&mut self, places: impl Iterator<Item = Place>) -> u64 {
-        let lines: Vec<(u64, i64)> =
-            places.map(|place| (self.function(place.name, place.file), i64::from(place.line))).collect();
-        if let Some(known) = self.locations.get(&lines) {
+    /// The place of a frame.
+    fn location(&mut self, name: &str) -> u64 {
+        if let Some(known) = self.locations.get(name) {
             return *known;
         }
         let id = self.locations.len() as u64 + 1;
-        let line = lines.iter().map(|(function_id, line)| Line { function_id: *function_id, line: *line });
-        self.profile.location.push(Location { id, line: line.collect() });
-        self.locations.insert(lines, id);
+        let text = self.text(name);
+        self.profile.function.push(Function { id, name: text, system_name: text });
+        self.profile.location.push(Location { id, line: vec![Line { function_id: id }] });
+        self.locations.insert(name.to_owned(), id);
         id
     }
 
@@ -162,77 +146,68 @@ impl Encoder {
     }
 }
 
-/// A line of the program.
-struct Place {
-    name: String,
-    file: String,
-    line: u32,
+/// What frames are called through which an allocation is noted.
+const OBSERVERS: [&str; 2] = ["backtrace::", "core::telemetry::heap::"];
+/// How far inside they are looked for.
+const OBSERVED: usize = 24;
+/// How frames begin through which memory is asked for, whoever needs it.
+const ALLOCATION: [&str; 5] = ["__r", "alloc::", "<alloc::", "core::", "<core::"];
+
+/// The inner end of a stack without the allocator and the collections that use it.
+fn below_allocator(mut stack: Vec<&str>) -> Vec<&str> {
+    let is_observer = |name: &&str| OBSERVERS.iter().any(|part| name.contains(part));
+    let own = stack.iter().take(OBSERVED).rposition(is_observer).map_or(0, |last| last + 1);
+    let is_allocation = |name: &&&str| ALLOCATION.iter().any(|part| name.starts_with(part));
+    let inner = own + stack.iter().skip(own).take_while(is_allocation).count();
+    if inner < stack.len() {
+        stack.drain(..inner);
+    }
+    stack
+}
+
+/// A return address is one past the call.
+fn call(returns_to: usize) -> usize {
+    returns_to.saturating_sub(1)
+}
+
+fn stack(frames: impl Iterator<Item = usize>, names: &HashMap<usize, String>) -> Vec<&str> {
+    frames.map(|at| names.get(&call(at)).map_or("unknown", String::as_str)).collect()
 }
 
 /// The compressed CPU profile. Errors: compression failed.
-pub(super) fn encode(report: &pprof::Report) -> std::io::Result<Vec<u8>> {
+pub(super) fn encode(
+    seen: &[Seen],
+    frequency: u32,
+    began: SystemTime,
+    length: Duration,
+) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new();
-    let period = 1_000_000_000 / i64::from(report.timing.frequency.max(1));
-    for (frames, count) in &report.data {
-        let place = |symbol: &pprof::Symbol| Place {
-            name: symbol.name(),
-            file: symbol.filename().into_owned(),
-            line: symbol.lineno(),
-        };
-        let location_id =
-            frames.frames.iter().map(|symbols| encoder.location(symbols.iter().map(place))).collect();
-        let count = i64::try_from(*count).unwrap_or(i64::MAX);
-        let label = Label { key: encoder.text("thread"), text: encoder.text(&frames.thread_name) };
+    let period = 1_000_000_000 / i64::from(frequency.max(1));
+    let names = names(seen.iter().flat_map(|seen| &seen.frames).map(|frame| call(*frame)));
+    for seen in seen {
+        let stack = stack(seen.frames.iter().copied(), &names);
+        let location_id = stack.into_iter().map(|name| encoder.location(name)).collect();
+        let count = i64::try_from(seen.count).unwrap_or(i64::MAX);
+        let label = Label { key: encoder.text("thread"), text: encoder.text(&seen.thread) };
         let value = vec![count, count.saturating_mul(period)];
         encoder.profile.sample.push(Sample { location_id, value, label: vec![label] });
     }
-    encoder.set_time(report.timing.start_time, report.timing.duration);
+    encoder.set_time(began, length);
     encoder.finish([("samples", "count"), ("cpu", "nanoseconds")], period)
 }
 
 /// The compressed profile of memory in use, allocated in the time since `began`. Errors: compression failed.
 pub(super) fn encode_heap(held: &[Held], began: SystemTime, length: Duration) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new();
-    let mut known: HashMap<usize, Option<u64>> = HashMap::new();
+    let names = names(held.iter().flat_map(|held| &held.frames).map(|frame| call(*frame)));
     for held in held {
-        let mut location_id = Vec::with_capacity(held.frames.len());
-        for address in &held.frames {
-            let location = *known.entry(*address).or_insert_with(|| {
-                let places = places(*address);
-                // How an allocation comes to be noted is not what it is for.
-                let is_own = places.iter().all(|place| place.name.contains(OWN) || place.name.contains(WALK));
-                (!is_own).then(|| encoder.location(places.into_iter()))
-            });
-            location_id.extend(location);
-        }
+        let stack = below_allocator(stack(held.frames.iter().copied(), &names));
+        let location_id = stack.into_iter().map(|name| encoder.location(name)).collect();
         let value = vec![held.objects.round() as i64, held.bytes.round() as i64];
         encoder.profile.sample.push(Sample { location_id, value, label: Vec::new() });
     }
     encoder.set_time(began, length);
     encoder.finish([("inuse_objects", "count"), ("inuse_space", "bytes")], 1)
-}
-
-/// What the frames of the allocator are called.
-const OWN: &str = "core::telemetry::heap::";
-/// What the frames are called that walk the stack.
-const WALK: &str = "backtrace::";
-
-/// The lines at a return address, the innermost inlined call first.
-fn places(address: usize) -> Vec<Place> {
-    let mut places = Vec::new();
-    // A return address is one past the call.
-    let call = std::ptr::without_provenance_mut(address.saturating_sub(1));
-    backtrace::resolve(call, |symbol| {
-        places.push(Place {
-            name: symbol.name().map_or_else(|| "unknown".to_owned(), |name| format!("{name:#}")),
-            file: symbol.filename().map(|file| file.display().to_string()).unwrap_or_default(),
-            line: symbol.lineno().unwrap_or(0),
-        });
-    });
-    if places.is_empty() {
-        places.push(Place { name: format!("{address:#x}"), file: String::new(), line: 0 });
-    }
-    places
 }
 
 /// What [`encode`] wrote.
@@ -242,4 +217,25 @@ pub(super) fn decode(compressed: &[u8]) -> Profile {
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(compressed).read_to_end(&mut bytes).unwrap();
     Profile::decode(bytes.as_slice()).unwrap()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_begin_with_the_code_that_is_looked_for() {
+        let allocated = vec![
+            "backtrace::x",
+            "mixer::core::telemetry::heap::consider",
+            "std::thread::local::LocalKey<T>::try_with",
+            "<mixer::core::telemetry::heap::SampledAllocator as core::alloc::GlobalAlloc>::alloc",
+            "__rustc::__rust_alloc",
+            "alloc::raw_vec::grow",
+            "mixer::core::store::read",
+            "core::ops::call",
+        ];
+        assert_eq!(below_allocator(allocated), ["mixer::core::store::read", "core::ops::call"]);
+        assert_eq!(below_allocator(vec!["core::x"]), ["core::x"], "nothing else is known");
+    }
 }

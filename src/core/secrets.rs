@@ -1,0 +1,51 @@
+//! What must not be shown, known by its name.
+
+use serde_json::Value;
+
+/// Stands for a value that is not shown.
+pub const MASKED: &str = "***";
+
+/// Whether a value of this name must not be shown.
+pub fn is_secret(name: &str) -> bool {
+    const SECRET: [&str; 7] = ["token", "secret", "password", "passwd", "key", "authorization", "cookie"];
+    let name = name.to_ascii_lowercase();
+    SECRET.iter().any(|word| name.contains(word))
+}
+
+/// Masks the texts in a document whose names look secret, at any depth.
+pub fn mask_document(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member {
+                    Value::String(text) if !text.is_empty() && is_secret(name) => *text = MASKED.to_owned(),
+                    other => mask_document(other),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_document),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_name() {
+        assert!(is_secret("AWS_SECRET_ACCESS_KEY") && is_secret("x-api-key") && is_secret("Cookie"));
+        assert!(!is_secret("PATH"));
+    }
+
+    #[test]
+    fn secrets_are_masked_at_any_depth() {
+        let mut value =
+            serde_json::json!({"apiKey": "x", "list": [{"authToken": "y", "name": "z"}], "keyCount": 3});
+        mask_document(&mut value);
+        assert_eq!(
+            value,
+            serde_json::json!({"apiKey": "***", "list": [{"authToken": "***", "name": "z"}], "keyCount": 3})
+        );
+    }
+}
