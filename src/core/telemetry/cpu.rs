@@ -57,7 +57,7 @@ impl Stack {
 pub(super) struct Seen {
     /// Name of the thread.
     pub(super) thread: String,
-    /// Addresses, innermost first.
+    /// Addresses behind the instruction that each frame is at, innermost first.
     pub(super) frames: Vec<usize>,
     /// How often.
     pub(super) count: u64,
@@ -193,7 +193,7 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
                 if (depth > 0 || address == at)
                     && let Some(place) = frames.get_mut(depth)
                 {
-                    *place = address;
+                    *place = if depth == 0 { at.wrapping_add(1) } else { address };
                     depth += 1;
                 }
                 depth < FRAMES
@@ -203,7 +203,7 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
     if depth == 0 {
         frames = [0; FRAMES];
         if let Some(first) = frames.first_mut() {
-            *first = at;
+            *first = at.wrapping_add(1);
         }
         depth = 1;
     }
