@@ -69,9 +69,9 @@ pub(super) fn profile(length: Duration, frequency: u32) -> Option<Vec<Seen>> {
     if TAKING.swap(true, Ordering::Acquire) {
         return None;
     }
-    for stack in &TABLE {
+    // What was never written to takes no memory, and stays so.
+    for stack in TABLE.iter().filter(|stack| stack.hash.load(Ordering::Relaxed) != 0) {
         stack.hash.store(0, Ordering::Relaxed);
-        stack.count.store(0, Ordering::Relaxed);
     }
     OTHERS.store(0, Ordering::Relaxed);
     forbid_libraries();
