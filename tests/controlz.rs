@@ -610,7 +610,16 @@ fn profiles_name_what_runs_and_what_holds_memory() {
         std::fs::write(stage.configuration.path().join("many.yaml"), many).unwrap();
         // On a busy machine a profile begins late.
         while !cpu.is_finished() {
-            stage.call(&["check", "-r", "1000", "-c", "2", "--print_response=false", "-s", "source.name=web"]);
+            stage.call(&[
+                "check",
+                "-r",
+                "1000",
+                "-c",
+                "2",
+                "--print_response=false",
+                "-s",
+                "source.name=web",
+            ]);
         }
         (cpu.join().unwrap(), heap.join().unwrap())
     });

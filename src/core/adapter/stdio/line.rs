@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::net::IpAddr;
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Level, Params};
 use crate::core::adapter::{BoundInstance, Instance};
-use crate::core::attribute::text::{double_text, ip_text, push_text};
+use crate::core::attribute::text::{double_text, ip_from_bytes, ip_text, push_text};
 use crate::core::attribute::{Timestamp, Value};
 use crate::core::telemetry::json::push_string;
 
@@ -167,17 +168,33 @@ fn push_quoted(out: &mut Vec<u8>, what: impl std::fmt::Display) {
     out.push(b'"');
 }
 
+fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn push_address(out: &mut Vec<u8>, bytes: &[u8]) {
+    // Every entry has some of these, and formatting them as others would take longer than the rest of a member.
+    let Some(IpAddr::V4(address)) = ip_from_bytes(bytes) else { return push_quoted(out, ip_text(bytes)) };
+    let mut separator = b'"';
+    for octet in address.octets() {
+        out.push(separator);
+        push_number(out, octet);
+        separator = b'.';
+    }
+    out.push(b'"');
+}
+
 fn push_value(out: &mut Vec<u8>, value: Option<Value<'_>>) {
     match value {
         None => out.extend_from_slice(b"null"),
         Some(Value::String(text)) => push_string(out, text),
-        Some(Value::Int64(number)) => push_display(out, number),
+        Some(Value::Int64(number)) => push_number(out, number),
         Some(Value::Double(number)) if number.is_finite() => push_display(out, double_text(number)),
         Some(Value::Double(number)) => push_quoted(out, double_text(number)),
         Some(Value::Bool(truth)) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
         Some(Value::Timestamp(time)) => push_quoted(out, time.rfc3339_micros()),
         Some(Value::Duration(duration)) => push_quoted(out, duration),
-        Some(Value::Bytes(bytes)) => push_quoted(out, ip_text(bytes)),
+        Some(Value::Bytes(bytes)) => push_address(out, bytes),
         Some(map @ Value::StringMap(_)) => {
             let mut text = Vec::new();
             push_text(&mut text, map);

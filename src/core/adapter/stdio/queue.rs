@@ -182,6 +182,9 @@ impl Shared {
             let mut state = self.state.lock();
             while state.waiting.is_empty() && !state.closing {
                 state.writer = Writer::Asleep;
+                // The memory of a burst goes when it is over.
+                batch.clear();
+                state.waiting.clear();
                 self.work.wait(&mut state);
             }
             state.writer = Writer::Awake;
@@ -195,7 +198,7 @@ impl Shared {
             std::mem::swap(&mut batch, &mut state.waiting);
             drop(state);
             self.write(&batch);
-            batch.clear();
+            batch.reuse();
         }
         self.ended.send_replace(true);
     }

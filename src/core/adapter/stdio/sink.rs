@@ -17,7 +17,7 @@ const MEBIBYTE: u64 = 1 << 20;
 const DEFAULT_MEBIBYTES: u64 = 100;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Memory that a worker keeps from one batch to the next.
+/// Memory that is kept from one batch to the next.
 const KEPT: usize = 1 << 20;
 
 /// The lines of one report.
@@ -30,9 +30,14 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn clear(&mut self) {
+        self.reuse();
+        self.bytes.shrink_to(KEPT);
+    }
+
+    /// Empties it and keeps all of its memory.
+    pub(super) fn reuse(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-        self.bytes.shrink_to(KEPT);
     }
 
     /// To append a line to.
