@@ -7,6 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use crate::core::attribute::Timestamp;
 
+/// Most bytes that should go to a file in one write. With larger ones Linux takes the pages of its cache in large pieces, which costs
+/// several times as much a byte (docs/benchmarks.md).
+pub const CHEAP_WRITE: usize = 64 << 10;
+
 /// When to rotate, and what to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RotationPolicy {
@@ -75,8 +79,8 @@ impl RotatingFile {
     /// Writes what was gathered. What could not be written is lost.
     pub fn flush(&mut self) -> io::Result<()> {
         let result = match &mut self.file {
-            Some(file) if !self.pending.is_empty() => file.write_all(&self.pending),
-            _ => Ok(()),
+            Some(file) => self.pending.chunks(CHEAP_WRITE).try_for_each(|piece| file.write_all(piece)),
+            None => Ok(()),
         };
         self.size += self.pending.len() as u64;
         self.pending.clear();

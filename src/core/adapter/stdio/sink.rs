@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::{LogStream, Params};
 use crate::core::adapter::Env;
-use crate::core::telemetry::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
+use crate::core::telemetry::rotate::{CHEAP_WRITE, RotatingFile, RotationPolicy, append_to, os_text};
 
 const MEBIBYTE: u64 = 1 << 20;
 const DEFAULT_MEBIBYTES: u64 = 100;
@@ -65,6 +65,20 @@ impl Batch {
         self.ends.extend(other.ends.iter().map(|end| before + end));
     }
 
+    /// Whole lines in pieces of at most [`CHEAP_WRITE`] bytes, or of one line if that is longer; and how many lines each has.
+    fn chunks(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        let (mut start, mut first) = (0, 0);
+        std::iter::from_fn(move || {
+            let rest = self.ends.get(first..).unwrap_or_default();
+            let fitting = rest.iter().take_while(|end| **end - start <= CHEAP_WRITE).count();
+            let lines = fitting.max(1);
+            let end = *rest.get(lines - 1)?;
+            let chunk = self.bytes.get(start..end)?;
+            (start, first) = (end, first + lines);
+            Some((chunk, lines))
+        })
+    }
+
     pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
@@ -116,23 +130,41 @@ impl Sink {
         }
     }
 
-    /// Writes all lines, with one write if they all succeed. Gives the number of lines that were lost, and tells why.
+    /// Writes all lines. Gives the number of lines that were lost, and tells why.
     pub(super) fn write(&self, batch: &Batch, errors: &mut Vec<String>) -> u64 {
-        let all = batch.ends.len() as u64;
         let (result, place) = match self {
-            Sink::Stdout => (write_now(&mut io::stdout().lock(), &batch.bytes), "/dev/stdout".into()),
-            Sink::Stderr => (write_now(&mut io::stderr().lock(), &batch.bytes), "/dev/stderr".into()),
-            Sink::File(file, path) => ((&*file).write_all(&batch.bytes), path.to_string_lossy()),
+            Sink::Stdout => {
+                (write_chunks(batch, |chunk| write_now(io::stdout().lock(), chunk)), "/dev/stdout".into())
+            }
+            Sink::Stderr => {
+                (write_chunks(batch, |chunk| write_now(io::stderr().lock(), chunk)), "/dev/stderr".into())
+            }
+            Sink::File(file, path) => {
+                (write_chunks(batch, |chunk| write_now(file, chunk)), path.to_string_lossy())
+            }
             Sink::Rotated(file) => return write_rotated(&mut file.lock(), batch, errors),
         };
         match result {
             Ok(()) => 0,
-            Err(error) => {
+            Err((error, lost)) => {
                 errors.push(format!("write {place}: {}", os_text(&error)));
-                all
+                lost
             }
         }
     }
+}
+
+/// Writes piece by piece up to the first that fails. Errors: why, and how many lines are lost.
+fn write_chunks(
+    batch: &Batch,
+    mut write: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), (io::Error, u64)> {
+    let mut left = batch.ends.len();
+    for (chunk, lines) in batch.chunks() {
+        write(chunk).map_err(|error| (error, left as u64))?;
+        left -= lines;
+    }
+    Ok(())
 }
 
 /// Line by line, because a line can be too long, or need a new file, while its neighbours do not.
@@ -154,7 +186,7 @@ fn write_rotated(file: &mut RotatingFile, batch: &Batch, errors: &mut Vec<String
     lost
 }
 
-fn write_now(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+fn write_now(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {
     stream.write_all(bytes)?;
     stream.flush()
 }
@@ -167,5 +199,30 @@ fn policy(params: &Params) -> RotationPolicy {
         max_bytes: mebibytes.unwrap_or(DEFAULT_MEBIBYTES) * MEBIBYTE,
         max_age: (days > 0).then(|| DAY * days),
         max_backups: (files > 0).then_some(files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_hold_whole_lines_and_all_of_them() {
+        let mut batch = Batch::default();
+        let lengths = [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10];
+        for length in lengths {
+            batch.bytes().extend(std::iter::repeat_n(b'x', length));
+            batch.end_line();
+        }
+        let pieces: Vec<(usize, usize)> = batch.chunks().map(|(bytes, lines)| (bytes.len(), lines)).collect();
+        assert_eq!(pieces, [(CHEAP_WRITE, 2), (1, 1), (CHEAP_WRITE, 1), (CHEAP_WRITE + 5, 1), (20, 2)]);
+        assert_eq!(Batch::default().chunks().count(), 0);
+
+        let mut written = 0;
+        let lost = write_chunks(&batch, |_| {
+            written += 1;
+            if written == 3 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        });
+        assert_eq!(lost.unwrap_err().1, 4, "the lines of the piece that failed and of those after it");
     }
 }
