@@ -1,6 +1,6 @@
 //! ControlZ: what a running server lets its operators see and change over HTTP.
 //!
-//! [`routes`] makes the endpoint over one [`Introspection`]. Pages are written on the server, in one frame ([`page`]), and are
+//! [`routes`] makes the endpoint over one [`Introspection`]. Pages are written on the server, in one frame (`page`), and are
 //! complete without a script; the script only refreshes, filters and reads keys. Every page stands on data that is also to be
 //! had as JSON, and the JSON endpoints of the originals are kept. Reading never disturbs requests: it takes what is published,
 //! adds up counters, and copies bounded rings.

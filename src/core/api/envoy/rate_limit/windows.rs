@@ -12,7 +12,7 @@ const MAX_COUNTERS: usize = 1 << 20;
 
 /// How much was counted in the present window of each key. Survives changes of configuration, as the keys say what they count.
 ///
-/// Bounded by [`MAX_COUNTERS`]. Cost of a call: a hash and one lock that is hardly ever contended.
+/// Bounded by `MAX_COUNTERS`. Cost of a call: a hash and one lock that is hardly ever contended.
 pub struct Windows {
     hasher: foldhash::quality::RandomState,
     shards: Vec<Shard>,
