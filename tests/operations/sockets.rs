@@ -105,6 +105,12 @@ fn sockets_of_unknown_use_end_the_start() {
     );
 }
 
+/// Whether the client gave a call to a connection that it was closing itself. gRPC libraries send such calls again by themselves; this
+/// one leaves it to its user.
+fn never_sent(error: &tonic::Status) -> bool {
+    error.message() == "operation was canceled" && format!("{error:?}").contains("connection closed")
+}
+
 #[test]
 fn old_connections_end_and_their_calls_do_not_fail() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -113,7 +119,10 @@ fn old_connections_end_and_their_calls_do_not_fail() {
     let mut client = Client::new(&server.address()).expect("a client");
     let end = Instant::now() + Duration::from_secs(2);
     while Instant::now() < end {
-        let answer = client.check(&wire::CheckRequest::default(), None);
+        let mut answer = client.check(&wire::CheckRequest::default(), None);
+        if answer.as_ref().is_err_and(never_sent) {
+            answer = client.check(&wire::CheckRequest::default(), None);
+        }
         assert!(answer.is_ok(), "{answer:?}\n{}", server.log());
     }
 
