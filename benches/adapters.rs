@@ -14,13 +14,13 @@
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use mixer::core::adapter::prometheus::{Endpoint, MetricInfo, MetricKind, Prometheus};
-use mixer::core::adapter::stdio::{self, LogStream, Stdio};
-use mixer::core::adapter::{
+use mixer_adapters::prometheus::{Endpoint, MetricInfo, MetricKind, Prometheus};
+use mixer_adapters::stdio::{self, LogStream, Stdio};
+use mixer_engine::adapter::{
     Adapter, BoundInstance, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner, prometheus,
 };
-use mixer::core::attribute::{SignedDuration, Timestamp, Value, ValueType};
-use mixer::core::template;
+use mixer_attribute::{SignedDuration, Timestamp, Value, ValueType};
+use mixer_engine::template;
 
 const DIMENSIONS: [&str; 17] = [
     "connection_security_policy",

@@ -9,11 +9,11 @@ use std::net::IpAddr;
 
 use bumpalo::Bump;
 use criterion::{Criterion, criterion_group, criterion_main};
-use mixer::core::attribute::request::{
+use mixer_attribute::request::{
     CheckCall, CheckRequest, ReportRequest, ReportWords, Semantics, encode_check_request,
     encode_report_request,
 };
-use mixer::core::attribute::{
+use mixer_attribute::{
     AttributeBag, GLOBAL_WORDS, OwnedAttributes, ReportRecords, SignedDuration, SlotId, Timestamp, Value,
     ValueType, Vocabulary,
 };

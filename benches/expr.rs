@@ -6,8 +6,8 @@ use std::hint::black_box;
 
 use bumpalo::Bump;
 use criterion::{Criterion, criterion_group, criterion_main};
-use mixer::core::attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value, ValueType, Vocabulary};
-use mixer::core::expr::{Language, Program, compile};
+use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value, ValueType, Vocabulary};
+use mixer_expr::{Language, Program, compile};
 
 /// Conditions of rules.
 const CONDITIONS: [(&str, &str); 6] = [

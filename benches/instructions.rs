@@ -29,7 +29,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Parser;
-use mixer::core::build_info::BuildInfo;
+use mixer_base::build_info::BuildInfo;
 
 use compare::{Counts, Verdict};
 use workloads::{Size, WORKLOADS};

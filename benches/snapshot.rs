@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use mixer::core::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
-use mixer::core::store::{ConfigStore, MemoryStore, StoreContents};
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
+use mixer_config::store::{ConfigStore, MemoryStore, StoreContents};
 
 const MANIFEST: &str = "
 kind: attributemanifest
@@ -69,7 +69,7 @@ fn checked(snapshot: Arc<Snapshot>, rules: usize) -> Arc<Snapshot> {
 }
 
 fn snapshot(c: &mut Criterion) {
-    let builder = || SnapshotBuilder::new(SnapshotOptions::default());
+    let builder = || SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
     let mut group = c.benchmark_group("snapshot");
     group.sample_size(10);
     for rules in [10, 1_000, 10_000, 100_000] {

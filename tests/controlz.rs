@@ -635,5 +635,5 @@ fn profiles_name_what_runs_and_what_holds_memory() {
 fn memory_can_be_sampled_from_the_start() {
     let stage = Stage::new(&["--heap-profile-rate=16384"]);
     let heap = Profile::get(&stage, "/debug/pprof/heap");
-    assert!(heap.names("mixer::core::snapshot::"), "the configuration was read before anybody asked");
+    assert!(heap.names("mixer_engine::snapshot::"), "the configuration was read before anybody asked");
 }

@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
-use mixer::core::adapter::{Commons, SystemClock};
-use mixer::core::api::MixerService;
-use mixer::core::api::proto::istio::mixer::v1::CheckResponse;
-use mixer::core::attribute::request::{
+use mixer_engine::adapter::{Commons, SystemClock};
+use mixer_api::MixerService;
+use mixer_api::proto::istio::mixer::v1::CheckResponse;
+use mixer_attribute::request::{
     CheckCall, ReportWords, Semantics, encode_check_request, encode_report_request,
 };
-use mixer::core::attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value};
-use mixer::core::check_cache::CheckCacheLimits;
-use mixer::core::handler::HandlerEnvironment;
-use mixer::core::routing::{RoutingTable, RuleKind};
-use mixer::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
-use mixer::core::snapshot::{Condition, SnapshotBuilder, SnapshotOptions};
-use mixer::core::store::MemoryStore;
-use mixer::core::telemetry::metrics::Metrics;
+use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value};
+use mixer_engine::check_cache::CheckCacheLimits;
+use mixer_engine::handler::HandlerEnvironment;
+use mixer_engine::routing::{RoutingTable, RuleKind};
+use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::snapshot::{Condition, SnapshotBuilder, SnapshotOptions};
+use mixer_config::store::MemoryStore;
+use mixer_base::metrics::Metrics;
 use proptest::prelude::*;
 use prost::Message as _;
 
@@ -132,7 +132,7 @@ fn serve_editable(
 ) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>, Arc<MemoryStore>, Configurator) {
     let background = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let metrics = Arc::new(Metrics::new());
-    let builder = SnapshotBuilder::new(SnapshotOptions::default());
+    let builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
     let runtime = Arc::new(Runtime::new(builder.empty(), cache));
     let store = Arc::new(MemoryStore::new("memory://", [("rules.yaml", text)]));
     let options = ConfiguratorOptions {
@@ -230,7 +230,7 @@ fn evaluated(table: &RoutingTable, bytes: &[u8]) -> (Vec<String>, Vec<String>) {
 }
 
 fn references(bag: &AttributeBag<'_>) -> Vec<String> {
-    bag.references().iter().map(mixer::core::explain::reference_text).collect()
+    bag.references().iter().map(mixer_engine::explain::reference_text).collect()
 }
 
 fn check(
@@ -391,7 +391,7 @@ proptest! {
             background.block_on(configurator.apply());
             let (_other, fresh, ..) = serve_editable(&text, None);
             let (patched, fresh) = (runtime.load_full(), fresh.load_full());
-            let texts = |all: &[mixer::core::config::Diagnostic]| {
+            let texts = |all: &[mixer_config::Diagnostic]| {
                 all.iter().map(|d| format!("{} {:?} {}", d.code, d.span, d.message)).collect::<Vec<_>>()
             };
             prop_assert_eq!(texts(&patched.diagnostics), texts(&fresh.diagnostics));

@@ -15,12 +15,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use ::mixer::core::wire::checknothing::HandleCheckNothingRequest;
-use ::mixer::core::wire::checknothing::handle_check_nothing_service_server::{
+use ::mixer_wire::checknothing::HandleCheckNothingRequest;
+use ::mixer_wire::checknothing::handle_check_nothing_service_server::{
     HandleCheckNothingService, HandleCheckNothingServiceServer,
 };
-use ::mixer::core::wire::google::rpc::Status as RpcStatus;
-use ::mixer::core::wire::istio::mixer::adapter::model::v1beta1::CheckResult;
+use ::mixer_wire::google::rpc::Status as RpcStatus;
+use ::mixer_wire::istio::mixer::adapter::model::v1beta1::CheckResult;
 use process::{PATIENCE, Server, ServerArguments, answers, wait_for};
 use rpc::{Client, mixer};
 use tokio::sync::Semaphore;

@@ -147,7 +147,7 @@ fn deployed(path: &str) -> String {
 
 /// Whether every metric of ours in a query is one that the server has.
 fn assert_known(query: &str) {
-    use mixer::core::telemetry::metrics::FAMILIES;
+    use mixer_base::metrics::FAMILIES;
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     for word in words.filter(|w| {
         ["mixer_", "grpc_io_", "process_", "istio_", "bridge_", "ratelimit_"].iter().any(|p| w.starts_with(p))

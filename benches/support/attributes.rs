@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use mixer::core::attribute::{OwnedAttributes, Timestamp};
+use mixer_attribute::{OwnedAttributes, Timestamp};
 
 /// Number of attributes of a request.
 const ATTRIBUTES: usize = 31;

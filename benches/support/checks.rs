@@ -1,7 +1,7 @@
 //! Checks, with the answers that the configurations of the measurements give.
 
-use mixer::core::attribute::GLOBAL_WORDS;
-use mixer::core::attribute::request::{CheckCall, encode_check_request};
+use mixer_attribute::GLOBAL_WORDS;
+use mixer_attribute::request::{CheckCall, encode_check_request};
 
 use super::attributes;
 

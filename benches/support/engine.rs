@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use mixer::core::adapter::{Commons, SystemClock};
-use mixer::core::api::MixerService;
-use mixer::core::api::grpc::GrpcError;
-use mixer::core::check_cache::CheckCacheLimits;
-use mixer::core::dispatch::LastKnownAnswers;
-use mixer::core::handler::HandlerEnvironment;
-use mixer::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
-use mixer::core::snapshot::{SnapshotBuilder, SnapshotOptions};
-use mixer::core::store::MemoryStore;
-use mixer::core::telemetry::metrics::Metrics;
+use mixer_engine::adapter::{Commons, SystemClock};
+use mixer_api::MixerService;
+use mixer_api::grpc::GrpcError;
+use mixer_engine::check_cache::CheckCacheLimits;
+use mixer_engine::dispatch::LastKnownAnswers;
+use mixer_engine::handler::HandlerEnvironment;
+use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
+use mixer_config::store::MemoryStore;
+use mixer_base::metrics::Metrics;
 
 /// A file of configuration: name and text.
 pub(crate) type File = (String, String);
@@ -34,7 +34,7 @@ impl Engine {
         let background = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let background = background.expect("threads can be started");
         let metrics = Arc::new(Metrics::new());
-        let builder = SnapshotBuilder::new(SnapshotOptions::default());
+        let builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
         let limits = cache.then_some(CheckCacheLimits { entries: 100_000, bytes: 64 << 20 });
         let runtime = Arc::new(Runtime::new(builder.empty(), limits));
         let files = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));

@@ -1,7 +1,7 @@
 //! Reports of many bags.
 
-use mixer::core::attribute::request::{ReportWords, Semantics, encode_report_request};
-use mixer::core::attribute::{GLOBAL_WORDS, OwnedAttributes, SignedDuration};
+use mixer_attribute::request::{ReportWords, Semantics, encode_report_request};
+use mixer_attribute::{GLOBAL_WORDS, OwnedAttributes, SignedDuration};
 
 use super::attributes;
 

@@ -8,8 +8,8 @@ use prost_types::{Duration as WireDuration, Timestamp as WireTimestamp};
 
 use super::Failure;
 use super::value::{self, NumberError};
-use crate::core::attribute::{GLOBAL_WORDS, SignedDuration, Timestamp, global_index};
-use crate::core::wire::istio::mixer::v1::{CompressedAttributes, StringMap};
+use mixer_attribute::{GLOBAL_WORDS, SignedDuration, Timestamp, global_index};
+use mixer_wire::istio::mixer::v1::{CompressedAttributes, StringMap};
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]

@@ -24,8 +24,8 @@ use super::server::TracingFlags;
 use super::source::NamespaceFlags;
 use super::value;
 use super::{Exit, Failure, Io, Personality};
-use crate::core::attribute::SignedDuration;
-use crate::core::spans::TracingError;
+use mixer_attribute::SignedDuration;
+use mixer_spans::TracingError;
 pub(crate) use trace::{CallTracer, CommandSpan};
 
 /// Flags of `check` and `report`.

@@ -12,9 +12,9 @@ use render::Renderer;
 use super::attributes::{Quotas, encode, read_quotas};
 use super::call::{Call, CallFlags, Caller, CommandSpan, Progress, RpcError, drive, wait};
 use super::{Exit, Failure, Io, Outcome, Personality};
-use crate::core::explain::Explanation;
-use crate::core::wire::istio::mixer::v1::check_request::QuotaParams;
-use crate::core::wire::istio::mixer::v1::{CheckRequest, CheckResponse};
+use mixer_engine::explain::Explanation;
+use mixer_wire::istio::mixer::v1::check_request::QuotaParams;
+use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse};
 
 /// Flags of `check`.
 #[derive(Debug, Clone, clap::Args)]
@@ -151,7 +151,7 @@ fn judge(response: &CheckResponse, required: Option<&Quotas>) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::wire::istio::mixer::v1::check_response::QuotaResult;
+    use mixer_wire::istio::mixer::v1::check_response::QuotaResult;
 
     #[test]
     fn a_quota_short_of_what_was_asked_is_a_no_only_if_required() {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::{Exit, Io, Outcome};
-use crate::core::template::TEMPLATES;
+use mixer_engine::template::TEMPLATES;
 
 /// Flags of `crd`.
 #[derive(Debug, Clone, clap::Args)]

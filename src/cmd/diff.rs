@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::output::{self, Format, table};
 use super::source::{self, NamespaceFlags};
 use super::{Exit, Failure, Io, Outcome, Stop};
-use crate::core::config::Severity;
-use crate::core::decision::Decision;
-use crate::core::policy::Stubs;
-use crate::core::policy::{Change, Offline, Replay, clock_of, read_requests, replay};
-use crate::core::snapshot::Snapshot;
+use mixer_config::Severity;
+use mixer_engine::decision::Decision;
+use mixer_policy::Stubs;
+use mixer_policy::{Change, Offline, Replay, clock_of, read_requests, replay};
+use mixer_engine::snapshot::Snapshot;
 
 /// Flags of `diff`.
 #[derive(Debug, Clone, clap::Args)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::io::Style;
 use super::output::{self, Format};
 use super::{Command, Exit, Failure, Io, Outcome, Stop};
-use crate::core::store::EMBEDDED_SAMPLE;
+use mixer_config::store::EMBEDDED_SAMPLE;
 
 /// Flags of `doctor`.
 #[derive(Debug, Clone, clap::Args)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tabled::settings::{Padding, Style};
 
-use crate::core::attribute::SignedDuration;
+use mixer_attribute::SignedDuration;
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -13,7 +13,7 @@ use super::call::{Connection, SecureFlags, wait};
 use super::server::LogFlags;
 use super::value;
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
-use crate::core::attribute::{SignedDuration, Timestamp};
+use mixer_attribute::{SignedDuration, Timestamp};
 
 /// How often `--watch` looks unless `--interval` says otherwise.
 const LOOK: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<Target>, St
         targets.push(Target::Grpc { address: address.clone(), service: args.service.clone(), connection });
     }
     if !args.http.is_empty() {
-        crate::core::tls::install_crypto_provider();
+        mixer_net::tls::install_crypto_provider();
         let client = reqwest::Client::builder().timeout(timeout).no_proxy().build();
         let client = client.map_err(|e| Failure::local("cannot probe over HTTP").cause(e))?;
         targets.extend(args.http.iter().map(|url| Target::Http { url: url.clone(), client: client.clone() }));

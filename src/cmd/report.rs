@@ -8,8 +8,8 @@ use super::call::{
     seconds_text, wait,
 };
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
-use crate::core::wire::istio::mixer::v1::CompressedAttributes;
-use crate::core::wire::istio::mixer::v1::ReportRequest;
+use mixer_wire::istio::mixer::v1::CompressedAttributes;
+use mixer_wire::istio::mixer::v1::ReportRequest;
 
 /// Flags of `report`.
 #[derive(Debug, Clone, clap::Args)]

@@ -9,9 +9,9 @@ use super::output::{self, table};
 use super::snapshot::DumpFormat;
 use super::source::{self, ConfigSource};
 use super::{Exit, Failure, Io, Outcome, Stop};
-use crate::core::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
-use crate::core::snapshot::Snapshot;
-use crate::core::template::Variety;
+use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
+use mixer_engine::snapshot::Snapshot;
+use mixer_engine::template::Variety;
 
 mod matching;
 

@@ -14,10 +14,10 @@ pub(crate) use flags::ServerArgs;
 pub(crate) use flags::{LogFlags, TracingFlags};
 
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
-use crate::core::build_info::BuildInfo;
-use crate::core::server::{LogLevel, Server, ServerOptions, StartError};
-use crate::core::store::EMBEDDED_SAMPLE;
-use crate::core::telemetry::log::json_record;
+use mixer_base::build_info::BuildInfo;
+use mixer_server::{LogLevel, Server, ServerOptions, StartError};
+use mixer_config::store::EMBEDDED_SAMPLE;
+use mixer_base::log::json_record;
 
 /// How long after serving began everything of the start has run.
 const START_ENDS: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> O
     announce(&server, &options, io)?;
     server.background().spawn(async {
         tokio::time::sleep(START_ENDS).await;
-        crate::core::resident::release_start_code();
+        mixer_server::resident::release_start_code();
     });
     Ok(signals::serve(server, effects, options))
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::output;
 use super::source::{self, ConfigSource};
 use super::{Exit, Failure, Io, Outcome, Stop};
-use crate::core::snapshot::{Snapshot, SnapshotDump, dump};
+use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
 
 /// Flags of `snapshot`.
 #[derive(Debug, Clone, clap::Args)]

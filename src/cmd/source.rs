@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Failure, Io, Stop};
-use crate::core::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
-use crate::core::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
+use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
 
 /// Configuration to inspect.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,7 +39,7 @@ impl NamespaceFlags {
     pub(crate) fn options(&self) -> SnapshotOptions {
         SnapshotOptions {
             default_namespace: self.default_namespace.as_str().into(),
-            ..SnapshotOptions::default()
+            ..SnapshotOptions::new(mixer_server::REGISTRY)
         }
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn fetch(address: &str, path: &str) -> Result<serde_json::Value, Stop
         let failure = Failure::new(super::Exit::Rpc, format!("cannot read `{url}`")).cause(cause);
         Stop::from(failure.hint("the address is that of ControlZ, by default localhost:9876"))
     };
-    crate::core::tls::install_crypto_provider();
+    mixer_net::tls::install_crypto_provider();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let text = runtime
         .block_on(async {

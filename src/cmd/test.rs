@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::output::Format;
 use super::source::NamespaceFlags;
 use super::{Exit, Failure, Io, Outcome, Stop};
-use crate::core::policy::{CaseResult, Problem, run_case};
+use mixer_policy::{CaseResult, Problem, run_case};
 
 use load::Loaded;
 use render::Renderer;

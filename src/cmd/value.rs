@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::core::attribute::SignedDuration;
-use crate::core::server::LoadSheddingMode;
+use mixer_attribute::SignedDuration;
+use mixer_server::LoadSheddingMode;
 
 /// Why a number is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

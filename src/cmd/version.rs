@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::output;
 use super::{Exit, Failure, Io, Outcome, Personality};
-use crate::core::build_info::BuildInfo;
+use mixer_base::build_info::BuildInfo;
 
 /// Flags of `version`.
 #[derive(Debug, Clone, clap::Args)]

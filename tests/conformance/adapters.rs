@@ -17,8 +17,8 @@ mod steps;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mixer::core::attribute::{ValueType, Vocabulary};
-use mixer::core::config::{Node, yaml};
+use mixer_attribute::{ValueType, Vocabulary};
+use mixer_config::{Node, yaml};
 use parking_lot::Mutex;
 
 use crate::case::{Case, selected};
@@ -101,7 +101,7 @@ fn run_all(found: &[Found]) -> Vec<Case> {
 }
 
 fn run_one(found: &Found) -> Case {
-    let Some(adapter) = mixer::core::adapter::find(&found.adapter) else {
+    let Some(adapter) = mixer_engine::adapter::find(&found.adapter) else {
         return Case::skipped(&found.id, format!("the adapter `{}` comes later", found.adapter));
     };
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use bumpalo::Bump;
 
-use mixer::core::attribute::request::ReportRequest;
-use mixer::core::attribute::{
+use mixer_attribute::request::ReportRequest;
+use mixer_attribute::{
     AttributeBag, CompressedAttributes, GLOBAL_WORDS, OwnedAttributes, OwnedValue, ReportRecords,
     SignedDuration, Timestamp, Value, ValueType, Vocabulary,
 };
-use mixer::core::wire::istio::mixer::v1 as proto;
+use mixer_wire::istio::mixer::v1 as proto;
 use prost::Message as _;
 use serde_json::Value as Json;
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bumpalo::Bump;
-use mixer::core::api::envoy::{
+use mixer_envoy::{
     AttributePlan, Attributes, ConnectionCounters, Entry, LogIdentity, LogMessage, RateLimitRequest,
     set_check_request, set_descriptor, set_entry,
 };
-use mixer::core::attribute::{
+use mixer_attribute::{
     AttributeBag, OwnedAttributes, OwnedValue, SignedDuration, Timestamp, Vocabulary,
 };
-use mixer::core::snapshot::envoy::EnvoyConfig;
-use mixer::core::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
-use mixer::core::store;
+use mixer_envoy::config::EnvoyConfig;
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
+use mixer_config::store;
 use prost::Message as _;
 use serde_json::Value as Json;
 
@@ -57,7 +57,7 @@ impl Suite {
     fn new() -> Result<Self, String> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/config");
         let store = store::open(&format!("fs://{}", manifest.display())).map_err(|e| e.to_string())?;
-        let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+        let mut builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
         Ok(Self { snapshot: builder.build(&store.contents()) })
     }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use bumpalo::Bump;
-use mixer::core::attribute::{
+use mixer_attribute::{
     AttributeBag, Condition, OwnedAttributes, OwnedValue, SignedDuration, Timestamp, Value, ValueType,
     Vocabulary,
 };
-use mixer::core::expr::{Language, Phase, compile};
+use mixer_expr::{Language, Phase, compile};
 use serde_json::Value as Json;
 
 use crate::case::{Case, json_lines, selected};

@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mixer::core::wire::envoy::data::accesslog::v3::{
+use mixer_wire::envoy::data::accesslog::v3::{
     AccessLogCommon, HttpAccessLogEntry, HttpRequestProperties,
 };
-use mixer::core::wire::envoy::extensions::common::ratelimit::v3::{
+use mixer_wire::envoy::extensions::common::ratelimit::v3::{
     RateLimitDescriptor, rate_limit_descriptor,
 };
-use mixer::core::wire::envoy::service::accesslog::v3::{StreamAccessLogsMessage, stream_access_logs_message};
-use mixer::core::wire::envoy::service::auth::v3::{
+use mixer_wire::envoy::service::accesslog::v3::{StreamAccessLogsMessage, stream_access_logs_message};
+use mixer_wire::envoy::service::auth::v3::{
     AttributeContext, CheckRequest, CheckResponse, attribute_context,
 };
-use mixer::core::wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use prost::Message as _;
 use serde_json::Value;
 

@@ -140,7 +140,7 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Starts everything and waits until it answers.
     pub(crate) async fn start() -> Self {
-        mixer::core::tls::install_crypto_provider();
+        mixer_net::tls::install_crypto_provider();
         let directory = tempfile::tempdir().expect("a directory");
         let [closed, open, tls, tcp_open, tcp_closed, admin, mixer_port, monitoring_port, metrics_port] =
             [(); 9].map(|()| free_port());

@@ -68,7 +68,7 @@ impl Authority {
         shown: Option<&Issued>,
         versions: &[&'static rustls::SupportedProtocolVersion],
     ) -> Arc<rustls::ClientConfig> {
-        mixer::core::tls::install_crypto_provider();
+        mixer_net::tls::install_crypto_provider();
         let mut roots = rustls::RootCertStore::empty();
         let root = CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("PEM");
         roots.add(root).expect("a root");

@@ -44,7 +44,7 @@ impl Words {
 
     /// The index of a word, which is added if it is new.
     pub(crate) fn index(&mut self, word: &str) -> i32 {
-        let globals = ::mixer::core::attribute::GLOBAL_WORDS;
+        let globals = ::mixer_attribute::GLOBAL_WORDS;
         if let Some(found) = globals.iter().take(self.global).position(|global| *global == word) {
             return i32::try_from(found).unwrap_or(i32::MAX);
         }

@@ -171,7 +171,7 @@ pub(crate) fn upper_code(code: Code) -> String {
 pub(crate) fn referenced(message: Option<&mixer::ReferencedAttributes>) -> Vec<String> {
     let Some(message) = message else { return Vec::new() };
     let word = |index: i32| match usize::try_from(index) {
-        Ok(global) => ::mixer::core::attribute::GLOBAL_WORDS.get(global).map(|word| (*word).to_owned()),
+        Ok(global) => ::mixer_attribute::GLOBAL_WORDS.get(global).map(|word| (*word).to_owned()),
         Err(_) => message
             .words
             .get(index.unsigned_abs() as usize - 1)

@@ -166,14 +166,14 @@ impl Client {
         match call.answer {
             Expected::Mixer => {}
             Expected::Authorization => {
-                use mixer::core::wire::envoy::service::auth::v3::CheckResponse;
+                use mixer_wire::envoy::service::auth::v3::CheckResponse;
                 let response: CheckResponse = prost::Message::decode(message)?;
                 let answered = response.status.context("an answer without status")?.code;
                 ensure!(answered == code, "a check is answered with status {answered}, not {code}");
                 return Ok(());
             }
             Expected::WithinLimit => {
-                use mixer::core::wire::envoy::service::ratelimit::v3::RateLimitResponse;
+                use mixer_wire::envoy::service::ratelimit::v3::RateLimitResponse;
                 let response: RateLimitResponse = prost::Message::decode(message)?;
                 ensure!(response.overall_code == code, "a limit is answered with {}", response.overall_code);
                 // Some tell no limits.

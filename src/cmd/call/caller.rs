@@ -10,19 +10,19 @@ use prost::Message;
 use super::{CallFlags, CallTracer, Connection, RpcError};
 use crate::cmd::source::NamespaceFlags;
 use crate::cmd::{Failure, Io, Stop};
-use crate::core::adapter::{Commons, SystemClock};
-use crate::core::api::MixerService;
-use crate::core::api::grpc::GrpcError;
-use crate::core::api::mixer::ExplainResponse;
-use crate::core::config::Severity;
-use crate::core::dispatch::LastKnownAnswers;
-use crate::core::explain::Explanation;
-use crate::core::handler::HandlerEnvironment;
-use crate::core::runtime::{Configurator, ConfiguratorOptions, Runtime};
-use crate::core::snapshot::SnapshotBuilder;
-use crate::core::store::{self, ConfigStore, WhenLost};
-use crate::core::telemetry::metrics::Metrics;
-use crate::core::wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
+use mixer_engine::adapter::{Commons, SystemClock};
+use mixer_api::MixerService;
+use mixer_api::grpc::GrpcError;
+use mixer_api::mixer::ExplainResponse;
+use mixer_config::Severity;
+use mixer_engine::dispatch::LastKnownAnswers;
+use mixer_engine::explain::Explanation;
+use mixer_engine::handler::HandlerEnvironment;
+use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::snapshot::SnapshotBuilder;
+use mixer_config::store::{self, ConfigStore, WhenLost};
+use mixer_base::metrics::Metrics;
+use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
 /// How long one handler may take to build.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -133,7 +133,7 @@ impl Local {
         if let Some(cause) = &store.contents().unavailable {
             return Err(refuse(cause.clone()).into());
         }
-        crate::core::tls::install_crypto_provider();
+        mixer_net::tls::install_crypto_provider();
         let builder = SnapshotBuilder::new(flags.namespace().options());
         let runtime = Arc::new(Runtime::new(builder.empty(), None));
         let metrics = Arc::new(Metrics::new());

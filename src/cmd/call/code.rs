@@ -1,6 +1,6 @@
 //! Names of status codes.
 
-use crate::core::rpc_code;
+use mixer_base::rpc_code;
 
 /// `PERMISSION_DENIED`, else `Code 99`.
 pub(crate) fn status_code_name(code: i32) -> String {

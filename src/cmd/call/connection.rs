@@ -8,10 +8,10 @@ use hyper_util::rt::TokioIo;
 use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::trace::{CallSpan, CallTracer};
-use crate::core::telemetry::rotate::os_text;
-use crate::core::tls::ClientTls;
-use crate::core::wire::istio::mixer::v1::mixer_client::MixerClient;
-use crate::core::wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
+use mixer_base::rotate::os_text;
+use mixer_net::tls::ClientTls;
+use mixer_wire::istio::mixer::v1::mixer_client::MixerClient;
+use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
 /// Where to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::super::Failure;
 use super::super::value;
-use crate::core::tls::{ClientTls, ClientTlsOptions};
+use mixer_net::tls::{ClientTls, ClientTlsOptions};
 
 /// Flags of everything that calls a server over gRPC.
 #[derive(Debug, Clone, clap::Args)]

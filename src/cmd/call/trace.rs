@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::{RpcError, rpc_code_name};
-use crate::core::spans::{
+use mixer_spans::{
     Event, Kind, Span, SpanContext, Tag, Tracer, TracerTask, TracingError, TracingOptions, child, inject,
 };
 

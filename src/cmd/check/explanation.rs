@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cmd::{Io, Style};
-use crate::core::explain::{Explanation, PartExplanation, RuleExplanation, Verdict};
+use mixer_engine::explain::{Explanation, PartExplanation, RuleExplanation, Verdict};
 
 /// Rules in the order of consideration, then what handlers said.
 pub(super) fn text(found: &Explanation, io: &Io) -> String {

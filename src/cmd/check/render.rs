@@ -12,11 +12,11 @@ use crate::cmd::call::{
 };
 use crate::cmd::output;
 use crate::cmd::{Io, Personality, Stop, Style};
-use crate::core::attribute::GLOBAL_WORDS;
-use crate::core::wire::istio::mixer::v1::check_response::PreconditionResult;
-use crate::core::wire::istio::mixer::v1::header_operation::Operation;
-use crate::core::wire::istio::mixer::v1::referenced_attributes::Condition;
-use crate::core::wire::istio::mixer::v1::{CheckResponse, HeaderOperation, ReferencedAttributes};
+use mixer_attribute::GLOBAL_WORDS;
+use mixer_wire::istio::mixer::v1::check_response::PreconditionResult;
+use mixer_wire::istio::mixer::v1::header_operation::Operation;
+use mixer_wire::istio::mixer::v1::referenced_attributes::Condition;
+use mixer_wire::istio::mixer::v1::{CheckResponse, HeaderOperation, ReferencedAttributes};
 
 /// Writes answers in one format.
 pub(super) struct Renderer {
@@ -312,9 +312,9 @@ fn document(finished: &Finished<Answer>, asked: &Quotas) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::wire::google::rpc::Status;
-    use crate::core::wire::istio::mixer::v1::check_response::QuotaResult;
-    use crate::core::wire::istio::mixer::v1::referenced_attributes::AttributeMatch;
+    use mixer_wire::google::rpc::Status;
+    use mixer_wire::istio::mixer::v1::check_response::QuotaResult;
+    use mixer_wire::istio::mixer::v1::referenced_attributes::AttributeMatch;
     use prost_types::Duration;
 
     fn response() -> CheckResponse {

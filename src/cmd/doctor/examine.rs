@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::{Finding, Verdict};
-use crate::core::config::Severity;
-use crate::core::server::listener::{ListenError, bind_tcp};
-use crate::core::server::{Effects as _, ListenAddress, Rehearsal, ServerOptions};
-use crate::core::snapshot::{SnapshotBuilder, SnapshotOptions, check_params};
-use crate::core::store::{self, WhenLost};
-use crate::core::telemetry::rotate::os_text;
-use crate::core::tls;
+use mixer_config::Severity;
+use mixer_net::listener::{ListenError, bind_tcp};
+use mixer_net::address::ListenAddress;
+use mixer_server::{Effects as _, Rehearsal, ServerOptions};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params};
+use mixer_config::store::{self, WhenLost};
+use mixer_base::rotate::os_text;
+use mixer_net::tls;
 
 /// Fewer open files than this are few for a server.
 const FEW_FILES: u64 = 4096;
@@ -175,7 +176,7 @@ fn configuration(options: &ServerOptions) -> Finding {
         default_namespace: options.config_default_namespace.as_str().into(),
         adapter_kinds: options.use_adapter_crds,
         template_kinds: options.use_template_crds,
-        ..SnapshotOptions::default()
+        ..SnapshotOptions::new(mixer_server::REGISTRY)
     })
     .build(&contents);
     let parameters = check_params(&snapshot);

@@ -7,8 +7,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::super::call::Connection;
-use crate::core::attribute::SignedDuration;
-use crate::core::probe::{self, Inspection};
+use mixer_attribute::SignedDuration;
+use mixer_base::probe::{self, Inspection};
 
 /// Path of the method that answers once.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";

@@ -6,11 +6,11 @@ use bumpalo::Bump;
 
 use super::super::attributes::{AttributeSet, AttributeValue, Sense};
 use super::super::{Failure, Stop};
-use crate::core::attribute::{AttributeBag, StringMap, Value, ValueType};
-use crate::core::config::message::suggestion;
-use crate::core::expr::Scope as _;
-use crate::core::routing::{GroupOutline, RoutingOutline};
-use crate::core::snapshot::{Condition, Snapshot};
+use mixer_attribute::{AttributeBag, StringMap, Value, ValueType};
+use mixer_config::message::suggestion;
+use mixer_expr::Scope as _;
+use mixer_engine::routing::{GroupOutline, RoutingOutline};
+use mixer_engine::snapshot::{Condition, Snapshot};
 
 /// What became of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::value::Kind;
 use super::super::{Failure, Io, Stop, output, tree};
-use crate::core::telemetry::rotate::os_text;
+use mixer_base::rotate::os_text;
 
 /// Arguments with the settings of a file mixed in.
 pub(crate) struct Merged {

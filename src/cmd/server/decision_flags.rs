@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::value;
-use crate::core::decision::{DEFAULT_MASKS, DecisionLogOptions, DecisionOptions, RecordingOptions, Select};
+use mixer_engine::decision::{DEFAULT_MASKS, DecisionLogOptions, DecisionOptions, RecordingOptions, Select};
 
 /// Which decisions are logged, as the flag spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -6,12 +6,12 @@ use super::super::value::{self, PerSecond};
 use super::config_file::{self, Merged, Setting};
 use super::decision_flags::DecisionFlags;
 use super::introspection_flags::IntrospectionFlags;
-use crate::core::attribute::SignedDuration;
-use crate::core::server::{
+use mixer_attribute::SignedDuration;
+use mixer_server::{
     ClientAuth, LoadSheddingMode, LoadSheddingOptions, LogOptions, ProbeOptions, Reflection, ServerOptions,
     ServerTlsOptions, TlsVersion,
 };
-use crate::core::spans::TracingOptions;
+use mixer_spans::TracingOptions;
 
 /// Flags of `server`. Every one can also be set by an environment variable or a configuration file.
 #[derive(Debug, Clone, clap::Args)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::value;
-use crate::core::server::IntrospectionOptions;
+use mixer_server::IntrospectionOptions;
 
 /// What operators can look into.
 #[derive(Debug, Clone, clap::Args)]

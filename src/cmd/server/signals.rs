@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::{Command, Exit};
-use crate::core::server::{Controls, Effects, Server, ServerOptions, SystemEffects};
+use mixer_server::{Controls, Effects, Server, ServerOptions, SystemEffects};
 
 /// How long the answer to a request for a stop gets to arrive, before the stop begins.
 const STOP_DELAY: Duration = Duration::from_secs(1);

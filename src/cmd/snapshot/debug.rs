@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Section;
-use crate::core::snapshot::{HeaderOperationDump, RuleDump, SnapshotDump};
+use mixer_engine::snapshot::{HeaderOperationDump, RuleDump, SnapshotDump};
 
 /// All sections with the number first, or the ones asked for without it. Spec: cli-operations.md 9.5, "Debug layout".
 pub(super) fn render(found: &SnapshotDump, sections: &[Section]) -> String {

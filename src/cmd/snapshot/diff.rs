@@ -7,7 +7,7 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use super::super::{Exit, Failure, Io, Outcome, Stop, Style, output};
-use crate::core::snapshot::SnapshotDump;
+use mixer_engine::snapshot::SnapshotDump;
 
 /// Prints what changed since an earlier JSON dump.
 pub(super) fn run(found: &SnapshotDump, file: &Path, io: &mut Io) -> Outcome {

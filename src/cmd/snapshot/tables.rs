@@ -2,7 +2,7 @@
 
 use super::super::output::table;
 use super::Section;
-use crate::core::snapshot::SnapshotDump;
+use mixer_engine::snapshot::SnapshotDump;
 
 /// The sections asked for, or all.
 pub(super) fn render(found: &SnapshotDump, sections: &[Section], width: usize) -> String {
@@ -85,7 +85,7 @@ fn rows(found: &SnapshotDump, section: Section) -> (&'static [&'static str], Vec
 }
 
 fn rules(found: &SnapshotDump) -> Vec<Vec<String>> {
-    let actions = |rule: &crate::core::snapshot::RuleDump| {
+    let actions = |rule: &mixer_engine::snapshot::RuleDump| {
         let parts: Vec<String> =
             rule.actions.iter().map(|a| format!("{} <- {}", a.handler, a.instances.join(", "))).collect();
         parts.join("; ")

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::cmd::source::{self, NamespaceFlags};
 use crate::cmd::{Exit, Failure, Io, Stop};
-use crate::core::config::{Diagnostic, Location, Severity};
-use crate::core::policy::{Problem, Suite, SuiteDocument};
-use crate::core::snapshot::{Snapshot, check_params};
+use mixer_config::{Diagnostic, Location, Severity};
+use mixer_policy::{Problem, Suite, SuiteDocument};
+use mixer_engine::snapshot::{Snapshot, check_params};
 
 /// Deepest directory that is read.
 const MAX_DEPTH: usize = 32;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Ran, Session};
 use crate::cmd::output::{self, Format};
 use crate::cmd::{Io, Stop, Style};
-use crate::core::policy::Miss;
+use mixer_policy::Miss;
 
 /// Writes results as they come, or all at the end.
 pub(super) struct Renderer {

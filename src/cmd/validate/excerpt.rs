@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::super::{Io, Style};
 use super::place;
-use crate::core::config::{Diagnostic, Severity, Span};
-use crate::core::store::StoreContents;
+use mixer_config::{Diagnostic, Severity, Span};
+use mixer_config::store::StoreContents;
 
 /// Longest source line that is shown whole.
 const WIDEST: usize = 160;

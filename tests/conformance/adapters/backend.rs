@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64_text as base64;
-use mixer::core::attribute::SignedDuration;
-use mixer::core::config::{Node, NodeKind};
-use mixer::core::wire::google::rpc::Status as RpcStatus;
-use mixer::core::wire::istio::mixer::adapter::model::v1beta1 as model;
-use mixer::core::wire::istio::policy::v1beta1 as policy;
-use mixer::core::wire::{checknothing, metric, quota, reportnothing};
+use mixer_attribute::SignedDuration;
+use mixer_config::{Node, NodeKind};
+use mixer_wire::google::rpc::Status as RpcStatus;
+use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
+use mixer_wire::istio::policy::v1beta1 as policy;
+use mixer_wire::{checknothing, metric, quota, reportnothing};
 use parking_lot::Mutex;
 use prost::Message;
 use serde_json::{Map, Value as Json, json};
@@ -280,7 +280,7 @@ fn value(value: policy::Value) -> Json {
         Some(Wire::TimestampValue(time)) => {
             let time = time.value.unwrap_or_default();
             let seconds =
-                mixer::core::attribute::Timestamp { seconds: time.seconds, nanos: 0 }.rfc3339().to_string();
+                mixer_attribute::Timestamp { seconds: time.seconds, nanos: 0 }.rfc3339().to_string();
             let text = format!("{}{}Z", seconds.trim_end_matches('Z'), fraction(time.nanos));
             json!({"timestamp_value": {"value": text}})
         }

@@ -1,6 +1,6 @@
 //! What a step gave against what it should give.
 
-use mixer::core::attribute::SignedDuration;
+use mixer_attribute::SignedDuration;
 use serde_json::Value as Json;
 
 /// Compares by the rules of the README.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use mixer::core::adapter::{Clock, SystemClock};
-use mixer::core::config::{Entry, Node, NodeKind};
+use mixer_engine::adapter::{Clock, SystemClock};
+use mixer_config::{Entry, Node, NodeKind};
 use parking_lot::Mutex;
 
 use super::backend::Backend;
@@ -172,7 +172,7 @@ impl Fixture {
 
     /// Status and non-empty lines of the metrics endpoint.
     pub(super) async fn scrape(&self) -> Result<serde_json::Value, String> {
-        mixer::core::tls::install_crypto_provider();
+        mixer_net::tls::install_crypto_provider();
         let client = reqwest::Client::builder().no_proxy().build().map_err(|e| e.to_string())?;
         let url = format!("http://127.0.0.1:{}/metrics", self.metrics_port);
         let response = client.get(url).send().await.map_err(|e| format!("{e:?}"))?;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use mixer::core::adapter::{BoundInstance, Leaf};
-use mixer::core::attribute::{
+use mixer_engine::adapter::{BoundInstance, Leaf};
+use mixer_attribute::{
     AttributeBag, SignedDuration, StringMap, Timestamp, Value, ValueType, Vocabulary, text,
 };
-use mixer::core::config::message::{find_field, upper_camel};
-use mixer::core::config::{Node, NodeKind};
-use mixer::core::expr::{self, Language, Program};
-use mixer::core::template::{self, FieldInfo, FieldKind};
+use mixer_config::message::{find_field, upper_camel};
+use mixer_config::{Node, NodeKind};
+use mixer_expr::{self, Language, Program};
+use mixer_engine::template::{self, FieldInfo, FieldKind};
 
 /// An instance that can be evaluated.
 pub(super) struct Compiled {

@@ -1,0 +1,95 @@
+//! Refuses every check with one status, and grants no quota. Spec: adapters-inprocess.md section 4.
+
+use super::any::AnyField;
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota, Handler,
+    Instance, QuotaCall, QuotaResult, Reply, Status, StatusDetail,
+};
+use mixer_attribute::SignedDuration;
+use mixer_config::Diagnostics;
+
+mixer_config::message! {
+    /// A `google.rpc.Status` in configuration.
+    pub struct StatusParams: "google.rpc.Status" {
+        /// FAILED_PRECONDITION unless given. Not checked: codes outside the enum pass.
+        1 code: i32 = 9;
+        /// For people.
+        2 message: String = String::new();
+        /// `{"@type": "type.googleapis.com/NAME", …}` each. A `DirectHttpResponse` becomes the response of the proxy.
+        3 details: Vec<AnyField> = Vec::new();
+    }
+}
+
+mixer_config::message! {
+    /// Parameters of the denier.
+    pub struct Params: "adapter.denier.config.Params" {
+        /// The refusal.
+        1 status: StatusParams = StatusParams::default();
+        /// How long the refusal may be reused.
+        2 valid_duration: SignedDuration = SignedDuration::from_secs(5);
+        /// How often the refusal may be reused.
+        3 valid_use_count: i32 = 1000;
+    }
+}
+
+/// The adapter, and the handler that it builds.
+#[derive(Debug)]
+pub struct Denier {
+    refusal: CheckResult,
+}
+
+impl Adapter for Denier {
+    const INFO: AdapterInfo = AdapterInfo {
+        name: "denier",
+        about: "Rejects any check and quota request with a configurable error",
+        templates: &["checknothing", "listentry", "quota"],
+    };
+    type Params = Params;
+
+    fn validate(_: &Params, _: &[BoundInstance], _: &mut Diagnostics) {}
+
+    async fn build(params: Params, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
+        let status = Status {
+            code: params.status.code,
+            message: params.status.message,
+            details: encoded_details(params.status.details),
+        };
+        Ok(Box::new(Denier {
+            refusal: CheckResult {
+                status,
+                valid_duration: params.valid_duration,
+                valid_use_count: params.valid_use_count,
+            },
+        }))
+    }
+}
+
+/// The details that decoded.
+fn encoded_details(details: Vec<AnyField>) -> Vec<StatusDetail> {
+    details.into_iter().map(|d| d.encoded).filter(|d| !d.type_url.is_empty()).collect()
+}
+
+impl Handler for Denier {
+    fn as_check(&self) -> Option<&dyn HandleCheck> {
+        Some(self)
+    }
+
+    fn as_quota(&self) -> Option<&dyn HandleQuota> {
+        Some(self)
+    }
+}
+
+impl HandleCheck for Denier {
+    fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
+        Reply::Ready(Ok(self.refusal.clone()))
+    }
+}
+
+impl HandleQuota for Denier {
+    fn quota(&self, _: &Instance<'_>, _: QuotaCall<'_>) -> Reply<QuotaResult> {
+        Reply::Ready(Ok(QuotaResult::default()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

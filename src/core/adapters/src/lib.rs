@@ -1,0 +1,51 @@
+//! The in-process adapters, one file or folder each, and their inventory.
+
+pub mod any;
+pub mod bypass;
+pub mod denier;
+pub mod drill;
+pub mod list;
+pub mod memquota;
+pub mod noop;
+pub mod prometheus;
+pub mod stdio;
+#[cfg(test)]
+mod testing;
+
+use mixer_engine::adapter::{Erase, Inventory};
+
+/// Every adapter, in name order.
+pub const INVENTORY: Inventory = Inventory(&[
+    &Erase::<bypass::Bypass>::new(),
+    &Erase::<denier::Denier>::new(),
+    &Erase::<drill::Drill>::new(),
+    &Erase::<list::ListChecker>::new(),
+    &Erase::<memquota::Memquota>::new(),
+    &Erase::<noop::Noop>::new(),
+    &Erase::<prometheus::Prometheus>::new(),
+    &Erase::<stdio::Stdio>::new(),
+]);
+
+#[cfg(test)]
+mod tests {
+    use super::INVENTORY;
+    use crate::testing::test_env;
+    use mixer_config::FieldPath;
+
+    #[test]
+    fn the_inventory_keeps_its_claims() {
+        assert_eq!(INVENTORY.self_check(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn every_handler_implements_what_its_adapter_claims() {
+        for adapter in INVENTORY.0 {
+            let (params, errors) = adapter.decode(None, FieldPath::root());
+            assert!(errors.is_empty());
+            // The build itself refuses a handler that lacks a trait.
+            let handler = adapter.build(&params, Vec::new(), test_env("h.istio-system")).await;
+            let handler = handler.unwrap_or_else(|e| panic!("{}: {e}", adapter.info().name));
+            handler.close(std::time::Duration::from_secs(5)).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Says whether a value is on a list: of texts, addresses or patterns, local or fetched from a provider.
+//!
+//! A provider is a URL ([`Params::provider_url`]: http or https only) or, an addition of this product, a file
+//! ([`Params::provider_file`]). Its list is read when the handler is built, refreshed in the background, and dropped when it
+//! could not be refreshed for [`Params::ttl`]. Readers take no lock. Spec: adapters-inprocess.md section 5.
+
+mod addresses;
+mod entries;
+mod provider;
+mod text;
+mod url;
+
+use std::sync::Arc;
+
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, Handler, HandlerError,
+    HandlerStatus, Instance, Reply, Status,
+};
+use mixer_attribute::text::go_text;
+use mixer_attribute::{SignedDuration, Value};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use mixer_expr::functions::Regex;
+
+use addresses::Network;
+use entries::Lookup;
+use provider::{Provider, Source};
+
+mixer_config::message_enum! {
+    /// What the entries of a list are.
+    pub enum EntryType: "adapter.list.config.Params_ListEntryType" {
+        /// Texts, compared byte by byte.
+        0 "STRINGS" Strings;
+        /// Texts, compared in upper case.
+        1 "CASE_INSENSITIVE_STRINGS" CaseInsensitiveStrings;
+        /// Addresses and networks.
+        2 "IP_ADDRESSES" IpAddresses;
+        /// Regular expressions that may match anywhere.
+        3 "REGEX" Regex;
+    }
+}
+
+mixer_config::message! {
+    /// Parameters of the list adapter.
+    pub struct Params: "adapter.list.config.Params" {
+        /// Where the list is fetched, http or https; empty: only `overrides` count.
+        1 provider_url: String = String::new();
+        /// How often it is fetched; at least 1s.
+        2 refresh_interval: SignedDuration = SignedDuration::from_secs(60);
+        /// How long a list that cannot be refreshed is used; at least `refreshInterval`.
+        3 ttl: SignedDuration = SignedDuration::from_secs(300);
+        /// How long an answer may be reused.
+        4 caching_interval: SignedDuration = SignedDuration::from_secs(300);
+        /// How often an answer may be reused.
+        5 caching_use_count: i32 = 10_000;
+        /// Entries beside those of the provider.
+        6 overrides: Vec<String> = Vec::new();
+        /// What the entries are.
+        7 entry_type: EntryType = EntryType::default();
+        /// Refuse what is on the list, not what is missing from it.
+        8 blacklist: bool = false;
+        /// A file that holds the list, as an absolute path or `file:///path`; read again when it changes and every
+        /// `refreshInterval`. Not in the originals. Not together with `providerUrl`.
+        1000 provider_file: String = String::new();
+    }
+}
+
+/// INVALID_ARGUMENT of `google.rpc.Code`.
+const INVALID_ARGUMENT: i32 = 3;
+/// PERMISSION_DENIED of `google.rpc.Code`.
+const PERMISSION_DENIED: i32 = 7;
+
+/// The adapter, and the handler that it builds.
+pub struct ListChecker {
+    provider: Arc<Provider>,
+    blacklist: bool,
+    valid_duration: SignedDuration,
+    valid_use_count: i32,
+    /// Where `value` stands in the bound instances.
+    positions: Vec<Option<usize>>,
+}
+
+impl Adapter for ListChecker {
+    const INFO: AdapterInfo = AdapterInfo {
+        name: "listchecker",
+        about: "Checks whether an entry is present in a list",
+        templates: &["listentry"],
+    };
+    type Params = Params;
+
+    fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        let mut problem = |path: FieldPath, text: String| {
+            let mut diagnostic = Diagnostic::error("adapter-config", path, text);
+            if diagnostic.message.starts_with("providerUrl") && params.provider_url.starts_with("file:") {
+                diagnostic.hint = Some("for a list in a file write `providerFile: /path`".to_owned());
+            }
+            problems.push(diagnostic);
+        };
+        let field = |name: &str| FieldPath::root().field(name);
+        validate_provider(params, &mut |name, text| problem(field(name), format!("{name}: {text}")));
+        if params.caching_interval < SignedDuration::ZERO {
+            let text =
+                format!("cachingInterval: caching interval must be >= 0, it is {}", params.caching_interval);
+            problem(field("cachingInterval"), text);
+        }
+        if params.caching_use_count < 0 {
+            let text = format!(
+                "cachingUseCount: caching use count must be >= 0, it is {}",
+                params.caching_use_count
+            );
+            problem(field("cachingUseCount"), text);
+        }
+        for (index, entry) in params.overrides.iter().enumerate() {
+            let error = match params.entry_type {
+                EntryType::Strings | EntryType::CaseInsensitiveStrings => None,
+                EntryType::IpAddresses => Network::parse(entry)
+                    .err()
+                    .map(|e| format!("overrides: could not parse ip address override {entry}: {e}")),
+                EntryType::Regex => Regex::compile(entry.as_bytes())
+                    .err()
+                    .map(|e| format!("overrides: could not parse regex override {entry}: {e}")),
+            };
+            if let Some(text) = error {
+                problem(field("overrides").index(index), text);
+            }
+        }
+    }
+
+    async fn build(
+        params: Params,
+        instances: Vec<BoundInstance>,
+        env: Env,
+    ) -> Result<Box<dyn Handler>, BuildError> {
+        let positions = instances.iter().map(|i| i.position("value")).collect();
+        let source = Source::of(&params);
+        let provider = Provider::new(source, params.entry_type, params.overrides, env.handler_name.clone());
+        let provider = Arc::new(provider);
+        let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
+        // A handler answers from its first moment on; a fetch that fails now is tried again like any other.
+        refresher.fetch().await;
+        if provider.has_source() {
+            env.tasks.spawn(refresher.run());
+        }
+        Ok(Box::new(ListChecker {
+            provider,
+            blacklist: params.blacklist,
+            valid_duration: params.caching_interval,
+            valid_use_count: params.caching_use_count,
+            positions,
+        }))
+    }
+}
+
+/// Checks the fields that are about the provider.
+fn validate_provider(params: &Params, problem: &mut dyn FnMut(&str, String)) {
+    if !params.provider_url.is_empty() {
+        match url::scheme_and_host(&params.provider_url) {
+            Err(error) => problem("providerUrl", error),
+            Ok((scheme, host)) if scheme.is_empty() || host.is_empty() => {
+                problem("providerUrl", "URL scheme and host cannot be empty".to_owned());
+            }
+            Ok(_) => {}
+        }
+    }
+    if !params.provider_file.is_empty() {
+        let path = provider::file_path(&params.provider_file);
+        if !params.provider_url.is_empty() {
+            problem("providerFile", "cannot be given together with providerUrl".to_owned());
+        } else if !path.is_absolute() {
+            let text = format!("an absolute path or file:///path is needed, it is {}", params.provider_file);
+            problem("providerFile", text);
+        }
+    }
+    if params.provider_url.is_empty() && params.provider_file.is_empty() {
+        return;
+    }
+    if params.refresh_interval < SignedDuration::from_secs(1) {
+        let text = format!("refresh interval must be at least 1 second, it is {}", params.refresh_interval);
+        problem("refreshInterval", text);
+    }
+    if params.ttl < params.refresh_interval {
+        let (ttl, interval) = (params.ttl, params.refresh_interval);
+        let text = format!("ttl must be > refreshInterval, ttl is {ttl} and refreshInterval is {interval}");
+        problem("ttl", text);
+    }
+}
+
+impl Handler for ListChecker {
+    fn as_check(&self) -> Option<&dyn HandleCheck> {
+        Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let state = self.provider.state();
+        let entries = state.entries.as_ref().map_or_else(|| "none".to_owned(), |e| e.len.to_string());
+        HandlerStatus {
+            trouble: state.error.clone(),
+            notes: vec![("entries", entries)],
+            ..HandlerStatus::default()
+        }
+    }
+}
+
+impl HandleCheck for ListChecker {
+    fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
+        let state = self.provider.state();
+        let Some(entries) = &state.entries else {
+            let text = state.error.as_deref().unwrap_or("list is not available");
+            return Reply::Ready(Err(HandlerError::new(text)));
+        };
+        let position = self.positions.get(instance.bound).copied().flatten();
+        let mut room = text::Room::default();
+        let symbol = match position.and_then(|at| instance.value(at)) {
+            Some(Value::String(bytes)) => bytes,
+            Some(Value::Bytes(bytes)) => {
+                // The common answer needs no text.
+                if entries.holds_address(bytes) == Some(!self.blacklist) {
+                    return Reply::Ready(Ok(self.result(0, String::new())));
+                }
+                text::address(bytes, &mut room)
+            }
+            other => {
+                let shown = other.map_or_else(|| "<nil>".to_owned(), |value| go_text(value).to_string());
+                let text = format!("{shown} is not a valid string or IP address");
+                return Reply::Ready(Ok(self.result(INVALID_ARGUMENT, text)));
+            }
+        };
+        let shown = || String::from_utf8_lossy(symbol);
+        Reply::Ready(Ok(match (entries.look_up(symbol), self.blacklist) {
+            (Lookup::NotAnAddress, _) => {
+                self.result(INVALID_ARGUMENT, format!("{} is not a valid IP address", shown()))
+            }
+            (Lookup::Found, true) => self.result(PERMISSION_DENIED, format!("{} is blacklisted", shown())),
+            (Lookup::Missing, false) => {
+                self.result(PERMISSION_DENIED, format!("{} is not whitelisted", shown()))
+            }
+            (Lookup::Found, false) | (Lookup::Missing, true) => self.result(0, String::new()),
+        }))
+    }
+}
+
+impl ListChecker {
+    fn result(&self, code: i32, message: String) -> CheckResult {
+        CheckResult {
+            status: Status { code, message, details: Vec::new() },
+            valid_duration: self.valid_duration,
+            valid_use_count: self.valid_use_count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! A list that can be asked.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hasher};
+use std::net::IpAddr;
+
+use hashbrown::HashTable;
+
+use super::EntryType;
+use super::addresses::{Addresses, Network};
+use mixer_attribute::text::ip_from_bytes;
+use mixer_config::message::json_kind;
+use mixer_config::{NodeKind, yaml};
+use mixer_expr::functions::RegexSet;
+
+/// Most patterns of one list.
+pub(super) const MAX_PATTERNS: usize = 50_000;
+
+/// What a list says about a symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lookup {
+    /// It is on the list.
+    Found,
+    /// It is not.
+    Missing,
+    /// The list holds addresses, and this is none.
+    NotAnAddress,
+}
+
+/// The entries of a list, prepared for look-ups.
+#[derive(Debug)]
+pub(super) struct Entries {
+    kind: Kind,
+    /// How many entries, as logged: distinct texts, otherwise all.
+    pub(super) len: usize,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Strings(HashSet<Box<[u8]>, foldhash::quality::RandomState>),
+    UpperCase(UpperCaseSet),
+    Addresses(Addresses),
+    Patterns(RegexSet),
+}
+
+impl Entries {
+    /// Reads what a provider sent, and adds `overrides`, which are known to be good.
+    ///
+    /// Errors: what is wrong with the first bad entry of `body`.
+    pub(super) fn parse(entry_type: EntryType, body: &[u8], overrides: &[String]) -> Result<Self, String> {
+        let extra = overrides.iter().map(String::as_bytes);
+        let lines = body.split(|b| *b == b'\n').chain(extra.clone()).filter(|line| !line.is_empty());
+        Ok(match entry_type {
+            EntryType::Strings => {
+                let set: HashSet<_, _> = lines.map(Box::from).collect();
+                Self { len: set.len(), kind: Kind::Strings(set) }
+            }
+            EntryType::CaseInsensitiveStrings => {
+                let set = UpperCaseSet::new(lines);
+                Self { len: set.table.len(), kind: Kind::UpperCase(set) }
+            }
+            EntryType::IpAddresses => {
+                let mut networks = Vec::new();
+                for entry in whitelist(body)? {
+                    let error = |e| format!("could not parse list entry {entry}: {e}");
+                    networks.push(Network::parse(&entry).map_err(error)?);
+                }
+                networks.extend(overrides.iter().filter_map(|o| Network::parse(o).ok()));
+                Self { len: networks.len(), kind: Kind::Addresses(Addresses::new(networks)) }
+            }
+            EntryType::Regex => {
+                let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+                // An empty override is a pattern; an empty line is not.
+                let patterns: Vec<&[u8]> = lines.chain(extra).take(MAX_PATTERNS + 1).collect();
+                if patterns.len() > MAX_PATTERNS {
+                    return Err(format!("the list has more than {MAX_PATTERNS} patterns"));
+                }
+                Self { len: patterns.len(), kind: Kind::Patterns(RegexSet::compile(&patterns)?) }
+            }
+        })
+    }
+
+    /// Looks `symbol` up. Allocates nothing.
+    pub(super) fn look_up(&self, symbol: &[u8]) -> Lookup {
+        let found = match &self.kind {
+            Kind::Strings(set) => set.contains(symbol),
+            Kind::UpperCase(set) => set.contains(symbol),
+            Kind::Addresses(addresses) => {
+                let ip = std::str::from_utf8(symbol).ok().and_then(|text| text.parse::<IpAddr>().ok());
+                match ip {
+                    Some(ip) => addresses.contains(ip),
+                    None => return Lookup::NotAnAddress,
+                }
+            }
+            Kind::Patterns(patterns) => patterns.is_match(symbol),
+        };
+        if found { Lookup::Found } else { Lookup::Missing }
+    }
+}
+
+impl Entries {
+    /// Whether an address, in 4 or 16 bytes, is on a list of addresses; `None` for other lists and other bytes.
+    pub(super) fn holds_address(&self, bytes: &[u8]) -> Option<bool> {
+        match &self.kind {
+            Kind::Addresses(addresses) => Some(addresses.contains(ip_from_bytes(bytes)?)),
+            Kind::Strings(_) | Kind::UpperCase(_) | Kind::Patterns(_) => None,
+        }
+    }
+}
+
+/// The texts under `whitelist` of a YAML or JSON mapping; none in an empty text.
+fn whitelist(body: &[u8]) -> Result<Vec<String>, String> {
+    let error = |text: String| format!("could not unmarshal data from list {text}");
+    let text = std::str::from_utf8(body).map_err(|e| error(e.to_string()))?;
+    let root = yaml::parse(text).map_err(|e| error(e.to_string()))?.root;
+    match &root.kind {
+        NodeKind::Null => return Ok(Vec::new()),
+        NodeKind::Mapping(_) => {}
+        _ => {
+            let found = json_kind(&root);
+            return Err(error(format!(
+                "error unmarshaling JSON: json: cannot unmarshal {found} into Go value of type list.listPayload"
+            )));
+        }
+    }
+    let Some(list) = root.entries().iter().find(|e| e.key.eq_ignore_ascii_case("whitelist")) else {
+        return Ok(Vec::new());
+    };
+    match &list.value.kind {
+        NodeKind::Null => return Ok(Vec::new()),
+        NodeKind::Sequence(_) => {}
+        _ => {
+            return Err(error(wrong_field(&list.value, "[]string")));
+        }
+    }
+    let entry = |node: &mixer_config::Node| match &node.kind {
+        NodeKind::String(text) => Ok(text.to_string()),
+        NodeKind::Null => Ok(String::new()),
+        _ => Err(error(wrong_field(node, "string"))),
+    };
+    list.value.items().iter().map(entry).collect()
+}
+
+/// What the originals say about a value of the wrong kind in the body.
+fn wrong_field(node: &mixer_config::Node, wanted: &str) -> String {
+    let found = json_kind(node);
+    format!(
+        "error unmarshaling JSON: json: cannot unmarshal {found} into Go struct field listPayload.WhiteList of type {wanted}"
+    )
+}
+
+/// Texts that are equal when both are upper-cased, one code point to one code point.
+#[derive(Debug)]
+struct UpperCaseSet {
+    /// Upper case.
+    table: HashTable<Box<str>>,
+    hasher: foldhash::quality::RandomState,
+}
+
+impl UpperCaseSet {
+    fn new<'e>(entries: impl Iterator<Item = &'e [u8]>) -> Self {
+        let mut set = Self { table: HashTable::new(), hasher: foldhash::quality::RandomState::default() };
+        for entry in entries {
+            let upper: String = upper_case(entry).collect();
+            let hash = set.hash(upper.chars());
+            if set.table.find(hash, |e| **e == *upper).is_none() {
+                let hasher = &set.hasher;
+                set.table.insert_unique(hash, upper.into(), |e| hash_chars(hasher, e.chars()));
+            }
+        }
+        set
+    }
+
+    fn hash(&self, chars: impl Iterator<Item = char>) -> u64 {
+        hash_chars(&self.hasher, chars)
+    }
+
+    fn contains(&self, symbol: &[u8]) -> bool {
+        let hash = self.hash(upper_case(symbol));
+        self.table.find(hash, |entry| entry.chars().eq(upper_case(symbol))).is_some()
+    }
+}
+
+fn hash_chars(hasher: &foldhash::quality::RandomState, chars: impl Iterator<Item = char>) -> u64 {
+    let mut state = hasher.build_hasher();
+    chars.for_each(|c| state.write_u32(u32::from(c)));
+    state.finish()
+}
+
+/// The code points of a text in upper case; bytes that are not UTF-8 become U+FFFD each.
+fn upper_case(bytes: &[u8]) -> impl Iterator<Item = char> {
+    bytes.utf8_chunks().flat_map(|chunk| {
+        let bad = chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER);
+        chunk.valid().chars().map(upper_case_char).chain(bad)
+    })
+}
+
+/// The simple, one-to-one upper case of Unicode: `ß` stays `ß`.
+fn upper_case_char(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(only), None) => only,
+        _ => {
+            // Where the full mapping has several code points, the simple one is the code point itself, except for Greek
+            // letters with iota subscript, which have a title case letter.
+            let offset = match u32::from(c) {
+                0x1f80..=0x1f87 | 0x1f90..=0x1f97 | 0x1fa0..=0x1fa7 => 8,
+                0x1fb3 | 0x1fc3 | 0x1ff3 => 9,
+                _ => 0,
+            };
+            char::from_u32(u32::from(c) + offset).unwrap_or(c)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look_up(entry_type: EntryType, body: &[u8], overrides: &[&str], symbol: &[u8]) -> Lookup {
+        let overrides: Vec<String> = overrides.iter().map(|o| (*o).to_owned()).collect();
+        Entries::parse(entry_type, body, &overrides).unwrap().look_up(symbol)
+    }
+
+    #[test]
+    fn texts_are_compared_byte_by_byte() {
+        let body = b"one\ntwo\r\n\n three \nfour\n\xff";
+        for (symbol, found) in [
+            (&b"one"[..], true),
+            (b"two", false),
+            (b"two\r", true),
+            (b"three", false),
+            (b" three ", true),
+            (b"", false),
+            (b"five", true),
+            (b"\xff", true),
+            (b"One", false),
+        ] {
+            let wanted = if found { Lookup::Found } else { Lookup::Missing };
+            assert_eq!(look_up(EntryType::Strings, body, &["five", ""], symbol), wanted, "{symbol:?}");
+        }
+        assert_eq!(Entries::parse(EntryType::Strings, b"a\na\nb", &["b".into()]).unwrap().len, 2);
+    }
+
+    #[test]
+    fn upper_case_is_one_to_one() {
+        for (entry, symbol, found) in [
+            ("Alpha", "aLPHA", true),
+            ("straße", "STRAßE", true),
+            ("straße", "STRASSE", false),
+            ("straße", "STRAẞE", false),
+            ("İstanbul", "istanbul", false),
+            ("İstanbul", "i\u{307}stanbul", false),
+            ("ı", "I", true),
+            ("ſ", "s", true),
+            ("ǆ", "Ǆ", true),
+            ("ᾳ", "ᾼ", true),
+            ("ᾀ", "ᾈ", true),
+            ("ŉ", "ʼN", false),
+            ("é", "e\u{301}", false),
+            ("σ", "ς", true),
+        ] {
+            let wanted = if found { Lookup::Found } else { Lookup::Missing };
+            let got = look_up(EntryType::CaseInsensitiveStrings, entry.as_bytes(), &[], symbol.as_bytes());
+            assert_eq!(got, wanted, "{entry} {symbol}");
+        }
+        assert_eq!(Entries::parse(EntryType::CaseInsensitiveStrings, b"a\nA", &[]).unwrap().len, 1);
+    }
+
+    #[test]
+    fn address_lists_are_mappings() {
+        let rows: &[(&str, Result<usize, &str>)] = &[
+            ("", Ok(0)),
+            ("whitelist: [10.0.0.0/8]", Ok(1)),
+            ("{\"WhiteList\": [\"10.0.0.0/8\", \"::1\"], \"other\": 5}", Ok(2)),
+            ("other: 1", Ok(0)),
+            ("whitelist:", Ok(0)),
+            ("10.0.0.0/8\n9.9.9.9\n", Err("could not unmarshal data from list ")),
+            ("whitelist: x", Err("could not unmarshal data from list ")),
+            ("whitelist: [1]", Err("could not unmarshal data from list ")),
+            ("whitelist: [", Err("could not unmarshal data from list ")),
+            ("whitelist: [oops]", Err("could not parse list entry oops: invalid CIDR address: oops/32")),
+        ];
+        for (body, wanted) in rows {
+            match (Entries::parse(EntryType::IpAddresses, body.as_bytes(), &[]), wanted) {
+                (Ok(entries), Ok(len)) => assert_eq!(entries.len, *len, "{body}"),
+                (Err(error), Err(start)) => assert!(error.starts_with(start), "{body}: {error}"),
+                (got, _) => panic!("{body}: {got:?}"),
+            }
+        }
+        let bad = look_up(EntryType::IpAddresses, b"", &[], b"10.0.0.1/32");
+        assert_eq!(bad, Lookup::NotAnAddress);
+        assert_eq!(look_up(EntryType::IpAddresses, b"", &["10.0.0.0/8"], b"10.0.0.1"), Lookup::Found);
+    }
+
+    #[test]
+    fn patterns_match_anywhere() {
+        for (symbol, found) in [("aaa", true), ("xbbx", true), ("z", true), ("c", false), ("", false)] {
+            let wanted = if found { Lookup::Found } else { Lookup::Missing };
+            let got = look_up(EntryType::Regex, b"^a+$\n\nb{2}\n", &["^z$"], symbol.as_bytes());
+            assert_eq!(got, wanted, "{symbol}");
+        }
+        assert_eq!(look_up(EntryType::Regex, b"", &[""], b"anything"), Lookup::Found);
+        assert!(Entries::parse(EntryType::Regex, b"ok\n(bad", &[]).is_err());
+    }
+}

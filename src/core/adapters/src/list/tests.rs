@@ -1,0 +1,352 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::*;
+use crate::testing::{problems, ready, test_env};
+use mixer_attribute::ValueType;
+use mixer_engine::template;
+
+/// An HTTP server that sends whatever it was last given, byte for byte.
+struct Server {
+    address: SocketAddr,
+    answer: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Server {
+    fn start(answer: &[u8]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = Arc::new(Mutex::new(answer.to_vec()));
+        let shared = answer.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { break };
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request);
+                let bytes = shared.lock().unwrap().clone();
+                if bytes.is_empty() {
+                    // Never answers.
+                    std::mem::forget(stream);
+                    continue;
+                }
+                let _ = stream.write_all(&bytes);
+            }
+        });
+        Self { address, answer }
+    }
+
+    fn serve(&self, body: &str) {
+        *self.answer.lock().unwrap() = ok(body);
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/l", self.address)
+    }
+}
+
+fn ok(body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+        .into_bytes()
+}
+
+fn params(url: String) -> Params {
+    Params {
+        provider_url: url,
+        refresh_interval: SignedDuration::from_secs(1),
+        ttl: SignedDuration::from_secs(2),
+        ..Params::default()
+    }
+}
+
+struct Fixture {
+    handler: Box<dyn Handler>,
+    env: Env,
+}
+
+impl Fixture {
+    async fn new(params: Params) -> Self {
+        let env = test_env("h.istio-system");
+        let leaf = super::super::Leaf { field: "value", key: None, value_type: ValueType::String };
+        let bound = BoundInstance {
+            name: "e.instance.istio-system".into(),
+            template: template::find("listentry").unwrap(),
+            leaves: [leaf].into(),
+            messages: Vec::new(),
+        };
+        let handler = ListChecker::build(params, vec![bound], env.clone()).await.unwrap();
+        Self { handler, env }
+    }
+
+    fn reply(&self, value: Option<Value<'_>>) -> Reply<CheckResult> {
+        let instance = Instance { bound: 0, name: "e.instance.istio-system", values: &[value] };
+        self.handler.as_check().unwrap().check(&instance)
+    }
+
+    /// Code and message.
+    fn ask(&self, value: Option<Value<'_>>) -> (i32, String) {
+        let result = ready(self.reply(value));
+        (result.status.code, result.status.message)
+    }
+
+    fn has(&self, symbol: &str) -> bool {
+        self.ask(Some(Value::String(symbol.as_bytes()))).0 == 0
+    }
+
+    fn error(&self) -> String {
+        match self.reply(Some(Value::String(b"x"))) {
+            Reply::Ready(Err(error)) => error.message,
+            Reply::Ready(Ok(result)) => format!("no error but {result:?}"),
+            Reply::Later(_) => panic!("the list adapter answers at once"),
+        }
+    }
+
+    async fn until(&self, what: impl Fn(&Self) -> bool) {
+        for _ in 0..500 {
+            if what(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it did not come true within 5s");
+    }
+}
+
+#[test]
+fn params_table() {
+    let url = |url: &str| Params { provider_url: url.into(), ..Params::default() };
+    let seconds = SignedDuration::from_secs;
+    let rows: Vec<(&str, Params, Vec<&str>)> = vec![
+        ("nothing given", Params::default(), vec![]),
+        ("a good URL", url("https://lists.example:8443/l"), vec![]),
+        ("no scheme", url("lists.example"), vec!["providerUrl: URL scheme and host cannot be empty"]),
+        ("a file URL", url("file:///etc/list"), vec!["providerUrl: URL scheme and host cannot be empty"]),
+        ("a file URL with a host", url("file://h/etc/list"), vec![]),
+        (
+            "not a URL",
+            url("http://h/%zz"),
+            vec!["providerUrl: parse \"http://h/%zz\": invalid URL escape \"%zz\""],
+        ),
+        ("equal ttl and interval", Params { ttl: seconds(60), ..url("http://h") }, vec![]),
+        (
+            "intervals do not matter without a provider",
+            Params { ttl: seconds(0), refresh_interval: seconds(0), ..Params::default() },
+            vec![],
+        ),
+        ("a file", Params { provider_file: "/etc/list".into(), ..Params::default() }, vec![]),
+        ("a file as a URL", Params { provider_file: "file:///etc/list".into(), ..Params::default() }, vec![]),
+        (
+            "a relative file",
+            Params { provider_file: "list".into(), ..Params::default() },
+            vec!["providerFile: an absolute path or file:///path is needed, it is list"],
+        ),
+        (
+            "a file and a URL",
+            Params { provider_file: "/l".into(), ..url("http://h") },
+            vec!["providerFile: cannot be given together with providerUrl"],
+        ),
+        (
+            "bad addresses",
+            Params {
+                entry_type: EntryType::IpAddresses,
+                overrides: vec!["10.0.0.0/33".into(), "1.1.1.1".into(), "x".into()],
+                ..Params::default()
+            },
+            vec![
+                "overrides: could not parse ip address override 10.0.0.0/33: invalid CIDR address: 10.0.0.0/33",
+                "overrides: could not parse ip address override x: invalid CIDR address: x/32",
+            ],
+        ),
+    ];
+    for (name, params, wanted) in rows {
+        assert_eq!(problems::<ListChecker>(&params), wanted, "{name}");
+    }
+}
+
+#[test]
+fn all_problems_are_reported_in_order() {
+    let params = Params {
+        provider_url: "x".into(),
+        refresh_interval: SignedDuration::from_nanos(500_000_000),
+        ttl: SignedDuration::ZERO,
+        caching_interval: SignedDuration::from_secs(-1),
+        caching_use_count: -2,
+        entry_type: EntryType::Regex,
+        overrides: vec!["(a".into()],
+        ..Params::default()
+    };
+    let found = problems::<ListChecker>(&params);
+    let half = params.refresh_interval;
+    assert_eq!(found.len(), 6, "{found:?}");
+    assert_eq!(found[0], "providerUrl: URL scheme and host cannot be empty");
+    assert_eq!(
+        found[1],
+        format!("refreshInterval: refresh interval must be at least 1 second, it is {half}")
+    );
+    let zero = SignedDuration::ZERO;
+    assert_eq!(
+        found[2],
+        format!("ttl: ttl must be > refreshInterval, ttl is {zero} and refreshInterval is {half}")
+    );
+    assert!(found[3].starts_with("cachingInterval: caching interval must be >= 0, it is -"));
+    assert_eq!(found[4], "cachingUseCount: caching use count must be >= 0, it is -2");
+    assert!(found[5].starts_with("overrides: could not parse regex override (a: "));
+}
+
+#[tokio::test]
+async fn answers() {
+    let f =
+        Fixture::new(Params { overrides: vec!["a".into(), "10.0.0.1".into()], ..Params::default() }).await;
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
+    let rows = [
+        (Some(Value::String(b"a")), (0, "")),
+        (Some(Value::String(b"b")), (7, "b is not whitelisted")),
+        (Some(Value::String(b"")), (7, " is not whitelisted")),
+        (Some(Value::Bytes(&[10, 0, 0, 1])), (0, "")),
+        (Some(Value::Bytes(&mapped)), (0, "")),
+        (Some(Value::Bytes(&[10, 0, 0, 2])), (7, "10.0.0.2 is not whitelisted")),
+        (Some(Value::Int64(8)), (3, "8 is not a valid string or IP address")),
+        (Some(Value::Bool(true)), (3, "true is not a valid string or IP address")),
+        (None, (3, "<nil> is not a valid string or IP address")),
+    ];
+    for (value, (code, message)) in rows {
+        assert_eq!(f.ask(value), (code, message.to_owned()), "{value:?}");
+    }
+    let f = Fixture::new(Params { overrides: vec!["a".into()], blacklist: true, ..Params::default() }).await;
+    assert_eq!(f.ask(Some(Value::String(b"a"))), (7, "a is blacklisted".to_owned()));
+    assert_eq!(f.ask(Some(Value::String(b"b"))), (0, String::new()));
+    let result = ready(f.reply(None));
+    assert_eq!((result.valid_duration, result.valid_use_count), (SignedDuration::from_secs(300), 10_000));
+}
+
+#[tokio::test]
+async fn addresses_are_looked_up_as_bytes_and_as_text() {
+    let overrides = vec!["10.0.0.0/8".to_owned()];
+    let entry_type = EntryType::IpAddresses;
+    let f = Fixture::new(Params { overrides: overrides.clone(), entry_type, ..Params::default() }).await;
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
+    let rows = [
+        (Value::Bytes(&[10, 0, 0, 1]), (0, "")),
+        (Value::Bytes(&mapped), (0, "")),
+        (Value::String(b"10.0.0.1"), (0, "")),
+        (Value::Bytes(&[11, 0, 0, 1]), (7, "11.0.0.1 is not whitelisted")),
+        (Value::Bytes(b"abc"), (3, "?616263 is not a valid IP address")),
+        (Value::Bytes(b""), (3, "<nil> is not a valid IP address")),
+        (Value::String(b"10.0.0.1/8"), (3, "10.0.0.1/8 is not a valid IP address")),
+    ];
+    for (value, (code, message)) in rows {
+        assert_eq!(f.ask(Some(value)), (code, message.to_owned()), "{value:?}");
+    }
+    let f = Fixture::new(Params { overrides, entry_type, blacklist: true, ..Params::default() }).await;
+    assert_eq!(f.ask(Some(Value::Bytes(&[10, 0, 0, 1]))), (7, "10.0.0.1 is blacklisted".to_owned()));
+    assert_eq!(f.ask(Some(Value::Bytes(&[11, 0, 0, 1]))), (0, String::new()));
+    let f = Fixture::new(Params { overrides: vec!["10.0.0.1".into()], blacklist: true, ..Params::default() })
+        .await;
+    assert_eq!(f.ask(Some(Value::Bytes(&[10, 0, 0, 1]))).0, 7);
+}
+
+#[tokio::test]
+async fn a_list_is_refreshed_kept_through_an_outage_and_purged() {
+    let server = Server::start(&ok("a\n"));
+    let f = Fixture::new(Params { overrides: vec!["z".into()], ..params(server.url()) }).await;
+    assert!(f.has("a") && f.has("z") && !f.has("b"));
+    server.serve("b\n");
+    f.until(|f| f.has("b")).await;
+    assert!(!f.has("a"));
+    *server.answer.lock().unwrap() =
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_vec();
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(f.has("b"));
+    let url = server.url();
+    f.until(|f| f.error() == format!("could not fetch list from {url}: 503")).await;
+    server.serve("c\n");
+    f.until(|f| matches!(f.reply(None), Reply::Ready(Ok(_)))).await;
+    assert!(f.has("c"));
+}
+
+#[tokio::test]
+async fn failures_of_the_first_fetch_are_the_answer() {
+    let server = Server::start(b"garbage\r\n\r\n");
+    let f = Fixture::new(params(server.url())).await;
+    assert!(f.error().starts_with(&format!("could not fetch list from {}: ", server.url())), "{}", f.error());
+
+    let cut = Server::start(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nConnection: close\r\n\r\nabc");
+    let f = Fixture::new(params(cut.url())).await;
+    assert!(f.error().starts_with(&format!("Could not read from {}: ", cut.url())), "{}", f.error());
+
+    let huge = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", "x".repeat(provider::MAX_BODY + 1));
+    let huge = Server::start(huge.as_bytes());
+    let f =
+        Fixture::new(Params { refresh_interval: SignedDuration::from_secs(30), ..params(huge.url()) }).await;
+    assert_eq!(
+        f.error(),
+        format!("Could not read from {}: the list is larger than 16777216 bytes", huge.url())
+    );
+
+    let f = Fixture::new(params("http://127.0.0.1:9/l".into())).await;
+    let wanted = "could not fetch list from http://127.0.0.1:9/l: Get \"http://127.0.0.1:9/l\": dial tcp 127.0.0.1:9: connect: connection refused";
+    assert_eq!(f.error(), wanted);
+    assert!(f.error().to_lowercase().contains("refused"), "{}", f.error());
+
+    let f = Fixture::new(params("file://localhost/etc/hostname".into())).await;
+    let wanted = "could not fetch list from file://localhost/etc/hostname: Get \"file://localhost/etc/hostname\": unsupported protocol scheme \"file\"";
+    assert_eq!(f.error(), wanted);
+}
+
+#[tokio::test]
+async fn a_provider_that_hangs_is_given_up() {
+    let server = Server::start(b"");
+    let started = std::time::Instant::now();
+    let f = Fixture::new(params(server.url())).await;
+    assert!(started.elapsed() < Duration::from_secs(3));
+    assert_eq!(
+        f.error(),
+        format!("could not fetch list from {}: no complete answer within 1s", server.url())
+    );
+}
+
+#[tokio::test]
+async fn a_file_is_read_again_when_it_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("list");
+    let hour = SignedDuration::from_secs(3600);
+    let file = |written: String| Params {
+        provider_file: written,
+        refresh_interval: hour,
+        ttl: hour,
+        overrides: vec!["z".into()],
+        ..Params::default()
+    };
+    let f = Fixture::new(file(format!("file://{}", path.display()))).await;
+    assert!(f.error().starts_with("could not fetch list from file:///"), "{}", f.error());
+    // Changes before the watch begins are seen on the interval only.
+    let written_until = |f: &Fixture, body: &'static str, symbol: &'static str| {
+        let _ = std::fs::write(&path, body);
+        matches!(f.reply(None), Reply::Ready(Ok(_))) && f.has(symbol)
+    };
+    f.until(|f| written_until(f, "a\n", "a")).await;
+    assert!(f.has("z") && !f.has("b"));
+    // Saved by an editor: written beside it and renamed.
+    let beside = directory.path().join("list.tmp");
+    std::fs::write(&beside, "b\n").unwrap();
+    std::fs::rename(&beside, &path).unwrap();
+    f.until(|f| f.has("b")).await;
+    assert!(!f.has("a"));
+    // Removed: the old list stays.
+    std::fs::remove_file(&path).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(f.has("b"));
+}
+
+#[tokio::test]
+async fn close_ends_the_refresher() {
+    let server = Server::start(&ok("a\n"));
+    let f = Fixture::new(params(server.url())).await;
+    assert_eq!(f.env.tasks.live(), 1);
+    f.handler.close(Duration::from_secs(1)).await.unwrap();
+    f.env.tasks.shut_down().await;
+    assert_eq!(f.env.tasks.live(), 0);
+    let local = Fixture::new(Params::default()).await;
+    assert_eq!(local.env.tasks.live(), 0);
+}

@@ -1,0 +1,275 @@
+//! Quotas kept in memory: counters that hold until they are given back, and rolling windows.
+//!
+//! A limit is chosen by the quota's overrides; state is kept per instance and set of dimension values. State is lost with the
+//! handler. Everything is bounded: see `cells::MAX_CELLS` and `dedup::MAX_IDS`. Spec: adapters-inprocess.md section 6.
+
+mod cells;
+mod dedup;
+mod key;
+mod limit;
+mod status;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleQuota, Handler, HandlerError,
+    HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaLevel, QuotaResult, Reply,
+};
+use mixer_attribute::SignedDuration;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use mixer_base::metrics::{Counter, Family};
+
+use cells::Cells;
+use dedup::{Dedup, Record};
+use limit::{Limit, Limits};
+
+mixer_config::message! {
+    /// A limit for some values of the dimensions.
+    pub struct Override: "adapter.memquota.config.Params.Override" {
+        /// Text form of the dimensions that it is for; all must match.
+        1 dimensions: BTreeMap<String, String> = BTreeMap::new();
+        /// How much may be in use.
+        2 max_amount: i64 = 0;
+        /// Length of the rolling window; 0 holds amounts until they are given back.
+        3 valid_duration: SignedDuration = SignedDuration::ZERO;
+    }
+}
+
+mixer_config::message! {
+    /// The limit of one quota instance.
+    pub struct Quota: "adapter.memquota.config.Params.Quota" {
+        /// The full name of the instance, for example `q.instance.istio-system`.
+        1 name: String = String::new();
+        /// How much may be in use.
+        2 max_amount: i64 = 0;
+        /// Length of the rolling window; 0 holds amounts until they are given back.
+        3 valid_duration: SignedDuration = SignedDuration::ZERO;
+        /// Limits for some dimension values; the first that matches is used.
+        4 overrides: Vec<Override> = Vec::new();
+    }
+}
+
+mixer_config::message! {
+    /// Parameters of memquota.
+    pub struct Params: "adapter.memquota.config.Params" {
+        /// One entry a quota instance.
+        1 quotas: Vec<Quota> = Vec::new();
+        /// How long, at least, the answer to a deduplication id is remembered.
+        2 min_deduplication_duration: SignedDuration = SignedDuration::from_secs(1);
+    }
+}
+
+/// Independent parts of the state; each has its own lock.
+const SHARDS: usize = 16;
+
+/// Keeps neighbours from sharing a cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard<T>(Mutex<T>);
+
+/// The adapter, and the handler that it builds.
+pub struct Memquota {
+    handler_name: Arc<str>,
+    clock: Arc<dyn Clock>,
+    /// By index of the bound instance.
+    limits: Vec<Limits>,
+    /// Names of the bound instances.
+    names: Vec<Arc<str>>,
+    /// Random per handler, so that callers cannot choose colliding keys.
+    hasher: foldhash::quality::RandomState,
+    // INVARIANT: a thread that holds a lock of `dedup` may take one of `cells`, never the other way round.
+    dedup: [Shard<Dedup>; SHARDS],
+    cells: [Shard<Cells>; SHARDS],
+    forgotten: Counter,
+}
+
+impl Adapter for Memquota {
+    const INFO: AdapterInfo = AdapterInfo {
+        name: "memquota",
+        about: "Volatile memory-based quota tracking",
+        templates: &["quota"],
+    };
+    type Params = Params;
+
+    fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
+        if params.min_deduplication_duration <= SignedDuration::ZERO {
+            let text = format!(
+                "minDeduplicationDuration: deduplication window of {} is invalid, must be > 0",
+                params.min_deduplication_duration
+            );
+            let path = FieldPath::root().field("minDeduplicationDuration");
+            problems.push(Diagnostic::error("adapter-config", path, text));
+        }
+        for instance in instances.iter().filter(|i| limit_of(params, i).is_none()) {
+            let text = format!(
+                "the handler will not be built: did not find limit defined for quota {}",
+                instance.name
+            );
+            let hint = format!("add an entry with `name: {}`", instance.name);
+            let path = FieldPath::root().field("quotas");
+            problems.push(Diagnostic::error(NOT_BUILT, path, text).with_hint(hint));
+        }
+    }
+
+    async fn build(
+        params: Params,
+        instances: Vec<BoundInstance>,
+        env: Env,
+    ) -> Result<Box<dyn Handler>, BuildError> {
+        let limits = instances
+            .iter()
+            .map(|instance| {
+                limit_of(&params, instance).map(|q| Limits::new(q, instance)).ok_or_else(|| {
+                    BuildError::Refused(format!("did not find limit defined for quota {}", instance.name))
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        let start = nanos(&*env.clock);
+        let period = params.min_deduplication_duration.nanos.max(1).cast_unsigned();
+        Ok(Box::new(Memquota {
+            handler_name: env.handler_name.clone(),
+            clock: env.clock,
+            limits,
+            names: instances.iter().map(|i| i.name.clone()).collect(),
+            hasher: foldhash::quality::RandomState::default(),
+            dedup: std::array::from_fn(|_| Shard(Mutex::new(Dedup::new(start, period)))),
+            cells: Default::default(),
+            forgotten: env.metrics.counter(Family::MemquotaCellsForgotten, &[&env.handler_name]),
+        }))
+    }
+}
+
+/// Of two entries with one name, the last counts.
+fn limit_of<'p>(params: &'p Params, instance: &BoundInstance) -> Option<&'p Quota> {
+    params.quotas.iter().rev().find(|quota| quota.name == *instance.name)
+}
+
+/// Nanoseconds since 1970.
+fn nanos(clock: &dyn Clock) -> u64 {
+    u64::try_from(clock.unix_time().as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Handler for Memquota {
+    fn as_quota(&self) -> Option<&dyn HandleQuota> {
+        Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        self.describe()
+    }
+}
+
+impl HandleQuota for Memquota {
+    fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
+        thread_local! {
+            static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        if call.amount == 0 {
+            return Reply::Ready(Ok(QuotaResult::default()));
+        }
+        let Some(limits) = self.limits.get(instance.bound) else {
+            let text = format!("did not find limit defined for quota {}", instance.name);
+            return Reply::Ready(Err(HandlerError::new(text)));
+        };
+        let limit = limits.select(instance);
+        let result = KEY.with(|scratch| {
+            let mut key = scratch.borrow_mut();
+            key.clear();
+            key::encode(instance, &mut key);
+            self.deduplicated(&key, limit, call)
+        });
+        Reply::Ready(Ok(result))
+    }
+
+    fn level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
+        let limit = self.limits.get(instance.bound)?.select(instance);
+        let mut key = Vec::new();
+        key::encode(instance, &mut key);
+        let hash = self.hasher.hash_one(&*key);
+        let now = nanos(&*self.clock);
+        let (in_use, reset) = self.cells.get(shard_of(hash))?.0.lock().level(hash, &key, now);
+        Some(QuotaLevel {
+            limit: limit.max_amount,
+            window: limit.valid_duration,
+            remaining: limit.max_amount.saturating_sub(in_use).max(0),
+            reset: SignedDuration::from_nanos(i64::try_from(reset).unwrap_or(i64::MAX)),
+        })
+    }
+}
+
+impl Memquota {
+    /// Answers from the record of an earlier call with the same id, or else executes and records.
+    fn deduplicated(&self, key: &[u8], limit: Limit, call: QuotaCall<'_>) -> QuotaResult {
+        let id_hash = self.hasher.hash_one(call.deduplication_id.as_bytes());
+        let Some(shard) = self.dedup.get(shard_of(id_hash)) else { return QuotaResult::default() };
+        let mut dedup = shard.0.lock();
+        let now = nanos(&*self.clock);
+        dedup.advance(now);
+        if let Some(record) = dedup.find(id_hash, call.deduplication_id.as_bytes()) {
+            drop(dedup);
+            return self.repeat(record, now, call);
+        }
+        let result = self.execute(key, limit, call, now);
+        let expires = (result.valid_duration.nanos > 0)
+            .then(|| now.saturating_add(result.valid_duration.nanos.cast_unsigned()));
+        let record = Record { granted: result.granted, expires };
+        dedup.insert(id_hash, call.deduplication_id.as_bytes(), record);
+        result
+    }
+
+    /// The recorded answer; what is asked does not matter.
+    fn repeat(&self, record: Record, now: u64, call: QuotaCall<'_>) -> QuotaResult {
+        tracing::info!(
+            target: "adapters",
+            adapter = &*self.handler_name,
+            "Quota operation satisfied through deduplication: dedupID {}, amount {}",
+            call.deduplication_id,
+            record.granted
+        );
+        let left = if call.amount > 0 { record.expires.unwrap_or(0).saturating_sub(now) } else { 0 };
+        let valid_duration = SignedDuration::from_nanos(i64::try_from(left).unwrap_or(i64::MAX));
+        QuotaResult { granted: record.granted, valid_duration }
+    }
+
+    #[cold]
+    fn tell_forgotten(&self, forgotten: u64) {
+        self.forgotten.add(forgotten);
+        mixer_base::warn_limited!(
+            1,
+            adapter = &*self.handler_name,
+            forgotten,
+            "more quota cells are in use than are kept; those used least recently were forgotten"
+        );
+    }
+
+    fn execute(&self, key: &[u8], limit: Limit, call: QuotaCall<'_>, now: u64) -> QuotaResult {
+        let hash = self.hasher.hash_one(key);
+        let Some(shard) = self.cells.get(shard_of(hash)) else { return QuotaResult::default() };
+        let mut cells = shard.0.lock();
+        if call.amount > 0 {
+            let (granted, valid) = cells.allocate(hash, key, limit, call.amount, call.best_effort, now);
+            let forgotten = cells.take_forgotten();
+            if forgotten > 0 {
+                self.tell_forgotten(forgotten);
+            }
+            let valid_duration = if valid { limit.valid_duration } else { SignedDuration::ZERO };
+            QuotaResult { granted, valid_duration }
+        } else {
+            let granted = cells.release(hash, key, call.amount.saturating_neg(), now);
+            QuotaResult { granted, valid_duration: SignedDuration::ZERO }
+        }
+    }
+}
+
+/// The top bits choose the shard; tables use the bottom and the seven topmost bits, hence the shift.
+fn shard_of(hash: u64) -> usize {
+    (hash >> 40) as usize % SHARDS
+}
+
+#[cfg(test)]
+mod tests;

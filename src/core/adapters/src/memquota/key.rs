@@ -1,0 +1,107 @@
+//! What tells one cell from another: the instance and the values of all its dimensions, typed.
+
+use mixer_engine::adapter::Instance;
+use mixer_attribute::Value;
+use mixer_attribute::text::ip_from_bytes;
+
+/// Appends bytes that are equal exactly for equal instances with equal values.
+pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
+    // Names and order of dimensions follow from the instance.
+    out.extend_from_slice(&(instance.bound as u32).to_le_bytes());
+    for value in instance.values {
+        match *value {
+            None => out.push(0),
+            Some(Value::String(bytes)) => tagged_bytes(1, bytes, out),
+            Some(Value::Int64(value)) => tagged(2, &value.to_le_bytes(), out),
+            Some(Value::Double(value)) => tagged(3, &value.to_bits().to_le_bytes(), out),
+            Some(Value::Bool(value)) => tagged(4, &[u8::from(value)], out),
+            Some(Value::Timestamp(time)) => {
+                tagged(5, &time.seconds.to_le_bytes(), out);
+                out.extend_from_slice(&time.nanos.to_le_bytes());
+            }
+            Some(Value::Duration(value)) => tagged(6, &value.nanos.to_le_bytes(), out),
+            Some(Value::Bytes(bytes)) => match ip_from_bytes(bytes) {
+                Some(std::net::IpAddr::V4(ip)) => tagged_bytes(7, &ip.octets(), out),
+                Some(std::net::IpAddr::V6(ip)) => tagged_bytes(7, &ip.octets(), out),
+                None => tagged_bytes(7, bytes, out),
+            },
+            Some(Value::StringMap(map)) => {
+                tagged(8, &(map.entries.len() as u32).to_le_bytes(), out);
+                let mut entries = map.entries.to_vec();
+                entries.sort_unstable();
+                for (key, value) in entries {
+                    length_and_bytes(key, out);
+                    length_and_bytes(value, out);
+                }
+            }
+        }
+    }
+}
+
+/// What [`encode`] wrote, for people: the bound instance and the values of its dimensions.
+pub(super) fn describe(key: &[u8]) -> Option<(usize, String)> {
+    let mut rest = key;
+    let bound = u32::from_le_bytes(take(&mut rest)?) as usize;
+    let mut values = Vec::new();
+    while let Some((tag, tail)) = rest.split_first() {
+        rest = tail;
+        values.push(value(*tag, &mut rest)?);
+    }
+    Some((bound, values.join(", ")))
+}
+
+fn value(tag: u8, rest: &mut &[u8]) -> Option<String> {
+    use mixer_attribute::text::{double_text, ip_text};
+    use mixer_attribute::{SignedDuration, Timestamp};
+    Some(match tag {
+        0 => "–".to_owned(),
+        1 => String::from_utf8_lossy(prefixed(rest)?).into_owned(),
+        2 => i64::from_le_bytes(take(rest)?).to_string(),
+        3 => double_text(f64::from_bits(u64::from_le_bytes(take(rest)?))).to_string(),
+        4 => (u8::from_le_bytes(take(rest)?) != 0).to_string(),
+        5 => {
+            let seconds = i64::from_le_bytes(take(rest)?);
+            Timestamp { seconds, nanos: u32::from_le_bytes(take(rest)?) }.rfc3339().to_string()
+        }
+        6 => SignedDuration::from_nanos(i64::from_le_bytes(take(rest)?)).to_string(),
+        7 => ip_text(prefixed(rest)?).to_string(),
+        8 => {
+            let entries = u32::from_le_bytes(take(rest)?);
+            let entry = |rest: &mut &[u8]| {
+                let key = String::from_utf8_lossy(prefixed(rest)?).into_owned();
+                Some(format!("{key}:{}", String::from_utf8_lossy(prefixed(rest)?)))
+            };
+            let list: Option<Vec<String>> = (0..entries).map(|_| entry(rest)).collect();
+            list?.join(";")
+        }
+        _ => return None,
+    })
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk::<N>()?;
+    *rest = tail;
+    Some(*head)
+}
+
+fn prefixed<'k>(rest: &mut &'k [u8]) -> Option<&'k [u8]> {
+    let length = u32::from_le_bytes(take(rest)?) as usize;
+    let (head, tail) = rest.split_at_checked(length)?;
+    *rest = tail;
+    Some(head)
+}
+
+fn tagged(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(tag);
+    out.extend_from_slice(bytes);
+}
+
+fn tagged_bytes(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(tag);
+    length_and_bytes(bytes, out);
+}
+
+fn length_and_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}

@@ -1,0 +1,224 @@
+use std::time::Duration;
+
+use super::*;
+use crate::testing::{TestClock, bound, problems, ready, test_env};
+use mixer_attribute::{StringMap, Timestamp, Value, ValueType};
+
+const NAME: &str = "q.instance.istio-system";
+
+fn quota(max_amount: i64, seconds: i64) -> Quota {
+    Quota {
+        name: NAME.into(),
+        max_amount,
+        valid_duration: SignedDuration::from_secs(seconds),
+        overrides: vec![],
+    }
+}
+
+fn over(dimension: &str, text: &str, max_amount: i64) -> Override {
+    let dimensions = BTreeMap::from([(dimension.to_owned(), text.to_owned())]);
+    Override { dimensions, max_amount, valid_duration: SignedDuration::ZERO }
+}
+
+struct Fixture {
+    handler: Box<dyn Handler>,
+    clock: Arc<TestClock>,
+    calls: std::cell::Cell<u32>,
+}
+
+impl Fixture {
+    async fn new(quota: Quota) -> Self {
+        let clock = TestClock::at(Duration::from_secs(1_000));
+        let env = Env { clock: clock.clone(), ..test_env("h.istio-system") };
+        let instance = bound(NAME, "quota", "dimensions", &[("a", ValueType::String)]);
+        let params = Params { quotas: vec![quota], ..Params::default() };
+        let handler = Memquota::build(params, vec![instance], env).await.unwrap();
+        Self { handler, clock, calls: Default::default() }
+    }
+
+    fn at(&self, millis: u64) -> &Self {
+        self.clock.set(Duration::from_millis(1_000_000 + millis));
+        self
+    }
+
+    fn ask_id(&self, value: Option<Value<'_>>, amount: i64, best_effort: bool, id: &str) -> (i64, i64) {
+        let instance = Instance { bound: 0, name: NAME, values: &[value] };
+        let call = QuotaCall { amount, best_effort, deduplication_id: id };
+        let result = ready(self.handler.as_quota().unwrap().quota(&instance, call));
+        (result.granted, result.valid_duration.nanos / 1_000_000)
+    }
+
+    fn ask(&self, value: Option<Value<'_>>, amount: i64) -> (i64, i64) {
+        self.calls.set(self.calls.get() + 1);
+        self.ask_id(value, amount, false, &self.calls.get().to_string())
+    }
+
+    fn most(&self, value: Option<Value<'_>>) -> i64 {
+        self.calls.set(self.calls.get() + 1);
+        self.ask_id(value, i64::MAX, true, &self.calls.get().to_string()).0
+    }
+}
+
+const A: Option<Value<'static>> = Some(Value::String(b"a"));
+
+#[test]
+fn params_table() {
+    let text = |nanos| {
+        let window = SignedDuration::from_nanos(nanos);
+        problems::<Memquota>(&Params { min_deduplication_duration: window, ..Params::default() })
+    };
+    assert!(text(1).is_empty());
+    for nanos in [0, -1_000_000_000] {
+        let shown = SignedDuration::from_nanos(nanos);
+        let wanted =
+            format!("minDeduplicationDuration: deduplication window of {shown} is invalid, must be > 0");
+        assert_eq!(text(nanos), [wanted]);
+    }
+}
+
+#[test]
+fn a_missing_limit_is_foreseen() {
+    let instance = bound(NAME, "quota", "dimensions", &[]);
+    let params = Params { quotas: vec![Quota { name: "q".into(), ..quota(1, 1) }], ..Params::default() };
+    let mut found = Diagnostics::new();
+    Memquota::validate(&params, &[instance], &mut found);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].field.to_string(), "quotas");
+    assert_eq!(found[0].hint.as_deref(), Some("add an entry with `name: q.instance.istio-system`"));
+}
+
+#[tokio::test]
+async fn an_instance_without_a_limit_is_refused_and_the_last_of_two_limits_counts() {
+    let instance = || vec![bound(NAME, "quota", "dimensions", &[])];
+    let error = Memquota::build(Params::default(), instance(), test_env("h")).await.err().unwrap();
+    assert_eq!(error.to_string(), "did not find limit defined for quota q.instance.istio-system");
+    let params = Params { quotas: vec![quota(1, 0), quota(2, 0)], ..Params::default() };
+    let handler = Memquota::build(params, instance(), test_env("h")).await.unwrap();
+    let call = QuotaCall { amount: 5, best_effort: true, deduplication_id: "" };
+    let asked = Instance { bound: 0, name: NAME, values: &[] };
+    assert_eq!(ready(handler.as_quota().unwrap().quota(&asked, call)).granted, 2);
+}
+
+#[tokio::test]
+async fn an_amount_is_back_after_the_window() {
+    let f = Fixture::new(quota(5, 1)).await;
+    assert_eq!(f.ask(A, 5), (5, 1000));
+    assert_eq!(f.at(900).ask(A, 1), (0, 0));
+    assert_eq!(f.at(1000).ask(A, 1), (1, 1000));
+    assert_eq!(f.at(1100).ask(A, -9), (1, 0));
+    assert_eq!(f.at(1100).ask(A, -9), (0, 0));
+}
+
+#[tokio::test]
+async fn a_repeated_id_gets_the_recorded_answer() {
+    let f = Fixture::new(quota(10, 5)).await;
+    assert_eq!(f.ask_id(A, 4, false, "x"), (4, 5000));
+    assert_eq!(f.at(200).ask_id(A, 9, false, "x"), (4, 4800));
+    assert_eq!(f.ask_id(A, -1, false, "x"), (4, 0));
+    assert_eq!(f.ask_id(A, 0, false, "x"), (0, 0));
+    assert_eq!(f.most(A), 6);
+    assert_eq!(f.at(2_100).ask_id(A, 4, false, "x"), (0, 0));
+}
+
+#[tokio::test]
+async fn overrides_compare_by_type() {
+    let map = [(&b"b"[..], &b"2"[..]), (b"a", b"1")];
+    let map = StringMap { entries: &map, source: None };
+    let empty = StringMap { entries: &[], source: None };
+    let ip6 = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3];
+    let instant = Timestamp::parse_rfc3339("2019-01-02T03:04:05Z").unwrap();
+    let rows = [
+        ("text", "x", Some(Value::String(b"x")), true),
+        ("other text", "x", Some(Value::String(b"xx")), false),
+        ("number with a zero in front", "07", Some(Value::Int64(7)), true),
+        ("fraction", "2.50", Some(Value::Double(2.5)), true),
+        ("no text for a number", "x", Some(Value::Int64(7)), false),
+        ("truth", "T", Some(Value::Bool(true)), true),
+        ("not truth", "yes", Some(Value::Bool(true)), false),
+        ("instant with an offset", "2019-01-02T04:04:05+01:00", Some(Value::Timestamp(instant)), true),
+        ("IPv4", "10.1.2.3", Some(Value::Bytes(&[10, 1, 2, 3])), true),
+        ("mapped IPv4", "10.1.2.3", Some(Value::Bytes(&mapped)), true),
+        ("IPv6", "2001:db8::1", Some(Value::Bytes(&ip6)), true),
+        ("IPv6 in another spelling", "2001:DB8::1", Some(Value::Bytes(&ip6)), false),
+        ("no address", "10.1.2.3", Some(Value::Bytes(b"abc")), false),
+        ("map", "stringmap[a:1 b:2]", Some(Value::StringMap(&map)), true),
+        ("map in other order", "stringmap[b:2 a:1]", Some(Value::StringMap(&map)), false),
+        ("empty map", "stringmap[]", Some(Value::StringMap(&empty)), true),
+        ("absent", "", None, true),
+        ("absent and text", "x", None, false),
+    ];
+    for (name, text, value, matches) in rows {
+        let f = Fixture::new(Quota { overrides: vec![over("a", text, 1)], ..quota(9, 0) }).await;
+        assert_eq!(f.most(value), if matches { 1 } else { 9 }, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_override_matches_what_it_cannot_be() {
+    for (value, matches) in [
+        (Some(Value::Int64(7)), true),
+        (Some(Value::Bool(false)), true),
+        (Some(Value::Timestamp(Timestamp::YEAR_ONE)), true),
+        (A, false),
+        (Some(Value::Bytes(&[1, 2, 3, 4])), false),
+    ] {
+        let f = Fixture::new(Quota { overrides: vec![over("a", "", 1)], ..quota(9, 0) }).await;
+        assert_eq!(f.most(value), if matches { 1 } else { 9 }, "{value:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_dimension_that_the_instance_lacks_matches_only_nothing() {
+    let f = Fixture::new(Quota { overrides: vec![over("b", "x", 1), over("b", "", 2)], ..quota(9, 0) }).await;
+    assert_eq!(f.most(A), 2);
+}
+
+#[tokio::test]
+async fn values_of_different_types_have_different_cells() {
+    let f = Fixture::new(quota(1, 0)).await;
+    let values = [
+        A,
+        None,
+        Some(Value::String(b"")),
+        Some(Value::Int64(1)),
+        Some(Value::Int64(-1)),
+        Some(Value::Bool(true)),
+        Some(Value::Double(1.0)),
+        Some(Value::Duration(SignedDuration::from_nanos(1))),
+    ];
+    for value in values {
+        assert_eq!(f.ask(value, 1).0, 1, "{value:?}");
+    }
+    for value in values {
+        assert_eq!(f.ask(value, 1).0, 0, "{value:?}");
+    }
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3];
+    assert_eq!(f.ask(Some(Value::Bytes(&mapped)), 1).0, 1);
+    assert_eq!(f.ask(Some(Value::Bytes(&[10, 1, 2, 3])), 1).0, 0);
+}
+
+#[tokio::test]
+async fn limits_hold_under_concurrency() {
+    let f = Fixture::new(quota(1000, 0)).await;
+    let handler = &f.handler;
+    let granted: i64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|t| {
+                scope.spawn(move || {
+                    (0..500)
+                        .map(|i| {
+                            let id = format!("{t}-{i}");
+                            let call = QuotaCall { amount: 1, best_effort: false, deduplication_id: &id };
+                            let instance = Instance { bound: 0, name: NAME, values: &[A] };
+                            ready(handler.as_quota().unwrap().quota(&instance, call)).granted
+                        })
+                        .sum::<i64>()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).sum()
+    });
+    assert_eq!(granted, 1000);
+    f.handler.close(Duration::from_secs(1)).await.unwrap();
+}

@@ -1,0 +1,75 @@
+//! Publishes metrics for Prometheus to scrape.
+//!
+//! All prometheus handlers of a server share one [`Endpoint`]: a listener, which starts with the first handler and stops with the
+//! last, and the metrics with their values, which outlive the handlers, so that a new configuration goes on counting. A handler
+//! resolves at build time which metric each of its instances feeds; a report then costs one look-up a metric, in a table of the
+//! worker's own. Labels become text once, when a series is born.
+//!
+//! Beyond the originals, `maxSeries` limits the series of a metric; what is refused is counted in
+//! `mixer_prometheus_reports_refused_total`. Spec: adapters-inprocess.md section 12.
+
+mod definition;
+mod endpoint;
+mod handler;
+mod key;
+mod metric;
+mod params;
+
+pub use endpoint::Endpoint;
+pub use params::{
+    BucketsDefinition, ExplicitBuckets, ExponentialBuckets, LinearBuckets, MetricInfo, MetricKind,
+    MetricsExpirationPolicy, Params,
+};
+
+use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT, join_errors};
+use mixer_attribute::SignedDuration;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use definition::Definition;
+
+/// The adapter.
+#[derive(Debug)]
+pub struct Prometheus;
+
+impl Adapter for Prometheus {
+    const INFO: AdapterInfo =
+        AdapterInfo { name: "prometheus", about: "Publishes prometheus metrics", templates: &["metric"] };
+    type Params = Params;
+
+    fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        if let Some(policy) = &params.metrics_expiration_policy
+            && policy.metrics_expiry_duration <= SignedDuration::ZERO
+        {
+            let field = "metricsExpiryDuration";
+            let text = format!("{field}: {field} {} is invalid, must be > 0", policy.metrics_expiry_duration);
+            let path = FieldPath::root().field("metricsExpirationPolicy").field(field);
+            problems.push(Diagnostic::error("adapter-config", path, text));
+        }
+        for (index, info) in params.metrics.iter().enumerate() {
+            let path = FieldPath::root().field("metrics").index(index);
+            foresee(info, path, problems);
+        }
+    }
+
+    async fn build(
+        params: Params,
+        instances: Vec<BoundInstance>,
+        env: Env,
+    ) -> Result<Box<dyn Handler>, BuildError> {
+        let endpoint = env.commons.get::<Endpoint>();
+        let lease = endpoint.open(&params, &env).await.map_err(|errors| match errors.as_slice() {
+            [one] if one.starts_with(endpoint::NOT_STARTED) => BuildError::Refused(one.clone()),
+            _ => BuildError::Refused(join_errors(&errors)),
+        })?;
+        Ok(Box::new(handler::PrometheusHandler::new(&params, &instances, lease, &env)))
+    }
+}
+
+/// Foresees that a metric cannot be registered.
+fn foresee(info: &MetricInfo, path: FieldPath, problems: &mut Diagnostics) {
+    if let Err(text) = Definition::new(info) {
+        problems.push(Diagnostic::error(NOT_BUILT, path, format!("the handler will not be built: {text}")));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! What all prometheus handlers of a server share: the metrics and the listener that shows them. Spec: adapters-inprocess.md 12.2, 12.4.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::{HeaderMap, StatusCode};
+use axum::Router;
+use axum::response::Response;
+use axum::routing::any;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::definition::Definition;
+use super::metric::Metric;
+use super::{MetricInfo, Params};
+use mixer_engine::adapter::Env;
+use mixer_base::exposition::{CONTENT_TYPE, Writer};
+use mixer_net::http;
+use mixer_base::metrics::{Family, Metrics};
+
+/// How a build error about the listener begins.
+pub(super) const NOT_STARTED: &str = "could not start prometheus metrics server: ";
+
+/// How long scrapes in flight may take when the last handler closes.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long a listener that is going away may keep its port from the next one.
+const PORT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The metrics of all prometheus handlers of one server, and their HTTP server.
+#[derive(Debug, Default)]
+pub struct Endpoint {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By full name of the instance that feeds it.
+    metrics: Registered,
+    /// Handlers that are open, by name; a name is there twice while a handler is replaced.
+    open: BTreeMap<Arc<str>, usize>,
+    server: Option<Server>,
+}
+
+type Registered = BTreeMap<String, Registration>;
+
+#[derive(Debug, Clone)]
+struct Registration {
+    info: MetricInfo,
+    /// Handlers whose parameters declared it.
+    owners: BTreeSet<Arc<str>>,
+    metric: Arc<Metric>,
+}
+
+#[derive(Debug)]
+struct Server {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Endpoint {
+    /// Where `/metrics` is served; `None` while no handler is open.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.state.lock().server.as_ref().map(|s| s.address)
+    }
+
+    /// What a scrape shows.
+    pub fn text(&self) -> Vec<u8> {
+        let mut metrics = self.metrics();
+        metrics.sort_by(|a, b| a.definition.name.cmp(&b.definition.name));
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        metrics.iter().for_each(|metric| metric.write(&mut writer));
+        out
+    }
+
+    /// Every metric once.
+    pub(super) fn metrics(&self) -> Vec<Arc<Metric>> {
+        let state = self.state.lock();
+        let mut metrics: Vec<Arc<Metric>> = Vec::new();
+        for registration in state.metrics.values() {
+            if !metrics.iter().any(|m| Arc::ptr_eq(m, &registration.metric)) {
+                metrics.push(Arc::clone(&registration.metric));
+            }
+        }
+        metrics
+    }
+
+    /// The metric that an instance feeds.
+    pub(super) fn metric(&self, instance: &str) -> Option<Arc<Metric>> {
+        self.state.lock().metrics.get(instance).map(|r| Arc::clone(&r.metric))
+    }
+
+    /// Registers the metrics of a handler and starts the listener unless it runs. Errors: every problem; then nothing is changed.
+    pub(super) async fn open(self: &Arc<Self>, params: &Params, env: &Env) -> Result<Lease, Vec<String>> {
+        let waited = tokio::time::Instant::now();
+        loop {
+            match self.try_open(params, env) {
+                Ok(lease) => return Ok(lease),
+                Err(Refusal::Metrics(errors)) => return Err(errors),
+                // Ours that is just stopping, if it is not somebody else's.
+                Err(Refusal::Listener(error))
+                    if error.kind() == io::ErrorKind::AddrInUse && waited.elapsed() < PORT_PATIENCE =>
+                {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(Refusal::Listener(error)) => {
+                    let port = env.metrics_port;
+                    let why = match error.kind() {
+                        io::ErrorKind::AddrInUse => "bind: address already in use".to_owned(),
+                        _ => error.to_string(),
+                    };
+                    return Err(vec![format!("{NOT_STARTED}listen tcp :{port}: {why}")]);
+                }
+            }
+        }
+    }
+
+    fn try_open(self: &Arc<Self>, params: &Params, env: &Env) -> Result<Lease, Refusal> {
+        let mut state = self.state.lock();
+        let metrics = register(&state, params, env).map_err(Refusal::Metrics)?;
+        if state.server.is_none() {
+            state.server = Some(self.start(env).map_err(Refusal::Listener)?);
+        }
+        state.metrics = metrics;
+        *state.open.entry(Arc::clone(&env.handler_name)).or_default() += 1;
+        Ok(Lease {
+            endpoint: Arc::clone(self),
+            handler: Arc::clone(&env.handler_name),
+            closed: Mutex::new(false),
+        })
+    }
+
+    fn start(self: &Arc<Self>, env: &Env) -> io::Result<Server> {
+        let listener = listen(env.metrics_port)?;
+        let address = listener.local_addr()?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let stop = CancellationToken::new();
+        let endpoint = Arc::downgrade(self);
+        let scrape = async move |request: HeaderMap| match endpoint.upgrade() {
+            Some(endpoint) => scrape(endpoint, request).await,
+            None => http::not_found(),
+        };
+        let routes = Router::new().route("/metrics", any(scrape));
+        let (handler, until) = (Arc::clone(&env.handler_name), stop.clone());
+        tracing::info!(adapter = &*handler, "serving prometheus metrics on {}", address.port());
+        // It serves all handlers, so it must not end with the tasks of the first one.
+        let task = tokio::spawn(async move {
+            match http::serve(listener, routes, until, GRACE).await {
+                Ok(()) => tracing::info!(adapter = &*handler, "HTTP server stopped"),
+                Err(error) => tracing::error!(adapter = &*handler, "prometheus HTTP server error: {error}"),
+            }
+        });
+        Ok(Server { address, stop, task })
+    }
+}
+
+async fn scrape(endpoint: Arc<Endpoint>, request: HeaderMap) -> Response {
+    // Many series take a while to write; other tasks of the runtime need not wait for that.
+    let answer =
+        tokio::task::spawn_blocking(move || http::compressible(&request, CONTENT_TYPE, endpoint.text()))
+            .await;
+    answer.unwrap_or_else(|_| {
+        http::answer(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "text/plain; charset=utf-8",
+            "cannot show the metrics\n",
+        )
+    })
+}
+
+enum Refusal {
+    Metrics(Vec<String>),
+    Listener(io::Error),
+}
+
+/// All addresses, IPv4 and IPv6; IPv4 alone where there is no IPv6.
+fn listen(port: u16) -> io::Result<TcpListener> {
+    let listener = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?
+        }
+        other => other?,
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The metrics there will be once this handler is built.
+fn register(state: &State, params: &Params, env: &Env) -> Result<Registered, Vec<String>> {
+    let mut registered = state.metrics.clone();
+    let redefined = params
+        .metrics
+        .iter()
+        .find(|info| registered.get(&info.instance_name).is_some_and(|known| !is_same(&known.info, info)));
+    if let Some(info) = redefined {
+        tracing::warn!(adapter = &*env.handler_name, "Metric {} redefined. Reloading adapter.", info.name);
+        registered = emptied(state, params, env);
+    }
+    let mut errors = Vec::new();
+    for info in &params.metrics {
+        let definition = match Definition::new(info) {
+            Ok(definition) => definition,
+            Err(text) => {
+                errors.push(text);
+                continue;
+            }
+        };
+        if let Some(known) = registered.get_mut(&info.instance_name)
+            && is_same(&known.info, info)
+        {
+            known.owners.insert(Arc::clone(&env.handler_name));
+            known.metric.set_max_series(definition.max_series);
+            continue;
+        }
+        let metric = match registered.values().find(|r| r.metric.definition.name == definition.name) {
+            None => new_metric(definition, &env.metrics),
+            Some(twin) if twin.metric.definition.is_same_metric(&definition) => Arc::clone(&twin.metric),
+            Some(_) => {
+                errors.push(format!(
+                    "could not register metric: a metric {:?} with other labels, help or kind exists already",
+                    definition.name
+                ));
+                continue;
+            }
+        };
+        let owners = BTreeSet::from([Arc::clone(&env.handler_name)]);
+        let registration = Registration { info: info.clone(), owners, metric };
+        registered.insert(info.instance_name.clone(), registration);
+    }
+    if errors.is_empty() { Ok(registered) } else { Err(errors) }
+}
+
+/// What stays when a metric is redefined: what other open handlers declared and this one does not, without values.
+fn emptied(state: &State, params: &Params, env: &Env) -> Registered {
+    let mut emptied = Registered::new();
+    for (instance, known) in &state.metrics {
+        let others: BTreeSet<Arc<str>> = known
+            .owners
+            .iter()
+            .filter(|owner| **owner != env.handler_name && state.open.contains_key(*owner))
+            .cloned()
+            .collect();
+        if others.is_empty() || params.metrics.iter().any(|info| info.instance_name == *instance) {
+            continue;
+        }
+        let twin = emptied
+            .values()
+            .find(|r: &&Registration| r.metric.definition.name == known.metric.definition.name);
+        let metric = match twin {
+            Some(twin) => Arc::clone(&twin.metric),
+            None => new_metric(known.metric.definition.clone(), &env.metrics),
+        };
+        emptied.insert(instance.clone(), Registration { info: known.info.clone(), owners: others, metric });
+    }
+    emptied
+}
+
+fn new_metric(definition: Definition, metrics: &Metrics) -> Arc<Metric> {
+    let refused = metrics.counter(Family::PrometheusReportsRefused, &[&definition.name]);
+    Arc::new(Metric::new(definition, refused))
+}
+
+/// Whether a definition is the one that is known. The limit of series may change without harm.
+fn is_same(known: &MetricInfo, info: &MetricInfo) -> bool {
+    let info = MetricInfo { max_series: known.max_series, ..info.clone() };
+    *known == info
+}
+
+/// The share of one handler in the endpoint.
+#[derive(Debug)]
+pub(super) struct Lease {
+    endpoint: Arc<Endpoint>,
+    handler: Arc<str>,
+    closed: Mutex<bool>,
+}
+
+impl Lease {
+    pub(super) fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// Gives the share back; the last one stops the server and waits at most `deadline` for scrapes in flight.
+    pub(super) async fn close(&self, deadline: Duration) {
+        if let Some(server) = self.give_back() {
+            // What still runs then ends by itself after its grace.
+            let _ = tokio::time::timeout(deadline.min(GRACE), server.task).await;
+        }
+    }
+
+    fn give_back(&self) -> Option<Server> {
+        if std::mem::replace(&mut *self.closed.lock(), true) {
+            return None;
+        }
+        let mut state = self.endpoint.state.lock();
+        if let Some(count) = state.open.get_mut(&self.handler) {
+            *count -= 1;
+            if *count == 0 {
+                state.open.remove(&self.handler);
+            }
+        }
+        if !state.open.is_empty() {
+            return None;
+        }
+        let server = state.server.take();
+        if let Some(server) = &server {
+            server.stop.cancel();
+        }
+        server
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

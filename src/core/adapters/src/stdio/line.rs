@@ -1,0 +1,204 @@
+//! How a line looks. Spec: adapters-inprocess.md 11.3.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::IpAddr;
+
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Level, Params};
+use mixer_engine::adapter::{BoundInstance, Instance};
+use mixer_attribute::text::{double_text, ip_from_bytes, ip_text, push_text};
+use mixer_attribute::{Timestamp, Value};
+use mixer_base::json::push_string;
+
+/// The two line formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Console,
+}
+
+/// How the lines of one instance look: everything that is the same in all of them is made beforehand.
+#[derive(Debug)]
+pub(super) struct Line {
+    form: Form,
+    /// What stands between the time and the first member.
+    name: Box<[u8]>,
+    content: Content,
+    members: Vec<Member>,
+}
+
+/// Where time and level come from.
+#[derive(Debug)]
+enum Content {
+    /// A log entry: from the instance.
+    Log { timestamp: Option<usize>, severity: Option<usize>, levels: BTreeMap<Box<[u8]>, Level> },
+    /// A metric: now, and as configured.
+    Metric { level: Level },
+}
+
+#[derive(Debug)]
+struct Member {
+    /// The quoted key and its colon.
+    key: Box<[u8]>,
+    position: Option<usize>,
+    /// Whether it is written as `null` when it is absent.
+    null: bool,
+}
+
+impl Line {
+    pub(super) fn new(instance: &BoundInstance, form: Form, params: &Params) -> Self {
+        let member = |key: &str, position, null| {
+            let mut text = Vec::new();
+            push_string(&mut text, key.as_bytes());
+            text.extend_from_slice(if form == Form::Json { b":" } else { b": " });
+            Member { key: text.into(), position, null }
+        };
+        let (content, members) = if instance.template.name == "metric" {
+            let mut members = vec![member("value", instance.position("value"), true)];
+            members.extend(instance.entries("dimensions").map(|(key, at)| member(key, Some(at), true)));
+            (Content::Metric { level: params.metric_level }, members)
+        } else {
+            let members =
+                instance.entries("variables").map(|(key, at)| member(key, Some(at), false)).collect();
+            let levels = params.severity_levels.iter().map(|(word, level)| (word.as_bytes().into(), *level));
+            let (timestamp, severity) = (instance.position("timestamp"), instance.position("severity"));
+            (Content::Log { timestamp, severity, levels: levels.collect() }, members)
+        };
+        let mut name = Vec::new();
+        if form == Form::Json {
+            name.extend_from_slice(b"\",\"instance\":");
+            push_string(&mut name, instance.name.as_bytes());
+        } else {
+            name.extend_from_slice(instance.name.as_bytes());
+        }
+        Self { form, name: name.into(), content, members }
+    }
+
+    /// Appends the line for an instance, line feed included. `now` is the time of metrics.
+    pub(super) fn push(&self, out: &mut Vec<u8>, instance: &Instance<'_>, now: Timestamp) {
+        let (level, time) = self.level_and_time(instance, now);
+        match self.form {
+            Form::Json => {
+                out.extend_from_slice(b"{\"level\":\"");
+                out.extend_from_slice(level);
+                out.extend_from_slice(b"\",\"time\":\"");
+                push_time(out, time);
+                out.extend_from_slice(&self.name);
+                self.push_members(out, instance, b",", b",");
+                out.extend_from_slice(b"}\n");
+            }
+            Form::Console => {
+                push_time(out, time);
+                out.push(b'\t');
+                out.extend_from_slice(level);
+                out.push(b'\t');
+                out.extend_from_slice(&self.name);
+                if self.push_members(out, instance, b"\t{", b", ") {
+                    out.push(b'}');
+                }
+                out.push(b'\n');
+            }
+        }
+    }
+
+    fn level_and_time(&self, instance: &Instance<'_>, now: Timestamp) -> (&'static [u8], Timestamp) {
+        let (level, time) = match &self.content {
+            Content::Metric { level } => (*level, now),
+            Content::Log { timestamp, severity, levels } => {
+                let value = |position: Option<usize>| position.and_then(|at| instance.value(at));
+                let level = match value(*severity) {
+                    Some(Value::String(word)) => levels.get(word).copied().unwrap_or(Level::Info),
+                    _ => Level::Info,
+                };
+                let time = match value(*timestamp) {
+                    Some(Value::Timestamp(time)) => time,
+                    _ => Timestamp::YEAR_ONE,
+                };
+                (level, time)
+            }
+        };
+        let word: &[u8] = match level {
+            Level::Info => b"info",
+            Level::Warning => b"warn",
+            Level::Error => b"error",
+        };
+        (word, time)
+    }
+
+    /// Appends the members, `first` before the first and `next` before each other; says whether there was any.
+    fn push_members(&self, out: &mut Vec<u8>, instance: &Instance<'_>, first: &[u8], next: &[u8]) -> bool {
+        let mut separator = first;
+        let mut any = false;
+        for member in &self.members {
+            let value = member.position.and_then(|at| instance.value(at));
+            if value.is_none() && !member.null {
+                continue;
+            }
+            out.extend_from_slice(separator);
+            out.extend_from_slice(&member.key);
+            match (value, &self.content) {
+                // compat(1.3): addresses in metrics are written as base64; pinned by scenarios/report-metric-stdio.
+                (Some(Value::Bytes(bytes)), Content::Metric { .. }) => {
+                    push_quoted(out, Base64Display::new(bytes, &STANDARD));
+                }
+                _ => push_value(out, value),
+            }
+            separator = next;
+            any = true;
+        }
+        any
+    }
+}
+
+fn push_time(out: &mut Vec<u8>, time: Timestamp) {
+    push_display(out, time.rfc3339_micros());
+}
+
+fn push_display(out: &mut Vec<u8>, what: impl std::fmt::Display) {
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{what}");
+}
+
+fn push_quoted(out: &mut Vec<u8>, what: impl std::fmt::Display) {
+    out.push(b'"');
+    push_display(out, what);
+    out.push(b'"');
+}
+
+fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn push_address(out: &mut Vec<u8>, bytes: &[u8]) {
+    // Every entry has some of these, and formatting them as others would take longer than the rest of a member.
+    let Some(IpAddr::V4(address)) = ip_from_bytes(bytes) else { return push_quoted(out, ip_text(bytes)) };
+    let mut separator = b'"';
+    for octet in address.octets() {
+        out.push(separator);
+        push_number(out, octet);
+        separator = b'.';
+    }
+    out.push(b'"');
+}
+
+fn push_value(out: &mut Vec<u8>, value: Option<Value<'_>>) {
+    match value {
+        None => out.extend_from_slice(b"null"),
+        Some(Value::String(text)) => push_string(out, text),
+        Some(Value::Int64(number)) => push_number(out, number),
+        Some(Value::Double(number)) if number.is_finite() => push_display(out, double_text(number)),
+        Some(Value::Double(number)) => push_quoted(out, double_text(number)),
+        Some(Value::Bool(truth)) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
+        Some(Value::Timestamp(time)) => push_quoted(out, time.rfc3339_micros()),
+        Some(Value::Duration(duration)) => push_quoted(out, duration),
+        Some(Value::Bytes(bytes)) => push_address(out, bytes),
+        Some(map @ Value::StringMap(_)) => {
+            let mut text = Vec::new();
+            push_text(&mut text, map);
+            push_string(out, &text);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Where lines go. Spec: adapters-inprocess.md 11.4.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{LogStream, Params};
+use mixer_engine::adapter::Env;
+use mixer_base::rotate::{CHEAP_WRITE, RotatingFile, RotationPolicy, append_to, os_text};
+
+const MEBIBYTE: u64 = 1 << 20;
+const DEFAULT_MEBIBYTES: u64 = 100;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Memory that is kept from one batch to the next.
+const KEPT: usize = 1 << 20;
+
+/// The lines of one report.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    bytes: Vec<u8>,
+    /// Where each line ends.
+    ends: Vec<usize>,
+}
+
+impl Batch {
+    pub(super) fn clear(&mut self) {
+        self.reuse();
+        self.bytes.shrink_to(KEPT);
+    }
+
+    /// Empties it and keeps all of its memory.
+    pub(super) fn reuse(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// To append a line to.
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    pub(super) fn end_line(&mut self) {
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Bytes of all lines.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Takes the lines of another batch in.
+    pub(super) fn append(&mut self, other: &Batch) {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend(other.ends.iter().map(|end| before + end));
+    }
+
+    /// Whole lines in pieces of at most [`CHEAP_WRITE`] bytes, or of one line if that is longer; and how many lines each has.
+    fn chunks(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        let (mut start, mut first) = (0, 0);
+        std::iter::from_fn(move || {
+            let rest = self.ends.get(first..).unwrap_or_default();
+            let fitting = rest.iter().take_while(|end| **end - start <= CHEAP_WRITE).count();
+            let lines = fitting.max(1);
+            let end = *rest.get(lines - 1)?;
+            let chunk = self.bytes.get(start..end)?;
+            (start, first) = (end, first + lines);
+            Some((chunk, lines))
+        })
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
+    }
+}
+
+/// An open sink.
+pub(super) enum Sink {
+    Stdout,
+    Stderr,
+    /// Appended to; the kernel keeps writes of several workers apart.
+    File(File, PathBuf),
+    Rotated(Arc<Mutex<RotatingFile>>),
+}
+
+/// The rotated files of one server, by path: one that two handlers write to, as a handler and its successor do, must be rotated
+/// once, not twice.
+#[derive(Default)]
+struct RotatedFiles {
+    open: Mutex<HashMap<PathBuf, Weak<Mutex<RotatingFile>>>>,
+}
+
+impl Sink {
+    /// Errors: the file cannot be opened, in the words of the originals.
+    pub(super) fn open(params: &Params, env: &Env) -> Result<Self, String> {
+        let path = Path::new(&params.output_path);
+        match params.log_stream {
+            LogStream::Stdout => Ok(Sink::Stdout),
+            LogStream::Stderr => Ok(Sink::Stderr),
+            LogStream::File => match append_to(path) {
+                Ok(file) => Ok(Sink::File(file, path.to_owned())),
+                Err(error) => {
+                    let (path, why) = (path.display(), os_text(&error));
+                    Err(format!("couldn't open sink \"{path}\": open {path}: {why}"))
+                }
+            },
+            LogStream::RotatedFile => {
+                let files = env.commons.get::<RotatedFiles>();
+                let mut open = files.open.lock();
+                open.retain(|_, file| file.strong_count() > 0);
+                if let Some(file) = open.get(path).and_then(Weak::upgrade) {
+                    file.lock().set_policy(policy(params));
+                    return Ok(Sink::Rotated(file));
+                }
+                let file = Arc::new(Mutex::new(RotatingFile::new(path.to_owned(), policy(params))));
+                open.insert(path.to_owned(), Arc::downgrade(&file));
+                Ok(Sink::Rotated(file))
+            }
+        }
+    }
+
+    /// Writes all lines. Gives the number of lines that were lost, and tells why.
+    pub(super) fn write(&self, batch: &Batch, errors: &mut Vec<String>) -> u64 {
+        let (result, place) = match self {
+            Sink::Stdout => {
+                (write_chunks(batch, |chunk| write_now(io::stdout().lock(), chunk)), "/dev/stdout".into())
+            }
+            Sink::Stderr => {
+                (write_chunks(batch, |chunk| write_now(io::stderr().lock(), chunk)), "/dev/stderr".into())
+            }
+            Sink::File(file, path) => {
+                (write_chunks(batch, |chunk| write_now(file, chunk)), path.to_string_lossy())
+            }
+            Sink::Rotated(file) => return write_rotated(&mut file.lock(), batch, errors),
+        };
+        match result {
+            Ok(()) => 0,
+            Err((error, lost)) => {
+                errors.push(format!("write {place}: {}", os_text(&error)));
+                lost
+            }
+        }
+    }
+}
+
+/// Writes piece by piece up to the first that fails. Errors: why, and how many lines are lost.
+fn write_chunks(
+    batch: &Batch,
+    mut write: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), (io::Error, u64)> {
+    let mut left = batch.ends.len();
+    for (chunk, lines) in batch.chunks() {
+        write(chunk).map_err(|error| (error, left as u64))?;
+        left -= lines;
+    }
+    Ok(())
+}
+
+/// Line by line, because a line can be too long, or need a new file, while its neighbours do not.
+fn write_rotated(file: &mut RotatingFile, batch: &Batch, errors: &mut Vec<String>) -> u64 {
+    let (mut gathered, mut lost) = (0, 0);
+    for line in batch.lines() {
+        match file.push(line) {
+            Ok(()) => gathered += 1,
+            Err(error) => {
+                errors.push(os_text(&error));
+                lost += 1;
+            }
+        }
+    }
+    if let Err(error) = file.flush() {
+        errors.push(os_text(&error));
+        lost += gathered;
+    }
+    lost
+}
+
+fn write_now(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes)?;
+    stream.flush()
+}
+
+fn policy(params: &Params) -> RotationPolicy {
+    let mebibytes = u64::try_from(params.max_megabytes_before_rotation).ok().filter(|size| *size > 0);
+    let days = u32::try_from(params.max_days_before_rotation).unwrap_or(0);
+    let files = usize::try_from(params.max_rotated_files).unwrap_or(0);
+    RotationPolicy {
+        max_bytes: mebibytes.unwrap_or(DEFAULT_MEBIBYTES) * MEBIBYTE,
+        max_age: (days > 0).then(|| DAY * days),
+        max_backups: (files > 0).then_some(files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_hold_whole_lines_and_all_of_them() {
+        let mut batch = Batch::default();
+        let lengths = [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10];
+        for length in lengths {
+            batch.bytes().extend(std::iter::repeat_n(b'x', length));
+            batch.end_line();
+        }
+        let pieces: Vec<(usize, usize)> = batch.chunks().map(|(bytes, lines)| (bytes.len(), lines)).collect();
+        assert_eq!(pieces, [(CHEAP_WRITE, 2), (1, 1), (CHEAP_WRITE, 1), (CHEAP_WRITE + 5, 1), (20, 2)]);
+        assert_eq!(Batch::default().chunks().count(), 0);
+
+        let mut written = 0;
+        let lost = write_chunks(&batch, |_| {
+            written += 1;
+            if written == 3 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        });
+        assert_eq!(lost.unwrap_err().1, 4, "the lines of the piece that failed and of those after it");
+    }
+}

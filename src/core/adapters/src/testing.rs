@@ -1,0 +1,91 @@
+//! What the tests of adapters share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use mixer_engine::adapter::{Adapter, BoundInstance, Clock, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner};
+use mixer_attribute::{Value, ValueType};
+use mixer_config::Diagnostics;
+use mixer_engine::template;
+
+/// A clock that stands until it is moved.
+#[derive(Debug, Default)]
+pub(crate) struct TestClock {
+    nanos: AtomicU64,
+}
+
+impl TestClock {
+    /// A clock that stands at `start`.
+    pub(crate) fn at(start: Duration) -> Arc<Self> {
+        Arc::new(Self { nanos: AtomicU64::new(start.as_nanos() as u64) })
+    }
+
+    /// Sets the time.
+    pub(crate) fn set(&self, time: Duration) {
+        self.nanos.store(time.as_nanos() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn unix_time(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Ordering::SeqCst))
+    }
+}
+
+/// An environment on the present runtime, with the real time.
+pub(crate) fn test_env(name: &str) -> Env {
+    Env {
+        handler_name: name.into(),
+        clock: Arc::new(SystemClock),
+        tasks: TaskSpawner::new(tokio::runtime::Handle::current()),
+        metrics_port: 0,
+        metrics: Arc::default(),
+        commons: Arc::default(),
+    }
+}
+
+/// A handler with default parameters and no instances.
+pub(crate) async fn build_default<A: Adapter>() -> Box<dyn Handler> {
+    A::build(A::Params::default(), Vec::new(), test_env("h.istio-system")).await.unwrap()
+}
+
+/// The texts of all problems that an adapter finds.
+pub(crate) fn problems<A: Adapter>(params: &A::Params) -> Vec<String> {
+    let mut problems = Diagnostics::new();
+    A::validate(params, &[], &mut problems);
+    problems.into_iter().map(|p| p.message).collect()
+}
+
+/// An instance as a handler sees it.
+pub(crate) fn instance<'a>(name: &'a str, values: &'a [Option<Value<'a>>]) -> Instance<'a> {
+    Instance { bound: 0, name, values }
+}
+
+/// A bound instance of a template with one map field, for example `quota`'s dimensions.
+pub(crate) fn bound(
+    name: &str,
+    template_name: &str,
+    field: &'static str,
+    keys: &[(&str, ValueType)],
+) -> BoundInstance {
+    let leaves = keys.iter().map(|(key, value_type)| Leaf {
+        field,
+        key: Some((*key).into()),
+        value_type: *value_type,
+    });
+    BoundInstance {
+        name: name.into(),
+        template: template::find(template_name).unwrap(),
+        leaves: leaves.collect(),
+        messages: Vec::new(),
+    }
+}
+
+/// The answer of a handler that need not wait.
+pub(crate) fn ready<T>(reply: Reply<T>) -> T {
+    match reply {
+        Reply::Ready(result) => result.unwrap(),
+        Reply::Later(_) => panic!("an answer at once is expected"),
+    }
+}

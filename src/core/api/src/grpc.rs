@@ -1,0 +1,267 @@
+//! Unary gRPC calls on HTTP/2, framed by hand: one message in, one message out.
+
+use std::sync::LazyLock;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Response, header};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+
+use mixer_base::rpc_code;
+use mixer_http2::FixedResponse;
+use mixer_net::connection::Answer;
+
+/// Length of the prefix of a message: a flag and four bytes of length.
+const PREFIX: usize = 5;
+
+/// Codes of gRPC statuses that the server itself gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Code {
+    /// Success.
+    Ok = 0,
+    /// The caller went away.
+    Cancelled = 1,
+    /// Reports that failed in part.
+    Unknown = 2,
+    /// The request makes no sense.
+    InvalidArgument = 3,
+    /// Too late.
+    DeadlineExceeded = 4,
+    /// The caller may not.
+    PermissionDenied = 7,
+    /// Too large.
+    ResourceExhausted = 8,
+    /// No such method, or a compression that is not spoken.
+    Unimplemented = 12,
+    /// Checks that could not be carried out.
+    Internal = 13,
+    /// Overload.
+    Unavailable = 14,
+}
+
+impl Code {
+    /// For example `RESOURCE_EXHAUSTED`.
+    pub fn name(self) -> &'static str {
+        rpc_code::name(self as i32).unwrap_or_default()
+    }
+}
+
+/// A call that failed, as its caller sees it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", code.name())]
+pub struct GrpcError {
+    /// Why.
+    pub code: Code,
+    /// In words.
+    pub message: String,
+}
+
+impl GrpcError {
+    /// A failure.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// The body of a response: the framed message of a unary call that succeeded, nothing, or what tonic serves.
+pub type ApiBody = Answer<tonic::body::Body>;
+
+/// Head and trailers of every unary call that succeeded.
+pub static OK_RESPONSE: LazyLock<FixedResponse> =
+    LazyLock::new(|| FixedResponse::new(("content-type", "application/grpc"), ("grpc-status", "0")));
+
+/// Reads the one message of a unary call. A message that arrives in one piece is not copied.
+///
+/// Errors: RESOURCE_EXHAUSTED above `max_message` bytes; UNIMPLEMENTED for a compressed message; INTERNAL for a body that is not
+/// one message; CANCELLED when the caller goes away.
+pub async fn read_message<B>(mut body: B, max_message: usize) -> Result<Bytes, GrpcError>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let mut first: Option<Bytes> = None;
+    let mut rest = BytesMut::new();
+    // The end is often known with the last piece; asking again costs a look-up.
+    while !body.is_end_stream()
+        && let Some(frame) = body.frame().await
+    {
+        let frame =
+            frame.map_err(|e| GrpcError::new(Code::Cancelled, format!("the request broke off: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if data.is_empty() {
+            continue;
+        }
+        if rest.is_empty() {
+            match first.take() {
+                None => {
+                    check_prefix(&data, max_message)?;
+                    first = Some(data);
+                }
+                Some(head) => {
+                    rest.reserve(expected_length(&head).unwrap_or(0).max(head.len() + data.len()));
+                    rest.extend_from_slice(&head);
+                    rest.extend_from_slice(&data);
+                    check_prefix(&rest, max_message)?;
+                }
+            }
+        } else {
+            rest.extend_from_slice(&data);
+            check_prefix(&rest, max_message)?;
+        }
+    }
+    let mut framed = first.unwrap_or_else(|| rest.freeze());
+    if expected_length(&framed) != Some(framed.len()) {
+        return Err(GrpcError::new(Code::Internal, "the request is not one whole gRPC message"));
+    }
+    framed.advance(PREFIX);
+    Ok(framed)
+}
+
+/// The message behind its prefix.
+pub fn unframed(framed: &[u8]) -> &[u8] {
+    framed.get(PREFIX..).unwrap_or_default()
+}
+
+/// The messages of a call that streams them, one after the other.
+pub struct Messages<B> {
+    body: B,
+    /// What was read and belongs to the next messages.
+    rest: BytesMut,
+    max_message: usize,
+}
+
+impl<B> Messages<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    /// The messages in `body`, each at most `max_message` bytes.
+    pub fn new(body: B, max_message: usize) -> Self {
+        Self { body, rest: BytesMut::new(), max_message }
+    }
+
+    /// The next message; `None` at the end of the call. May be dropped and asked again without loss.
+    ///
+    /// Errors: as [`read_message`].
+    pub async fn next(&mut self) -> Result<Option<Bytes>, GrpcError> {
+        loop {
+            if self.rest.first().is_some_and(|flag| *flag != 0) {
+                return Err(compressed());
+            }
+            if let Some(length) = expected_length(&self.rest) {
+                if length - PREFIX > self.max_message {
+                    return Err(too_large(length - PREFIX, self.max_message));
+                }
+                if self.rest.len() >= length {
+                    let mut message = self.rest.split_to(length);
+                    message.advance(PREFIX);
+                    return Ok(Some(message.freeze()));
+                }
+                self.rest.reserve(length - self.rest.len());
+            }
+            match self.body.frame().await {
+                None if self.rest.is_empty() => return Ok(None),
+                None => return Err(GrpcError::new(Code::Internal, "the call ends inside a message")),
+                Some(Err(e)) => {
+                    return Err(GrpcError::new(Code::Cancelled, format!("the request broke off: {e}")));
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.rest.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn compressed() -> GrpcError {
+    GrpcError::new(Code::Unimplemented, "compressed messages are not accepted here; send identity")
+}
+
+fn too_large(length: usize, max_message: usize) -> GrpcError {
+    let text = format!("grpc: received message larger than max ({length} vs. {max_message})");
+    GrpcError::new(Code::ResourceExhausted, text)
+}
+
+/// Prefix and message together, if the prefix is there.
+fn expected_length(framed: &[u8]) -> Option<usize> {
+    let [_, a, b, c, d, ..] = *framed else { return None };
+    Some(PREFIX + u32::from_be_bytes([a, b, c, d]) as usize)
+}
+
+fn check_prefix(framed: &[u8], max_message: usize) -> Result<(), GrpcError> {
+    if framed.first().is_some_and(|flag| *flag != 0) {
+        return Err(compressed());
+    }
+    match expected_length(framed) {
+        Some(length) if length - PREFIX > max_message => Err(too_large(length - PREFIX, max_message)),
+        Some(length) if framed.len() > length => {
+            Err(GrpcError::new(Code::Internal, "a unary call carries one message; this one carries more"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Starts a framed message in `out`; [`finish_message`] fills in the length.
+pub fn begin_message(out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[0; PREFIX]);
+}
+
+/// Fills in the length of the message begun with [`begin_message`].
+pub fn finish_message(out: &mut [u8]) {
+    let length = u32::try_from(out.len().saturating_sub(PREFIX)).unwrap_or(u32::MAX);
+    if let Some(prefix) = out.get_mut(1..PREFIX) {
+        prefix.copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+/// A successful answer with a message framed by [`begin_message`] and [`finish_message`].
+pub fn answer(framed: Bytes) -> Response<ApiBody> {
+    Response::new(ApiBody::Fixed(framed))
+}
+
+/// The answer to a call that failed.
+pub fn refuse(error: &GrpcError) -> Response<ApiBody> {
+    let mut response = Response::new(ApiBody::Empty);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-status", HeaderValue::from(error.code as u16));
+    if let Ok(message) = HeaderValue::from_str(&percent_encode(&error.message)) {
+        headers.insert("grpc-message", message);
+    }
+    response
+}
+
+/// The encoding of `grpc-message`: everything but printable ASCII, and `%`, as `%XX`.
+fn percent_encode(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if (0x20..0x7f).contains(&byte) && byte != b'%' {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// The deadline of a call from its `grpc-timeout` header: digits and one of `H M S m u n`.
+pub fn timeout(headers: &HeaderMap) -> Option<std::time::Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (unit_at, unit) = text.char_indices().next_back()?;
+    let amount: u64 = text.get(..unit_at)?.parse().ok()?;
+    Some(match unit {
+        'H' => std::time::Duration::from_secs(amount.saturating_mul(3600)),
+        'M' => std::time::Duration::from_secs(amount.saturating_mul(60)),
+        'S' => std::time::Duration::from_secs(amount),
+        'm' => std::time::Duration::from_millis(amount),
+        'u' => std::time::Duration::from_micros(amount),
+        'n' => std::time::Duration::from_nanos(amount),
+        _ => return None,
+    })
+}

@@ -1,0 +1,336 @@
+//! The attributes of one request, readable by slot, with a record of what was read.
+
+mod bits;
+mod names;
+mod received;
+mod references;
+mod strict;
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use self::references::References;
+use super::wire::{CompressedAttributes, DecodeError, Entry, Payload, RawMap, Words};
+use super::{SlotId, StringMap, Value, Vocabulary};
+
+pub use names::NamedValue;
+pub use received::ReceivedValue;
+pub use references::{Condition, Reference, ReferenceMark};
+pub use strict::StrictError;
+
+/// The attributes of one request or report record.
+///
+/// Everything borrows: from the request bytes, from the vocabulary of the snapshot that serves the request, and from the
+/// arena that is dropped with the request. Reading through [`get`](Self::get) and [`lookup`](Self::lookup) records references;
+/// [`peek`](Self::peek) does not. Values set by attribute generators or by later records of a delta report lie on top of the
+/// received ones, are never recorded, and can be taken off again with [`mark`](Self::mark) and [`rewind`](Self::rewind).
+///
+/// Indexes are resolved when an attribute is first read; one that cannot be resolved hides its attribute and nothing else.
+/// Spec: attributes.md 4.2 and 7.
+pub struct AttributeBag<'a> {
+    vocabulary: &'a Vocabulary,
+    arena: &'a Bump,
+    words: Words<'a>,
+    entries: &'a [Entry<'a>],
+    /// By slot: where its value is. See [`Place`].
+    places: &'a mut [Place],
+    /// Values of later records of a delta report, with their names, slots or not.
+    delta: ArenaVec<'a, (&'a [u8], Value<'a>)>,
+    overlay: ArenaVec<'a, (SlotId, Value<'a>)>,
+    references: References<'a>,
+}
+
+/// Where the value of a slot is: 0 for nowhere, else one more than an index, with two flags.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place(u32);
+
+impl Place {
+    /// The index is one of `delta`, not of `entries`.
+    const DELTA: u32 = 1 << 30;
+    /// A message word names this attribute: entries under its global index are invisible.
+    const NAMED: u32 = 1 << 31;
+    const INDEX: u32 = Self::DELTA - 1;
+
+    fn index(self) -> Option<usize> {
+        (self.0 & Self::INDEX).checked_sub(1).map(|index| index as usize)
+    }
+
+    fn is_delta(self) -> bool {
+        self.0 & Self::DELTA != 0
+    }
+
+    fn is_named(self) -> bool {
+        self.0 & Self::NAMED != 0
+    }
+
+    /// The same attribute at another index. Messages are far shorter than the indexes that would not fit.
+    fn at(self, index: usize, flag: u32) -> Place {
+        match u32::try_from(index + 1) {
+            Ok(index) if index <= Self::INDEX => Place(self.0 & Self::NAMED | flag | index),
+            _ => self,
+        }
+    }
+}
+
+impl<'a> AttributeBag<'a> {
+    /// A bag without attributes.
+    pub fn empty(vocabulary: &'a Vocabulary, arena: &'a Bump) -> Self {
+        Self {
+            vocabulary,
+            arena,
+            words: Words::none(),
+            entries: &[],
+            places: arena.alloc_slice_fill_copy(vocabulary.len(), Place::default()),
+            delta: ArenaVec::new_in(arena),
+            overlay: ArenaVec::new_in(arena),
+            references: References::new(vocabulary.len(), arena),
+        }
+    }
+
+    /// Decodes an encoded CompressedAttributes. A message without words uses `default_words`.
+    ///
+    /// Errors: what is wrong with the bytes at the level of protobuf; bad dictionary indexes are no error.
+    pub fn decode(
+        body: &'a [u8],
+        default_words: Option<Words<'a>>,
+        vocabulary: &'a Vocabulary,
+        arena: &'a Bump,
+    ) -> Result<Self, DecodeError> {
+        Ok(Self::new(&CompressedAttributes::decode(body, arena)?, default_words, vocabulary, arena))
+    }
+
+    /// A bag of attributes that were decoded already. A message without words uses `default_words`.
+    pub fn new(
+        attributes: &CompressedAttributes<'a>,
+        default_words: Option<Words<'a>>,
+        vocabulary: &'a Vocabulary,
+        arena: &'a Bump,
+    ) -> Self {
+        let mut bag = Self::empty(vocabulary, arena);
+        bag.fill(attributes, default_words);
+        bag
+    }
+
+    /// Throws all values and references away and takes other attributes in, as [`new`](Self::new) does.
+    pub fn replace(&mut self, attributes: &CompressedAttributes<'a>, default_words: Option<Words<'a>>) {
+        self.places.fill(Place::default());
+        self.delta.clear();
+        self.overlay.clear();
+        self.references.clear();
+        self.fill(attributes, default_words);
+    }
+
+    fn fill(&mut self, attributes: &CompressedAttributes<'a>, default_words: Option<Words<'a>>) {
+        self.words = self.words_of(attributes, default_words);
+        self.entries = attributes.entries;
+        for slot in self.words.named() {
+            if let Some(place) = self.places.get_mut(slot.index()) {
+                place.0 = Place::NAMED;
+            }
+        }
+        for (i, entry) in self.entries.iter().enumerate() {
+            let Some(place) = self
+                .words
+                .slot(entry.index, self.vocabulary)
+                .and_then(|slot| self.places.get_mut(slot.index()))
+            else {
+                continue;
+            };
+            if entry.index >= 0 && place.is_named() {
+                continue;
+            }
+            // The same map again: the last entry counts. Another map: the one that is searched first.
+            let earlier = place.index().and_then(|earlier| self.entries.get(earlier));
+            if earlier.is_none_or(|earlier| earlier.field.rank() >= entry.field.rank()) {
+                *place = place.at(i, 0);
+            }
+        }
+    }
+
+    fn words_of(&self, attributes: &CompressedAttributes<'a>, default_words: Option<Words<'a>>) -> Words<'a> {
+        match default_words {
+            Some(words) if attributes.words.is_empty() => words,
+            _ => Words::new(attributes.words, self.vocabulary, self.arena),
+        }
+    }
+
+    /// The vocabulary whose slots this bag uses.
+    pub fn vocabulary(&self) -> &'a Vocabulary {
+        self.vocabulary
+    }
+
+    /// Memory that lives as long as the request, for computed values.
+    pub fn arena(&self) -> &'a Bump {
+        self.arena
+    }
+
+    /// Reads an attribute and records the reference: EXACT when present, ABSENCE when not, nothing for a present string map.
+    #[inline]
+    pub fn get(&self, slot: SlotId) -> Option<Value<'a>> {
+        if let Some(value) = self.overlaid(slot) {
+            return Some(value);
+        }
+        let value = match self.place(slot) {
+            Some((place, index)) if place.is_delta() => {
+                return self.delta.get(index).map(|(_, value)| *value);
+            }
+            Some((_, index)) => self.received(index, slot),
+            None => None,
+        };
+        if matches!(value, Some(Value::StringMap(_))) {
+            self.references.map_read(slot);
+        } else {
+            self.references.read(slot);
+        }
+        value
+    }
+
+    /// Reads an attribute without recording anything.
+    pub fn peek(&self, slot: SlotId) -> Option<Value<'a>> {
+        if let Some(value) = self.overlaid(slot) {
+            return Some(value);
+        }
+        match self.place(slot)? {
+            (place, index) if place.is_delta() => self.delta.get(index).map(|(_, value)| *value),
+            (_, index) => self.received(index, slot),
+        }
+    }
+
+    /// Reads what the request says of an attribute, whatever lies on top of it, without recording anything: the value that a
+    /// reference to it stands for.
+    pub fn peek_received(&self, slot: SlotId) -> Option<Value<'a>> {
+        match self.place(slot)? {
+            (place, _) if place.is_delta() => None,
+            (_, index) => self.received(index, slot),
+        }
+    }
+
+    /// Whether the bag has the attribute, readable or not: what an attribute generator must not replace. Records nothing.
+    pub fn contains(&self, slot: SlotId) -> bool {
+        self.overlaid(slot).is_some() || self.place(slot).is_some()
+    }
+
+    /// Looks a key up in a string map and records the reference if the map was received.
+    pub fn lookup(&self, map: &StringMap<'a>, key: &'a [u8]) -> Option<&'a [u8]> {
+        let value = map.peek(key);
+        if let Some(slot) = map.source {
+            self.references.looked_up(slot, key, value.is_some());
+        }
+        value
+    }
+
+    /// Sets an attribute on top of the received ones; reads of it are not recorded.
+    pub fn set(&mut self, slot: SlotId, value: Value<'a>) {
+        self.overlay.push((slot, value));
+    }
+
+    /// The present height of the overlay, for [`rewind`](Self::rewind).
+    pub fn mark(&self) -> usize {
+        self.overlay.len()
+    }
+
+    /// Takes off everything set since `mark`.
+    pub fn rewind(&mut self, mark: usize) {
+        self.overlay.truncate(mark);
+    }
+
+    #[inline]
+    fn overlaid(&self, slot: SlotId) -> Option<Value<'a>> {
+        self.overlay.iter().rev().find(|(s, _)| *s == slot).map(|(_, value)| *value)
+    }
+
+    #[inline]
+    fn place(&self, slot: SlotId) -> Option<(Place, usize)> {
+        let place = *self.places.get(slot.index())?;
+        Some((place, place.index()?))
+    }
+
+    /// The value of a received entry, resolved and kept.
+    #[inline]
+    fn received(&self, index: usize, slot: SlotId) -> Option<Value<'a>> {
+        let entry = self.entries.get(index)?;
+        match entry.payload.get() {
+            Payload::Value(value) => Some(value),
+            Payload::Unreadable => None,
+            unresolved => {
+                let value = self.resolve(unresolved, self.words, Some(slot));
+                entry.payload.set(value.map_or(Payload::Unreadable, Payload::Value));
+                value
+            }
+        }
+    }
+
+    /// Gives a payload its value, if all its indexes can be resolved.
+    fn resolve(&self, payload: Payload<'a>, words: Words<'a>, source: Option<SlotId>) -> Option<Value<'a>> {
+        match payload {
+            Payload::Value(value) => Some(value),
+            Payload::Unreadable => None,
+            Payload::Word(index) => words.resolve(index).map(Value::String),
+            Payload::Map(raw) => {
+                let entries = self.map_entries(raw, words)?;
+                Some(Value::StringMap(self.arena.alloc(StringMap { entries, source })))
+            }
+        }
+    }
+
+    /// The entries of a string map as texts; `None` if an index cannot be resolved.
+    fn map_entries(&self, raw: RawMap<'a>, words: Words<'a>) -> Option<&'a [(&'a [u8], &'a [u8])]> {
+        let mut entries = ArenaVec::with_capacity_in(raw.size_hint(), self.arena);
+        let texts = |(key, value): (i32, i32)| Some((words.resolve(key)?, words.resolve(value)?));
+        if !raw.pairs().all(|pair| texts(pair).map(|texts| entries.push(texts)).is_some()) {
+            // An entry that a later one replaces may be bad.
+            entries.clear();
+            for pair in self.map_pairs(raw) {
+                entries.push(texts(pair)?);
+            }
+        }
+        // One text may occur twice, also under two indexes.
+        Some(last_by_key(entries).into_bump_slice())
+    }
+
+    /// The entries of a string map as indexes, each key once.
+    fn map_pairs(&self, raw: RawMap<'a>) -> ArenaVec<'a, (i32, i32)> {
+        let mut pairs = ArenaVec::with_capacity_in(raw.size_hint(), self.arena);
+        pairs.extend(raw.pairs());
+        last_by_key(pairs)
+    }
+}
+
+/// Keeps the last of the pairs with equal keys, in wire order. Cost: quadratic for a few pairs, sorts many.
+pub fn last_by_key<'a, K: Copy + Ord, V: Copy>(
+    mut pairs: ArenaVec<'a, (K, V)>,
+) -> ArenaVec<'a, (K, V)> {
+    const FEW: usize = 32;
+    let repeated = |i: usize, key: K| pairs.iter().skip(i + 1).any(|(later, _)| *later == key);
+    if pairs.len() <= FEW && !pairs.iter().enumerate().any(|(i, (key, _))| repeated(i, *key)) {
+        return pairs;
+    }
+    let mut order = ArenaVec::with_capacity_in(pairs.len(), pairs.bump());
+    order.extend(pairs.iter().enumerate().map(|(i, (key, _))| (*key, i)));
+    order.sort_unstable();
+    let mut is_last = ArenaVec::with_capacity_in(pairs.len(), pairs.bump());
+    is_last.resize(pairs.len(), true);
+    for pair in order.windows(2) {
+        if let [(key, i), (next, _)] = pair
+            && key == next
+            && let Some(flag) = is_last.get_mut(*i)
+        {
+            *flag = false;
+        }
+    }
+    let mut flags = is_last.iter();
+    pairs.retain(|_| flags.next().copied().unwrap_or(true));
+    pairs
+}
+
+impl std::fmt::Debug for AttributeBag<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let all = self.all();
+        f.debug_map()
+            .entries(all.iter().map(|named| (String::from_utf8_lossy(named.name), named.value)))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Reading by name, also names that the vocabulary does not have: for tools and tests, not for requests.
+
+use std::collections::BTreeMap;
+
+use super::AttributeBag;
+use crate::{StringMap, Value};
+
+/// An attribute by its name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NamedValue<'a> {
+    /// The name, not necessarily UTF-8.
+    pub name: &'a [u8],
+    /// The value; `None` for a name that the message has, but that reads as absent.
+    pub value: Option<Value<'a>>,
+}
+
+impl<'a> AttributeBag<'a> {
+    /// Every attribute with its value, sorted by name. Records nothing; string maps do not record look-ups either.
+    /// Cost: allocates; linear in the message, with a logarithm.
+    pub fn all(&self) -> Vec<NamedValue<'a>> {
+        let mut owners: BTreeMap<&'a [u8], i32> = BTreeMap::new();
+        for (text, index) in self.words.texts().iter().zip(0i32..) {
+            owners.insert(text, !index);
+        }
+        // By name: the rank of the map that gives the value, and the value.
+        let mut named: BTreeMap<&'a [u8], (u8, Option<Value<'a>>)> = BTreeMap::new();
+        for entry in self.entries {
+            let Some(name) = self.words.resolve(entry.index) else { continue };
+            let (rank, best) = named.entry(name).or_insert((u8::MAX, None));
+            if owners.get(name).is_none_or(|owner| *owner == entry.index) && entry.field.rank() <= *rank {
+                let value = self.resolve(entry.payload.get(), self.words, None);
+                (*rank, *best) = (entry.field.rank(), value.map(|value| self.untracked(value)));
+            }
+        }
+        let on_top =
+            self.delta.iter().copied().chain(
+                self.overlay.iter().map(|(slot, value)| (self.vocabulary.name(*slot).as_bytes(), *value)),
+            );
+        for (name, value) in on_top {
+            named.insert(name, (0, Some(value)));
+        }
+        named.into_iter().map(|(name, (_, value))| NamedValue { name, value }).collect()
+    }
+
+    /// The same value; look-ups in it are not recorded.
+    fn untracked(&self, value: Value<'a>) -> Value<'a> {
+        match value {
+            Value::StringMap(StringMap { entries, source: Some(_) }) => {
+                Value::StringMap(self.arena.alloc(StringMap { entries, source: None }))
+            }
+            other => other,
+        }
+    }
+
+    /// Reads an attribute by name, in the vocabulary or not, without recording anything. Cost: see [`all`](Self::all).
+    pub fn peek_name(&self, name: &[u8]) -> Option<Value<'a>> {
+        match self.vocabulary.slot(name) {
+            Some(slot) => self.peek(slot),
+            None => self.all().into_iter().find(|named| named.name == name)?.value,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What was read from a bag, and its wire form. Spec: attributes.md 7 and 8.
+
+use std::cell::RefCell;
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::AttributeBag;
+use super::bits::BitSet;
+use crate::wire::{SmallSet, WordList, put_bytes, zigzag};
+use crate::{SlotId, Value};
+
+/// What a result depends on. The numbers are those of the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Condition {
+    /// The attribute or key was not there.
+    Absence = 1,
+    /// The attribute or key had exactly this value.
+    Exact = 2,
+}
+
+/// One attribute, or one key of a string map, that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reference<'a> {
+    /// The slot of the attribute; orders like its name.
+    pub slot: SlotId,
+    /// The name of the attribute.
+    pub name: &'a str,
+    /// The key that was looked up; `None` for the attribute itself.
+    pub key: Option<&'a [u8]>,
+    /// What was found.
+    pub condition: Condition,
+}
+
+/// A state of the references to come back to, see [`AttributeBag::mark_references`].
+#[derive(Debug, Clone, Copy)]
+pub struct ReferenceMark<'a> {
+    read: &'a [u64],
+    keys: usize,
+}
+
+/// The record of reads. Whether a slot was present is not kept: received attributes do not change.
+pub(super) struct References<'a> {
+    read: BitSet<'a>,
+    /// Present maps that were read: no reference by itself.
+    maps: BitSet<'a>,
+    keys: RefCell<SmallSet<'a, KeyRead<'a>>>,
+}
+
+/// Slot, key and whether the map had it.
+type KeyRead<'a> = (SlotId, &'a [u8], bool);
+
+impl<'a> References<'a> {
+    pub(super) fn new(slots: usize, arena: &'a Bump) -> Self {
+        Self {
+            read: BitSet::new(slots, arena),
+            maps: BitSet::new(slots, arena),
+            keys: RefCell::new(SmallSet::new_in(arena)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn read(&self, slot: SlotId) {
+        self.read.insert(slot.index());
+    }
+
+    #[inline]
+    pub(super) fn map_read(&self, slot: SlotId) {
+        self.maps.insert(slot.index());
+    }
+
+    pub(super) fn looked_up(&self, slot: SlotId, key: &'a [u8], present: bool) {
+        self.keys.borrow_mut().insert((slot, key, present));
+    }
+
+    pub(super) fn clear(&self) {
+        self.read.clear();
+        self.maps.clear();
+        self.keys.borrow_mut().truncate(0);
+    }
+}
+
+impl<'a> AttributeBag<'a> {
+    /// The present state of the references, for [`reset_references`](Self::reset_references).
+    pub fn mark_references(&self) -> ReferenceMark<'a> {
+        ReferenceMark {
+            read: self.references.read.copy(self.arena),
+            keys: self.references.keys.borrow().items().len(),
+        }
+    }
+
+    /// Whether a present map was read of which no key was looked up. The references cannot tell such a request from one without the
+    /// map, so what it decided must not be reused on this side.
+    pub fn reads_map_without_key(&self) -> bool {
+        let keys = self.references.keys.borrow();
+        self.references.maps.iter().any(|index| !keys.items().iter().any(|(slot, ..)| slot.index() == index))
+    }
+
+    /// Forgets everything that was read since `mark`.
+    pub fn reset_references(&self, mark: &ReferenceMark<'a>) {
+        self.references.read.restore(mark.read);
+        self.references.keys.borrow_mut().truncate(mark.keys);
+    }
+
+    /// Forgets everything that was read.
+    pub fn clear_references(&self) {
+        self.references.clear();
+    }
+
+    /// Everything that was read, sorted by name and key, each pair once.
+    pub fn references(&self) -> ArenaVec<'a, Reference<'a>> {
+        let recorded = self.references.keys.borrow();
+        let mut keys = ArenaVec::with_capacity_in(recorded.items().len(), self.arena);
+        keys.extend_from_slice(recorded.items());
+        keys.sort_unstable();
+        let mut keys = keys.into_iter().peekable();
+        let mut references = ArenaVec::with_capacity_in(32, self.arena);
+        let make = |slot, key, present| Reference {
+            slot,
+            name: self.vocabulary.name(slot),
+            key,
+            condition: if present { Condition::Exact } else { Condition::Absence },
+        };
+        for index in self.references.read.iter() {
+            let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
+            while let Some((key_slot, key, present)) = keys.next_if(|key| key.0 < slot) {
+                references.push(make(key_slot, Some(key), present));
+            }
+            references.push(make(slot, None, self.was_exact(slot)));
+        }
+        references.extend(keys.map(|(slot, key, present)| make(slot, Some(key), present)));
+        references
+    }
+
+    /// Whether a slot that was read as a whole is there, under whatever lies on top of it by now.
+    fn was_exact(&self, slot: SlotId) -> bool {
+        match self.place(slot) {
+            Some((place, _)) if place.is_delta() => true,
+            Some((_, index)) => !matches!(self.received(index, slot), None | Some(Value::StringMap(_))),
+            None => false,
+        }
+    }
+
+    /// Appends the references as an encoded ReferencedAttributes.
+    ///
+    /// Global words from `global_word_count` on, which the caller does not know, become message words. So does a map key
+    /// `source.ip`, whose global index 0 means "no key". Shape: message words in order of use, then one match a reference in
+    /// the order of [`references`](Self::references). Cost: memory from the arena alone.
+    pub fn encode_references(&self, global_word_count: u32, out: &mut Vec<u8>) {
+        let references = self.references();
+        let mut words = WordList::new_in(global_word_count, self.arena);
+        let mut matches = ArenaVec::with_capacity_in(references.len(), self.arena);
+        let mut last = None;
+        for reference in &references {
+            let key = match reference.key {
+                None | Some(b"") => 0,
+                Some(key) => match words.index(key) {
+                    0 => words.message_index(key),
+                    index => index,
+                },
+            };
+            let name = match last {
+                Some((slot, name)) if slot == reference.slot => name,
+                _ => words.index_of_global(
+                    self.vocabulary.global_word_of(reference.slot),
+                    reference.name.as_bytes(),
+                ),
+            };
+            last = Some((reference.slot, name));
+            matches.push((name, reference.condition, key));
+        }
+        words.write(out, 1);
+        for (name, condition, key) in matches {
+            put_match(out, zigzag(name), condition, zigzag(key));
+        }
+    }
+}
+
+/// Appends one AttributeMatch as field 2. It is short: put together on the stack, appended at once.
+fn put_match(out: &mut Vec<u8>, name: u32, condition: Condition, key: u32) {
+    let mut bytes = [0u8; 16];
+    let mut len = 0;
+    let mut put = |byte: u8| {
+        if let Some(place) = bytes.get_mut(len) {
+            *place = byte;
+            len += 1;
+        }
+    };
+    let mut field = |tag: u8, mut number: u32| {
+        if number == 0 {
+            return;
+        }
+        put(tag);
+        while number >= 0x80 {
+            put(number.to_le_bytes()[0] | 0x80);
+            number >>= 7;
+        }
+        put(number.to_le_bytes()[0]);
+    };
+    field(0x08, name);
+    field(0x10, condition as u32);
+    field(0x20, key);
+    put_bytes(out, 2, bytes.get(..len).unwrap_or_default());
+}

@@ -1,0 +1,29 @@
+//! Attributes: typed facts about one request, and their wire encoding.
+//!
+//! The main type is [`AttributeBag`]: a view of the attributes of one request or report record that borrows from the request
+//! bytes, resolves names to dense [`SlotId`]s of a [`Vocabulary`] once, and records what is read from it.
+//! This room knows nothing of expressions, templates or configuration files.
+//! Spec: attributes.md.
+
+mod bag;
+mod dictionary;
+mod owned;
+mod report;
+pub mod request;
+pub mod response;
+pub mod text;
+mod typed_text;
+mod value;
+mod vocabulary;
+pub mod wire;
+
+pub use bag::last_by_key;
+pub use bag::{AttributeBag, Condition, NamedValue, ReceivedValue, Reference, ReferenceMark, StrictError};
+pub use dictionary::{GLOBAL_WORDS, global_index};
+pub use owned::{OwnedAttributes, OwnedValue};
+pub use report::{RecordError, ReportRecords};
+pub use mixer_base::time::{SignedDuration, TextForm, Timestamp, TimestampText};
+pub use typed_text::typed_text;
+pub use value::{StringMap, Value, ValueType};
+pub use vocabulary::{SlotId, Vocabulary, VocabularyBuilder};
+pub use wire::{CompressedAttributes, DecodeError, Words};

@@ -1,0 +1,143 @@
+use bumpalo::Bump;
+use proptest::prelude::*;
+use prost::Message as _;
+
+use super::*;
+use crate::{AttributeBag, ReportRecords, Value, Vocabulary, Words};
+use mixer_wire::istio::mixer::v1 as proto;
+
+fn attributes(path: &str) -> OwnedAttributes {
+    OwnedAttributes::from_iter([("request.path", path), ("my.attribute", "GET")])
+}
+
+#[test]
+fn callers_may_not_know_more_words() {
+    assert_eq!(check_global_word_count(0), Ok(()));
+    assert_eq!(check_global_word_count(222), Ok(()));
+    let text = "inconsistent global dictionary versions used: mixer knows 222 words, caller knows 223";
+    assert_eq!(check_global_word_count(223), Err(text.to_owned()));
+}
+
+#[test]
+fn a_check_request_is_read_as_it_was_written() {
+    let quotas = BTreeMap::from([("b".to_owned(), (-2, false)), ("a".to_owned(), (i64::MAX, true))]);
+    let body = encode_check_request(
+        &attributes("/x"),
+        222,
+        &CheckCall { deduplication_id: "id", quotas: quotas.clone() },
+    );
+    let arena = Bump::new();
+    let request = CheckRequest::decode(&body, &arena).unwrap();
+    assert_eq!((request.global_word_count, request.deduplication_id), (222, "id"));
+    let read: BTreeMap<String, (i64, bool)> =
+        request.quotas.iter().map(|q| (q.name.to_owned(), (q.amount, q.best_effort))).collect();
+    assert_eq!(read, quotas);
+    let vocabulary = Vocabulary::builder().build();
+    let bag = AttributeBag::new(&request.attributes, None, &vocabulary, &arena);
+    assert_eq!(OwnedAttributes::from_bag(&bag), attributes("/x"));
+    let message = proto::CheckRequest::decode(&*body).unwrap();
+    assert_eq!(message.quotas["b"].amount, -2);
+    assert_eq!(message.attributes.unwrap().words, ["my.attribute", "/x"]);
+    assert!(!body.ends_with(&[0]));
+    assert!(encode_check_request(&OwnedAttributes::new(), 0, &CheckCall::default()) == [0x0a, 0]);
+}
+
+#[test]
+fn repeated_fields_of_a_check_request_merge() {
+    let (first, second) = (attributes("/x"), OwnedAttributes::from_iter([("request.size", 5)]));
+    let mut body = encode_check_request(&first, 0, &CheckCall::default());
+    body.extend(encode_check_request(&second, 222, &CheckCall::default()));
+    // The quota `q` twice, with amounts 1 and 2.
+    body.extend([0x22, 0x07, 0x0a, 0x01, b'q', 0x12, 0x02, 0x08, 0x01]);
+    body.extend([0x22, 0x07, 0x0a, 0x01, b'q', 0x12, 0x02, 0x08, 0x02]);
+    // An id that is not UTF-8.
+    body.extend([0x1a, 0x01, 0xff]);
+    let (arena, vocabulary) = (Bump::new(), Vocabulary::builder().build());
+    let request = CheckRequest::decode(&body, &arena).unwrap();
+    let bag = AttributeBag::new(&request.attributes, None, &vocabulary, &arena);
+    assert_eq!(bag.peek_name(b"request.path"), Some(Value::String(b"/x")));
+    assert_eq!(bag.peek_name(b"request.size"), Some(Value::Int64(5)));
+    assert_eq!(request.quotas, [QuotaParams { name: "q", amount: 2, best_effort: false }]);
+    assert_eq!(request.deduplication_id, "\u{fffd}");
+}
+
+#[test]
+fn a_bad_record_refuses_the_whole_report() {
+    let good = encode_report_request([&attributes("/x")], 0, ReportWords::Own, Semantics::Delta);
+    let bad = [&good[..], &[0x0a, 0x02, 0x0a, 0x05]].concat();
+    assert!(ReportRequest::decode(&good, &Bump::new()).is_ok());
+    assert_eq!(ReportRequest::decode(&bad, &Bump::new()).err(), Some(DecodeError::Truncated));
+}
+
+#[test]
+fn reports_show_their_records_in_order() {
+    let records = [attributes("/a"), OwnedAttributes::from_iter([("request.path", "/b")]), attributes("/a")];
+    for (words, semantics) in [
+        (ReportWords::Own, Semantics::Delta),
+        (ReportWords::Shared, Semantics::Delta),
+        (ReportWords::Own, Semantics::Independent),
+        (ReportWords::Shared, Semantics::Independent),
+    ] {
+        let body = encode_report_request(&records, 111, words, semantics);
+        let (arena, vocabulary) = (Bump::new(), Vocabulary::builder().build());
+        let request = ReportRequest::decode(&body, &arena).unwrap();
+        assert_eq!((request.semantics, request.global_word_count), (semantics, 111));
+        let mut seen = Vec::new();
+        let mut walk = ReportRecords::new(&request, &vocabulary, &arena);
+        while let Some(bag) = walk.next() {
+            seen.push(OwnedAttributes::from_bag(bag.unwrap()));
+        }
+        let mut expected = records.to_vec();
+        if semantics == Semantics::Delta {
+            expected[1].insert("my.attribute", "GET");
+        }
+        assert_eq!(seen, expected, "{words:?} {semantics:?}");
+    }
+}
+
+#[test]
+fn records_of_an_unknown_semantics_are_ignored() {
+    let body = encode_report_request([&attributes("/a")], 0, ReportWords::Own, Semantics::Unknown(-7));
+    let (arena, vocabulary) = (Bump::new(), Vocabulary::builder().build());
+    let request = ReportRequest::decode(&body, &arena).unwrap();
+    assert_eq!(request.semantics, Semantics::Unknown(-7));
+    assert!(ReportRecords::new(&request, &vocabulary, &arena).next().is_none());
+}
+
+#[test]
+fn words_resolve_at_the_ends_of_both_dictionaries() {
+    let (arena, vocabulary) = (Bump::new(), Vocabulary::builder().build());
+    let texts: [&[u8]; 2] = [b"x", b"y"];
+    let words = Words::new(&texts, &vocabulary, &arena);
+    for (index, text) in [
+        (0, Some(&b"source.ip"[..])),
+        (221, Some(b"context.proxy_version")),
+        (222, None),
+        (i32::MAX, None),
+        (-1, Some(b"x")),
+        (-2, Some(b"y")),
+        (-3, None),
+        (i32::MIN, None),
+    ] {
+        assert_eq!(words.resolve(index), text, "{index}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_requests_do_no_harm(body in prop::collection::vec(any::<u8>(), 0..100), at: prop::sample::Index, to: u8) {
+        let arena = Bump::new();
+        let _ = CheckRequest::decode(&body, &arena);
+        let _ = ReportRequest::decode(&body, &arena);
+        let mut body = encode_report_request([&attributes("/a"), &attributes("/b")], 200, ReportWords::Shared, Semantics::Delta);
+        let at = at.index(body.len());
+        body[at] = to;
+        let vocabulary = Vocabulary::builder().build();
+        if let Ok(request) = ReportRequest::decode(&body, &arena) {
+            let mut walk = ReportRecords::new(&request, &vocabulary, &arena);
+            while let Some(bag) = walk.next() {
+                prop_assert!(bag.map_or(0, |bag| bag.all().len()) < 10);
+            }
+        }
+    }
+}

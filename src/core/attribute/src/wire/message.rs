@@ -1,0 +1,334 @@
+//! A CompressedAttributes message, checked but without meaning yet.
+
+use std::cell::Cell;
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::reader::{DecodeError, Reader, zigzag};
+use crate::{SignedDuration, Timestamp, Value};
+
+/// The typed map that an entry stands in; the numbers are those of the fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(in crate) enum Field {
+    Strings = 2,
+    Int64s = 3,
+    Doubles = 4,
+    Bools = 5,
+    Timestamps = 6,
+    Durations = 7,
+    Bytes = 8,
+    StringMaps = 9,
+}
+
+impl Field {
+    /// The typed map for values of this kind.
+    pub(in crate) fn of(value: &Value<'_>) -> Self {
+        match value {
+            Value::String(_) => Field::Strings,
+            Value::Int64(_) => Field::Int64s,
+            Value::Double(_) => Field::Doubles,
+            Value::Bool(_) => Field::Bools,
+            Value::Timestamp(_) => Field::Timestamps,
+            Value::Duration(_) => Field::Durations,
+            Value::Bytes(_) => Field::Bytes,
+            Value::StringMap(_) => Field::StringMaps,
+        }
+    }
+
+    /// Of several entries with one name, that of the lowest rank gives the value. Spec: attributes.md 4.2, step 2.
+    pub(in crate) fn rank(self) -> u8 {
+        match self {
+            Field::Strings => 0,
+            Field::StringMaps => 1,
+            other => other as u8,
+        }
+    }
+}
+
+/// The value of an entry, in the state of its interpretation.
+#[derive(Debug, Clone, Copy)]
+pub(in crate) enum Payload<'a> {
+    /// The index of the word that is the value.
+    Word(i32),
+    /// A string map that nobody has asked for yet.
+    Map(RawMap<'a>),
+    /// Ready to be used.
+    Value(Value<'a>),
+    /// There, but with an index that cannot be resolved.
+    Unreadable,
+}
+
+/// The bytes of a StringMap message, checked.
+#[derive(Debug, Clone, Copy)]
+pub(in crate) struct RawMap<'a>(&'a [u8]);
+
+impl<'a> RawMap<'a> {
+    /// About how many pairs there are, rather too many than too few.
+    pub(in crate) fn size_hint(self) -> usize {
+        // Six bytes: tag and length of the entry, tags and one-byte indexes of key and value.
+        self.0.len() / 6
+    }
+
+    /// The pairs of indexes, in wire order, repeated keys included.
+    pub(in crate) fn pairs(self) -> impl Iterator<Item = (i32, i32)> + 'a {
+        let mut reader = Reader::new(self.0);
+        // The bytes were checked: no error is left to be found.
+        std::iter::from_fn(move || {
+            loop {
+                if let Some((number, bytes)) = reader.short_field() {
+                    if number == 1 {
+                        return pair(bytes).ok();
+                    }
+                    continue;
+                }
+                let (field, wire_type) = reader.tag().ok()??;
+                if field == 1 {
+                    return pair(reader.bytes().ok()?).ok();
+                }
+                reader.skip(wire_type).ok()?;
+            }
+        })
+    }
+}
+
+/// One entry of a typed map.
+#[derive(Debug)]
+pub(in crate) struct Entry<'a> {
+    /// The dictionary index of the name.
+    pub(in crate) index: i32,
+    pub(in crate) field: Field,
+    pub(in crate) payload: Cell<Payload<'a>>,
+}
+
+/// The words and entries of one set of attributes, borrowed from the bytes that it was sent in.
+///
+/// Shape: every entry of the typed maps in wire order, repeated keys included. String maps stay bytes until they are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CompressedAttributes<'a> {
+    pub(in crate) words: &'a [&'a [u8]],
+    pub(in crate) entries: &'a [Entry<'a>],
+}
+
+impl<'a> CompressedAttributes<'a> {
+    /// Checks a message and finds its parts. Cost: linear in the bytes; memory from `arena` alone.
+    ///
+    /// Errors: whatever is wrong at the level of protobuf, anywhere in the message. Spec: attributes.md 4.1.
+    pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
+        let mut parts = Parts::new(body.len(), arena);
+        parts.read(body)?;
+        Ok(parts.finish())
+    }
+
+    /// The words of the message itself.
+    pub fn words(&self) -> &'a [&'a [u8]] {
+        self.words
+    }
+
+    /// Number of entries of all typed maps.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no typed map has an entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// A message under construction; a second occurrence of the same field continues it.
+pub(in crate) struct Parts<'a> {
+    words: ArenaVec<'a, &'a [u8]>,
+    entries: ArenaVec<'a, Entry<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    /// Makes room for what a message of `len` bytes usually has.
+    pub(in crate) fn new(len: usize, arena: &'a Bump) -> Self {
+        Self {
+            words: ArenaVec::with_capacity_in((len / 8).min(64), arena),
+            entries: ArenaVec::with_capacity_in((len / 8).min(48), arena),
+        }
+    }
+
+    pub(in crate) fn finish(self) -> CompressedAttributes<'a> {
+        CompressedAttributes { words: self.words.into_bump_slice(), entries: self.entries.into_bump_slice() }
+    }
+
+    pub(in crate) fn read(&mut self, body: &'a [u8]) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(body);
+        loop {
+            let (number, bytes) = match reader.short_field() {
+                Some(field) => field,
+                None => match reader.tag()? {
+                    None => return Ok(()),
+                    Some((number @ 1..=9, wire_type)) => (number, reader.bytes_of(number, wire_type)?),
+                    Some((_, wire_type)) => {
+                        reader.skip(wire_type)?;
+                        continue;
+                    }
+                },
+            };
+            let field = match number {
+                1 => {
+                    self.words.push(bytes);
+                    continue;
+                }
+                2 => Field::Strings,
+                3 => Field::Int64s,
+                4 => Field::Doubles,
+                5 => Field::Bools,
+                6 => Field::Timestamps,
+                7 => Field::Durations,
+                8 => Field::Bytes,
+                9 => Field::StringMaps,
+                _ => continue,
+            };
+            let (index, payload) = entry(field, bytes)?;
+            self.entries.push(Entry { index, field, payload: Cell::new(payload) });
+        }
+    }
+}
+
+/// Reads one map entry: field 1 is the key, field 2 the value, both optional.
+#[inline]
+fn entry<'a>(field: Field, bytes: &'a [u8]) -> Result<(i32, Payload<'a>), DecodeError> {
+    if field == Field::Strings
+        && let Some((index, word)) = short_pair(bytes)
+    {
+        return Ok((index, Payload::Word(word)));
+    }
+    let mut reader = Reader::new(bytes);
+    let mut index = 0;
+    let mut payload = default_payload(field);
+    while let Some((number, wire_type)) = reader.tag()? {
+        match number {
+            1 => index = reader.zigzag_of(number, wire_type)?,
+            2 => payload = read_payload(field, wire_type, &mut reader)?,
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok((index, payload))
+}
+
+fn default_payload<'a>(field: Field) -> Payload<'a> {
+    Payload::Value(match field {
+        Field::Strings => return Payload::Word(0),
+        Field::StringMaps => return Payload::Map(RawMap(&[])),
+        Field::Int64s => Value::Int64(0),
+        Field::Doubles => Value::Double(0.0),
+        Field::Bools => Value::Bool(false),
+        Field::Timestamps => Value::Timestamp(Timestamp::YEAR_ONE),
+        Field::Durations => Value::Duration(SignedDuration::ZERO),
+        Field::Bytes => Value::Bytes(&[]),
+    })
+}
+
+#[inline]
+fn read_payload<'a>(
+    field: Field,
+    wire_type: u8,
+    reader: &mut Reader<'a>,
+) -> Result<Payload<'a>, DecodeError> {
+    Ok(Payload::Value(match field {
+        Field::Strings => return Ok(Payload::Word(reader.zigzag_of(2, wire_type)?)),
+        Field::StringMaps => return raw_map(reader.bytes_of(2, wire_type)?).map(Payload::Map),
+        Field::Int64s => Value::Int64(reader.varint_of(2, wire_type)?.cast_signed()),
+        Field::Doubles => Value::Double(f64::from_bits(reader.fixed64_of(2, wire_type)?)),
+        Field::Bools => Value::Bool(reader.varint_of(2, wire_type)? != 0),
+        Field::Timestamps => Value::Timestamp(timestamp(reader.bytes_of(2, wire_type)?)?),
+        Field::Durations => Value::Duration(duration(reader.bytes_of(2, wire_type)?)?),
+        Field::Bytes => Value::Bytes(reader.bytes_of(2, wire_type)?),
+    }))
+}
+
+/// Checks a StringMap message.
+fn raw_map(bytes: &[u8]) -> Result<RawMap<'_>, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    loop {
+        if let Some((number, bytes)) = reader.short_field() {
+            if number == 1 {
+                pair(bytes)?;
+            }
+            continue;
+        }
+        match reader.tag()? {
+            None => return Ok(RawMap(bytes)),
+            Some((number @ 1, wire_type)) => drop(pair(reader.bytes_of(number, wire_type)?)?),
+            Some((_, wire_type)) => reader.skip(wire_type)?,
+        }
+    }
+}
+
+/// A key and a value that are indexes of one or two bytes, in this order and nothing else: what nearly all entries are.
+#[inline]
+fn short_pair(bytes: &[u8]) -> Option<(i32, i32)> {
+    let one = |byte: u8| zigzag(u32::from(byte));
+    let two = |low: u8, high: u8| zigzag(u32::from(low & 0x7f) | u32::from(high) << 7);
+    // Tag 8 is field 1, tag 16 is field 2, both varints; bytes from 128 on go on in the next.
+    Some(match *bytes {
+        [8, k @ ..0x80, 16, v @ ..0x80] => (one(k), one(v)),
+        [8, k @ ..0x80, 16, v @ 0x80..=0xff, w @ ..0x80] => (one(k), two(v, w)),
+        [8, k @ 0x80..=0xff, l @ ..0x80, 16, v @ ..0x80] => (two(k, l), one(v)),
+        [8, k @ 0x80..=0xff, l @ ..0x80, 16, v @ 0x80..=0xff, w @ ..0x80] => (two(k, l), two(v, w)),
+        _ => return None,
+    })
+}
+
+/// One entry of a StringMap message.
+#[inline]
+fn pair(bytes: &[u8]) -> Result<(i32, i32), DecodeError> {
+    if let Some(pair) = short_pair(bytes) {
+        return Ok(pair);
+    }
+    let mut reader = Reader::new(bytes);
+    let (mut key, mut value) = (0, 0);
+    while let Some((number, wire_type)) = reader.tag()? {
+        match number {
+            1 => key = reader.zigzag_of(number, wire_type)?,
+            2 => value = reader.zigzag_of(number, wire_type)?,
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok((key, value))
+}
+
+/// `seconds` and `nanos` of a Timestamp or Duration message.
+fn seconds_and_nanos(bytes: &[u8]) -> Result<(i64, i32), DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let (mut seconds, mut nanos) = (0, 0);
+    while let Some((number, wire_type)) = reader.tag()? {
+        match number {
+            1 => seconds = reader.varint_of(number, wire_type)?.cast_signed(),
+            // An int32 is its low 32 bits.
+            2 => nanos = (reader.varint_of(number, wire_type)? as u32).cast_signed(),
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok((seconds, nanos))
+}
+
+pub fn timestamp(bytes: &[u8]) -> Result<Timestamp, DecodeError> {
+    let (seconds, nanos) = seconds_and_nanos(bytes)?;
+    match u32::try_from(nanos) {
+        Ok(nanos)
+            if nanos < 1_000_000_000
+                && (Timestamp::YEAR_ONE.seconds..=Timestamp::MAX_SECONDS).contains(&seconds) =>
+        {
+            Ok(Timestamp { seconds, nanos })
+        }
+        _ => Err(DecodeError::TimestampRange { seconds, nanos }),
+    }
+}
+
+pub fn duration(bytes: &[u8]) -> Result<SignedDuration, DecodeError> {
+    let (seconds, nanos) = seconds_and_nanos(bytes)?;
+    let fits =
+        nanos.unsigned_abs() < 1_000_000_000 && !(seconds > 0 && nanos < 0) && !(seconds < 0 && nanos > 0);
+    let total = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    match i64::try_from(total) {
+        Ok(total) if fits => Ok(SignedDuration::from_nanos(total)),
+        _ => Err(DecodeError::DurationRange { seconds, nanos }),
+    }
+}

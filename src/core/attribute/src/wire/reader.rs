@@ -1,0 +1,213 @@
+//! Protobuf at the level of tags, varints and lengths.
+
+/// Why bytes are not a message. Spec: attributes.md 4.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The data ends inside a field.
+    #[error("unexpected EOF")]
+    Truncated,
+    /// A varint of more than ten bytes.
+    #[error("integer overflow")]
+    LongVarint,
+    /// A field with a wire type that it does not have.
+    #[error("wrong wire type {wire_type} for field {field}")]
+    WrongWireType {
+        /// The number of the field.
+        field: u32,
+        /// The wire type found.
+        wire_type: u8,
+    },
+    /// A field number that protobuf does not have.
+    #[error("illegal tag {0}")]
+    IllegalTag(u64),
+    /// The end of a group that did not begin.
+    #[error("group ends that did not begin")]
+    StrayEndGroup,
+    /// Outside 0001-01-01 to 9999-12-31, or nanoseconds outside 0 to 999999999.
+    #[error("timestamp of {seconds} seconds and {nanos} nanoseconds is out of range")]
+    TimestampRange {
+        /// Seconds as received.
+        seconds: i64,
+        /// Nanoseconds as received.
+        nanos: i32,
+    },
+    /// Beyond 64-bit nanoseconds, or with seconds and nanoseconds of different signs.
+    #[error("duration of {seconds} seconds and {nanos} nanoseconds is out of range")]
+    DurationRange {
+        /// Seconds as received.
+        seconds: i64,
+        /// Nanoseconds as received.
+        nanos: i32,
+    },
+}
+
+/// Wire type of integers and truth values.
+pub const VARINT: u8 = 0;
+const FIXED64: u8 = 1;
+/// Wire type of text, bytes and messages.
+pub const LENGTH: u8 = 2;
+const START_GROUP: u8 = 3;
+const END_GROUP: u8 = 4;
+const FIXED32: u8 = 5;
+
+const MAX_FIELD: u64 = (1 << 29) - 1;
+
+/// What is left of a message.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'b> {
+    rest: &'b [u8],
+}
+
+impl<'b> Reader<'b> {
+    pub fn new(bytes: &'b [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// Field number and wire type of the next field; `None` at the end.
+    #[inline]
+    pub fn tag(&mut self) -> Result<Option<(u32, u8)>, DecodeError> {
+        match *self.rest {
+            [] => Ok(None),
+            [tag @ 8..0x80, ref rest @ ..] => {
+                self.rest = rest;
+                Ok(Some((u32::from(tag >> 3), tag & 7)))
+            }
+            _ => self.long_tag().map(Some),
+        }
+    }
+
+    /// The number and content of the next field if it is text, bytes or a message with a tag and a length of one byte each, which
+    /// nearly all are; otherwise nothing is read.
+    #[inline]
+    pub(in crate) fn short_field(&mut self) -> Option<(u32, &'b [u8])> {
+        let [tag @ 8..0x80, len @ ..0x80, ref rest @ ..] = *self.rest else { return None };
+        if tag & 7 != LENGTH {
+            return None;
+        }
+        let (bytes, rest) = rest.split_at_checked(usize::from(len))?;
+        self.rest = rest;
+        Some((u32::from(tag >> 3), bytes))
+    }
+
+    #[cold]
+    fn long_tag(&mut self) -> Result<(u32, u8), DecodeError> {
+        let tag = self.varint()?;
+        let field = tag >> 3;
+        match u32::try_from(field) {
+            Ok(field) if (1..=MAX_FIELD).contains(&(tag >> 3)) => Ok((field, tag.to_le_bytes()[0] & 7)),
+            _ => Err(DecodeError::IllegalTag(tag)),
+        }
+    }
+
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        match *self.rest {
+            [byte @ ..0x80, ref rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(byte))
+            }
+            [low, high @ ..0x80, ref rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, DecodeError> {
+        let mut number = 0;
+        for (i, &byte) in self.rest.iter().take(10).enumerate() {
+            // The tenth byte has room for one bit; the others are lost, as in the reference.
+            number |= u64::from(byte & 0x7f) << (7 * i);
+            if byte < 0x80 {
+                self.rest = self.rest.get(i + 1..).unwrap_or_default();
+                return Ok(number);
+            }
+        }
+        Err(if self.rest.len() < 10 { DecodeError::Truncated } else { DecodeError::LongVarint })
+    }
+
+    #[inline]
+    pub fn zigzag(&mut self) -> Result<i32, DecodeError> {
+        // The low 32 bits count.
+        Ok(zigzag(self.varint()? as u32))
+    }
+
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'b [u8], DecodeError> {
+        let len = usize::try_from(self.varint()?).map_err(|_| DecodeError::Truncated)?;
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Truncated)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    pub fn fixed64(&mut self) -> Result<u64, DecodeError> {
+        let (bytes, rest) = self.rest.split_first_chunk::<8>().ok_or(DecodeError::Truncated)?;
+        self.rest = rest;
+        Ok(u64::from_le_bytes(*bytes))
+    }
+
+    /// The value of a 64-bit field, or an error if it has another wire type.
+    pub fn fixed64_of(&mut self, field: u32, wire_type: u8) -> Result<u64, DecodeError> {
+        expect(field, wire_type, FIXED64)?;
+        self.fixed64()
+    }
+
+    /// The value of a varint field, or an error if it has another wire type.
+    #[inline]
+    pub fn varint_of(&mut self, field: u32, wire_type: u8) -> Result<u64, DecodeError> {
+        expect(field, wire_type, VARINT)?;
+        self.varint()
+    }
+
+    /// The value of a sint32 field, or an error if it has another wire type.
+    #[inline]
+    pub fn zigzag_of(&mut self, field: u32, wire_type: u8) -> Result<i32, DecodeError> {
+        expect(field, wire_type, VARINT)?;
+        self.zigzag()
+    }
+
+    /// The value of a text, bytes or message field, or an error if it has another wire type.
+    #[inline]
+    pub fn bytes_of(&mut self, field: u32, wire_type: u8) -> Result<&'b [u8], DecodeError> {
+        expect(field, wire_type, LENGTH)?;
+        self.bytes()
+    }
+
+    /// Passes over the value of a field that nobody knows.
+    #[cold]
+    pub fn skip(&mut self, wire_type: u8) -> Result<(), DecodeError> {
+        let mut wire_type = wire_type;
+        let mut depth = 0usize;
+        loop {
+            match wire_type {
+                VARINT => drop(self.varint()?),
+                FIXED64 => drop(self.fixed64()?),
+                LENGTH => drop(self.bytes()?),
+                FIXED32 => {
+                    self.rest = self.rest.get(4..).ok_or(DecodeError::Truncated)?;
+                }
+                START_GROUP => depth += 1,
+                // compat(1.3): which group ends does not matter, only that one was begun.
+                END_GROUP => depth = depth.checked_sub(1).ok_or(DecodeError::StrayEndGroup)?,
+                _ => return Err(DecodeError::WrongWireType { field: 0, wire_type }),
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+            (_, wire_type) = self.tag()?.ok_or(DecodeError::Truncated)?;
+        }
+    }
+}
+
+/// The signed number that an unsigned one stands for.
+#[inline]
+pub(in crate) fn zigzag(number: u32) -> i32 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+#[inline]
+fn expect(field: u32, wire_type: u8, expected: u8) -> Result<(), DecodeError> {
+    if wire_type == expected { Ok(()) } else { Err(DecodeError::WrongWireType { field, wire_type }) }
+}

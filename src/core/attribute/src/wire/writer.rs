@@ -1,0 +1,187 @@
+//! Protobuf, written straight into the caller's buffer.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+use foldhash::fast::RandomState;
+
+use super::reader::{LENGTH, VARINT};
+use crate::{SignedDuration, global_index};
+
+/// From how many items on a [`SmallSet`] hashes.
+const LINEAR: usize = 24;
+
+pub fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    out.push(number.to_le_bytes()[0]);
+}
+
+pub fn put_tag(out: &mut Vec<u8>, field: u32, wire_type: u8) {
+    put_varint(out, u64::from(field) << 3 | u64::from(wire_type));
+}
+
+/// A varint field, its default included.
+pub fn put_zigzag(out: &mut Vec<u8>, field: u32, number: i32) {
+    put_tag(out, field, VARINT);
+    put_varint(out, u64::from(zigzag(number)));
+}
+
+/// A varint field, left out when it has its default.
+pub fn put_nonzero(out: &mut Vec<u8>, field: u32, number: u64) {
+    if number != 0 {
+        put_tag(out, field, VARINT);
+        put_varint(out, number);
+    }
+}
+
+/// The unsigned form of a signed number: 0, -1, 1, -2, … become 0, 1, 2, 3, …
+pub fn zigzag(number: i32) -> u32 {
+    ((number << 1) ^ (number >> 31)).cast_unsigned()
+}
+
+/// A text or bytes field, its default included.
+pub fn put_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    put_tag(out, field, LENGTH);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// A text or bytes field, left out when empty.
+pub fn put_nonempty(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    if !bytes.is_empty() {
+        put_bytes(out, field, bytes);
+    }
+}
+
+/// A `google.protobuf.Duration` or `Timestamp` field, its default included.
+pub fn put_time(out: &mut Vec<u8>, field: u32, seconds: i64, nanos: i32) {
+    nested(out, field, |out| {
+        put_nonzero(out, 1, seconds.cast_unsigned());
+        // An int32 is sign-extended on the wire.
+        put_nonzero(out, 2, i64::from(nanos).cast_unsigned());
+    });
+}
+
+/// A `google.protobuf.Duration` field, its default included.
+pub fn put_duration(out: &mut Vec<u8>, field: u32, duration: SignedDuration) {
+    let nanos = i32::try_from(duration.nanos % 1_000_000_000).unwrap_or(0);
+    put_time(out, field, duration.nanos / 1_000_000_000, nanos);
+}
+
+/// A message field: what `write` appends, behind its length.
+pub fn nested(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
+    put_tag(out, field, LENGTH);
+    // Most messages are short: one byte is kept free for the length, and the content moves up if that was too little.
+    let start = out.len();
+    out.push(0);
+    write(out);
+    let len = out.len().saturating_sub(start + 1);
+    match (u8::try_from(len), out.get_mut(start)) {
+        (Ok(short @ ..0x80), Some(place)) => *place = short,
+        _ => {
+            let end = out.len();
+            put_varint(out, len as u64);
+            let width = out.len() - end;
+            // Bring the length to the front, and take the free byte, now the last one, away.
+            if let Some(part) = out.get_mut(start..) {
+                part.rotate_right(width);
+                if let Some(content) = part.get_mut(width..) {
+                    content.rotate_left(1);
+                }
+            }
+            out.pop();
+        }
+    }
+}
+
+/// A set that remembers the order of insertion: searched from end to end while small, hashed when it grows.
+pub struct SmallSet<'w, T> {
+    items: ArenaVec<'w, T>,
+    /// Made when the items are too many to search; the hash is seeded, for items that callers choose.
+    positions: Option<HashMap<T, usize, RandomState>>,
+}
+
+impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
+    pub fn new_in(arena: &'w Bump) -> Self {
+        Self { items: ArenaVec::new_in(arena), positions: None }
+    }
+
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The position of an item, and whether it is new.
+    pub fn insert(&mut self, item: T) -> (usize, bool) {
+        if let Some(position) = self.position(&item) {
+            return (position, false);
+        }
+        let position = self.items.len();
+        self.items.push(item);
+        if let Some(positions) = &mut self.positions {
+            positions.insert(item, position);
+        } else if position >= LINEAR {
+            self.positions = Some(self.items.iter().copied().zip(0..).collect());
+        }
+        (position, true)
+    }
+
+    /// Forgets all but the first `len` items.
+    pub fn truncate(&mut self, len: usize) {
+        while self.items.len() > len
+            && let Some(item) = self.items.pop()
+        {
+            if let Some(positions) = &mut self.positions {
+                positions.remove(&item);
+            }
+        }
+    }
+
+    fn position(&self, item: &T) -> Option<usize> {
+        match &self.positions {
+            Some(positions) => positions.get(item).copied(),
+            None => self.items.iter().position(|other| other == item),
+        }
+    }
+}
+
+/// Message words under construction: gives every text its dictionary index. Spec: attributes.md 5.
+pub struct WordList<'w> {
+    global_word_count: u32,
+    words: SmallSet<'w, &'w [u8]>,
+}
+
+impl<'w> WordList<'w> {
+    /// Global words below `global_word_count` keep their global index.
+    pub fn new_in(global_word_count: u32, arena: &'w Bump) -> Self {
+        Self { global_word_count, words: SmallSet::new_in(arena) }
+    }
+
+    /// The index of a text.
+    pub fn index(&mut self, text: &'w [u8]) -> i32 {
+        self.index_of_global(global_index(text), text)
+    }
+
+    /// The index of a text whose place in the global dictionary is known.
+    pub fn index_of_global(&mut self, global: Option<u32>, text: &'w [u8]) -> i32 {
+        match global.filter(|index| *index < self.global_word_count).map(i32::try_from) {
+            Some(Ok(index)) => index,
+            _ => self.message_index(text),
+        }
+    }
+
+    /// The index of a text as a message word, be it global or not.
+    pub fn message_index(&mut self, text: &'w [u8]) -> i32 {
+        // Word 0 is -1: the complement. A list of more words than an i32 counts would be larger than any message.
+        i32::try_from(self.words.insert(text).0).map_or(i32::MIN, |position| !position)
+    }
+
+    /// Appends the words as a repeated field.
+    pub fn write(&self, out: &mut Vec<u8>, field: u32) {
+        self.words.items().iter().for_each(|word| put_bytes(out, field, word));
+    }
+}

@@ -1,0 +1,287 @@
+//! Writes Prometheus text, version 0.0.4.
+//!
+//! ```
+//! use crate::exposition::{Kind, Labels, Writer};
+//! let mut out = Vec::new();
+//! let mut writer = Writer::new(&mut out);
+//! writer.family("hits_total", "hits", Kind::Counter);
+//! writer.sample("hits_total", &Labels::of(&[("code", "200")]), 1e6);
+//! assert_eq!(out, b"# HELP hits_total hits\n# TYPE hits_total counter\nhits_total{code=\"200\"} 1e+06\n");
+//! ```
+//! Spec: adapters-inprocess.md 12.6.
+
+use std::io::Write as _;
+
+/// What `Content-Type` says about the text.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What a family counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts values by size.
+    Histogram,
+}
+
+impl Kind {
+    /// The word in `# TYPE`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// Names and values of labels as they stand in the text, escaped, without the braces. Names in the order they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Labels(Box<[u8]>);
+
+impl Labels {
+    /// The text of these labels.
+    pub fn of<N: AsRef<str>, V: AsRef<str>>(labels: &[(N, V)]) -> Self {
+        let mut text = Vec::new();
+        for (name, value) in labels {
+            push_label(&mut text, name.as_ref(), value.as_ref().as_bytes());
+        }
+        Self::from_text(text)
+    }
+
+    /// Labels that [`push_label`] wrote.
+    pub fn from_text(text: Vec<u8>) -> Self {
+        Self(text.into_boxed_slice())
+    }
+
+    /// The text.
+    pub fn text(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The order of series in a family: by label values, where both have the same names. Works on the escaped text, so that
+    /// values need not be kept twice.
+    pub fn cmp_values(&self, other: &Labels) -> std::cmp::Ordering {
+        let same = self.0.iter().zip(other.0.iter()).take_while(|(a, b)| a == b).count();
+        let rank = |text: &[u8]| -> u16 {
+            // The byte that the escape (or plain byte) at the first difference stands for; the closing quote ends a value and
+            // so comes before every byte.
+            let escaped = text.iter().take(same).rev().take_while(|b| **b == b'\\').count() % 2 == 1;
+            let byte = |at: usize| text.get(at).copied();
+            let decode = |b: Option<u8>| match b {
+                Some(b'n') => u16::from(b'\n') + 1,
+                Some(b) => u16::from(b) + 1,
+                None => 0,
+            };
+            match byte(same) {
+                b if escaped => decode(b),
+                None | Some(b'"') => 0,
+                Some(b'\\') => decode(byte(same + 1)),
+                Some(b) => u16::from(b) + 1,
+            }
+        };
+        rank(&self.0).cmp(&rank(&other.0)).then_with(|| self.0.len().cmp(&other.0.len()))
+    }
+}
+
+/// Appends `name="value"`, with a comma before it unless `text` is empty.
+pub fn push_label(text: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if !text.is_empty() {
+        text.push(b',');
+    }
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(b"=\"");
+    for byte in value {
+        match byte {
+            b'\\' => text.extend_from_slice(b"\\\\"),
+            b'"' => text.extend_from_slice(b"\\\""),
+            b'\n' => text.extend_from_slice(b"\\n"),
+            _ => text.push(*byte),
+        }
+    }
+    text.push(b'"');
+}
+
+/// Appends a number: shortest digits that give it back, with an exponent of at least two digits when that is below -4 or above
+/// 5; `NaN`, `+Inf`, `-Inf`.
+pub fn push_number(out: &mut Vec<u8>, value: f64) {
+    if value.is_nan() {
+        return out.extend_from_slice(b"NaN");
+    }
+    if value.is_infinite() {
+        return out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
+    }
+    if value == 0.0 {
+        return out.push(b'0');
+    }
+    let magnitude = value.abs();
+    // Writing to a Vec cannot fail.
+    let _ = if (1e-4..1e6).contains(&magnitude) {
+        write!(out, "{value}")
+    } else {
+        write_with_exponent(out, value)
+    };
+}
+
+fn write_with_exponent(out: &mut Vec<u8>, value: f64) -> std::io::Result<()> {
+    let start = out.len();
+    write!(out, "{value:e}")?;
+    let digits = out.get(start..).unwrap_or_default();
+    let Some(e) = digits.iter().rposition(|b| *b == b'e') else { return Ok(()) };
+    let exponent: i32 =
+        std::str::from_utf8(digits.get(e + 1..).unwrap_or_default()).unwrap_or_default().parse().unwrap_or(0);
+    out.truncate(start + e);
+    let sign = if exponent < 0 { '-' } else { '+' };
+    write!(out, "e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// Writes families one after the other.
+#[derive(Debug)]
+pub struct Writer<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl<'o> Writer<'o> {
+    /// Appends to `out`.
+    pub fn new(out: &'o mut Vec<u8>) -> Self {
+        Self { out }
+    }
+
+    /// Opens a family. The caller has at least one sample for it and brings families in name order.
+    pub fn family(&mut self, name: &str, help: &str, kind: Kind) {
+        self.text("# HELP ");
+        self.text(name);
+        self.text(" ");
+        for byte in help.bytes() {
+            match byte {
+                b'\\' => self.text("\\\\"),
+                b'\n' => self.text("\\n"),
+                _ => self.out.push(byte),
+            }
+        }
+        self.text("\n# TYPE ");
+        self.text(name);
+        self.text(" ");
+        self.text(kind.name());
+        self.text("\n");
+    }
+
+    /// One value of a counter or gauge.
+    pub fn sample(&mut self, name: &str, labels: &Labels, value: f64) {
+        self.line(name, "", labels, None, value);
+    }
+
+    /// One histogram. `counts` has one entry a bound and one more for what lies above the last bound, not cumulative.
+    pub fn histogram(&mut self, name: &str, labels: &Labels, bounds: &[f64], counts: &[u64], sum: f64) {
+        let mut total = 0;
+        let upper = bounds.iter().copied().chain([f64::INFINITY]);
+        for (bound, count) in upper.zip(counts) {
+            total += count;
+            self.line(name, "_bucket", labels, Some(bound), total as f64);
+        }
+        self.line(name, "_sum", labels, None, sum);
+        self.line(name, "_count", labels, None, total as f64);
+    }
+
+    fn line(&mut self, name: &str, suffix: &str, labels: &Labels, upper: Option<f64>, value: f64) {
+        self.text(name);
+        self.text(suffix);
+        if !labels.0.is_empty() || upper.is_some() {
+            self.text("{");
+            self.out.extend_from_slice(&labels.0);
+            if let Some(upper) = upper {
+                self.text(if labels.0.is_empty() { "le=\"" } else { ",le=\"" });
+                push_number(self.out, upper);
+                self.text("\"");
+            }
+            self.text("}");
+        }
+        self.text(" ");
+        push_number(self.out, value);
+        self.text("\n");
+    }
+
+    fn text(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_go_writes_them() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (1.0, "1"),
+            (-3.0, "-3"),
+            (96.9, "96.9"),
+            (100_000.0, "100000"),
+            (999_999.5, "999999.5"),
+            (1e6, "1e+06"),
+            (1_234_567.0, "1.234567e+06"),
+            (123_456_789_012.0, "1.23456789012e+11"),
+            (1e21, "1e+21"),
+            (1e100, "1e+100"),
+            (1e-4, "0.0001"),
+            (0.000_25, "0.00025"),
+            (1e-5, "1e-05"),
+            (6.574e-6, "6.574e-06"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+        ] {
+            let mut out = Vec::new();
+            push_number(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn families_are_written_with_escapes() {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        writer.family("a_b", "Number of\nhits \\ \"so far\"", Kind::Gauge);
+        writer.sample("a_b", &Labels::of(&[("who", "q\"u\\o\nte")]), 1.0);
+        writer.sample("a_b", &Labels::default(), -1.5);
+        writer.family("h", "", Kind::Histogram);
+        writer.histogram("h", &Labels::of(&[("x", "1")]), &[0.5, 2e6], &[1, 0, 2], 3.25);
+        let expected = [
+            r#"# HELP a_b Number of\nhits \\ "so far""#,
+            "# TYPE a_b gauge",
+            r#"a_b{who="q\"u\\o\nte"} 1"#,
+            "a_b -1.5",
+            "# HELP h ",
+            "# TYPE h histogram",
+            r#"h_bucket{x="1",le="0.5"} 1"#,
+            r#"h_bucket{x="1",le="2e+06"} 1"#,
+            r#"h_bucket{x="1",le="+Inf"} 3"#,
+            r#"h_sum{x="1"} 3.25"#,
+            r#"h_count{x="1"} 3"#,
+            "",
+        ];
+        assert_eq!(String::from_utf8(out).unwrap(), expected.join("\n"));
+    }
+
+    #[test]
+    fn series_order_is_that_of_the_values() {
+        let values = [
+            "", "\n", "\n\n", " ", "\"", "\"a", "#", "A", "[", "\\", "\\\\", "\\n", "]", "a", "a b", "aa",
+            "é",
+        ];
+        let tail = ["", "\"", "z"];
+        let mut all: Vec<(&str, &str)> =
+            values.iter().flat_map(|v| tail.iter().map(move |t| (*v, *t))).collect();
+        all.sort_unstable();
+        for a in &all {
+            for b in &all {
+                let labels = |p: &(&str, &str)| Labels::of(&[("one", p.0), ("two", p.1)]);
+                assert_eq!(labels(a).cmp_values(&labels(b)), a.cmp(b), "{a:?} {b:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Log records: which are wanted, how they look, where they go.
+//!
+//! [`Log`] is a `tracing` layer. The target of a record decides its scope (one table, [`scope_of_target`]); a scope has an output
+//! level, a stack trace level and a caller switch, which can be changed while the process runs. Records are written as lines of
+//! text or JSON to every sink at once, each as one write. Logging never fails a request: what cannot be written is counted.
+//! Spec: cli-operations.md section 6.
+
+mod format;
+mod options;
+mod rate;
+mod sink;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+
+pub use format::json_record;
+pub use options::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
+pub use rate::RateLimit;
+
+use super::metrics::Counter;
+use sink::Sinks;
+
+/// Targets of records that have a scope of their own, longest prefix first; everything else is `default`. A scope's own name is
+/// a target too.
+const TARGETS: &[(&str, &str)] = &[
+    ("mixer_api::load_shedding", "loadshedding"),
+    ("mixer_engine::adapter", "adapters"),
+    ("mixer_adapters", "adapters"),
+    ("mixer_attribute", "attributes"),
+    ("mixer_api", "api"),
+    ("mixer_envoy", "api"),
+    ("mixer_mcp", "mcp"),
+];
+
+/// Libraries whose debug records are of no use here. The first tells every event of the file system: a log in a directory that is
+/// watched would feed on itself.
+const QUIET: &[&str] = &["notify", "mio"];
+
+/// The index in [`SCOPES`] of the scope of a record with this target.
+pub fn scope_of_target(target: &str) -> usize {
+    let scope =
+        TARGETS.iter().find(|(prefix, _)| target.starts_with(prefix)).map_or(target, |(_, scope)| scope);
+    let index = |name: &str| SCOPES.iter().position(|(scope, _)| *scope == name);
+    index(scope).or_else(|| index("default")).unwrap_or(0)
+}
+
+/// What a scope is set to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScopeState {
+    /// For example `adapters`.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// Records up to this level are written.
+    pub output_level: LogLevel,
+    /// Records up to this level carry a stack trace.
+    pub stack_trace_level: LogLevel,
+    /// Whether records name their place in the source.
+    pub caller: bool,
+}
+
+/// The log of a process. Clones are the same log.
+#[derive(Clone)]
+pub struct Log(Arc<Core>);
+
+struct Core {
+    scopes: [Switches; SCOPES.len()],
+    json: AtomicBool,
+    sinks: Mutex<Sinks>,
+    options: Mutex<LogOptions>,
+}
+
+struct Switches {
+    output: AtomicU8,
+    stack_trace: AtomicU8,
+    caller: AtomicBool,
+}
+
+fn level_of(number: u8) -> LogLevel {
+    LogLevel::ALL.get(usize::from(number)).map_or(LogLevel::None, |(level, _)| *level)
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.scopes()).finish()
+    }
+}
+
+impl Log {
+    /// A log with these settings; opens its files.
+    ///
+    /// Errors: those of [`LogOptions::check`], then of a file: `couldn't open sink "/x": open /x: no such file or directory`.
+    pub fn new(options: &LogOptions) -> Result<Log, OptionsError> {
+        let switches = || Switches {
+            output: AtomicU8::new(LogLevel::Info as u8),
+            stack_trace: AtomicU8::new(LogLevel::None as u8),
+            caller: AtomicBool::new(false),
+        };
+        let log = Log(Arc::new(Core {
+            scopes: std::array::from_fn(|_| switches()),
+            json: AtomicBool::new(false),
+            sinks: Mutex::new(Sinks::default()),
+            options: Mutex::new(options.clone()),
+        }));
+        log.configure(options)?;
+        Ok(log)
+    }
+
+    /// The log of the process: all records of this and other crates go there from now on. A second call changes the settings of
+    /// the log that the first one installed. Errors: as [`new`](Self::new); then nothing is changed.
+    pub fn install(options: &LogOptions) -> Result<Log, OptionsError> {
+        static INSTALLED: OnceLock<Log> = OnceLock::new();
+        if let Some(log) = INSTALLED.get() {
+            log.configure(options)?;
+            return Ok(log.clone());
+        }
+        let log = Log::new(options)?;
+        let installed = INSTALLED.get_or_init(|| {
+            let subscriber = tracing_subscriber::registry().with(log.layer());
+            // Fails only if a test or an embedding program has a log of its own, which then stays.
+            let _ = tracing_subscriber::util::SubscriberInitExt::try_init(subscriber);
+            log.clone()
+        });
+        Ok(installed.clone())
+    }
+
+    fn configure(&self, options: &LogOptions) -> Result<(), OptionsError> {
+        let output = options.output_levels()?;
+        let stack_trace = options.stack_trace_levels()?;
+        let callers = options.callers()?;
+        let sinks = Sinks::open(options)?;
+        for (switches, (name, _)) in self.0.scopes.iter().zip(SCOPES) {
+            let of = |levels: &LogLevels, default| {
+                levels.iter().rev().find(|(scope, _)| scope == name).map_or(default, |(_, level)| *level)
+            };
+            switches.output.store(of(&output, LogLevel::Info) as u8, Ordering::Relaxed);
+            switches.stack_trace.store(of(&stack_trace, LogLevel::None) as u8, Ordering::Relaxed);
+            switches.caller.store(callers.iter().any(|scope| scope == name), Ordering::Relaxed);
+        }
+        self.0.json.store(options.as_json, Ordering::Relaxed);
+        self.0.sinks.lock().replace(sinks);
+        *self.0.options.lock() = options.clone();
+        tracing::callsite::rebuild_interest_cache();
+        Ok(())
+    }
+
+    /// Opens every file anew, for example because somebody renamed it. Errors: a file that cannot be opened; then all stay.
+    pub fn reopen(&self) -> Result<(), OptionsError> {
+        let options = self.0.options.lock().clone();
+        let sinks = Sinks::open(&options)?;
+        self.0.sinks.lock().replace(sinks);
+        Ok(())
+    }
+
+    /// Begins a new file where files are rotated, and opens the others anew. Errors: as [`reopen`](Self::reopen), or the rotated
+    /// file cannot be renamed.
+    pub fn rotate(&self) -> Result<(), OptionsError> {
+        self.0.sinks.lock().rotate().map_err(|error| OptionsError(error.to_string()))?;
+        self.reopen()
+    }
+
+    /// Whether the last record could be written everywhere. Errors: where not, and why.
+    pub fn last_write(&self) -> Result<(), String> {
+        self.0.sinks.lock().last_write()
+    }
+
+    /// As [`last_write`](Self::last_write); where it failed it is tried once more first, so that a log with nothing to say
+    /// recovers, too. What is written then is how many records are missing.
+    pub fn try_again(&self) -> Result<(), String> {
+        let mut sinks = self.0.sinks.lock();
+        if sinks.last_write().is_err() {
+            sinks.recover(self.0.json.load(Ordering::Relaxed));
+        }
+        sinks.last_write()
+    }
+
+    /// Applies other settings while the log is in use; levels that were changed live are set anew. Errors: as [`new`](Self::new);
+    /// then nothing is changed.
+    pub fn change(&self, options: &LogOptions) -> Result<(), OptionsError> {
+        self.configure(options)
+    }
+
+    /// Counts records that cannot be written in `counter`, too.
+    pub fn count_lost_in(&self, counter: Counter) {
+        self.0.sinks.lock().count_lost_in(counter);
+    }
+
+    /// Every scope, in name order.
+    pub fn scopes(&self) -> Vec<ScopeState> {
+        let state = |(switches, (name, about)): (&Switches, (&'static str, &'static str))| ScopeState {
+            name,
+            about,
+            output_level: level_of(switches.output.load(Ordering::Relaxed)),
+            stack_trace_level: level_of(switches.stack_trace.load(Ordering::Relaxed)),
+            caller: switches.caller.load(Ordering::Relaxed),
+        };
+        self.0.scopes.iter().zip(SCOPES).map(state).collect()
+    }
+
+    /// Changes a scope, at once and for every thread; name and description of `state` say which. Errors: `unknown scope 'X' specified`.
+    pub fn set_scope(&self, state: &ScopeState) -> Result<(), OptionsError> {
+        let found = self.0.scopes.iter().zip(SCOPES).find(|(_, (name, _))| *name == state.name);
+        let Some((switches, _)) = found else {
+            return Err(OptionsError(format!("unknown scope '{}' specified", state.name)));
+        };
+        switches.output.store(state.output_level as u8, Ordering::Relaxed);
+        switches.stack_trace.store(state.stack_trace_level as u8, Ordering::Relaxed);
+        switches.caller.store(state.caller, Ordering::Relaxed);
+        tracing::callsite::rebuild_interest_cache();
+        Ok(())
+    }
+
+    /// This log as a layer of a `tracing` subscriber.
+    pub fn layer<S: Subscriber + for<'s> LookupSpan<'s>>(&self) -> impl Layer<S> + use<S> {
+        Output(self.clone()).with_filter(Wanted(self.clone()))
+    }
+
+    fn is_wanted(&self, metadata: &Metadata<'_>) -> bool {
+        let level = level(metadata);
+        let target = metadata.target();
+        if level > LogLevel::Info && QUIET.iter().any(|library| target.starts_with(library)) {
+            return false;
+        }
+        let switches = self.0.scopes.get(scope_of_target(target));
+        switches.is_some_and(|s| level <= level_of(s.output.load(Ordering::Relaxed)))
+    }
+}
+
+/// The level of a record; what is finer than debug counts as debug.
+fn level(metadata: &Metadata<'_>) -> LogLevel {
+    match *metadata.level() {
+        tracing::Level::ERROR => LogLevel::Error,
+        tracing::Level::WARN => LogLevel::Warn,
+        tracing::Level::INFO => LogLevel::Info,
+        _ => LogLevel::Debug,
+    }
+}
+
+/// Decides which records are formatted at all.
+struct Wanted(Log);
+
+impl<S> Filter<S> for Wanted {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        self.0.is_wanted(metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        let highest = self.0.scopes().into_iter().map(|s| s.output_level).max();
+        Some(match highest {
+            None | Some(LogLevel::None | LogLevel::Fatal) => LevelFilter::OFF,
+            Some(LogLevel::Error) => LevelFilter::ERROR,
+            Some(LogLevel::Warn) => LevelFilter::WARN,
+            Some(LogLevel::Info) => LevelFilter::INFO,
+            Some(LogLevel::Debug) => LevelFilter::TRACE,
+        })
+    }
+}
+
+/// Formats and writes.
+struct Output(Log);
+
+impl<S: Subscriber> Layer<S> for Output {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let core = &*self.0.0;
+        let scope = scope_of_target(event.metadata().target());
+        let (Some(switches), Some((name, _))) = (core.scopes.get(scope), SCOPES.get(scope)) else { return };
+        let level = level(event.metadata());
+        let place = format::Place {
+            level,
+            scope: name,
+            caller: switches.caller.load(Ordering::Relaxed),
+            stack_trace: level <= level_of(switches.stack_trace.load(Ordering::Relaxed)),
+        };
+        format::with_line(core.json.load(Ordering::Relaxed), &place, event, |line| {
+            core.sinks.lock().write(level, line)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! How a record looks. Spec: cli-operations.md 6.2 and 6.3.
+
+use std::cell::RefCell;
+use std::fmt::{Debug, Write as _};
+use std::io::Write as _;
+use std::time::SystemTime;
+
+use tracing::Event;
+use tracing::field::{Field, Visit};
+
+use super::LogLevel;
+use crate::time::Timestamp;
+use crate::json::push_string;
+
+/// What a record says beside its message and fields.
+pub(super) struct Place {
+    pub(super) level: LogLevel,
+    pub(super) scope: &'static str,
+    pub(super) caller: bool,
+    pub(super) stack_trace: bool,
+}
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Formats a record, line end included, into memory of the thread and hands it to `write`.
+pub(super) fn with_line(json: bool, place: &Place, event: &Event<'_>, write: impl FnOnce(&[u8])) {
+    BUFFER.with(|buffer| {
+        // A `Display` that logs while it is displayed gets a buffer of its own.
+        let mut own = Vec::new();
+        let mut shared = buffer.try_borrow_mut();
+        let line = shared.as_deref_mut().unwrap_or(&mut own);
+        line.clear();
+        if json {
+            push_json(line, place, event)
+        } else {
+            push_text(line, place, event)
+        };
+        write(line);
+        line.shrink_to(64 << 10);
+    });
+}
+
+/// A record of the log itself, line end included.
+pub(super) fn note(json: bool, level: LogLevel, text: &str) -> Vec<u8> {
+    if json {
+        return json_record(level, text, &[]);
+    }
+    let mut line = Vec::new();
+    push_time(&mut line);
+    let _ = writeln!(line, "\t{}\t{text}", level.name());
+    line
+}
+
+/// A record in JSON, as the log writes it, with these fields: for whoever prints beside the log. With its line end.
+pub fn json_record(level: LogLevel, message: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut line = Vec::new();
+    let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", level.name());
+    push_time(&mut line);
+    line.push(b'"');
+    for (name, value) in std::iter::once(&("msg", message)).chain(fields) {
+        line.push(b',');
+        push_string(&mut line, name.as_bytes());
+        line.push(b':');
+        push_string(&mut line, value.as_bytes());
+    }
+    line.extend_from_slice(b"}\n");
+    line
+}
+
+fn push_time(line: &mut Vec<u8>) {
+    // Writing to a Vec cannot fail.
+    let _ = write!(line, "{}", Timestamp::from_system_time(SystemTime::now()).rfc3339_micros());
+}
+
+fn push_text(line: &mut Vec<u8>, place: &Place, event: &Event<'_>) {
+    push_time(line);
+    let _ = write!(line, "\t{}\t", place.level.name());
+    if place.scope != "default" {
+        let _ = write!(line, "{}\t", place.scope);
+    }
+    if place.caller {
+        push_caller(line, event);
+        line.push(b'\t');
+    }
+    let mut fields = Fields { message: String::new(), members: Vec::new(), gap: true };
+    event.record(&mut fields);
+    line.extend_from_slice(fields.message.as_bytes());
+    if !fields.members.is_empty() {
+        line.extend_from_slice(b"\t{");
+        line.extend_from_slice(&fields.members);
+        line.push(b'}');
+    }
+    line.push(b'\n');
+    if place.stack_trace {
+        line.extend_from_slice(stack_trace().as_bytes());
+        line.push(b'\n');
+    }
+}
+
+fn push_json(line: &mut Vec<u8>, place: &Place, event: &Event<'_>) {
+    let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", place.level.name());
+    push_time(line);
+    line.push(b'"');
+    let member = |line: &mut Vec<u8>, name: &str, value: &[u8]| {
+        let _ = write!(line, ",\"{name}\":");
+        push_string(line, value);
+    };
+    if place.scope != "default" {
+        member(line, "scope", place.scope.as_bytes());
+    }
+    if place.caller {
+        let mut caller = Vec::new();
+        push_caller(&mut caller, event);
+        member(line, "caller", &caller);
+    }
+    let mut fields = Fields { message: String::new(), members: Vec::new(), gap: false };
+    event.record(&mut fields);
+    member(line, "msg", fields.message.as_bytes());
+    if !fields.members.is_empty() {
+        line.push(b',');
+        line.extend_from_slice(&fields.members);
+    }
+    if place.stack_trace {
+        member(line, "stack", stack_trace().as_bytes());
+    }
+    line.extend_from_slice(b"}\n");
+}
+
+/// The last two parts of the path, and the line.
+fn push_caller(line: &mut Vec<u8>, event: &Event<'_>) {
+    let file = event.metadata().file().unwrap_or("unknown");
+    let start = file.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1);
+    let file = file.get(start..).unwrap_or(file);
+    let _ = write!(line, "{file}:{}", event.metadata().line().unwrap_or(0));
+}
+
+/// Function and place in turn, a line each; the frames of logging itself are left out.
+fn stack_trace() -> String {
+    let trace = std::backtrace::Backtrace::force_capture().to_string();
+    let mut lines = trace.lines().peekable();
+    let mut text = String::new();
+    let mut own = true;
+    while let Some(line) = lines.next() {
+        let function = line.trim_start().split_once(": ").map_or(line, |(_, function)| function).trim();
+        let place = lines.next_if(|l| l.trim_start().starts_with("at ")).map_or("", |l| l.trim_start());
+        own = own && ["backtrace", "telemetry::log", "tracing"].iter().any(|part| function.contains(part));
+        if own {
+            continue;
+        }
+        let separator = if text.is_empty() { "" } else { "\n" };
+        let _ = write!(text, "{separator}{function}\n\t{}", place.strip_prefix("at ").unwrap_or("unknown"));
+    }
+    text
+}
+
+/// The message, and the other fields as members of a JSON object.
+struct Fields {
+    message: String,
+    members: Vec<u8>,
+    /// Whether blanks follow `:` and `,`.
+    gap: bool,
+}
+
+impl Fields {
+    fn member(&mut self, field: &Field, value: impl FnOnce(&mut Vec<u8>)) {
+        // Records of the `log` crate carry their origin in fields of the bridge.
+        if field.name().starts_with("log.") {
+            return;
+        }
+        if !self.members.is_empty() {
+            self.members.extend_from_slice(if self.gap { b", " } else { b"," });
+        }
+        push_string(&mut self.members, field.name().as_bytes());
+        self.members.extend_from_slice(if self.gap { b": " } else { b":" });
+        value(&mut self.members);
+    }
+
+    fn plain(&mut self, field: &Field, value: impl std::fmt::Display) {
+        self.member(field, |out| {
+            let _ = write!(out, "{value}");
+        });
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            let _ = write!(self.message, "{value:?}");
+        } else {
+            self.member(field, |out| push_string(out, format!("{value:?}").as_bytes()));
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            self.message.push_str(value);
+        } else {
+            self.member(field, |out| push_string(out, value.as_bytes()));
+        }
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.record_str(field, &value.to_string());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.plain(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.plain(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.plain(field, value);
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        if value.is_finite() {
+            self.plain(field, value);
+        } else {
+            self.record_debug(field, &value);
+        }
+    }
+}

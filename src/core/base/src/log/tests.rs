@@ -1,0 +1,243 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    log: Log,
+    path: PathBuf,
+}
+
+/// Runs `records` against a log that writes to a file, and gives its text.
+fn logged(change: impl FnOnce(&mut LogOptions), records: impl FnOnce()) -> String {
+    let fixture = Fixture::new(change);
+    fixture.run(records);
+    fixture.text()
+}
+
+impl Fixture {
+    fn new(change: impl FnOnce(&mut LogOptions)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let mut options = LogOptions { targets: vec![path.display().to_string()], ..LogOptions::default() };
+        change(&mut options);
+        Self { log: Log::new(&options).unwrap(), directory, path }
+    }
+
+    fn run(&self, records: impl FnOnce()) {
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(self.log.layer()), records);
+    }
+
+    fn text(&self) -> String {
+        read(&self.path)
+    }
+}
+
+/// The text with its times replaced.
+fn read(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z").unwrap();
+    time.replace_all(&text, "TIME").into_owned()
+}
+
+#[test]
+fn text_is_tab_separated() {
+    let text = logged(
+        |_| {},
+        || {
+            tracing::info!("Built new config.Snapshot: id='{}'", 0);
+            tracing::warn!(target: "adapters", adapter = "till.memquota.istio-system", n = 3, "over");
+            tracing::error!(target: "mixer_api::check", ok = true, ratio = 0.5, "1 error occurred:\n\t* x\n");
+            tracing::debug!("unseen");
+            tracing::error!(n = -1_i64, text = %"a\"b", opt = ?Some(1));
+        },
+    );
+    assert_eq!(
+        text,
+        "TIME\tinfo\tBuilt new config.Snapshot: id='0'\n\
+         TIME\twarn\tadapters\tover\t{\"adapter\": \"till.memquota.istio-system\", \"n\": 3}\n\
+         TIME\terror\tapi\t1 error occurred:\n\t* x\n\t{\"ok\": true, \"ratio\": 0.5}\n\
+         TIME\terror\t\t{\"n\": -1, \"text\": \"a\\\"b\", \"opt\": \"Some(1)\"}\n"
+    );
+}
+
+#[test]
+fn json_is_one_object_a_line() {
+    let text = logged(
+        |o| {
+            o.as_json = true;
+            o.caller = "api".to_owned();
+        },
+        || {
+            tracing::info!(x = "é\n", n = 1_u64, "started");
+            tracing::warn!(target: "api", "two\nlines");
+        },
+    );
+    let mut lines = text.lines();
+    assert_eq!(lines.next().unwrap(), r#"{"level":"info","time":"TIME","msg":"started","x":"é\n","n":1}"#);
+    let second = lines.next().unwrap();
+    let start = r#"{"level":"warn","time":"TIME","scope":"api","caller":"log/tests.rs:"#;
+    assert!(second.starts_with(start) && second.ends_with(r#"","msg":"two\nlines"}"#), "{second}");
+    for line in text.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+}
+
+#[test]
+fn levels_count_by_scope() {
+    let text = logged(
+        |o| o.output_level = "default:none,api:debug,mcp:error".to_owned(),
+        || {
+            tracing::error!("unseen");
+            tracing::trace!(target: "api", "one");
+            tracing::warn!(target: "mcp", "unseen");
+            tracing::info!(target: "notify::inotify", "unseen");
+            tracing::error!(target: "mcp", "two");
+            tracing::info!(target: "adapters", "three");
+        },
+    );
+    assert_eq!(text, "TIME\tdebug\tapi\tone\nTIME\terror\tmcp\ttwo\nTIME\tinfo\tadapters\tthree\n");
+}
+
+#[test]
+fn callers_and_stack_traces_are_shown_where_wanted() {
+    let text = logged(
+        |o| {
+            o.caller = "default".to_owned();
+            o.stack_trace_level = "default:warn".to_owned();
+        },
+        || {
+            tracing::info!("no stack");
+            tracing::warn!("stack");
+        },
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("TIME\tinfo\tlog/tests.rs:") && lines[0].ends_with("\tno stack"), "{text}");
+    assert!(lines[1].ends_with("\tstack"), "{text}");
+    assert!(lines[2].contains("callers_and_stack_traces") || lines.len() > 4, "{text}");
+    assert!(lines.iter().skip(3).any(|l| l.starts_with('\t')), "{text}");
+}
+
+#[test]
+fn scopes_change_while_running() {
+    let fixture = Fixture::new(|_| {});
+    fixture.run(|| {
+        let mut state = fixture.log.scopes().into_iter().find(|s| s.name == "loadshedding").unwrap();
+        assert_eq!(
+            (state.output_level, state.stack_trace_level, state.caller),
+            (LogLevel::Info, LogLevel::None, false)
+        );
+        for (level, text) in [(LogLevel::Debug, "one"), (LogLevel::None, "unseen"), (LogLevel::Debug, "two")]
+        {
+            state.output_level = level;
+            fixture.log.set_scope(&state).unwrap();
+            tracing::debug!(target: "loadshedding", "{text}");
+        }
+        let unknown = fixture.log.set_scope(&ScopeState { name: "nosuch", ..state });
+        assert_eq!(unknown, Err(OptionsError("unknown scope 'nosuch' specified".to_owned())));
+    });
+    assert_eq!(fixture.text(), "TIME\tdebug\tloadshedding\tone\nTIME\tdebug\tloadshedding\ttwo\n");
+}
+
+#[test]
+fn records_go_to_every_target() {
+    let mut rotated = PathBuf::new();
+    let mut second = PathBuf::new();
+    let fixture = Fixture::new(|o| {
+        rotated = PathBuf::from(&o.targets[0]).with_file_name("rotated.log");
+        second = rotated.with_file_name("second");
+        std::fs::write(&second, "before\n").unwrap();
+        o.targets.push(second.display().to_string());
+        o.rotate = rotated.clone();
+    });
+    fixture.run(|| tracing::info!("hello"));
+    for (path, before) in [(&fixture.path, ""), (&second, "before\n"), (&rotated, "")] {
+        assert_eq!(read(path), format!("{before}TIME\tinfo\thello\n"), "{path:?}");
+    }
+    assert_eq!(std::fs::read_dir(&fixture.directory).unwrap().count(), 3);
+}
+
+#[test]
+fn settings_are_refused_in_the_words_of_the_originals() {
+    let refuse = |change: fn(&mut LogOptions)| {
+        let mut options = LogOptions::default();
+        change(&mut options);
+        Log::new(&options).unwrap_err().0
+    };
+    for (change, text) in [
+        ((|o| o.output_level = "loud".to_owned()) as fn(&mut LogOptions), "invalid output level 'loud'"),
+        (|o| o.stack_trace_level = "loud".to_owned(), "invalid output level 'loud'"),
+        (|o| o.output_level = "a:b:c".to_owned(), "invalid output level format 'a:b:c'"),
+        (|o| o.caller = "nosuch".to_owned(), "unknown scope 'nosuch' specified"),
+        (
+            |o| o.targets = vec!["stdout".to_owned(), "/nonexist/x".to_owned()],
+            "couldn't open sink \"/nonexist/x\": open /nonexist/x: no such file or directory",
+        ),
+    ] {
+        assert_eq!(refuse(change), text);
+    }
+}
+
+#[test]
+fn targets_have_scopes() {
+    for (target, scope) in [
+        ("mixer_adapters::stdio", "adapters"),
+        ("mixer_api::mixer_v1", "api"),
+        ("mixer_engine::runtime", "default"),
+        ("h2::client", "default"),
+        ("loadshedding", "loadshedding"),
+        ("grpcAdapter", "grpcAdapter"),
+        ("", "default"),
+    ] {
+        assert_eq!(SCOPES[scope_of_target(target)].0, scope, "{target}");
+    }
+}
+
+#[test]
+fn lost_records_are_counted() {
+    let fixture = Fixture::new(|o| {
+        o.targets = Vec::new();
+        o.rotate = PathBuf::from("/proc/nonexist/rotated.log");
+    });
+    let metrics = crate::metrics::Metrics::new();
+    let lost = metrics.counter(crate::metrics::Family::LogRecordsLost, &[]);
+    fixture.log.count_lost_in(lost.clone());
+    fixture.run(|| tracing::info!("nowhere to go"));
+    assert_eq!(lost.get(), 1);
+}
+
+#[test]
+fn a_log_whose_disk_has_room_again_recovers_without_being_asked() {
+    let fixture = Fixture::new(|o| {
+        let place = Path::new(&o.targets[0]).parent().unwrap().join("gone/rotated.log");
+        o.rotate = place;
+    });
+    // A file where the directory should be stands for a disk without room.
+    let blocked = fixture.directory.path().join("gone");
+    std::fs::write(&blocked, "").unwrap();
+    fixture.run(|| (0..3).for_each(|n| tracing::info!("record {n}")));
+    let failure = format!("{}: ", blocked.join("rotated.log").display());
+    assert!(fixture.log.last_write().unwrap_err().starts_with(&failure));
+    assert!(fixture.log.try_again().is_err(), "there is no room yet");
+    std::fs::remove_file(&blocked).unwrap();
+    assert_eq!(fixture.log.try_again(), Ok(()));
+    assert_eq!(fixture.log.last_write(), Ok(()));
+    fixture.run(|| tracing::info!("after"));
+    let text = read(&blocked.join("rotated.log"));
+    assert!(text.starts_with("TIME\twarn\t3 log records before this one could not be written: "), "{text}");
+    assert!(text.ends_with("\nTIME\tinfo\tafter\n"), "{text}");
+    assert_eq!(fixture.text().lines().count(), 4, "the places that took all are left alone");
+}
+
+#[test]
+fn libraries_that_tell_every_event_are_not_heard_at_debug() {
+    let text = logged(
+        |o| o.output_level = "all:debug".to_owned(),
+        || {
+            tracing::debug!(target: "notify::inotify", "an event of the file system, perhaps of this log");
+            tracing::warn!(target: "notify::inotify", "a problem");
+            tracing::debug!(target: "h2::client", "of use");
+        },
+    );
+    assert_eq!(text, "TIME\twarn\ta problem\nTIME\tdebug\tof use\n");
+}

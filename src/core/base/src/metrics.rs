@@ -1,0 +1,334 @@
+//! What the engine counts about itself.
+//!
+//! [`Metrics`] holds one value a family and label set. Whoever counts on the hot path asks once for a handle ([`Counter`],
+//! [`Histogram`], [`DispatchCounters`], [`RpcCounters`]) and keeps it: touching a handle writes to a cache line that no other
+//! worker writes to; the shards are added up when somebody looks. There is one `Metrics` a server, passed to those who count;
+//! tests make their own. Families are declared in one table, [`Family`].
+//!
+//! ```
+//! use crate::metrics::{Family, Metrics};
+//! let metrics = Metrics::new();
+//! metrics.gauge(Family::ConfigRules, &[]).set(3_u64);
+//! let dispatches = metrics.dispatch("deny.istio-system", "denier", "checknothing"); // once, when the table is built
+//! dispatches.record(std::time::Duration::from_micros(3), false); // a call
+//! let mut text = Vec::new();
+//! metrics.write(&mut text);
+//! ```
+//! Spec: cli-operations.md 5.1, runtime.md section 16.
+
+mod cells;
+mod families;
+mod legacy;
+mod process;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+pub use cells::{Counter, DispatchCounters, Gauge, GaugeValue, Histogram, RpcCounters};
+pub use process::cpu_seconds;
+
+pub use families::{FAMILIES, Family, FamilyInfo};
+
+use super::exposition::{Kind, Labels, Writer};
+
+/// A source of values that are only worked out when somebody looks, for example the number of live tasks.
+pub trait Collect: Send + Sync {
+    /// Adds the present values.
+    fn collect(&self, into: &mut Collected);
+}
+
+/// Values of one look, by family and label values.
+#[derive(Debug, Default)]
+pub struct Collected {
+    values: BTreeMap<(Family, Vec<String>), f64>,
+}
+
+impl Collected {
+    /// Adds to the value of this family and these label values (in the order of [`FamilyInfo::labels`]).
+    pub fn add(&mut self, family: Family, labels: &[&str], value: f64) {
+        debug_assert_eq!(labels.len(), family.info().labels.len());
+        let key = (family, labels.iter().map(|l| (*l).to_owned()).collect());
+        *self.values.entry(key).or_insert(0.0) += value;
+    }
+}
+
+#[derive(Debug)]
+enum Cell {
+    Counter(Counter),
+    Gauge(Gauge),
+}
+
+#[derive(Default)]
+struct Tables {
+    /// By family and label values.
+    cells: BTreeMap<(Family, Vec<String>), Cell>,
+    /// By adapter, handler, template.
+    dispatches: BTreeMap<[Arc<str>; 3], Arc<DispatchCounters>>,
+    /// By full method name.
+    rpcs: BTreeMap<Arc<str>, Arc<RpcCounters>>,
+    collectors: Vec<Weak<dyn Collect>>,
+}
+
+/// Everything that one server counts about itself.
+pub struct Metrics {
+    tables: Mutex<Tables>,
+    destinations: Histogram,
+    instances: Histogram,
+    condition_errors: Counter,
+    header_value_errors: Counter,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        let tables = Mutex::new(Tables::default());
+        let histogram = Histogram::new;
+        let mut metrics = Self {
+            tables,
+            destinations: histogram(Family::DispatcherDestinations),
+            instances: histogram(Family::DispatcherInstances),
+            condition_errors: Counter::new(),
+            header_value_errors: Counter::new(),
+        };
+        metrics.condition_errors = metrics.counter(Family::RuntimeConditionErrors, &[]);
+        metrics.header_value_errors = metrics.counter(Family::RuntimeHeaderValueErrors, &[]);
+        metrics
+    }
+
+    /// The gauge of a family for these label values (in the order of [`FamilyInfo::labels`]); the same one each time. Takes a
+    /// lock; not for every request.
+    pub fn gauge(&self, family: Family, labels: &[&str]) -> Gauge {
+        debug_assert_eq!((family.info().kind, family.info().labels.len()), (Kind::Gauge, labels.len()));
+        match self.cell(family, labels, || Cell::Gauge(Gauge::new())) {
+            Cell::Gauge(gauge) => gauge,
+            Cell::Counter(_) => Gauge::new(),
+        }
+    }
+
+    /// The counter of a family for these label values; otherwise as [`gauge`](Self::gauge). A counter without labels is not
+    /// shown while it is 0.
+    pub fn counter(&self, family: Family, labels: &[&str]) -> Counter {
+        debug_assert_eq!((family.info().kind, family.info().labels.len()), (Kind::Counter, labels.len()));
+        match self.cell(family, labels, || Cell::Counter(Counter::new())) {
+            Cell::Counter(counter) => counter,
+            Cell::Gauge(_) => Counter::new(),
+        }
+    }
+
+    fn cell(&self, family: Family, labels: &[&str], make: impl FnOnce() -> Cell) -> Cell {
+        let key = (family, labels.iter().map(|l| (*l).to_owned()).collect());
+        match self.tables.lock().cells.entry(key).or_insert_with(make) {
+            Cell::Counter(counter) => Cell::Counter(counter.clone()),
+            Cell::Gauge(gauge) => Cell::Gauge(gauge.clone()),
+        }
+    }
+
+    /// What is counted about the calls of `handler` (full name) for `template`: `mixer_runtime_dispatches_total` and
+    /// `mixer_runtime_dispatch_duration_seconds`. Takes a lock: ask when the routing table is built, and keep it.
+    pub fn dispatch(&self, handler: &str, adapter: &str, template: &str) -> Arc<DispatchCounters> {
+        let key = [adapter, handler, template].map(Arc::<str>::from);
+        Arc::clone(
+            self.tables.lock().dispatches.entry(key).or_insert_with(|| Arc::new(DispatchCounters::new())),
+        )
+    }
+
+    /// What is counted about the calls of a gRPC method, for example `istio.mixer.v1.Mixer/Check`. Takes a lock: ask once.
+    pub fn rpc(&self, method: &str) -> Arc<RpcCounters> {
+        let mut tables = self.tables.lock();
+        Arc::clone(tables.rpcs.entry(method.into()).or_insert_with(|| Arc::new(RpcCounters::new())))
+    }
+
+    /// Counts one operation (a preprocess, check, quota or report of one bag): how many destinations its rule sets have and how
+    /// many instances were made.
+    #[inline]
+    pub fn dispatch_shape(&self, destinations: usize, instances: usize) {
+        self.destinations.observe(destinations as u64);
+        self.instances.observe(instances as u64);
+    }
+
+    /// Counts conditions of rules that could not be evaluated.
+    #[inline]
+    pub fn conditions_failed(&self, count: usize) {
+        if count > 0 {
+            self.condition_errors.add(count as u64);
+        }
+    }
+
+    /// Counts one value of a header operation that could not be evaluated.
+    #[inline]
+    pub fn header_value_failed(&self) {
+        self.header_value_errors.increment();
+    }
+
+    /// Shows what this release is: `istio_build{component,tag} 1`.
+    pub fn set_build(&self, component: &str, tag: &str) {
+        self.gauge(Family::Build, &[component, tag]).set(1_u64);
+    }
+
+    /// Asks `source` for its values at every look, until it is dropped.
+    pub fn collect_from(&self, source: Weak<dyn Collect>) {
+        let mut tables = self.tables.lock();
+        tables.collectors.retain(|c| c.strong_count() > 0);
+        tables.collectors.push(source);
+    }
+
+    /// Writes every family that has a value, and those of the process, as Prometheus text.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut writer = Writer::new(out);
+        for family in self.samples() {
+            let info = family.info;
+            writer.family(info.name, info.help, info.kind);
+            for sample in &family.samples {
+                let labels = Labels::of(&sample.labels);
+                match &sample.value {
+                    SampleValue::Number(value) => writer.sample(info.name, &labels, *value),
+                    SampleValue::Histogram { counts, sum } => {
+                        writer.histogram(info.name, &labels, info.bounds, counts, *sum);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what Mixer 1.0 called otherwise, under the names of that time. `configuration` is the number of the snapshot in force.
+    pub fn write_legacy(&self, configuration: u64, out: &mut Vec<u8>) {
+        legacy::write(&self.samples(), configuration, &mut Writer::new(out));
+    }
+
+    /// Every family that has a value, and those of the process, in name order; samples by label values.
+    pub fn samples(&self) -> Vec<FamilySamples> {
+        let tables = self.tables.lock();
+        let collectors: Vec<Arc<dyn Collect>> = tables.collectors.iter().filter_map(Weak::upgrade).collect();
+        let mut values: BTreeMap<(Family, Vec<String>), f64> = tables
+            .cells
+            .iter()
+            .filter_map(|((family, labels), cell)| {
+                let value = match cell {
+                    Cell::Gauge(gauge) => gauge.get()?,
+                    Cell::Counter(counter) => match counter.get() {
+                        0 if labels.is_empty() => return None,
+                        count => count as f64,
+                    },
+                };
+                Some(((*family, labels.clone()), value))
+            })
+            .collect();
+        // Collectors may ask for metrics themselves.
+        drop(tables);
+        let mut collected = Collected::default();
+        process::collect(&mut collected);
+        for collector in collectors {
+            collector.collect(&mut collected);
+        }
+        values.extend(collected.values);
+        let mut histograms: BTreeMap<(Family, Vec<String>), Histogram> = BTreeMap::new();
+        histograms.insert((Family::DispatcherDestinations, Vec::new()), self.destinations.clone());
+        histograms.insert((Family::DispatcherInstances, Vec::new()), self.instances.clone());
+        self.calls(&mut values, &mut histograms);
+        Family::ALL.iter().filter_map(|family| FamilySamples::of(*family, &values, &histograms)).collect()
+    }
+
+    /// What is counted about dispatches and RPCs.
+    fn calls(
+        &self,
+        values: &mut BTreeMap<(Family, Vec<String>), f64>,
+        histograms: &mut BTreeMap<(Family, Vec<String>), Histogram>,
+    ) {
+        let tables = self.tables.lock();
+        for ([adapter, handler, template], counters) in &tables.dispatches {
+            for failed in [false, true] {
+                let histogram = counters.of(failed);
+                let labels =
+                    [adapter, &*failed.to_string(), handler, template].map(|l: &str| l.to_owned()).to_vec();
+                let count: u64 = histogram.get().0.iter().sum();
+                if count > 0 {
+                    values.insert((Family::RuntimeDispatches, labels.clone()), count as f64);
+                }
+                histograms.insert((Family::RuntimeDispatchDuration, labels), histogram.clone());
+            }
+        }
+        for (method, counters) in &tables.rpcs {
+            let labels = vec![method.to_string()];
+            for (status, count) in counters.completed().filter(|(_, count)| *count > 0) {
+                let labels = vec![method.to_string(), status.to_owned()];
+                values.insert((Family::RpcsCompleted, labels), count as f64);
+            }
+            histograms.insert((Family::RpcLatency, labels.clone()), counters.latency.clone());
+            histograms.insert((Family::RpcBytesReceived, labels.clone()), counters.received.clone());
+            histograms.insert((Family::RpcBytesSent, labels), counters.sent.clone());
+        }
+    }
+}
+
+/// The values of a family at one moment.
+#[derive(Debug, Clone)]
+pub struct FamilySamples {
+    /// Name, help, kind, bounds.
+    pub info: &'static FamilyInfo,
+    /// At least one, by label values.
+    pub samples: Vec<Sample>,
+}
+
+/// One value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Names and values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value.
+    pub value: SampleValue,
+}
+
+/// A number, or counts by size.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SampleValue {
+    /// Of counters and gauges.
+    Number(f64),
+    /// Of histograms: one count a bound of the family and one more, not cumulative; and the sum.
+    Histogram {
+        /// Counts.
+        counts: Vec<u64>,
+        /// In the unit of the family's name.
+        sum: f64,
+    },
+}
+
+impl FamilySamples {
+    /// The samples of a family; `None` if there are none.
+    fn of(
+        family: Family,
+        values: &BTreeMap<(Family, Vec<String>), f64>,
+        histograms: &BTreeMap<(Family, Vec<String>), Histogram>,
+    ) -> Option<Self> {
+        let info = family.info();
+        let labels = |values: &[String]| info.labels.iter().copied().zip(values.iter().cloned()).collect();
+        let from = (family, Vec::new());
+        let numbers = values.range(from.clone()..).take_while(|((f, _), _)| *f == family);
+        let numbers =
+            numbers.map(|((_, of), value)| Sample { labels: labels(of), value: SampleValue::Number(*value) });
+        let counted = histograms.range(from..).take_while(|((f, _), _)| *f == family);
+        let counted = counted.filter_map(|((_, of), histogram)| {
+            let (counts, sum) = histogram.get();
+            let counted = counts.iter().any(|count| *count > 0);
+            counted.then(|| Sample { labels: labels(of), value: SampleValue::Histogram { counts, sum } })
+        });
+        let samples: Vec<Sample> = numbers.chain(counted).collect();
+        (!samples.is_empty()).then_some(FamilySamples { info, samples })
+    }
+}
+
+#[cfg(test)]
+mod tests;

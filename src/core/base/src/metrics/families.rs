@@ -1,0 +1,279 @@
+//! The one table of the engine's own metric families.
+
+use crate::exposition::Kind;
+
+/// What a family is called, means and is divided by.
+#[derive(Debug, Clone, Copy)]
+pub struct FamilyInfo {
+    /// Full name.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// Counter, gauge or histogram.
+    pub kind: Kind,
+    /// Label names, in byte order.
+    pub labels: &'static [&'static str],
+    /// Of histograms: the upper bounds, in the unit of the name. A bucket counts the values *below* its bound.
+    pub bounds: &'static [f64],
+    /// Of histograms: how many of the units that are recorded (nanoseconds, bytes, one) make one unit of the name.
+    pub scale: f64,
+}
+
+/// Bounds of durations, in seconds.
+const SECONDS: &[f64] =
+    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Bounds of latencies, in milliseconds.
+const MILLISECONDS: &[f64] = &[
+    0.01, 0.05, 0.1, 0.3, 0.6, 0.8, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0, 25.0, 30.0,
+    40.0, 50.0, 65.0, 80.0, 100.0, 130.0, 160.0, 200.0, 250.0, 300.0, 400.0, 500.0, 650.0, 800.0, 1000.0,
+    2000.0, 5000.0, 10000.0, 20000.0, 50000.0, 100_000.0,
+];
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+const GIB: f64 = 1024.0 * MIB;
+
+/// Bounds of message sizes, in bytes.
+const BYTES: &[f64] = &[
+    KIB,
+    2.0 * KIB,
+    4.0 * KIB,
+    16.0 * KIB,
+    64.0 * KIB,
+    256.0 * KIB,
+    MIB,
+    4.0 * MIB,
+    16.0 * MIB,
+    64.0 * MIB,
+    256.0 * MIB,
+    GIB,
+    4.0 * GIB,
+];
+
+/// Bounds of things a request causes.
+const FEW: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 20.0];
+
+const DISPATCH: &[&str] = &["adapter", "error", "handler", "meshFunction"];
+const METHOD: &[&str] = &["grpc_server_method"];
+const LIMIT: &[&str] = &["domain", "key1", "key2"];
+
+macro_rules! families {
+    ($($family:ident: $kind:ident $name:literal $help:literal [$labels:expr] $(($bounds:expr, per $scale:literal))?;)*) => {
+        /// A metric family.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Family {
+            $(#[doc = concat!("`", $name, "`: ", $help)] $family,)*
+        }
+
+        /// Every family, in name order; [`Family`] is the index.
+        pub const FAMILIES: &[FamilyInfo] = &[$(FamilyInfo {
+            name: $name,
+            help: $help,
+            kind: Kind::$kind,
+            labels: $labels,
+            bounds: families!(@bounds $($bounds)?),
+            scale: families!(@scale $($scale)?),
+        },)*];
+
+        impl Family {
+            /// Every family, in name order.
+            pub const ALL: &[Family] = &[$(Family::$family,)*];
+        }
+    };
+    (@bounds) => { &[] };
+    (@bounds $bounds:expr) => { $bounds };
+    (@scale) => { 1.0 };
+    (@scale $scale:literal) => { $scale };
+}
+
+families! {
+    BridgeLogEntries: Counter "bridge_als_entries_total" "Access-log entries of Envoy, by log, result and type."
+        [&["log_name", "result", "type"]];
+    BridgeLogStreams: Gauge "bridge_als_streams" "Streams of access logs that are open." [&[]];
+    BridgeAttributeErrors: Counter "bridge_attribute_errors_total"
+        "Values of extensions, metadata and mappings that are not of the type of their attribute." [&[]];
+    BridgeCheckCache: Counter "bridge_check_cache_total" "Look-ups of kept answers to checks of Envoy, by result."
+        [&["result"]];
+    BridgeChecks: Counter "bridge_check_total" "Answers to checks of Envoy, by code and result." [&["code", "result"]];
+    BridgeRateLimits: Counter "bridge_ratelimit_total" "Answers to rate-limit calls of Envoy, by domain and result."
+        [&["domain", "result"]];
+    BridgeTcpState: Gauge "bridge_tcp_state_entries" "TCP connections whose counters are kept." [&[]];
+    BridgeUnsupported: Counter "bridge_unsupported_total"
+        "Header operations that cannot be expressed to Envoy, by kind." [&["op"]];
+    RpcsCompleted: Counter "grpc_io_server_completed_rpcs" "Count of RPCs by method and status."
+        [&["grpc_server_method", "grpc_server_status"]];
+    RpcBytesReceived: Histogram "grpc_io_server_received_bytes_per_rpc"
+        "Distribution of received bytes per RPC, by method." [METHOD] (BYTES, per 1.0);
+    RpcBytesSent: Histogram "grpc_io_server_sent_bytes_per_rpc"
+        "Distribution of total sent bytes per RPC, by method." [METHOD] (BYTES, per 1.0);
+    RpcLatency: Histogram "grpc_io_server_server_latency"
+        "Distribution of server latency in milliseconds, by method." [METHOD] (MILLISECONDS, per 1e6);
+    Build: Gauge "istio_build" "Istio component build info" [&["component", "tag"]];
+    CheckDenials: Counter "mixer_check_denials_total"
+        "The number of checks that were refused, by the code of the refusal." [&["code"]];
+    CheckCacheEvictions: Gauge "mixer_checkcache_cache_evictions_total"
+        "The number of entries that have been evicted from the cache." [&[]];
+    CheckCacheHits: Gauge "mixer_checkcache_cache_hits_total"
+        "The number of times a cache lookup operation succeeded to find an entry in the cache." [&[]];
+    CheckCacheMisses: Gauge "mixer_checkcache_cache_misses_total"
+        "The number of times a cache lookup operation failed to find an entry in the cache." [&[]];
+    CheckCacheWrites: Gauge "mixer_checkcache_cache_writes_total"
+        "The number of times state in the cache was added or updated." [&[]];
+    ConfigAdapterInfoErrors: Gauge "mixer_config_adapter_info_config_errors_total"
+        "The number of errors encountered during processing of the adapter info configuration." [&[]];
+    ConfigAdapterInfos: Gauge "mixer_config_adapter_info_configs_total"
+        "The number of known adapters in the current config." [&[]];
+    ConfigAttributes: Gauge "mixer_config_attributes_total"
+        "The number of known attributes in the current config." [&[]];
+    ConfigHandlers: Gauge "mixer_config_handler_configs_total"
+        "The number of known handlers in the current config." [&[]];
+    ConfigHandlerValidationErrors: Gauge "mixer_config_handler_validation_error_total"
+        "The number of errors encountered because handler validation returned error." [&[]];
+    ConfigInstanceErrors: Gauge "mixer_config_instance_config_errors_total"
+        "The number of errors encountered during processing of the instance configuration." [&[]];
+    ConfigInstances: Gauge "mixer_config_instance_configs_total"
+        "The number of known instances in the current config." [&[]];
+    ConfigRuleErrors: Gauge "mixer_config_rule_config_errors_total"
+        "The number of errors encountered during processing of the rule configuration." [&[]];
+    ConfigRuleMatchErrors: Gauge "mixer_config_rule_config_match_error_total"
+        "The number of rule conditions that was not parseable." [&[]];
+    ConfigRules: Gauge "mixer_config_rule_configs_total"
+        "The number of known rules in the current config." [&[]];
+    ConfigTemplateErrors: Gauge "mixer_config_template_config_errors_total"
+        "The number of errors encountered during processing of the template configuration." [&[]];
+    ConfigTemplates: Gauge "mixer_config_template_configs_total"
+        "The number of known templates in the current config." [&[]];
+    ConfigUnsatisfiedActions: Gauge "mixer_config_unsatisfied_action_handler_total"
+        "The number of actions that failed due to handlers being unavailable." [&[]];
+    DecisionsLost: Counter "mixer_decision_log_lost_total"
+        "Decisions that were to be logged or recorded and are lost: the queue was full, or the file could not be written."
+        [&["reason"]];
+    DecisionsWritten: Counter "mixer_decision_log_written_total"
+        "Decisions written to the decision log or the recording." [&["file"]];
+    Diagnostics: Gauge "mixer_diagnostics_total"
+        "The number of problems found in the current config, by severity." [&["severity"]];
+    DispatcherDestinations: Histogram "mixer_dispatcher_destinations_per_request"
+        "Number of handlers dispatched per request by Mixer" [&[]] (FEW, per 1.0);
+    DispatcherDestinationsPerVariety: Gauge "mixer_dispatcher_destinations_per_variety_total"
+        "Number of Mixer adapter destinations by template variety type" [&["variety"]];
+    DispatcherInstances: Histogram "mixer_dispatcher_instances_per_request"
+        "Number of instances created per request by Mixer" [&[]] (FEW, per 1.0);
+    DryRunOutcomes: Counter "mixer_dry_run_outcomes_total"
+        "What rules in dry run would have done, by rule and variety." [&["outcome", "rule", "variety"]];
+    HandlerClosed: Gauge "mixer_handler_closed_handlers_total"
+        "The number of handlers that were closed during config transition." [&[]];
+    HandlerDaemons: Gauge "mixer_handler_daemons_total"
+        "The current number of active daemon routines in a given adapter environment." [&["handler"]];
+    HandlerBuildFailures: Gauge "mixer_handler_handler_build_failures_total"
+        "The number of handlers that failed creation during config transition." [&[]];
+    HandlerCloseFailures: Gauge "mixer_handler_handler_close_failures_total"
+        "The number of errors encountered while closing handlers during config transition." [&[]];
+    HandlerNew: Gauge "mixer_handler_new_handlers_total"
+        "The number of handlers that were newly created during config transition." [&[]];
+    HandlerReused: Gauge "mixer_handler_reused_handlers_total"
+        "The number of handlers that were re-used during config transition." [&[]];
+    HandlerWorkers: Gauge "mixer_handler_workers_total"
+        "The current number of active worker routines in a given adapter environment." [&["handler"]];
+    LoadSheddingThrottled: Counter "mixer_loadshedding_requests_throttled"
+        "The number of requests that have been dropped by the loadshedder." [&[]];
+    LogRecordsLost: Counter "mixer_log_records_lost_total"
+        "The number of log records that could not be written." [&[]];
+    MemquotaCellsForgotten: Counter "mixer_memquota_cells_forgotten_total"
+        "The number of quota cells in use that the memquota adapter forgot to stay within its limit." [&["handler"]];
+    PoolInFlight: Gauge "mixer_pool_in_flight" "The number of calls under way that wait for something, by pool."
+        [&["pool"]];
+    PoolLimit: Gauge "mixer_pool_limit" "The number of such calls that may be under way, by pool." [&["pool"]];
+    PoolQueued: Gauge "mixer_pool_queued" "The number of calls that wait for their turn, by pool." [&["pool"]];
+    PoolRefused: Counter "mixer_pool_refused_total"
+        "The number of calls that were refused because pool and queue were full, by pool." [&["pool"]];
+    ProcessThreads: Gauge "mixer_process_threads" "Number of operating system threads." [&[]];
+    PrometheusReportsRefused: Counter "mixer_prometheus_reports_refused_total"
+        "The number of reports that the prometheus adapter dropped because their metric had reached its limit of series."
+        [&["metric"]];
+    RuntimeConditionErrors: Counter "mixer_runtime_condition_errors_total"
+        "The number of times a rule condition could not be evaluated." [&[]];
+    RuntimeDispatchDuration: Histogram "mixer_runtime_dispatch_duration_seconds"
+        "Duration in seconds for adapter dispatches handled by Mixer." [DISPATCH] (SECONDS, per 1e9);
+    RuntimeDispatches: Counter "mixer_runtime_dispatches_total"
+        "Total number of adapter dispatches handled by Mixer." [DISPATCH];
+    RuntimeHeaderValueErrors: Counter "mixer_runtime_header_value_errors_total"
+        "The number of times the value of a header operation could not be evaluated." [&[]];
+    StdioLinesDropped: Counter "mixer_stdio_lines_dropped_total"
+        "The number of lines that the stdio adapter dropped because its write queue was full." [&["handler"]];
+    StdioLinesLost: Counter "mixer_stdio_lines_lost_total"
+        "The number of lines that the stdio adapter could not write." [&["handler"]];
+    TlsCertificateExpiry: Gauge "mixer_tls_certificate_expiry_timestamp_seconds"
+        "When the certificate of the API port ceases to be valid, in seconds since unix epoch." [&[]];
+    SpansLost: Counter "mixer_tracing_spans_lost_total"
+        "Spans that no collector has: too many waited, or the collector did not take them." [&["reason"]];
+    SpansSent: Counter "mixer_tracing_spans_sent_total" "Spans that the collectors took." [&[]];
+    ProcessCpu: Counter "process_cpu_seconds_total" "Total user and system CPU time spent in seconds." [&[]];
+    ProcessMaxFds: Gauge "process_max_fds" "Maximum number of open file descriptors." [&[]];
+    ProcessOpenFds: Gauge "process_open_fds" "Number of open file descriptors." [&[]];
+    ProcessResidentMemory: Gauge "process_resident_memory_bytes" "Resident memory size in bytes." [&[]];
+    ProcessStartTime: Gauge "process_start_time_seconds"
+        "Start time of the process since unix epoch in seconds." [&[]];
+    ProcessVirtualMemory: Gauge "process_virtual_memory_bytes" "Virtual memory size in bytes." [&[]];
+    ProcessVirtualMemoryMax: Gauge "process_virtual_memory_max_bytes"
+        "Maximum amount of virtual memory available in bytes." [&[]];
+    RatelimitNearLimit: Counter "ratelimit_service_rate_limit_near_limit" "Hits close to a limit." [LIMIT];
+    RatelimitOverLimit: Counter "ratelimit_service_rate_limit_over_limit" "Hits over a limit." [LIMIT];
+    RatelimitShadowMode: Counter "ratelimit_service_rate_limit_shadow_mode"
+        "Hits over a limit in shadow mode, which were let through." [LIMIT];
+    RatelimitTotalHits: Counter "ratelimit_service_rate_limit_total_hits" "All hits of a limit." [LIMIT];
+    RatelimitWithinLimit: Counter "ratelimit_service_rate_limit_within_limit" "Hits within a limit." [LIMIT];
+}
+
+impl Family {
+    /// Name, help, kind and labels.
+    pub fn info(self) -> &'static FamilyInfo {
+        const UNKNOWN: &FamilyInfo =
+            &FamilyInfo { name: "", help: "", kind: Kind::Gauge, labels: &[], bounds: &[], scale: 1.0 };
+        FAMILIES.get(self as usize).unwrap_or(UNKNOWN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every row of docs/metrics.md: name, type and labels. The meaning is for people.
+    fn documented() -> Vec<(String, String, String)> {
+        let page = include_str!("../../../../docs/metrics.md");
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
+        rows.map(|line| {
+            let mut cells = line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned());
+            let mut next = || cells.next().unwrap_or_default();
+            (next(), next(), next())
+        })
+        .collect()
+    }
+
+    #[test]
+    fn every_family_is_documented_and_nothing_else() {
+        let mut wanted: Vec<_> = FAMILIES
+            .iter()
+            .map(|info| {
+                let labels: Vec<String> = info.labels.iter().map(|label| format!("`{label}`")).collect();
+                let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(" ") };
+                (format!("`{}`", info.name), info.kind.name().to_owned(), labels)
+            })
+            .collect();
+        let mut documented = documented();
+        wanted.sort();
+        documented.sort();
+        assert_eq!(documented, wanted, "docs/metrics.md has a row for every family");
+    }
+
+    #[test]
+    fn families_and_labels_stand_in_order() {
+        assert!(FAMILIES.is_sorted_by(|a, b| a.name < b.name));
+        for (family, info) in Family::ALL.iter().zip(FAMILIES) {
+            assert_eq!(family.info().name, info.name);
+            assert!(info.labels.is_sorted(), "{}", info.name);
+            assert!(info.bounds.is_sorted(), "{}", info.name);
+            assert_eq!(info.kind == Kind::Histogram, !info.bounds.is_empty(), "{}", info.name);
+        }
+    }
+}

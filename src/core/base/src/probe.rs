@@ -1,0 +1,321 @@
+//! Probes by file: a server keeps a file fresh while it is available, a probe looks at the age of the file.
+//!
+//! [`inspect`] is the looking side. [`Availability`] is what named emitters ([`ProbeEmitter`]) say together: available while every
+//! one of them is. [`FileProbe`] is the keeping side: while its availability lasts the file is refreshed every half interval, else
+//! it is removed. Nothing here knows what the emitters stand for.
+//! Spec: cli-operations.md section 2.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info};
+
+use crate::rotate::os_text;
+
+/// Added to the interval before a file counts as too old.
+pub const TOLERANCE: Duration = Duration::from_millis(10);
+
+/// What looking at a probe file shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inspection {
+    /// Young enough, or from the future.
+    Fresh,
+    /// Last modified at this time, too long ago.
+    Stale(SystemTime),
+    /// It cannot be examined; the words of the operating system in lower case.
+    Unreadable(String),
+}
+
+/// Looks at the modification time of `path`; content and type of the file do not matter.
+pub fn inspect(path: &Path, interval: Duration, now: SystemTime) -> Inspection {
+    let modified = match std::fs::metadata(path).and_then(|m| m.modified()) {
+        Ok(modified) => modified,
+        Err(error) => return Inspection::Unreadable(os_text(&error)),
+    };
+    match now.duration_since(modified) {
+        Ok(age) if age > interval + TOLERANCE => Inspection::Stale(modified),
+        _ => Inspection::Fresh,
+    }
+}
+
+/// What several emitters say together, for example "alive" or "ready". Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Availability {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// What it is called in errors and in the log.
+    name: String,
+    emitters: Mutex<BTreeMap<String, Result<(), String>>>,
+    /// Counts changes of the status as a whole.
+    changes: watch::Sender<u64>,
+}
+
+/// One reason to be available or not. It stays registered after it is dropped, with its last status.
+#[derive(Debug, Clone)]
+pub struct ProbeEmitter {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+impl Availability {
+    /// Unavailable until emitters say otherwise. `name` is how the log calls it.
+    pub fn new(name: impl Into<String>) -> Self {
+        let emitters = Mutex::new(BTreeMap::new());
+        Self { shared: Arc::new(Shared { name: name.into(), emitters, changes: watch::Sender::new(0) }) }
+    }
+
+    /// Registers an emitter, unavailable for `reason` until it says otherwise. A name that is taken already gives the same
+    /// emitter again and changes nothing.
+    pub fn emitter(&self, name: &str, reason: &str) -> ProbeEmitter {
+        let mut emitters = self.shared.emitters.lock();
+        if emitters.contains_key(name) {
+            debug!(probe = self.shared.name, emitter = name, "emitter is registered already");
+        } else {
+            emitters.insert(name.to_owned(), Err(reason.to_owned()));
+            drop(emitters);
+            self.shared.changes.send_modify(|n| *n += 1);
+        }
+        ProbeEmitter { shared: Arc::clone(&self.shared), name: name.to_owned() }
+    }
+
+    /// Whether every emitter is available. Errors: what is wrong, `<emitter>: <reason>, …`.
+    pub fn status(&self) -> Result<(), String> {
+        self.shared.status()
+    }
+
+    /// Every emitter with its status, by name.
+    pub fn emitters(&self) -> Vec<(String, Result<(), String>)> {
+        self.shared.emitters.lock().iter().map(|(name, status)| (name.clone(), status.clone())).collect()
+    }
+
+    /// Changes whenever an emitter does.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+}
+
+impl ProbeEmitter {
+    /// Says that it is available, or why not.
+    pub fn set(&self, status: Result<(), String>) {
+        self.change(status, false);
+    }
+
+    /// Says that it is not available any more because that is wanted: nobody needs to act.
+    pub fn withdraw(&self, reason: &str) {
+        self.change(Err(reason.to_owned()), true);
+    }
+
+    fn change(&self, status: Result<(), String>, wanted: bool) {
+        if self.shared.emitters.lock().get(&self.name) == Some(&status) {
+            return;
+        }
+        let before = self.shared.status();
+        self.shared.emitters.lock().insert(self.name.clone(), status);
+        let after = self.shared.status();
+        let probe = &self.shared.name;
+        match (before, after) {
+            (Ok(()), Err(list)) if wanted => info!("{probe} turns unavailable: {list}"),
+            (Ok(()), Err(list)) => error!("{probe} turns unavailable: {list}"),
+            (Err(_), Err(list)) => debug!("{probe} is still unavailable: {list}"),
+            (Err(_), Ok(())) => debug!("{probe} turns available"),
+            (Ok(()), Ok(())) => {}
+        }
+        self.shared.changes.send_modify(|n| *n += 1);
+    }
+}
+
+impl Shared {
+    fn status(&self) -> Result<(), String> {
+        let emitters = self.emitters.lock();
+        if emitters.is_empty() {
+            return Err(format!("{} has no emitters", self.name));
+        }
+        let errors: Vec<String> = emitters
+            .iter()
+            .filter_map(|(name, status)| status.as_ref().err().map(|error| format!("{name}: {error}")))
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join(", ")) }
+    }
+}
+
+/// Keeps one probe file. Dropping it without [`close`](Self::close) leaves the file behind.
+#[derive(Debug)]
+pub struct FileProbe {
+    path: PathBuf,
+    stop: CancellationToken,
+    ticker: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl FileProbe {
+    /// Acts on `availability` at once, then every half `interval` on `runtime`. What is available leaves its name to the file.
+    ///
+    /// A stale file that an earlier process left is removed by the first act, because nobody is available yet.
+    pub fn start(
+        path: PathBuf,
+        interval: Duration,
+        availability: Availability,
+        runtime: &tokio::runtime::Handle,
+    ) -> Self {
+        act(&path, &availability);
+        let stop = CancellationToken::new();
+        let (ticking, stopped) = (path.clone(), stop.clone());
+        let period = (interval / 2).max(Duration::from_millis(1));
+        let ticker = runtime.spawn(async move {
+            let mut ticks = tokio::time::interval(period);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    () = stopped.cancelled() => return,
+                    _ = ticks.tick() => act(&ticking, &availability),
+                }
+            }
+        });
+        Self { path, stop, ticker: Some(ticker) }
+    }
+
+    /// What a probe file at `path` is called in the log.
+    pub fn name_of(path: &Path) -> String {
+        path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Stops the ticker, waits for it and removes the file.
+    pub async fn close(mut self) {
+        self.stop.cancel();
+        if let Some(ticker) = self.ticker.take() {
+            // A ticker that panicked has stopped as well.
+            let _ = ticker.await;
+        }
+        remove(&self.path);
+    }
+}
+
+impl Drop for FileProbe {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn act(path: &Path, availability: &Availability) {
+    if availability.status().is_err() {
+        remove(path);
+    } else if let Err(error) = std::fs::File::create(path).and_then(|f| touch(&f)) {
+        error!("Failed to create the path {}: {error}", path.display());
+    }
+}
+
+fn remove(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            error!("Failed to remove the path {}: {error}", path.display());
+        }
+        _ => {}
+    }
+}
+
+/// Truncating an empty file need not change its time: it is set.
+fn touch(file: &std::fs::File) -> io::Result<()> {
+    file.set_modified(SystemTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    async fn eventually(what: impl Fn() -> bool) -> bool {
+        for _ in 0..200 {
+            if what() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        false
+    }
+
+    #[test]
+    fn the_file_follows_the_emitters() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ready");
+        std::fs::write(&path, "stale").unwrap();
+        let runtime = runtime();
+        let ready = Availability::new(FileProbe::name_of(&path));
+        let interval = Duration::from_millis(20);
+        let probe = FileProbe::start(path.clone(), interval, ready.clone(), runtime.handle());
+        assert!(!path.exists(), "a file of an earlier process is removed at the start");
+        assert_eq!(ready.status(), Err("ready has no emitters".to_owned()));
+
+        let store = ready.emitter("store", "uninitialized");
+        let server = ready.emitter("server", "uninitialized");
+        store.set(Ok(()));
+        assert_eq!(ready.status(), Err("server: uninitialized".to_owned()));
+        server.set(Ok(()));
+        assert_eq!(ready.status(), Ok(()));
+        assert!(runtime.block_on(eventually(|| path.exists())));
+
+        std::fs::remove_file(&path).unwrap();
+        assert!(runtime.block_on(eventually(|| path.exists())), "a missing file comes back");
+
+        server.set(Err("gone".to_owned()));
+        store.set(Err("lost".to_owned()));
+        assert_eq!(ready.status(), Err("server: gone, store: lost".to_owned()));
+        assert!(runtime.block_on(eventually(|| !path.exists())));
+
+        server.set(Ok(()));
+        store.set(Ok(()));
+        assert!(runtime.block_on(eventually(|| path.exists())));
+        runtime.block_on(probe.close());
+        assert!(!path.exists(), "closing removes the file");
+    }
+
+    #[test]
+    fn a_name_registered_twice_is_one_emitter() {
+        let live = Availability::new("live");
+        live.emitter("server", "first").set(Ok(()));
+        live.emitter("server", "second");
+        assert_eq!(live.emitters(), vec![("server".to_owned(), Ok(()))]);
+    }
+
+    #[test]
+    fn whoever_waits_hears_of_changes_alone() {
+        let live = Availability::new("live");
+        let server = live.emitter("server", "first");
+        let mut changes = live.changes();
+        server.set(Err("first".to_owned()));
+        assert!(!changes.has_changed().unwrap(), "nothing changed");
+        server.set(Ok(()));
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        live.emitter("worker", "stuck");
+        assert!(changes.has_changed().unwrap());
+    }
+
+    #[test]
+    fn only_the_age_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("live");
+        std::fs::write(&path, "unavailable").unwrap();
+        let interval = Duration::from_secs(1);
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        let at = |offset: Duration| inspect(&path, interval, modified + offset);
+        assert_eq!(at(Duration::ZERO), Inspection::Fresh);
+        assert_eq!(at(Duration::from_millis(1010)), Inspection::Fresh);
+        assert_eq!(at(Duration::from_millis(1011)), Inspection::Stale(modified));
+        let before = modified - Duration::from_secs(100);
+        assert_eq!(inspect(&path, interval, before), Inspection::Fresh, "a time in the future is fresh");
+        assert_eq!(inspect(dir.path(), Duration::from_secs(3600), SystemTime::now()), Inspection::Fresh);
+        let none = inspect(&dir.path().join("none"), interval, modified);
+        assert_eq!(none, Inspection::Unreadable("no such file or directory".to_owned()));
+    }
+}

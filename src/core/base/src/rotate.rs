@@ -1,0 +1,313 @@
+//! A file that is renamed and begun anew before it grows too large.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::time::Timestamp;
+
+/// Most bytes that should go to a file in one write. With larger ones Linux takes the pages of its cache in large pieces, which costs
+/// several times as much a byte (docs/benchmarks.md).
+pub const CHEAP_WRITE: usize = 64 << 10;
+
+/// When to rotate, and what to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RotationPolicy {
+    /// Largest size of the file in bytes.
+    pub max_bytes: u64,
+    /// How long rotated files are kept, by the time in their name; `None` means for ever.
+    pub max_age: Option<Duration>,
+    /// How many rotated files are kept; `None` means all.
+    pub max_backups: Option<usize>,
+}
+
+/// Lines of a file that is rotated. It is opened at the first line, its directories are created, an existing file is continued.
+///
+/// A full file is renamed to `<stem>-<UTC yyyy-MM-ddTHH-mm-ss.SSS><extension>` beside the original. What is too old or too much is
+/// removed after each rotation and when the file is first opened. Lines are gathered until [`flush`](Self::flush), so that many
+/// cost one write. Spec: adapters-inprocess.md 11.4, cli-operations.md 6.4.
+#[derive(Debug)]
+pub struct RotatingFile {
+    path: PathBuf,
+    policy: RotationPolicy,
+    file: Option<File>,
+    /// Of the file, without `pending`.
+    size: u64,
+    pending: Vec<u8>,
+    /// Only the owner may read new files.
+    private: bool,
+}
+
+impl RotatingFile {
+    /// A file that does not exist until a line is written.
+    pub fn new(path: PathBuf, policy: RotationPolicy) -> Self {
+        Self { path, policy, file: None, size: 0, pending: Vec::new(), private: false }
+    }
+
+    /// The same file, which nobody but its owner may read if it is made here.
+    #[must_use]
+    pub fn private(mut self) -> Self {
+        self.private = true;
+        self
+    }
+
+    /// Changes when to rotate and what to keep.
+    pub fn set_policy(&mut self, policy: RotationPolicy) {
+        self.policy = policy;
+    }
+
+    /// Takes one line with its line feed. Errors: the line alone is larger than the limit, or the file system refuses.
+    pub fn push(&mut self, line: &[u8]) -> io::Result<()> {
+        let length = line.len() as u64;
+        let limit = self.policy.max_bytes;
+        if length > limit {
+            let text = format!("write length {length} exceeds maximum file size {limit}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if self.file.is_none() {
+            self.open()?;
+        }
+        if self.size + self.pending.len() as u64 + length > limit {
+            self.flush()?;
+            self.rotate()?;
+        }
+        self.pending.extend_from_slice(line);
+        Ok(())
+    }
+
+    /// Writes what was gathered. What could not be written is lost.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let result = match &mut self.file {
+            Some(file) => self.pending.chunks(CHEAP_WRITE).try_for_each(|piece| file.write_all(piece)),
+            None => Ok(()),
+        };
+        self.size += self.pending.len() as u64;
+        self.pending.clear();
+        // One enormous batch must not hold its memory for ever.
+        self.pending.shrink_to(64 << 10);
+        if result.is_err() {
+            // Perhaps it was removed or its disk went away: open it anew next time.
+            self.file = None;
+        }
+        result
+    }
+
+    fn open(&mut self) -> io::Result<()> {
+        if let Some(directory) = self.path.parent().filter(|d| !d.as_os_str().is_empty()) {
+            std::fs::create_dir_all(directory)?;
+        }
+        let file = if self.private { append_private(&self.path) } else { append_to(&self.path) }?;
+        self.size = file.metadata()?.len();
+        self.file = Some(file);
+        self.prune();
+        Ok(())
+    }
+
+    /// Renames the file, whatever its size, and begins a new one. A file that was never begun, or is empty, stays as it is.
+    pub fn rotate_now(&mut self) -> io::Result<()> {
+        self.flush()?;
+        if self.file.is_none() || self.size == 0 {
+            return Ok(());
+        }
+        self.rotate()
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        self.file = None;
+        let mut now = SystemTime::now();
+        let mut backup = self.backup_path(now);
+        // Two rotations within a millisecond must not share a name.
+        while backup.exists() {
+            now += Duration::from_millis(1);
+            backup = self.backup_path(now);
+        }
+        match std::fs::rename(&self.path, &backup) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.open()
+    }
+
+    fn name_parts(&self) -> (String, String) {
+        let part = |text: Option<&std::ffi::OsStr>| text.unwrap_or_default().to_string_lossy().into_owned();
+        let extension =
+            self.path.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
+        (format!("{}-", part(self.path.file_stem())), extension)
+    }
+
+    fn backup_path(&self, time: SystemTime) -> PathBuf {
+        let (stem, extension) = self.name_parts();
+        self.path.with_file_name(format!("{stem}{}{extension}", stamp(time)))
+    }
+
+    /// Removes rotated files that are too old or too many. What cannot be removed stays.
+    fn prune(&self) {
+        if self.policy.max_age.is_none() && self.policy.max_backups.is_none() {
+            return;
+        }
+        let oldest = self.policy.max_age.and_then(|age| SystemTime::now().checked_sub(age)).map(stamp);
+        let mut backups = self.backups();
+        // The time in the name sorts as text.
+        backups.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        for (kept, (stamp, path)) in backups.iter().enumerate() {
+            let too_many = self.policy.max_backups.is_some_and(|most| kept >= most);
+            let too_old = oldest.as_ref().is_some_and(|oldest| stamp < oldest);
+            if too_many || too_old {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
+    /// Times and paths of rotated files.
+    fn backups(&self) -> Vec<(String, PathBuf)> {
+        let (stem, extension) = self.name_parts();
+        let directory = self.path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+        entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let stamp = name.strip_prefix(&stem)?.strip_suffix(&extension)?;
+                is_stamp(stamp).then(|| (stamp.to_owned(), entry.path()))
+            })
+            .collect()
+    }
+}
+
+impl Drop for RotatingFile {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
+
+/// Opens a file for appending; creates it with mode 0644.
+pub fn append_to(path: &Path) -> io::Result<File> {
+    append(path, 0o644)
+}
+
+/// Opens a file for appending; creates it with mode 0600.
+pub fn append_private(path: &Path) -> io::Result<File> {
+    append(path, 0o600)
+}
+
+fn append(path: &Path, mode: u32) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    OpenOptions::new().append(true).create(true).mode(mode).open(path)
+}
+
+/// What the operating system says, as the originals spell it: lower case, without the number.
+pub fn os_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// `2019-01-02T03-04-05.678`.
+fn stamp(time: SystemTime) -> String {
+    let text = Timestamp::from_system_time(time).rfc3339_micros().to_string();
+    text.get(..23).unwrap_or_default().replace(':', "-")
+}
+
+fn is_stamp(text: &str) -> bool {
+    let shape = b"0000-00-00T00-00-00.000";
+    text.len() == shape.len()
+        && text.bytes().zip(shape).all(|(b, s)| if *s == b'0' { b.is_ascii_digit() } else { b == *s })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(max_bytes: u64) -> RotationPolicy {
+        RotationPolicy { max_bytes, max_age: None, max_backups: None }
+    }
+
+    fn files(directory: &Path) -> Vec<(String, String)> {
+        let mut files: Vec<_> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|e| e.unwrap())
+            .map(|e| (e.file_name().into_string().unwrap(), std::fs::read_to_string(e.path()).unwrap()))
+            .collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn lines_go_to_a_new_file_before_the_old_one_is_too_large() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/er/rot.log");
+        let mut file = RotatingFile::new(path.clone(), policy(12));
+        assert!(!path.exists());
+        for line in ["one 1\n", "two 2\n", "three\n", "four 4\n"] {
+            file.push(line.as_bytes()).unwrap();
+        }
+        file.flush().unwrap();
+        let files = files(path.parent().unwrap());
+        let names: Vec<&str> = files.iter().map(|f| f.0.as_str()).collect();
+        let texts: Vec<&str> = files.iter().map(|f| f.1.as_str()).collect();
+        assert_eq!(texts, ["one 1\ntwo 2\n", "three\n", "four 4\n"]);
+        assert_eq!(names[2], "rot.log");
+        for name in &names[..2] {
+            assert!(is_stamp(name.strip_prefix("rot-").unwrap().strip_suffix(".log").unwrap()), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_existing_file_is_continued_and_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        std::fs::write(&path, "12345\n").unwrap();
+        let mut file = RotatingFile::new(path.clone(), policy(10));
+        file.push(b"789\n").unwrap();
+        file.flush().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "12345\n789\n");
+        file.push(b"x\n").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "x\n");
+        assert_eq!(files(directory.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_line_above_the_limit_is_an_error_and_harms_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let mut file = RotatingFile::new(path.clone(), policy(4));
+        file.push(b"1\n").unwrap();
+        assert_eq!(
+            file.push(b"12345\n").unwrap_err().to_string(),
+            "write length 6 exceeds maximum file size 4"
+        );
+        file.push(b"2\n").unwrap();
+        file.flush().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n2\n");
+    }
+
+    #[test]
+    fn old_and_surplus_files_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let make = |name: &str| std::fs::write(directory.path().join(name), "").unwrap();
+        let day = Duration::from_secs(24 * 3600);
+        let now = SystemTime::now();
+        let recent = |days: u32| format!("a-{}.log", stamp(now - day * days));
+        for name in ["a-2001-01-01T00-00-00.000.log", "a-old.log", "b-2001-01-01T00-00-00.000.log", "a.txt"] {
+            make(name);
+        }
+        (1..=4).for_each(|days| make(&recent(days)));
+        let policy = RotationPolicy { max_bytes: 10, max_age: Some(day * 7), max_backups: Some(3) };
+        let mut file = RotatingFile::new(directory.path().join("a.log"), policy);
+        file.push(b"1\n").unwrap();
+        let mut expected = vec![recent(3), recent(2), recent(1)];
+        expected.extend(["a-old.log", "a.log", "a.txt", "b-2001-01-01T00-00-00.000.log"].map(str::to_owned));
+        assert_eq!(files(directory.path()).into_iter().map(|f| f.0).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_refusing_file_system_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("file"), "").unwrap();
+        let mut file = RotatingFile::new(directory.path().join("file/a.log"), policy(100));
+        assert!(file.push(b"1\n").is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! Resources: documents of configuration with an identity and an origin.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Node, Span, yaml};
+use mixer_base::shared_map::Keyed;
+
+/// What identifies a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ResourceKey {
+    /// For example `rule`, `handler`, `denier`.
+    pub kind: Arc<str>,
+    /// Never empty.
+    pub namespace: Arc<str>,
+    /// Never empty.
+    pub name: Arc<str>,
+}
+
+/// By kind, namespace and name. Keys of one place mostly share the texts of kind and namespace.
+impl Ord for ResourceKey {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let shared =
+            |a: &Arc<str>, b: &Arc<str>| if Arc::ptr_eq(a, b) { std::cmp::Ordering::Equal } else { a.cmp(b) };
+        shared(&self.kind, &other.kind)
+            .then_with(|| shared(&self.namespace, &other.namespace))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for ResourceKey {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The fully qualified name, `name.kind.namespace`.
+impl std::fmt::Display for ResourceKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.name, self.kind, self.namespace)
+    }
+}
+
+/// Where a resource comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The file as the user named it, `<embedded>/…`, `-` for standard input, or another store's name for it.
+    pub file: Arc<str>,
+    /// The text of the document, for excerpts and for finding the place of a field again.
+    pub text: Arc<str>,
+    /// The line of the file on which `text` starts, from 1.
+    pub first_line: u32,
+}
+
+impl Origin {
+    /// The line of the file on which the document itself starts, behind comments.
+    pub fn document_line(&self) -> u32 {
+        let skipped = |line: &&str| {
+            let line = line.trim();
+            line.is_empty() || line.starts_with('#') || line == "---"
+        };
+        let before = self.text.lines().take_while(skipped).count();
+        self.first_line.saturating_add(u32::try_from(before).unwrap_or(u32::MAX))
+    }
+
+    /// A span of the document as a span of the file.
+    pub fn in_file(&self, mut span: Span) -> Span {
+        let before = self.first_line.saturating_sub(1);
+        span.start.line = span.start.line.saturating_add(before);
+        span.end.line = span.end.line.saturating_add(before);
+        span
+    }
+}
+
+/// A resource as a store holds it: identified, not yet decoded by kind.
+#[derive(Debug)]
+pub struct RawResource {
+    /// Identity.
+    pub key: ResourceKey,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Hash of the text; equal revisions are equal resources.
+    pub revision: u64,
+    /// The tree that was read for the identity, until somebody asks for it; `None` if reading it again is cheap.
+    parsed: Mutex<Option<Box<Node>>>,
+}
+
+impl Keyed for RawResource {
+    type Key = ResourceKey;
+
+    fn key(&self) -> &ResourceKey {
+        &self.key
+    }
+}
+
+impl RawResource {
+    /// A resource whose text was just read.
+    pub fn new(
+        key: ResourceKey,
+        annotations: BTreeMap<String, String>,
+        origin: Origin,
+        revision: u64,
+        parsed: Option<Box<Node>>,
+    ) -> Self {
+        Self { key, annotations, origin, revision, parsed: Mutex::new(parsed) }
+    }
+
+    /// The same resource found at another place.
+    #[must_use]
+    pub fn moved(&self, origin: Origin) -> Self {
+        Self::new(
+            self.key.clone(),
+            self.annotations.clone(),
+            origin,
+            self.revision,
+            self.parsed.lock().take(),
+        )
+    }
+
+    /// The whole document, with spans that count lines from the start of `origin.text`. Trees are large beside their texts and
+    /// are not kept: the first caller gets the one that was read, later ones have the text read again.
+    pub fn document(&self) -> Node {
+        let kept = self.parsed.lock().take();
+        kept.map_or_else(|| yaml::parse(&self.origin.text).map(|p| p.root).unwrap_or_default(), |tree| *tree)
+    }
+}

@@ -1,0 +1,254 @@
+//! From the text of a file to resources: chunks, documents, identities. Spec: runtime.md 3.1.
+
+mod identity;
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use super::parallel;
+use crate::yaml::{self, Note, YamlError};
+use crate::{
+    Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span,
+};
+use identity::{Identity, Unidentified};
+
+/// What a file holds.
+#[derive(Debug, Default)]
+pub struct FileContents {
+    /// The resources, in the order in which they stand.
+    pub resources: Vec<Arc<RawResource>>,
+    /// Chunks that could not be read, and what is odd.
+    pub diagnostics: Diagnostics,
+}
+
+/// Fewest chunks that are worth a thread.
+const CHUNKS_A_THREAD: usize = 200;
+
+/// Reads the resources of a file. Chunks that `previous` has too are not read again; many chunks are read by several threads.
+pub fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>) -> FileContents {
+    let known = Known::of(previous);
+    let chunks = chunks(bytes).enumerate().collect::<Vec<_>>();
+    let read = parallel::map(&chunks, CHUNKS_A_THREAD, |(index, chunk)| {
+        let mut contents = FileContents::default();
+        read_chunk(file, *index, chunk, &known, &mut contents);
+        contents
+    });
+    let mut contents = FileContents::default();
+    contents.resources.reserve(read.len());
+    for part in read {
+        contents.resources.extend(part.resources);
+        contents.diagnostics.extend(part.diagnostics);
+    }
+    contents
+}
+
+/// The hash that tells texts apart, the same in every process.
+fn revision(text: &str) -> u64 {
+    // SipHash with fixed keys.
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+/// Resources of an earlier reading by revision; those whose chunk has nothing odd.
+struct Known<'p> {
+    resources: rustc_hash::FxHashMap<u64, &'p Arc<RawResource>>,
+}
+
+impl<'p> Known<'p> {
+    fn of(previous: Option<&'p FileContents>) -> Self {
+        let odd = |line: u32, previous: &FileContents| {
+            previous.diagnostics.iter().any(|d| d.chunk.is_some_and(|c| c.line == line))
+        };
+        let resources = previous.map_or_else(Default::default, |previous| {
+            let plain = previous.resources.iter().filter(|r| !odd(r.origin.first_line, previous));
+            plain.map(|r| (r.revision, r)).collect()
+        });
+        Self { resources }
+    }
+
+    fn find(&self, file: &Arc<str>, text: &str, line: u32) -> Option<Arc<RawResource>> {
+        if self.resources.is_empty() {
+            return None;
+        }
+        let found = *self.resources.get(&revision(text))?;
+        if found.origin.first_line == line && found.origin.file == *file {
+            return Some(found.clone());
+        }
+        let origin = Origin { file: file.clone(), text: found.origin.text.clone(), first_line: line };
+        Some(Arc::new(found.moved(origin)))
+    }
+}
+
+/// A piece of a file between separators.
+struct Chunk<'t> {
+    bytes: &'t [u8],
+    /// The line on which it starts, from 1.
+    line: u32,
+}
+
+/// Splits at `\n---\n`, nothing else.
+fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
+    const SEPARATOR: &[u8] = b"\n---\n";
+    let mut rest = Some((bytes, 1u32));
+    std::iter::from_fn(move || {
+        let (bytes, line) = rest.take()?;
+        let lines = |b: &[u8]| u32::try_from(b.iter().filter(|b| **b == b'\n').count()).unwrap_or(u32::MAX);
+        let at = newlines(bytes).find(|at| bytes.get(*at..*at + SEPARATOR.len()) == Some(SEPARATOR));
+        let chunk = match at.and_then(|at| bytes.split_at_checked(at)) {
+            Some((chunk, tail)) => {
+                let next = line.saturating_add(lines(chunk)).saturating_add(2);
+                rest = Some((tail.get(SEPARATOR.len()..).unwrap_or_default(), next));
+                chunk
+            }
+            None => bytes,
+        };
+        Some(Chunk { bytes: chunk, line })
+    })
+}
+
+fn newlines(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at)
+}
+
+fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_>, out: &mut FileContents) {
+    let text = match std::str::from_utf8(chunk.bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let place = Place { file, index, line: chunk.line };
+            out.diagnostics.push(place.syntax_error(&YamlError::not_utf8(error)));
+            return;
+        }
+    };
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return;
+    }
+    let blank = text.len() - text.trim_start().len();
+    let before = text.get(..blank).unwrap_or("").matches('\n').count();
+    let line = chunk.line.saturating_add(u32::try_from(before).unwrap_or(u32::MAX));
+    if let Some(resource) = known.find(file, trimmed, line) {
+        out.resources.push(resource);
+        return;
+    }
+    let place = Place { file, index, line };
+    let parsed = match yaml::parse(trimmed) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            out.diagnostics.push(place.syntax_error(&error));
+            return;
+        }
+    };
+    let notes = parsed.notes.iter().map(|note| place.note(note, trimmed));
+    match identity::identify(&parsed.root) {
+        Ok(Identity { key, annotations }) => {
+            let name = key.to_string();
+            out.diagnostics.extend(notes.map(|d| d.with_resource(name.clone())));
+            let origin = Origin { file: file.clone(), text: trimmed.into(), first_line: line };
+            let revision = revision(trimmed);
+            out.resources.push(Arc::new(RawResource::new(
+                key,
+                annotations,
+                origin,
+                revision,
+                (!parsed.plain).then(|| Box::new(parsed.root)),
+            )));
+        }
+        Err(Unidentified::Empty) if matches!(parsed.root.kind, crate::NodeKind::Null) => {}
+        Err(problem) => {
+            out.diagnostics.extend(notes);
+            out.diagnostics.push(place.unidentified(&problem, trimmed));
+        }
+    }
+}
+
+/// Where a chunk stands, for diagnostics.
+struct Place<'a> {
+    file: &'a Arc<str>,
+    index: usize,
+    line: u32,
+}
+
+impl Place<'_> {
+    fn diagnostic(&self, severity: Severity, code: &'static str, span: Span, message: String) -> Diagnostic {
+        let origin = Origin { file: self.file.clone(), text: Arc::from(""), first_line: self.line };
+        let mut diagnostic = Diagnostic::new(severity, code, FieldPath::root(), message);
+        diagnostic.file = Some(self.file.clone());
+        diagnostic.span = Some(origin.in_file(span));
+        diagnostic.chunk = Some(crate::Chunk { index: self.index, line: self.line });
+        diagnostic
+    }
+
+    fn syntax_error(&self, error: &YamlError) -> Diagnostic {
+        let at = error.location.unwrap_or(Location { line: 1, column: 1 });
+        let span = Span { start: at, end: at };
+        let diagnostic = self.diagnostic(Severity::Error, "yaml-syntax", span, error.cause().to_owned());
+        let diagnostic = diagnostic.with_legacy(error.to_string());
+        match error.hint {
+            Some(hint) => diagnostic.with_hint(hint),
+            None => diagnostic,
+        }
+    }
+
+    fn note(&self, note: &Note, text: &str) -> Diagnostic {
+        let warning = |code, span, message: String| self.diagnostic(Severity::Warning, code, span, message);
+        match note {
+            Note::DuplicateKey { key, span } => {
+                warning("key-duplicate", *span, format!("key `{key}` stands twice; the last one counts"))
+            }
+            Note::BooleanKey { written, key, span } => {
+                warning("key-boolean", *span, format!("key `{written}` reads as `{key}`"))
+                    .with_hint(format!("write \"{written}\" in quotes: YAML 1.1 reads it as a truth value"))
+            }
+            Note::SeveralDocuments { at } => {
+                let separator = text.lines().nth(at.line.saturating_sub(1) as usize).unwrap_or("");
+                let crlf = text
+                    .split('\n')
+                    .nth(at.line.saturating_sub(1) as usize)
+                    .is_some_and(|l| l.ends_with('\r'));
+                let hint = match (crlf, separator.trim_end() == "---") {
+                    (true, _) => {
+                        "the line ends of the file are CRLF: only `---` between plain line feeds separates"
+                    }
+                    (false, true) if separator != "---" => "nothing may stand behind `---`, not even a blank",
+                    _ => "separate documents with a line that is exactly `---`",
+                };
+                warning(
+                    "document-ignored",
+                    Span { start: *at, end: Location { line: at.line, column: at.column.saturating_add(3) } },
+                    "a second YAML document begins here, inside the first one's chunk; it is not read"
+                        .to_owned(),
+                )
+                .with_hint(hint)
+            }
+        }
+    }
+
+    fn unidentified(&self, problem: &Unidentified, text: &str) -> Diagnostic {
+        let start = Span { start: Location { line: 1, column: 1 }, end: Location { line: 1, column: 1 } };
+        match problem {
+            Unidentified::Empty => self.diagnostic(
+                Severity::Warning,
+                "document-identity",
+                start,
+                "the document has neither kind nor metadata and is ignored".to_owned(),
+            ),
+            Unidentified::Missing { extracted, missing } => self
+                .diagnostic(
+                    Severity::Error,
+                    "document-identity",
+                    start,
+                    format!("key elements are empty: {} missing", missing.join(", ")),
+                )
+                .with_legacy(format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>"))
+                .with_hint("every resource has kind, metadata.name and metadata.namespace"),
+            Unidentified::Type { message, span } => self
+                .diagnostic(Severity::Error, "document-identity", *span, message.clone())
+                .with_legacy(format!("error unmarshaling JSON: {message}"))
+                .with_hint("a document is a mapping with apiVersion, kind, metadata and spec"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Kind, name, namespace and annotations of a document, as Go's JSON decoder picks them out.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::message::json_kind;
+use crate::number::shortest_f32;
+use crate::{Node, NodeKind, ResourceKey, Span};
+
+/// What identifies a document.
+pub(super) struct Identity {
+    pub(super) key: ResourceKey,
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+/// Why a document has no identity.
+pub(super) enum Unidentified {
+    /// Nothing of a resource is there at all; skipped.
+    Empty,
+    /// Parts of the key are missing.
+    Missing {
+        /// `name.kind.namespace` as far as they are there.
+        extracted: String,
+        missing: Vec<&'static str>,
+    },
+    /// Something is of the wrong type.
+    Type { message: String, span: Span },
+}
+
+/// Finds the identity of a document.
+pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
+    match root.kind {
+        NodeKind::Null => return Err(Unidentified::Empty),
+        NodeKind::Mapping(_) => {}
+        _ => return Err(wrong(root, "Go value of type store.BackEndResource")),
+    }
+    if let Some(identity) = limits_of_domain(root) {
+        return Ok(identity);
+    }
+    let kind = text(member(root, "kind"), "BackEndResource.Kind")?;
+    let metadata = member(root, "metadata");
+    if let Some(node) = metadata.filter(|m| !matches!(m.kind, NodeKind::Mapping(_))) {
+        return Err(wrong(node, "Go struct field BackEndResource.Metadata of type store.ResourceMeta"));
+    }
+    let part = |name| metadata.and_then(|m| member(m, name));
+    let annotations = texts(part("annotations"), "ResourceMeta.Metadata.Annotations")?;
+    let labels = texts(part("labels"), "ResourceMeta.Metadata.Labels")?;
+    let name = text(part("name"), "ResourceMeta.Metadata.Name")?;
+    let namespace = text(part("namespace"), "ResourceMeta.Metadata.Namespace")?;
+    let revision = text(part("revision"), "ResourceMeta.Metadata.Revision")?;
+    let spec = member(root, "spec");
+    if let Some(node) = spec.filter(|s| !matches!(s.kind, NodeKind::Mapping(_))) {
+        return Err(wrong(node, "Go struct field BackEndResource.Spec of type map[string]interface {}"));
+    }
+    let parts = [("kind", &kind), ("metadata.name", &name), ("metadata.namespace", &namespace)];
+    let missing = parts.iter().filter(|(_, text)| text.is_empty()).map(|(part, _)| *part).collect::<Vec<_>>();
+    if missing.is_empty() {
+        let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
+        return Ok(Identity { key, annotations: annotations.unwrap_or_default() });
+    }
+    if missing.len() == 3
+        && annotations.is_none()
+        && labels.is_none()
+        && revision.is_empty()
+        && spec.is_none()
+    {
+        return Err(Unidentified::Empty);
+    }
+    Err(Unidentified::Missing { extracted: format!("{name}.{kind}.{namespace}"), missing })
+}
+
+/// A text as the `Arc` that resources read on this thread lately have too: kinds and namespaces are few.
+fn shared(text: String) -> Arc<str> {
+    /// Most texts that are remembered.
+    const MOST: usize = 64;
+    thread_local! {
+        static RECENT: RefCell<Vec<Arc<str>>> = const { RefCell::new(Vec::new()) };
+    }
+    RECENT.with_borrow_mut(|recent| {
+        if let Some(known) = recent.iter().find(|known| ***known == *text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        recent.truncate(MOST - 1);
+        recent.insert(0, Arc::clone(&text));
+        text
+    })
+}
+
+/// A file of envoyproxy/ratelimit has a domain and descriptors and no envelope. It is read as a resource of kind `ratelimit`.
+fn limits_of_domain(root: &Node) -> Option<Identity> {
+    let domain = member(root, "domain")?.as_str().filter(|domain| !domain.is_empty())?;
+    let has_envelope = ["kind", "metadata", "spec"].into_iter().any(|name| member(root, name).is_some());
+    if has_envelope || member(root, "descriptors").is_none() {
+        return None;
+    }
+    let key = ResourceKey { kind: "ratelimit".into(), namespace: "ratelimit".into(), name: domain.into() };
+    Some(Identity { key, annotations: BTreeMap::new() })
+}
+
+/// A member of a mapping: the exact name first, else in any case. Null is as good as absent.
+fn member<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let found = node
+        .get(name)
+        .or_else(|| node.entries().iter().find(|e| e.key.eq_ignore_ascii_case(name)).map(|e| &e.value));
+    found.filter(|n| !matches!(n.kind, NodeKind::Null))
+}
+
+/// Text; here, and only here, numbers and truth values become text.
+fn text(node: Option<&Node>, field: &str) -> Result<String, Unidentified> {
+    let Some(node) = node else { return Ok(String::new()) };
+    Ok(match &node.kind {
+        NodeKind::Null => String::new(),
+        NodeKind::String(text) => text.to_string(),
+        NodeKind::Bool(value) => value.to_string(),
+        NodeKind::Int(value) => value.to_string(),
+        NodeKind::Float(value) => shortest_f32(*value as f32).general(),
+        _ => return Err(wrong(node, &format!("Go struct field {field} of type string"))),
+    })
+}
+
+fn texts(node: Option<&Node>, field: &str) -> Result<Option<BTreeMap<String, String>>, Unidentified> {
+    let Some(node) = node else { return Ok(None) };
+    if !matches!(node.kind, NodeKind::Mapping(_)) {
+        return Err(wrong(node, &format!("Go struct field {field} of type map[string]string")));
+    }
+    let entries = node.entries().iter();
+    entries.map(|e| Ok((e.key.to_string(), text(Some(&e.value), field)?))).collect::<Result<_, _>>().map(Some)
+}
+
+fn wrong(node: &Node, target: &str) -> Unidentified {
+    Unidentified::Type {
+        message: format!("json: cannot unmarshal {} into {target}", json_kind(node)),
+        span: node.span,
+    }
+}

@@ -1,0 +1,245 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::*;
+
+fn resource(name: &str, text: &str) -> String {
+    format!("kind: rule\nmetadata: {{name: {name}, namespace: x}}\nspec: {{match: {text}}}\n")
+}
+
+fn write(root: &Path, name: &str, text: &str) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn store(root: &Path) -> FsStore {
+    FsStore::new(&format!("fs://{}", root.display()), root, WhenLost::Keep)
+}
+
+/// `name=match` of all resources.
+fn held(contents: &StoreContents) -> Vec<String> {
+    let text = |r: &crate::RawResource| {
+        r.origin.text.split("match: ").nth(1).unwrap().trim_end_matches('}').to_owned()
+    };
+    contents.resources.iter().map(|r| format!("{}={}", r.key.name, text(r))).collect()
+}
+
+/// The contents once they are as expected; fails after some seconds.
+async fn until(store: &FsStore, expected: &[&str]) -> Arc<StoreContents> {
+    let wait = async {
+        loop {
+            let contents = store.contents();
+            if held(&contents) == expected {
+                return contents;
+            }
+            store.changed().await;
+        }
+    };
+    match timeout(Duration::from_secs(10), wait).await {
+        Ok(contents) => contents,
+        Err(_) => panic!("expected {expected:?}, have {:?}", held(&store.contents())),
+    }
+}
+
+#[test]
+fn files_are_selected_as_the_originals_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    for name in
+        ["a.yaml", "b.yml", ".hidden.yaml", "sub/deep/c.yaml", "..x/d.yaml", "e.YAML", "f.json", "g.yaml.bak"]
+    {
+        let word = name.replace(['.', '/'], "-");
+        write(root, name, &resource(&word, "v"));
+    }
+    write(root, "outside.d/h.yaml", &resource("h", "v"));
+    symlink(root.join("a.yaml"), root.join("link.yaml")).unwrap();
+    symlink(root.join("sub"), root.join("linked-directory")).unwrap();
+    fs::create_dir(root.join("directory.yaml")).unwrap();
+    let contents = store(root).contents();
+    assert_eq!(
+        held(&contents),
+        ["--x-d-yaml=v", "-hidden-yaml=v", "a-yaml=v", "b-yml=v", "h=v", "sub-deep-c-yaml=v"]
+    );
+    assert_eq!(contents.diagnostics, []);
+    assert_eq!(contents.unavailable, None);
+    assert_eq!(contents.files, 7);
+}
+
+#[test]
+fn later_files_win_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a.yaml", &resource("r", "first"));
+    write(dir.path(), "b.yaml", &resource("r", "second"));
+    let contents = store(dir.path()).contents();
+    assert_eq!(held(&contents), ["r=second"]);
+    let warning = &contents.diagnostics[0];
+    assert_eq!(warning.code, "resource-duplicate");
+    assert!(
+        warning.message.contains("a.yaml:1") && warning.message.contains("b.yaml:1"),
+        "{}",
+        warning.message
+    );
+}
+
+#[tokio::test]
+async fn every_kind_of_change_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(root, "a.yaml", &resource("a", "one"));
+    let store = store(root);
+    until(&store, &["a=one"]).await;
+    write(root, "a.yaml", &resource("a", "two"));
+    until(&store, &["a=two"]).await;
+    write(root, "new/b.yaml", &resource("b", "one"));
+    until(&store, &["a=two", "b=one"]).await;
+    // An editor saves beside and renames.
+    write(root, "a.yaml~", &resource("a", "three"));
+    fs::rename(root.join("a.yaml~"), root.join("a.yaml")).unwrap();
+    until(&store, &["a=three", "b=one"]).await;
+    fs::remove_dir_all(root.join("new")).unwrap();
+    until(&store, &["a=three"]).await;
+    write(root, "a.yaml", "kind: [");
+    let contents = until(&store, &[]).await;
+    assert_eq!(contents.diagnostics[0].code, "yaml-syntax");
+    write(root, "a.yaml", &resource("a", "four"));
+    let contents = until(&store, &["a=four"]).await;
+    assert_eq!(contents.diagnostics, []);
+}
+
+#[tokio::test]
+async fn config_maps_swap_all_files_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let publish = |version: &str, files: &[(&str, &str)]| {
+        for (name, text) in files {
+            write(root, &format!("..{version}/{name}.yaml"), &resource(name, text));
+        }
+        symlink(format!("..{version}"), root.join("..data_tmp")).unwrap();
+        fs::rename(root.join("..data_tmp"), root.join("..data")).unwrap();
+        for (name, _) in files {
+            let link = root.join(format!("{name}.yaml"));
+            if !link.is_symlink() {
+                symlink(format!("..data/{name}.yaml"), link).unwrap();
+            }
+        }
+    };
+    publish("2026_1", &[("a", "one"), ("b", "one")]);
+    let store = store(root);
+    let contents = until(&store, &["a=one", "b=one"]).await;
+    assert_eq!(contents.diagnostics, []);
+    publish("2026_2", &[("a", "two"), ("b", "two")]);
+    fs::remove_dir_all(root.join("..2026_1")).unwrap();
+    let contents = until(&store, &["a=two", "b=two"]).await;
+    assert_eq!(contents.diagnostics, []);
+}
+
+#[tokio::test]
+async fn a_linked_root_can_be_swapped() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(root, "v1/a.yaml", &resource("a", "one"));
+    write(root, "v2/a.yaml", &resource("a", "two"));
+    symlink("v1", root.join("current")).unwrap();
+    let store = store(&root.join("current"));
+    until(&store, &["a=one"]).await;
+    symlink("v2", root.join("next")).unwrap();
+    fs::rename(root.join("next"), root.join("current")).unwrap();
+    until(&store, &["a=two"]).await;
+    write(root, "v2/a.yaml", &resource("a", "three"));
+    until(&store, &["a=three"]).await;
+}
+
+#[tokio::test]
+async fn a_lost_directory_leaves_the_last_contents_in_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("conf/deep");
+    let store = store(&root);
+    let contents = store.contents();
+    let text = format!("lstat {}: no such file or directory", root.display());
+    assert_eq!(contents.unavailable.as_deref(), Some(text.as_str()));
+    assert_eq!(contents.diagnostics[0].log_text(), format!("failure during filepath.Walk: {text}"));
+    write(&root, "a.yaml", &resource("a", "one"));
+    let contents = until(&store, &["a=one"]).await;
+    assert_eq!(contents.unavailable, None);
+    fs::remove_dir_all(dir.path().join("conf")).unwrap();
+    timeout(Duration::from_secs(10), async {
+        while store.contents().unavailable.is_none() {
+            store.changed().await;
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(held(&store.contents()), ["a=one"]);
+    write(&root, "a.yaml", &resource("a", "two"));
+    let contents = until(&store, &["a=two"]).await;
+    assert_eq!(contents.unavailable, None);
+}
+
+#[tokio::test]
+async fn a_touch_is_no_change() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a.yaml", &resource("a", "one"));
+    let store = store(dir.path());
+    let before = store.contents();
+    let changed = store.changed();
+    let touch = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        fs::rename(dir.path().join("a.yaml"), dir.path().join("b.yaml")).unwrap();
+        write(dir.path(), "b.yaml", &format!("\n\n{}\n\n", resource("a", "one")));
+        std::future::pending::<()>().await;
+    };
+    let outcome = timeout(Duration::from_millis(600), async {
+        tokio::select! { () = changed => {}, () = touch => {} }
+    });
+    assert!(outcome.await.is_err(), "moved and spaced out, but the same resources");
+    let after = store.contents();
+    assert_eq!(held(&after), held(&before));
+    let origin = &after.resources.iter().next().unwrap().origin;
+    assert!(origin.file.ends_with("b.yaml") && origin.first_line == 3);
+}
+
+#[tokio::test]
+async fn at_rest_nothing_is_looked_at() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.yaml"), "a: 1\n").unwrap();
+    let store = FsStore::new("fs://x", directory.path(), WhenLost::Keep);
+    let state = || {
+        let state = store.inner.state.lock();
+        (state.told, state.settling, state.poll())
+    };
+    assert_eq!(state().2, Some(POLL_UNWATCHED), "nothing is watched yet");
+    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
+    store.contents();
+    assert_eq!(state(), (Told::Everything, false, None));
+
+    std::fs::write(directory.path().join("b.yaml"), "b: 1\n").unwrap();
+    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
+    store.contents();
+    assert_eq!(state(), (Told::Everything, true, Some(SETTLING)), "once more after a change");
+
+    let waited = tokio::time::timeout(SETTLING + Duration::from_secs(1), store.changed()).await;
+    assert!(waited.is_err(), "nothing changed");
+    assert_eq!(state(), (Told::Everything, false, None));
+}
+
+#[tokio::test]
+async fn what_the_system_may_not_tell_is_looked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.yaml"), "a: 1\n").unwrap();
+    let link = directory.path().join("b.yaml");
+    std::os::unix::fs::symlink(elsewhere.path().join("b.yaml"), &link).unwrap();
+    let store = FsStore::new("fs://x", directory.path(), WhenLost::Keep);
+    let told = || store.inner.state.lock().told;
+
+    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
+    assert_eq!(told(), Told::Something, "the link leads to nothing");
+    std::fs::write(elsewhere.path().join("b.yaml"), "b: 1\n").unwrap();
+    store.inner.refresh(&mut store.inner.state.lock());
+    assert_eq!(told(), Told::Something, "the link leads out");
+    std::fs::remove_file(&link).unwrap();
+    store.inner.refresh(&mut store.inner.state.lock());
+    assert_eq!(told(), Told::Everything);
+}

@@ -1,0 +1,74 @@
+//! Mappings under construction, with merge keys.
+
+use rustc_hash::FxHashMap;
+
+use super::{Node, NodeKind, Span, YamlError};
+use crate::Entry;
+
+/// From this many entries on, keys are found by hash.
+const INDEXED: usize = 16;
+
+/// The entries of a mapping so far.
+#[derive(Default)]
+pub(super) struct MappingBuilder {
+    entries: Vec<Entry>,
+    index: FxHashMap<Box<str>, usize>,
+}
+
+impl MappingBuilder {
+    fn position(&mut self, key: &str) -> Option<usize> {
+        if self.entries.len() < INDEXED {
+            return self.entries.iter().position(|e| &*e.key == key);
+        }
+        if self.index.is_empty() {
+            self.index = self.entries.iter().enumerate().map(|(i, e)| (e.key.clone(), i)).collect();
+        }
+        self.index.get(key).copied()
+    }
+
+    fn put(&mut self, entry: Entry) -> bool {
+        if let Some(old) = self.position(&entry.key).and_then(|i| self.entries.get_mut(i)) {
+            *old = entry;
+            return true;
+        }
+        if self.entries.len() >= INDEXED {
+            self.index.insert(entry.key.clone(), self.entries.len());
+        }
+        self.entries.push(entry);
+        false
+    }
+
+    /// Sets a key; gives the key back if it was set before.
+    pub(super) fn insert(&mut self, key: Box<str>, key_span: Span, value: Node) -> Option<String> {
+        let name = self.position(&key).map(|_| key.to_string());
+        self.put(Entry { key, key_span, value });
+        name
+    }
+
+    /// Merges the value of a `<<` key. As in the originals, it replaces what stands before it in the document, and what stands
+    /// behind it replaces it.
+    pub(super) fn merge(&mut self, value: Node, aliased: bool) -> Result<(), YamlError> {
+        let wrong = || YamlError::yaml("map merge requires map or sequence of maps as the value");
+        match value.kind {
+            NodeKind::Mapping(entries) => {
+                for entry in entries {
+                    self.put(entry);
+                }
+            }
+            NodeKind::Sequence(items) if !aliased => {
+                for item in items.into_iter().rev() {
+                    let NodeKind::Mapping(entries) = item.kind else { return Err(wrong()) };
+                    for entry in entries {
+                        self.put(entry);
+                    }
+                }
+            }
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Vec<Entry> {
+        self.entries
+    }
+}

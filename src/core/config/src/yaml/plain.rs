@@ -1,0 +1,384 @@
+//! The short way through plain documents.
+//!
+//! Most configuration is block mappings and lists of one-line values. [`read`] reads that subset in one pass over the bytes, and
+//! gives up (`None`) at the first thing that is anything else: anchors, tags, values over several lines, escapes, tabs, odd keys,
+//! notes and errors of any kind. What it does give is what the parser gives, places included; a test compares the two.
+
+use super::scalar;
+use crate::{Entry, Location, Node, NodeKind, Span};
+
+/// Longest text that is tried, in bytes.
+const MAX_TEXT: usize = 1 << 20;
+/// Deepest nesting that is tried.
+const MAX_DEPTH: usize = 32;
+/// Longest key that is tried.
+const MAX_KEY: usize = 128;
+/// Most entries of one mapping: duplicates are looked for one by one.
+const MAX_ENTRIES: usize = 256;
+
+/// The document that `text` holds, if all of it is plain.
+pub(super) fn read(text: &str) -> Option<Node> {
+    let bytes = text.as_bytes();
+    if bytes.len() > MAX_TEXT || !bytes.iter().all(|b| matches!(b, b'\n' | b' '..=b'~')) {
+        return None;
+    }
+    let mut reader = Reader { text, at: 0, line: 1, line_start: 0, column: None };
+    reader.seek_content();
+    if reader.rest().starts_with(b"---\n") && reader.column == Some(0) {
+        reader.at += "---".len();
+        reader.next_content();
+    }
+    let column = reader.column?;
+    let node = reader.block(column, 0)?;
+    // Something is left that is not part of it.
+    if reader.column.is_some() {
+        return None;
+    }
+    matches!(node.kind, NodeKind::Mapping(_)).then_some(node)
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    /// From 1.
+    line: u32,
+    line_start: usize,
+    /// Where the content of the present line begins, from 0; `None` at the end of the text. Only true right after a move to a
+    /// line, or behind the dash of a list.
+    column: Option<usize>,
+}
+
+impl<'t> Reader<'t> {
+    fn rest(&self) -> &'t [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.rest().first().copied()
+    }
+
+    fn here(&self) -> Location {
+        Location { line: self.line, column: u32::try_from(self.at - self.line_start).unwrap_or(0) + 1 }
+    }
+
+    /// Goes to the first content from the start of this line on, over blank lines and comments.
+    fn seek_content(&mut self) {
+        loop {
+            let blanks = self.rest().iter().take_while(|b| **b == b' ').count();
+            self.at += blanks;
+            match self.byte() {
+                None => {
+                    self.column = None;
+                    return;
+                }
+                Some(b'\n') => {}
+                Some(b'#') => self.at += self.rest().iter().take_while(|b| **b != b'\n').count(),
+                Some(_) => {
+                    self.column = Some(self.at - self.line_start);
+                    return;
+                }
+            }
+            if self.byte().is_some() {
+                self.at += 1;
+                self.line += 1;
+                self.line_start = self.at;
+            }
+        }
+    }
+
+    /// Behind a value: goes to the next content; `None` if there is more than a comment on the line.
+    fn end_of_line(&mut self) -> Option<()> {
+        let blanks = self.rest().iter().take_while(|b| **b == b' ').count();
+        match self.rest().get(blanks) {
+            None | Some(b'\n') => {}
+            Some(b'#') if blanks > 0 => {}
+            Some(_) => return None,
+        }
+        self.next_content();
+        Some(())
+    }
+
+    fn next_content(&mut self) {
+        self.at += self.rest().iter().take_while(|b| **b != b'\n').count();
+        self.seek_content();
+    }
+
+    fn is_dash(&self) -> bool {
+        matches!(self.rest(), [b'-', b' ' | b'\n', ..] | [b'-'])
+    }
+
+    /// The value that begins here, at `column` of a fresh line.
+    fn block(&mut self, column: usize, depth: usize) -> Option<Node> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        if self.is_dash() { self.sequence(column, depth) } else { self.mapping(column, depth) }
+    }
+
+    /// The value of a key or a dash at `column` that stands on the lines below; `None` if there is none, which would be null.
+    fn below(&mut self, column: usize, depth: usize) -> Option<Node> {
+        match self.column? {
+            deeper if deeper > column => self.block(deeper, depth + 1),
+            _ => None,
+        }
+    }
+
+    fn mapping(&mut self, column: usize, depth: usize) -> Option<Node> {
+        let start = self.here();
+        let mut end = start;
+        let mut entries: Vec<Entry> = Vec::with_capacity(4);
+        loop {
+            let (key, key_span) = self.key()?;
+            if entries.len() >= MAX_ENTRIES || entries.iter().any(|e| e.key == key) {
+                return None;
+            }
+            let value = if self.rest_is_blank() {
+                self.end_of_line()?;
+                // A list may stand as far left as its key.
+                if self.column == Some(column) && self.is_dash() {
+                    let mut list = self.sequence(column, depth + 1)?;
+                    // The parser counts such a list from its first item on, if that stands behind its dash.
+                    let first = list.items().first().map(|item| item.span.start)?;
+                    if first.line != list.span.start.line {
+                        return None;
+                    }
+                    list.span.start = first;
+                    list
+                } else {
+                    self.below(column, depth)?
+                }
+            } else {
+                self.value_on_line(column)?
+            };
+            end = end.max(value.span.end);
+            entries.push(Entry { key, key_span, value });
+            match self.column {
+                Some(here) if here == column && !self.is_dash() => {}
+                Some(here) if here > column => return None,
+                _ => break,
+            }
+        }
+        Some(Node { kind: NodeKind::Mapping(entries), span: Span { start, end } })
+    }
+
+    fn sequence(&mut self, column: usize, depth: usize) -> Option<Node> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let start = self.here();
+        let mut items: Vec<Node> = Vec::new();
+        loop {
+            self.at += 1;
+            let item = if self.rest_is_blank() {
+                self.end_of_line()?;
+                self.below(column, depth)?
+            } else {
+                self.at += self.rest().iter().take_while(|b| **b == b' ').count();
+                if self.is_dash() {
+                    return None;
+                }
+                let inside = self.at - self.line_start;
+                if self.is_key() {
+                    self.column = Some(inside);
+                    self.mapping(inside, depth + 1)?
+                } else {
+                    self.value_on_line(column)?
+                }
+            };
+            let end = item.span.end;
+            items.push(item);
+            match self.column {
+                Some(here) if here == column && self.is_dash() => {}
+                Some(here) if here > column => return None,
+                _ => return Some(Node { kind: NodeKind::Sequence(items), span: Span { start, end } }),
+            }
+        }
+    }
+
+    /// Whether nothing but blanks, or a comment behind blanks, is left of the line.
+    fn rest_is_blank(&self) -> bool {
+        let blanks = self.rest().iter().take_while(|b| **b == b' ').count();
+        match self.rest().get(blanks) {
+            None | Some(b'\n') => true,
+            Some(b'#') => blanks > 0,
+            Some(_) => false,
+        }
+    }
+
+    /// The length of the plain key that stands here with its colon; blanks must follow.
+    fn key_length(&self) -> Option<usize> {
+        let rest = self.rest();
+        let plain = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/');
+        let length = rest.iter().take(MAX_KEY + 1).take_while(plain).count();
+        let begins = rest.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
+        let ends = matches!(rest.get(length..)?, [b':'] | [b':', b' ' | b'\n', ..]);
+        (begins && ends && length <= MAX_KEY).then_some(length)
+    }
+
+    fn is_key(&self) -> bool {
+        self.key_length().is_some()
+    }
+
+    /// Reads a key and its colon.
+    fn key(&mut self) -> Option<(Box<str>, Span)> {
+        let length = self.key_length()?;
+        let start = self.here();
+        let text = self.text.get(self.at..self.at + length)?;
+        self.at += length;
+        let span = Span { start, end: self.here() };
+        self.at += 1;
+        // Words that read as truth values or numbers are for the parser.
+        match scalar::resolve("", text) {
+            Ok(NodeKind::String(key)) => Some((key, span)),
+            _ => None,
+        }
+    }
+
+    /// A value on the line of its key or dash, which stand at `column`, and the move to the next content.
+    fn value_on_line(&mut self, column: usize) -> Option<Node> {
+        self.at += self.rest().iter().take_while(|b| **b == b' ').count();
+        let node = match self.byte()? {
+            b'{' | b'[' => self.flow(0)?,
+            quote @ (b'"' | b'\'') => self.quoted(quote)?,
+            _ => self.plain()?,
+        };
+        self.end_of_line()?;
+        // A deeper line would go on with this value, or be an error.
+        match self.column {
+            Some(here) if here > column => None,
+            _ => Some(node),
+        }
+    }
+
+    /// A quoted text without escapes.
+    fn quoted(&mut self, quote: u8) -> Option<Node> {
+        let start = self.here();
+        let rest = self.rest();
+        let length = rest.iter().skip(1).take_while(|b| **b != quote && !matches!(b, b'\\' | b'\n')).count();
+        // The parser counts blanks behind the text as part of it.
+        if rest.get(length + 1) != Some(&quote)
+            || matches!(rest.get(length + 2), Some(b) if *b == quote || *b == b' ')
+        {
+            return None;
+        }
+        let text = self.text.get(self.at + 1..self.at + 1 + length)?;
+        self.at += length + 2;
+        Some(Node { kind: NodeKind::String(text.into()), span: Span { start, end: self.here() } })
+    }
+
+    /// A bare value up to the end of the line or a comment.
+    fn plain(&mut self) -> Option<Node> {
+        let rest = self.rest();
+        if !begins_plain(rest) {
+            return None;
+        }
+        let mut length = 0;
+        for (at, byte) in rest.iter().enumerate() {
+            let next = rest.get(at + 1).copied().unwrap_or(b'\n');
+            match byte {
+                b'\n' => break,
+                b' ' if next == b'#' => break,
+                b':' if matches!(next, b' ' | b'\n') => return None,
+                b' ' => {}
+                _ => length = at + 1,
+            }
+        }
+        self.scalar(length)
+    }
+
+    fn scalar(&mut self, length: usize) -> Option<Node> {
+        let start = self.here();
+        let text = self.text.get(self.at..self.at + length)?;
+        let kind = scalar::resolve("", text).ok()?;
+        if matches!(kind, NodeKind::Float(value) if !value.is_finite()) {
+            return None;
+        }
+        self.at += length;
+        Some(Node { kind, span: Span { start, end: self.here() } })
+    }
+
+    /// A mapping or list in brackets, all on one line.
+    fn flow(&mut self, depth: usize) -> Option<Node> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let start = self.here();
+        let is_mapping = self.byte() == Some(b'{');
+        let close = if is_mapping { b'}' } else { b']' };
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut items: Vec<Node> = Vec::new();
+        self.at += 1;
+        self.skip_blanks();
+        while self.byte()? != close {
+            if is_mapping {
+                let (key, key_span) = self.key()?;
+                if entries.len() >= MAX_ENTRIES || entries.iter().any(|e| e.key == key) {
+                    return None;
+                }
+                self.skip_blanks();
+                let value = self.flow_value(depth)?;
+                entries.push(Entry { key, key_span, value });
+            } else {
+                items.push(self.flow_value(depth)?);
+            }
+            self.skip_blanks();
+            match self.byte()? {
+                b',' => {
+                    self.at += 1;
+                    self.skip_blanks();
+                    // A comma before the bracket is for the parser.
+                    if self.byte()? == close {
+                        return None;
+                    }
+                }
+                byte if byte == close => {}
+                _ => return None,
+            }
+        }
+        self.at += 1;
+        // The parser counts blanks and a comment behind the bracket as part of it.
+        if self.byte() == Some(b' ') {
+            return None;
+        }
+        let kind = if is_mapping { NodeKind::Mapping(entries) } else { NodeKind::Sequence(items) };
+        Some(Node { kind, span: Span { start, end: self.here() } })
+    }
+
+    fn flow_value(&mut self, depth: usize) -> Option<Node> {
+        match self.byte()? {
+            b'{' | b'[' => self.flow(depth + 1),
+            quote @ (b'"' | b'\'') => self.quoted(quote),
+            _ => {
+                let rest = self.rest();
+                if !begins_plain(rest) {
+                    return None;
+                }
+                let mut length = 0;
+                for (at, byte) in rest.iter().enumerate() {
+                    match byte {
+                        b',' | b']' | b'}' => break,
+                        b'\n' | b'[' | b'{' | b':' | b'#' | b'"' | b'\'' | b'&' | b'*' | b'?' => return None,
+                        b' ' => {}
+                        _ => length = at + 1,
+                    }
+                }
+                self.scalar(length)
+            }
+        }
+    }
+
+    fn skip_blanks(&mut self) {
+        self.at += self.rest().iter().take_while(|b| **b == b' ').count();
+    }
+}
+
+/// Whether a bare value may begin so.
+fn begins_plain(rest: &[u8]) -> bool {
+    match rest {
+        [b'-' | b'.', next, ..] => next.is_ascii_alphanumeric(),
+        [first, ..] => {
+            first.is_ascii_alphanumeric() || matches!(first, b'_' | b'/' | b'$' | b'(' | b'+' | b'~')
+        }
+        [] => false,
+    }
+}

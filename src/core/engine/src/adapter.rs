@@ -1,0 +1,72 @@
+//! Adapters: what turns decisions and reports into action.
+//!
+//! An adapter is data plus three functions: [`Adapter::INFO`], [`Adapter::validate`] (pure: looks at parameters and bound
+//! instances, reports every problem) and [`Adapter::build`] (may read files, connect, listen), which gives a [`Handler`]. A
+//! handler implements the dispatch traits of the templates it supports. An [`Inventory`] is a table of adapters.
+//! This room knows nothing of rules, routing or the API.
+//! Spec: adapters-inprocess.md.
+
+mod env;
+mod erased;
+mod handler;
+mod inventory;
+mod status;
+
+pub use env::{Clock, Commons, Env, SystemClock, TaskSpawner};
+pub use erased::{BuildFuture, Erase, ErasedAdapter, ErasedParams};
+pub use handler::{
+    BoundInstance, CheckResult, Generated, GeneratedValue, HandleCheck, HandleGenerate, HandleQuota,
+    HandleReport, Handler, HandlerError, Instance, Leaf, QuotaCall, QuotaLevel, QuotaResult, Reply, Status,
+    StatusDetail, join_errors,
+};
+pub use inventory::{Inventory, InventoryError};
+pub use status::{HandlerStatus, QueueStatus, QuotaStatus, QuotaUse};
+
+use mixer_config::{Diagnostics, message::Message};
+
+/// Code of an error that [`Adapter::validate`] foresees: [`Adapter::build`] will refuse, in its own words.
+pub const NOT_BUILT: &str = "adapter-build";
+
+/// What is known about an adapter without building anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdapterInfo {
+    /// The name in `compiledAdapter` and the legacy kind, for example `listchecker`.
+    pub name: &'static str,
+    /// One sentence.
+    pub about: &'static str,
+    /// Names of the templates whose instances it accepts.
+    pub templates: &'static [&'static str],
+}
+
+/// Why a handler could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The adapter's own words, for example `did not find limit defined for quota q.instance.ns`.
+    #[error("{0}")]
+    Refused(String),
+    /// Problems of the parameters that only the outside world can tell, for example a backend that refuses them: each
+    /// `<field>: <text>`. Users see them as they see what [`Adapter::validate`] reports.
+    #[error("{}", join_errors(.0))]
+    Invalid(Vec<String>),
+}
+
+/// One kind of handler.
+pub trait Adapter: Send + Sync + 'static {
+    /// Name, description and templates.
+    const INFO: AdapterInfo;
+    /// Parameters with their defaults.
+    type Params: Message;
+
+    /// Reports every problem of the parameters and bound instances. The message of a diagnostic is `<field>: <text>` in the
+    /// adapter's own field spelling; its field path is relative to the parameters. May not touch files, network, clock,
+    /// randomness, threads or global state.
+    fn validate(params: &Self::Params, instances: &[BoundInstance], problems: &mut Diagnostics);
+
+    /// Builds a handler from parameters that passed [`validate`](Self::validate).
+    fn build(
+        params: Self::Params,
+        instances: Vec<BoundInstance>,
+        env: Env,
+    ) -> impl Future<Output = Result<Box<dyn Handler>, BuildError>> + Send;
+}

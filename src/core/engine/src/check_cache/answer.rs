@@ -1,0 +1,41 @@
+//! What is kept of an answer to a check of Mixer's API.
+
+use mixer_attribute::SignedDuration;
+use mixer_attribute::response::{Precondition, push_precondition};
+
+use super::CachedAnswer;
+
+/// A check answer, encoded but for its duration and framing.
+#[derive(Debug)]
+pub struct CheckAnswer {
+    /// Code of `google.rpc.Status`.
+    pub status_code: i32,
+    /// Its message.
+    pub status_message: String,
+    /// How often the answer may be used.
+    pub valid_use_count: i32,
+    /// The encoded referenced attributes.
+    pub references: Vec<u8>,
+    /// The encoded route directive, if there is one.
+    pub directive: Option<Vec<u8>>,
+}
+
+impl CachedAnswer for CheckAnswer {
+    fn size(&self) -> usize {
+        self.status_message.len() + self.references.len() + self.directive.as_ref().map_or(0, Vec::len)
+    }
+}
+
+impl CheckAnswer {
+    /// Appends the precondition result of a CheckResponse to `out`.
+    pub fn push(&self, valid: SignedDuration, out: &mut Vec<u8>) {
+        let precondition = Precondition {
+            status_code: self.status_code,
+            status_message: &self.status_message,
+            valid_duration: valid,
+            valid_use_count: self.valid_use_count,
+            route_directive: self.directive.as_deref(),
+        };
+        push_precondition(out, &precondition, |out| out.extend_from_slice(&self.references));
+    }
+}

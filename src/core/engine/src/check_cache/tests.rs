@@ -1,0 +1,165 @@
+use bumpalo::Bump;
+
+use super::*;
+use mixer_attribute::{OwnedAttributes, ValueType, Vocabulary};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Answer {
+    number: usize,
+    size: usize,
+}
+
+impl CachedAnswer for Answer {
+    fn size(&self) -> usize {
+        self.size
+    }
+}
+
+/// A cache, and requests that are decided by `a` and by the key `k` of `m`.
+struct Fixture {
+    vocabulary: Vocabulary,
+    cache: CheckCache<Answer>,
+    counters: Arc<CheckCacheCounters>,
+}
+
+impl Fixture {
+    fn new(entries: usize, bytes: u64) -> Self {
+        let mut builder = Vocabulary::builder();
+        builder.declare("a", ValueType::String);
+        builder.declare("m", ValueType::StringMap);
+        let counters = Arc::new(CheckCacheCounters::default());
+        let cache = CheckCache::new(CheckCacheLimits { entries, bytes }, Arc::clone(&counters));
+        Self { vocabulary: builder.build(), cache, counters }
+    }
+
+    /// Makes a request whose decision reads `a` and `m[key]`, and gives what was found and what was kept then.
+    fn ask(&self, a: usize, key: &str, valid: Duration, size: usize) -> Option<Answer> {
+        let mut attributes = OwnedAttributes::new();
+        attributes.insert("a", a.to_string().as_str());
+        attributes.insert("m", [(key, "v")]);
+        let (arena, body) = (Bump::new(), attributes.to_bytes(0));
+        let bag = AttributeBag::decode(&body, None, &self.vocabulary, &arena).unwrap();
+        let found = self.cache.find(&bag, 7, |answer, left| {
+            assert!(left > Duration::ZERO && left <= valid);
+            *answer
+        });
+        if found.is_none() {
+            let slot = |name: &str| self.vocabulary.slot(name.as_bytes()).unwrap();
+            bag.get(slot("a"));
+            if let Some(Value::StringMap(map)) = bag.get(slot("m")) {
+                bag.lookup(map, arena.alloc_slice_copy(key.as_bytes()));
+            }
+            self.cache.put(&bag, 7, &bag.references(), valid, Answer { number: a, size });
+        }
+        found
+    }
+
+    fn hit(&self, a: usize) -> bool {
+        let found = self.ask(a, "k", Duration::from_secs(60), 100);
+        assert!(found.is_none_or(|answer| answer.number == a));
+        found.is_some()
+    }
+
+    /// Hits, misses, writes, evictions.
+    fn counts(&self) -> [u64; 4] {
+        [self.counters.hits(), self.counters.misses(), self.counters.writes(), self.counters.evictions()]
+    }
+}
+
+#[test]
+fn every_look_up_write_and_eviction_is_counted() {
+    let fixture = Fixture::new(100, 1 << 20);
+    for a in 0..50 {
+        assert!(!fixture.hit(a));
+        assert!(fixture.hit(a));
+    }
+    assert_eq!((fixture.counts(), fixture.cache.len()), ([50, 50, 50, 0], 50));
+    // A thousand others: what is not there any more was pushed out, one by one.
+    for a in 100..1100 {
+        fixture.hit(a);
+    }
+    let [hits, misses, writes, evictions] = fixture.counts();
+    assert_eq!([hits, misses, writes], [50, 1050, 1050]);
+    assert_eq!(writes - evictions, fixture.cache.len() as u64);
+    assert!((90..=100).contains(&fixture.cache.len()), "{}", fixture.cache.len());
+}
+
+#[test]
+fn answers_end_with_their_time() {
+    let fixture = Fixture::new(100, 1 << 20);
+    let short = Duration::from_millis(20);
+    assert_eq!(fixture.ask(1, "k", Duration::ZERO, 1), None);
+    assert_eq!(fixture.counts(), [0, 1, 0, 0], "nothing that is not valid is kept");
+    assert_eq!(fixture.ask(1, "k", short, 1), None);
+    assert!(fixture.ask(1, "k", short, 1).is_some());
+    std::thread::sleep(short);
+    assert_eq!(fixture.ask(1, "k", Duration::from_secs(1), 1), None);
+    assert_eq!((fixture.counts(), fixture.cache.len()), ([1, 3, 2, 0], 1));
+}
+
+#[test]
+fn memory_is_bounded_whatever_the_answers_weigh() {
+    let fixture = Fixture::new(1000, 100_000);
+    for a in 0..500 {
+        fixture.ask(a, "k", Duration::from_secs(60), 10_000);
+    }
+    assert!(fixture.cache.len() < 10, "{}", fixture.cache.len());
+    let counts = fixture.counts();
+    // One that is larger than the whole cache is not there, and leaves the rest.
+    fixture.ask(1000, "k", Duration::from_secs(60), 200_000);
+    assert!(!fixture.hit(1000));
+    assert_eq!(counts[2] - counts[3], 500 - counts[3]);
+}
+
+#[test]
+fn a_flood_of_new_values_leaves_what_is_in_use() {
+    let fixture = Fixture::new(1000, 1 << 20);
+    let hot = 0..200;
+    for turn in 0..3 {
+        hot.clone().for_each(|a| assert_eq!(fixture.hit(a), turn > 0));
+    }
+    let mut lost = 0;
+    for flood in 0..100_000 {
+        fixture.hit(1_000_000 + flood);
+        // One call in ten is an honest one.
+        if flood % 10 == 0 {
+            lost += usize::from(!fixture.hit(flood / 10 % hot.len()));
+        }
+    }
+    assert!(lost < 100, "{lost} of 10000 honest calls were not answered from the cache");
+    assert!(fixture.cache.len() <= 1000);
+}
+
+#[test]
+fn a_flood_of_new_keys_leaves_the_shapes_that_are_in_use() {
+    let fixture = Fixture::new(5000, 1 << 22);
+    let ask = |a, key: &str| fixture.ask(a, key, Duration::from_secs(60), 100).is_some();
+    let mut lost = 0;
+    for flood in 0..50_000 {
+        // Each of these is decided by a key that no other has, half of them twice.
+        let key = format!("x-{flood}");
+        ask(flood, &key);
+        if flood % 2 == 0 {
+            ask(flood, &key);
+        }
+        if flood % 10 == 0 {
+            lost += usize::from(!ask(flood / 10 % 20, "k"));
+        }
+    }
+    assert!(lost <= 40, "{lost} of 5000 honest calls were not answered from the cache");
+    for Aligned(shard) in &fixture.cache.shards {
+        let shapes = &shard.lock().shapes;
+        assert!(shapes.proven.len() <= MAX_PROVEN && shapes.new.len() <= MAX_NEW);
+    }
+}
+
+#[test]
+fn workers_share_the_bounds() {
+    let limits = CheckCacheLimits { entries: 100_000, bytes: 100 << 20 };
+    let cache = CheckCache::<Answer>::new(limits, Arc::default());
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(cache.shards.len(), cores);
+    // Few entries are not worth being divided.
+    let few = CheckCache::<Answer>::new(CheckCacheLimits { entries: 1000, bytes: 1 << 20 }, Arc::default());
+    assert_eq!(few.shards.len(), 1);
+}

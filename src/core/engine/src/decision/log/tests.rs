@@ -1,0 +1,191 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::*;
+use mixer_attribute::OwnedAttributes;
+use mixer_attribute::request::{CheckCall, encode_check_request};
+use crate::decision::CALLER_PRINCIPAL;
+use mixer_wire::istio::mixer::v1::CheckResponse;
+use prost::Message as _;
+
+/// A check of this user, refused with this code.
+fn call(user: &str, code: i32) -> Call {
+    let attributes: OwnedAttributes = [("source.user", user)].into_iter().collect();
+    let quotas = BTreeMap::from([("calls".to_owned(), (2, true))]);
+    let body = encode_check_request(&attributes, 0, &CheckCall { deduplication_id: "d", quotas });
+    let mut response = CheckResponse::default();
+    let precondition = response.precondition.get_or_insert_default();
+    let status = precondition.status.get_or_insert_default();
+    status.code = code;
+    status.message = format!("{user} may not");
+    Call {
+        method: Method::Check,
+        time: SystemTime::UNIX_EPOCH,
+        took: Duration::from_micros(7),
+        caller: Some(CallerText {
+            address: "10.0.0.7:1".to_owned(),
+            principal: Some("spiffe://web".to_owned()),
+        }),
+        body: body.into(),
+        answer: Ok(CallAnswer(response.encode_to_vec().into())),
+        trace: DispatchTrace { decided: true, snapshot: 3, ..DispatchTrace::default() },
+    }
+}
+
+fn options(directory: &Path, change: impl FnOnce(&mut DecisionOptions)) -> DecisionOptions {
+    let mut options = DecisionOptions::default();
+    options.log.path = directory.join("log.json");
+    options.recording.path = directory.join("calls.jsonl");
+    change(&mut options);
+    options
+}
+
+/// Writes calls and gives back the lines of both files.
+fn write(options: &DecisionOptions, calls: impl IntoIterator<Item = Call>) -> (Vec<Decision>, Vec<Decision>) {
+    let log = DecisionLog::start(options, &Metrics::new()).unwrap().unwrap();
+    for call in calls {
+        if let Some(wanted) = log.wants(Method::Check) {
+            log.push(call, wanted);
+        }
+    }
+    log.close();
+    (read(&options.log.path), read(&options.recording.path))
+}
+
+fn read(path: &PathBuf) -> Vec<Decision> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn what_was_asked_and_answered_is_written_and_masked() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), |o| o.masks = vec!["source.user".to_owned()]);
+    let (logged, recorded) = write(&options, [call("alice", 7)]);
+    assert_eq!(logged, recorded);
+    let [decision] = &logged[..] else { panic!("{logged:?}") };
+    assert_eq!(decision.time, "1970-01-01T00:00:00.000000Z");
+    assert_eq!(decision.attributes["source.user"], "***");
+    assert_eq!(decision.masked, ["source.user"]);
+    assert_eq!((decision.snapshot, decision.took_micros, decision.cached), (3, 7, false));
+    assert_eq!(decision.quotas["calls"].amount, 2);
+    let caller = decision.caller.as_ref().unwrap();
+    assert_eq!((caller.address.as_str(), caller.principal.as_deref()), ("10.0.0.7:1", Some("spiffe://web")));
+    let answer = decision.answer.as_ref().unwrap();
+    assert_eq!(answer.status, super::super::StatusText::new(7, "*** may not"), "nor through the message");
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(&options.log.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "attributes are nobody else's business");
+}
+
+#[test]
+fn the_name_of_a_caller_is_masked_like_the_attribute_that_holds_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), |o| o.masks = vec!["context.reporter.*".to_owned()]);
+    let unknown = Call { caller: None, ..call("bob", 0) };
+    let (logged, _) = write(&options, [call("alice", 7), unknown]);
+    let caller = logged[0].caller.as_ref().unwrap();
+    assert_eq!(caller.principal.as_deref(), Some("***"));
+    assert_eq!(logged[0].masked, [CALLER_PRINCIPAL]);
+    assert_eq!((&logged[1].caller, &logged[1].masked), (&None, &Vec::new()));
+}
+
+#[test]
+fn only_denials_are_logged_if_that_is_what_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), |o| o.log.select = Select::Denied);
+    let (logged, recorded) = write(&options, [call("ann", 0), call("bob", 7)]);
+    let users =
+        |list: &[Decision]| list.iter().map(|d| d.attributes["source.user"].clone()).collect::<Vec<_>>();
+    assert_eq!(users(&logged), ["bob"]);
+    assert_eq!(users(&recorded), ["ann", "bob"]);
+}
+
+#[test]
+fn a_recording_ends_when_it_is_full_and_is_continued() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), |o| o.recording.max_calls = 3);
+    let (_, recorded) = write(&options, (0..2).map(|n| call(&n.to_string(), 0)));
+    assert_eq!(recorded.len(), 2);
+    let (logged, recorded) = write(&options, (0..5).map(|n| call(&n.to_string(), 0)));
+    assert_eq!((logged.len(), recorded.len()), (7, 3));
+
+    let directory = tempfile::tempdir().unwrap();
+    let options = self::options(directory.path(), |o| o.recording.max_bytes = 500);
+    let (_, recorded) = write(&options, (0..50).map(|n| call(&n.to_string(), 0)));
+    let size = std::fs::metadata(&options.recording.path).unwrap().len();
+    assert!(!recorded.is_empty() && size <= 500, "{} calls, {size} bytes", recorded.len());
+}
+
+#[test]
+fn the_log_is_rotated() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), |o| {
+        o.log.max_bytes = 1000;
+        o.log.max_backups = 2;
+        o.recording.path = PathBuf::new();
+    });
+    let log = DecisionLog::start(&options, &Metrics::new()).unwrap().unwrap();
+    for n in 0..40 {
+        let wanted = log.wants(Method::Check).unwrap();
+        log.push(call(&n.to_string(), 0), wanted);
+    }
+    log.close();
+    let files = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(files, 3, "the file and two before it");
+}
+
+#[test]
+fn a_full_queue_loses_decisions_and_counts_them() {
+    // A pipe that nobody reads holds the writer up.
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("log.json");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let options = options(directory.path(), |o| {
+        o.queue = 8;
+        o.recording.path = PathBuf::new();
+    });
+    let metrics = Metrics::new();
+    let log = DecisionLog::start(&options, &metrics).unwrap().unwrap();
+    let started = Instant::now();
+    let lost = metrics.counter(Family::DecisionsLost, &["queue"]);
+    while lost.get() == 0 && started.elapsed() < Duration::from_secs(20) {
+        let wanted = log.wants(Method::Check).unwrap();
+        log.push(call("x", 0), wanted);
+    }
+    assert!(lost.get() > 0);
+    // Somebody reads again, and the writer comes to its end.
+    let drain = std::thread::spawn(move || {
+        use std::io::Read as _;
+        let mut reader = reader;
+        let mut buffer = [0; 65536];
+        while reader.read(&mut buffer).is_ok_and(|n| !buffer[..n].contains(&0)) {}
+    });
+    log.close();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&pipe)
+        .and_then(|mut f| {
+            use std::io::Write as _;
+            f.write_all(&[0])
+        })
+        .unwrap();
+    drain.join().unwrap();
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |change: fn(&mut DecisionOptions)| {
+        DecisionLog::start(&options(directory.path(), change), &Metrics::new()).unwrap_err().0
+    };
+    assert!(
+        refused(|o| o.log.path = "/proc/none/log".into())
+            .starts_with("cannot open decision log `/proc/none/log`: ")
+    );
+    assert!(refused(|o| o.log.sampling = f64::NAN).contains("from 0 to 1"));
+    assert!(refused(|o| o.queue = 0).contains("> 0"));
+    assert!(refused(|o| o.masks = vec!["[x]".to_owned()]).contains("name[key]"));
+    assert!(refused(|o| o.recording.path = o.log.path.clone()).contains("one file"));
+}

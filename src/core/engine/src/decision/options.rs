@@ -1,0 +1,99 @@
+//! Settings of the decision log and of recordings.
+
+use std::path::PathBuf;
+
+use super::mask::{DEFAULT_MASKS, MaskSet};
+use mixer_base::log::OptionsError;
+
+/// Which decisions are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Select {
+    /// All that are sampled.
+    #[default]
+    All,
+    /// Of those only the ones that say no, or that a rule in dry run would have said no to: refusals, quotas not granted in full,
+    /// calls that failed.
+    Denied,
+}
+
+/// The decision log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecisionLogOptions {
+    /// The file; empty means none.
+    pub path: PathBuf,
+    /// Share of the calls that are looked at, from 0 to 1.
+    pub sampling: f64,
+    /// Which of those are written.
+    pub select: Select,
+    /// Size of the file in bytes before it is rotated.
+    pub max_bytes: u64,
+    /// Rotated files that are kept; 0 means all.
+    pub max_backups: usize,
+}
+
+/// A recording of calls, which ends when it is full.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordingOptions {
+    /// The file; empty means none. What it holds already counts.
+    pub path: PathBuf,
+    /// Most calls in the file.
+    pub max_calls: u64,
+    /// Most bytes in the file.
+    pub max_bytes: u64,
+}
+
+/// Everything about writing decisions down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecisionOptions {
+    /// The log.
+    pub log: DecisionLogOptions,
+    /// The recording.
+    pub recording: RecordingOptions,
+    /// Attributes and keys of maps whose values are not written: `name` or `name[key]`, with `*` at the end of either.
+    pub masks: Vec<String>,
+    /// Most calls that wait to be written.
+    pub queue: usize,
+}
+
+impl Default for DecisionOptions {
+    fn default() -> Self {
+        Self {
+            log: DecisionLogOptions {
+                path: PathBuf::new(),
+                sampling: 1.0,
+                select: Select::All,
+                max_bytes: 100 << 20,
+                max_backups: 10,
+            },
+            recording: RecordingOptions { path: PathBuf::new(), max_calls: 10_000, max_bytes: 64 << 20 },
+            masks: DEFAULT_MASKS.iter().map(|mask| (*mask).to_owned()).collect(),
+            queue: 4096,
+        }
+    }
+}
+
+impl DecisionOptions {
+    /// Whether anything is written.
+    pub fn is_enabled(&self) -> bool {
+        !self.log.path.as_os_str().is_empty() || !self.recording.path.as_os_str().is_empty()
+    }
+
+    /// Errors: the first setting that makes no sense. What is not used is not looked at.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        if !self.is_enabled() {
+            return Ok(());
+        }
+        if !(0.0..=1.0).contains(&self.log.sampling) {
+            let text = format!("share of decisions to log must be from 0 to 1, got {}", self.log.sampling);
+            return Err(OptionsError(text));
+        }
+        if self.queue == 0 {
+            return Err(OptionsError("queue of the decision log must be > 0, got 0".to_owned()));
+        }
+        if self.log.path == self.recording.path {
+            let text = "decision log and recording cannot share one file".to_owned();
+            return Err(OptionsError(text));
+        }
+        MaskSet::parse(&self.masks).map(drop).map_err(OptionsError)
+    }
+}

@@ -1,0 +1,350 @@
+//! One decision: a line of the decision log, an entry of a recording.
+
+use std::collections::BTreeMap;
+
+use bumpalo::Bump;
+use prost::Message as _;
+use serde::{Deserialize, Serialize};
+
+use super::log::{Call, CallAnswer};
+use super::mask::{MASKED, MaskSet, without};
+use super::{Answer, AnswerFailure, AttributeMap, StatusText, attribute_map};
+use mixer_attribute::request::{CheckRequest, ReportRequest};
+use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
+use crate::dispatch::{DispatchTrace, TracedDispatch};
+use crate::routing::RuleKind;
+use mixer_wire::istio::mixer::v1::CheckResponse;
+
+/// The attribute that tells who called, by the certificate that was shown to this server. It is set where callers are asked for
+/// certificates and the vocabulary declares it; it never comes from the caller then.
+pub const CALLER_PRINCIPAL: &str = "context.reporter.principal";
+
+/// Who called.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallerText {
+    /// `host:port`, or `unix`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
+    /// The name in its certificate, empty if it showed none; `None` if callers are not asked for certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+}
+
+/// What was called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Method {
+    /// May this request pass?
+    #[default]
+    Check,
+    /// This has happened.
+    Report,
+    /// Is this within its limits? A call for rate limits, which asks for quotas and no more.
+    Limit,
+}
+
+/// What was asked of a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaAsked {
+    /// How much.
+    pub amount: i64,
+    /// Whether less is welcome.
+    #[serde(default)]
+    pub best_effort: bool,
+}
+
+/// What a handler said.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DispatchText {
+    /// Full name of the rule.
+    pub rule: String,
+    /// `check`, `quota` or `attribute-generator`.
+    pub variety: String,
+    /// Name of the handler.
+    pub handler: String,
+    /// Its adapter.
+    pub adapter: String,
+    /// Full name of the instance.
+    pub instance: String,
+    /// The decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<StatusText>,
+    /// The grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<i64>,
+    /// Why there is no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What a rule in dry run would have done.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DryRunText {
+    /// Full name of the rule.
+    pub rule: String,
+    /// `check`, `quota`, `headers`, …
+    pub variety: String,
+    /// `allowed`, `denied`, `granted`, `refused`, `matched` or `failed`; `waiting` when the handler had not answered yet.
+    pub outcome: String,
+    /// What the handler said with it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// An instance that was reported.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceText {
+    /// Full name of the rule.
+    pub rule: String,
+    /// Name of the handler.
+    pub handler: String,
+    /// Full name of the instance.
+    pub instance: String,
+    /// Position of its record in the report.
+    #[serde(default)]
+    pub record: usize,
+    /// Values by field, if they are known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, String>,
+    /// Why it could not be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A decision.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// When the call came, RFC 3339.
+    pub time: String,
+    /// What was called.
+    pub method: Method,
+    /// Number of the snapshot that decided.
+    #[serde(default)]
+    pub snapshot: u64,
+    /// Who called; nothing if the call was made in the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerText>,
+    /// The attributes of a check.
+    #[serde(default, skip_serializing_if = "AttributeMap::is_empty")]
+    pub attributes: AttributeMap,
+    /// The attributes of every record of a report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<AttributeMap>,
+    /// What was asked of quotas, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quotas: BTreeMap<String, QuotaAsked>,
+    /// Equal ids are one allocation.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub deduplication_id: String,
+    /// Attributes and keys that are masked here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<String>,
+    /// The answer to a check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// Why the call failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<AnswerFailure>,
+    /// Full names of the rules that applied, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
+    /// What handlers said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handlers: Vec<DispatchText>,
+    /// Instances of a report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reported: Vec<InstanceText>,
+    /// What rules in dry run would have done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dry_run: Vec<DryRunText>,
+    /// The answer came from the check cache: no rule was asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
+    /// How long it took, in microseconds.
+    #[serde(default)]
+    pub took_micros: u64,
+}
+
+impl Decision {
+    /// Reads a call. What cannot be decoded is left out; the answer says so.
+    pub fn of(call: &Call, masks: &MaskSet) -> Self {
+        let mut decision = Decision {
+            time: Timestamp::from_system_time(call.time).rfc3339_micros().to_string(),
+            method: call.method,
+            took_micros: u64::try_from(call.took.as_micros()).unwrap_or(u64::MAX),
+            caller: call.caller.clone(),
+            ..Decision::default()
+        };
+        decision.read_request(&call.body);
+        match &call.answer {
+            Err(failure) => decision.error = Some(failure.clone()),
+            Ok(CallAnswer(framed)) if call.method != Method::Report => {
+                decision.answer = CheckResponse::decode(framed.clone()).ok().map(|answer| (&answer).into());
+            }
+            Ok(_) => {}
+        }
+        decision.read_trace(&call.trace);
+        decision.cached = call.method == Method::Check && decision.answer.is_some() && !call.trace.decided;
+        decision.mask(masks);
+        decision
+    }
+
+    /// Whether it says no, or a rule in dry run would have.
+    pub fn is_denial(&self) -> bool {
+        let refused = self.answer.as_ref().is_some_and(|answer| {
+            let short = |(name, asked): (&String, &QuotaAsked)| {
+                answer.quotas.get(name).is_some_and(|quota| quota.granted < asked.amount)
+            };
+            answer.status.code != 0 || self.quotas.iter().any(short)
+        });
+        let would = self.dry_run.iter().any(|tried| matches!(tried.outcome.as_str(), "denied" | "refused"));
+        refused || self.error.is_some() || would
+    }
+
+    fn read_request(&mut self, body: &[u8]) {
+        let arena = Bump::new();
+        // Without a vocabulary names are read from the words of the message.
+        let vocabulary = Vocabulary::builder().build();
+        match self.method {
+            Method::Check | Method::Limit => {
+                let Ok(request) = CheckRequest::decode(body, &arena) else { return };
+                let bag = AttributeBag::new(&request.attributes, None, &vocabulary, &arena);
+                self.attributes = attribute_map(&OwnedAttributes::from_bag(&bag));
+                self.deduplication_id = request.deduplication_id.to_owned();
+                let asked = request.quotas.iter().map(|quota| {
+                    (
+                        quota.name.to_owned(),
+                        QuotaAsked { amount: quota.amount, best_effort: quota.best_effort },
+                    )
+                });
+                self.quotas = asked.collect();
+            }
+            Method::Report => {
+                let Ok(request) = ReportRequest::decode(body, &arena) else { return };
+                let mut records = ReportRecords::new(&request, &vocabulary, &arena);
+                while let Some(record) = records.next() {
+                    let attributes = record.map(|bag| OwnedAttributes::from_bag(bag)).unwrap_or_default();
+                    self.records.push(attribute_map(&attributes));
+                }
+            }
+        }
+    }
+
+    /// Takes over what was traced.
+    pub fn read_trace(&mut self, trace: &DispatchTrace) {
+        self.snapshot = trace.snapshot;
+        for traced in trace.rules.iter().filter(|traced| !traced.rule.dry_run) {
+            let name = traced.rule.key.to_string();
+            if !self.rules.contains(&name) {
+                self.rules.push(name);
+            }
+        }
+        for traced in &trace.dispatches {
+            match (traced.rule.dry_run, traced.kind) {
+                (true, _) => self.dry_run.push(dry_run_text(traced)),
+                (false, RuleKind::Report) => self.reported.push(instance_text(traced)),
+                (false, _) => self.handlers.push(dispatch_text(traced)),
+            }
+        }
+        for traced in trace.rules.iter().filter(|t| t.rule.dry_run && t.kind == RuleKind::Headers) {
+            self.dry_run.push(DryRunText {
+                rule: traced.rule.key.to_string(),
+                variety: traced.kind.name().to_owned(),
+                outcome: "matched".to_owned(),
+                message: String::new(),
+            });
+        }
+    }
+
+    fn mask(&mut self, masks: &MaskSet) {
+        let (mut masked, mut secrets) = masks.apply(&mut self.attributes);
+        for record in &mut self.records {
+            let (names, texts) = masks.apply(record);
+            masked.extend(names);
+            secrets.extend(texts);
+        }
+        if let Some(principal) = self.caller.as_mut().and_then(|caller| caller.principal.as_mut()) {
+            // It is masked as the attribute is that rules see.
+            let mut own = AttributeMap::new();
+            own.insert(CALLER_PRINCIPAL.to_owned(), principal.as_str().into());
+            let (names, texts) = masks.apply(&mut own);
+            if !names.is_empty() {
+                MASKED.clone_into(principal);
+            }
+            masked.extend(names);
+            secrets.extend(texts);
+        }
+        masked.sort();
+        masked.dedup();
+        self.masked = masked;
+        if secrets.is_empty() {
+            return;
+        }
+        let clean = |text: &mut String| *text = without(text, &secrets);
+        if let Some(answer) = &mut self.answer {
+            clean(&mut answer.status.message);
+            let directive = answer.directive.iter_mut();
+            for header in directive.flat_map(|d| d.request_headers.iter_mut().chain(&mut d.response_headers))
+            {
+                clean(&mut header.value);
+            }
+        }
+        self.error.iter_mut().for_each(|error| clean(&mut error.message));
+        self.dry_run.iter_mut().for_each(|tried| clean(&mut tried.message));
+        for handler in &mut self.handlers {
+            handler.error.iter_mut().for_each(clean);
+            handler.status.iter_mut().for_each(|status| clean(&mut status.message));
+        }
+        for instance in &mut self.reported {
+            instance.error.iter_mut().for_each(clean);
+        }
+    }
+}
+
+fn dispatch_text(traced: &TracedDispatch) -> DispatchText {
+    DispatchText {
+        rule: traced.rule.key.to_string(),
+        variety: traced.kind.name().to_owned(),
+        handler: traced.handler.name.to_string(),
+        adapter: traced.handler.adapter.info().name.to_owned(),
+        instance: traced.instance.to_string(),
+        status: traced.check.as_ref().map(|c| StatusText::new(c.status.code, c.status.message.clone())),
+        granted: traced.quota.map(|(_, quota)| quota.granted),
+        error: traced.error.clone(),
+    }
+}
+
+fn instance_text(traced: &TracedDispatch) -> InstanceText {
+    InstanceText {
+        rule: traced.rule.key.to_string(),
+        handler: traced.handler.name.to_string(),
+        instance: traced.instance.to_string(),
+        record: traced.record,
+        values: traced.values.iter().cloned().collect(),
+        error: traced.error.clone(),
+    }
+}
+
+fn dry_run_text(traced: &TracedDispatch) -> DryRunText {
+    let (outcome, message) = match (&traced.error, &traced.check, traced.quota) {
+        (Some(error), ..) => ("failed", error.clone()),
+        (_, Some(check), _) if check.status.code == 0 => ("allowed", String::new()),
+        (_, Some(check), _) => ("denied", check.status.message.clone()),
+        (_, _, Some((amount, quota))) if quota.granted >= amount => ("granted", String::new()),
+        (_, _, Some((amount, quota))) => ("refused", format!("{} of {amount}", quota.granted)),
+        _ if traced.kind == RuleKind::Check => ("waiting", String::new()),
+        _ => ("matched", String::new()),
+    };
+    DryRunText {
+        rule: traced.rule.key.to_string(),
+        variety: traced.kind.name().to_owned(),
+        outcome: outcome.to_owned(),
+        message,
+    }
+}

@@ -1,0 +1,347 @@
+//! The last checks that were refused, for people who ask why.
+//!
+//! Every refusal is counted by its code, once a shard. A bounded number of them a second and worker is kept with its request as it
+//! came, in a ring of fixed size that is made at the first refusal: keeping one copies bytes and allocates nothing. Requests are
+//! read, shortened and masked when somebody looks.
+
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use bumpalo::Bump;
+use parking_lot::Mutex;
+
+use mixer_attribute::request::CheckRequest;
+use mixer_attribute::text::text;
+use mixer_attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
+use mixer_base::rpc_code;
+use mixer_base::secrets::{MASKED, is_secret};
+use mixer_base::log::RateLimit;
+use mixer_base::metrics::{Collect, Collected, Family};
+use mixer_base::shard::{self, ShardedCounters};
+
+/// Refusals that are kept.
+pub const KEPT: usize = 256;
+/// Refusals that are kept a second, of each worker.
+pub const KEPT_A_SECOND: u32 = 20;
+/// Bytes that are kept of one: message and request. A request that does not fit is kept without its attributes.
+const SLOT: usize = 4096;
+/// Attributes that are shown of one request; the entries of a map count one each.
+const MAX_ATTRIBUTES: usize = 96;
+/// Characters that are shown of one value, and bytes that are kept of a message.
+const MAX_VALUE: usize = 200;
+
+/// A check that was refused.
+#[derive(Debug, Clone)]
+pub struct Denial {
+    /// Counts up from 1.
+    pub id: u64,
+    /// When.
+    pub time: SystemTime,
+    /// Code of `google.rpc.Status`.
+    pub code: i32,
+    /// What the caller was told.
+    pub message: String,
+    /// Number of the snapshot that decided.
+    pub snapshot: u64,
+    /// Whether the answer was repeated from the check cache.
+    pub cached: bool,
+    /// `name` or `name[key]`, and the value as text; what looks like a secret is masked. `None` for a request that was too large
+    /// to be kept.
+    pub attributes: Option<Vec<(String, String)>>,
+}
+
+/// The last refusals of a server.
+pub struct Denials {
+    counts: ShardedCounters,
+    /// One a shard, so that workers that refuse everything do not meet here.
+    limits: Box<[ShardLimit]>,
+    ring: Mutex<Ring>,
+}
+
+/// As much as two cache lines, because neighbouring lines are fetched in pairs.
+#[repr(align(128))]
+struct ShardLimit(RateLimit);
+
+struct Ring {
+    next: u64,
+    /// Oldest first.
+    kept: VecDeque<Kept>,
+    /// A slot each; empty before the first refusal.
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct Kept {
+    id: u64,
+    time: SystemTime,
+    code: i32,
+    snapshot: u64,
+    cached: bool,
+    message: usize,
+    /// `None` if it did not fit.
+    request: Option<usize>,
+}
+
+impl std::fmt::Debug for Denials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Denials").field("total", &self.total()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Denials {
+    fn default() -> Self {
+        Self::keeping(KEPT_A_SECOND)
+    }
+}
+
+/// Where the bytes of a refusal stand.
+fn slot(id: u64) -> usize {
+    usize::try_from(id % KEPT as u64).unwrap_or(0) * SLOT
+}
+
+impl Denials {
+    /// Keeps so many a second and worker.
+    fn keeping(per_second: u32) -> Self {
+        let ring = Ring { next: 0, kept: VecDeque::new(), bytes: Vec::new() };
+        Self {
+            counts: ShardedCounters::new(rpc_code::COUNT),
+            limits: (0..shard::count()).map(|_| ShardLimit(RateLimit::new(per_second))).collect(),
+            ring: Mutex::new(ring),
+        }
+    }
+
+    /// Counts the refusal of a check, whose CheckRequest `request` gives, and keeps it if not too many were kept within this second. Cost: an addition; for
+    /// those that are kept also a lock and a copy. Allocates nothing but the ring, at the first one.
+    #[cold]
+    pub fn record<R: AsRef<[u8]>>(
+        &self,
+        code: i32,
+        message: &str,
+        snapshot: u64,
+        cached: bool,
+        request: impl FnOnce() -> R,
+    ) {
+        self.counts.add(status_index(code), 1);
+        let limit = self.limits.get(shard::current());
+        if limit.is_none_or(|limit| limit.0.admit().is_none()) {
+            return;
+        }
+        let time = SystemTime::now();
+        let request = request();
+        let request = request.as_ref();
+        let message = message.get(..message.floor_char_boundary(MAX_VALUE)).unwrap_or_default();
+        let mut ring = self.ring.lock();
+        if ring.bytes.is_empty() {
+            ring.kept.reserve_exact(KEPT);
+            // The kernel gives this memory page by page, when it is first written to.
+            ring.bytes = vec![0; KEPT * SLOT];
+        }
+        ring.next += 1;
+        let id = ring.next;
+        if ring.kept.len() >= KEPT {
+            ring.kept.pop_front();
+        }
+        let place = ring.bytes.get_mut(slot(id)..slot(id) + SLOT).unwrap_or_default();
+        let (first, rest) = place.split_at_mut(message.len().min(place.len()));
+        first.copy_from_slice(message.as_bytes().get(..first.len()).unwrap_or_default());
+        let fitting = rest.get_mut(..request.len());
+        let request = fitting.map(|place| {
+            place.copy_from_slice(request);
+            request.len()
+        });
+        ring.kept.push_back(Kept { id, time, code, snapshot, cached, message: message.len(), request });
+    }
+
+    /// Those that are kept, newest first, read over `vocabulary`.
+    pub fn list(&self, vocabulary: &Vocabulary) -> Vec<Denial> {
+        let copies: Vec<(Kept, Vec<u8>)> = {
+            let ring = self.ring.lock();
+            ring.kept.iter().rev().map(|kept| (*kept, ring.copy(kept))).collect()
+        };
+        copies.into_iter().map(|(kept, bytes)| kept.read(&bytes, vocabulary)).collect()
+    }
+
+    /// One that is kept.
+    pub fn get(&self, id: u64, vocabulary: &Vocabulary) -> Option<Denial> {
+        let ring = self.ring.lock();
+        let kept = *ring.kept.iter().find(|kept| kept.id == id)?;
+        let bytes = ring.copy(&kept);
+        drop(ring);
+        Some(kept.read(&bytes, vocabulary))
+    }
+
+    /// All refusals so far.
+    pub fn total(&self) -> u64 {
+        (0..rpc_code::COUNT).map(|index| self.counts.total(index)).sum()
+    }
+
+    /// Refusals so far by name of their code; those that never happened are left out.
+    pub fn by_code(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let codes = (0..).zip(0..rpc_code::COUNT);
+        let counts = codes.filter_map(|(code, at)| Some((rpc_code::name(code)?, self.counts.total(at))));
+        counts.filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Ring {
+    fn copy(&self, kept: &Kept) -> Vec<u8> {
+        let length = kept.message + kept.request.unwrap_or(0);
+        self.bytes.get(slot(kept.id)..slot(kept.id) + length).unwrap_or_default().to_vec()
+    }
+}
+
+impl Kept {
+    fn read(&self, bytes: &[u8], vocabulary: &Vocabulary) -> Denial {
+        let (message, request) = bytes.split_at_checked(self.message).unwrap_or_default();
+        let attributes = self.request.and_then(|_| {
+            let arena = Bump::new();
+            let request = CheckRequest::decode(request, &arena).ok()?;
+            let bag = AttributeBag::new(&request.attributes, None, vocabulary, &arena);
+            Some(attributes(&bag))
+        });
+        Denial {
+            id: self.id,
+            time: self.time,
+            code: self.code,
+            message: String::from_utf8_lossy(message).into_owned(),
+            snapshot: self.snapshot,
+            cached: self.cached,
+            attributes,
+        }
+    }
+}
+
+impl Collect for Denials {
+    fn collect(&self, into: &mut Collected) {
+        for (code, count) in self.by_code() {
+            into.add(Family::CheckDenials, &[code], count as f64);
+        }
+    }
+}
+
+/// The CheckRequest of attributes that came otherwise.
+pub fn request_of(bag: &AttributeBag<'_>) -> Vec<u8> {
+    let mut request = Vec::new();
+    prost::encoding::bytes::encode(1, &OwnedAttributes::from_bag(bag).to_bytes(0), &mut request);
+    request
+}
+
+/// Name of a status code.
+pub fn status_name(code: i32) -> &'static str {
+    rpc_code::name(code).unwrap_or("UNKNOWN")
+}
+
+fn status_index(code: i32) -> usize {
+    usize::try_from(code).ok().filter(|code| *code < rpc_code::COUNT).unwrap_or(2)
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_VALUE) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// Names and values as people write them.
+fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
+    let shown = |name: &str, value: &str| match is_secret(name) && !value.is_empty() {
+        true => MASKED.to_owned(),
+        false => shortened(value),
+    };
+    let mut list = Vec::new();
+    for named in bag.all() {
+        let Some(value) = named.value else { continue };
+        let name = String::from_utf8_lossy(named.name).into_owned();
+        match value {
+            Value::StringMap(map) => {
+                for (key, value) in map.entries {
+                    let key = String::from_utf8_lossy(key);
+                    let value = shown(&key, &String::from_utf8_lossy(value));
+                    list.push((format!("{name}[{key}]"), value));
+                }
+            }
+            value => list.push((name.clone(), shown(&name, &text(value).to_string()))),
+        }
+        if list.len() >= MAX_ATTRIBUTES {
+            break;
+        }
+    }
+    list.truncate(MAX_ATTRIBUTES);
+    list.sort();
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mixer_attribute::{OwnedValue, ValueType};
+
+    fn vocabulary() -> Vocabulary {
+        let mut builder = Vocabulary::builder();
+        builder.declare("source.user", ValueType::String);
+        builder.declare("request.headers", ValueType::StringMap);
+        builder.build()
+    }
+
+    fn request(path: &str) -> Vec<u8> {
+        let mut attributes = OwnedAttributes::new();
+        attributes.insert("source.user", "ann");
+        let headers = OwnedValue::from([(":path", path), ("authorization", "Bearer abc")]);
+        attributes.insert("request.headers", headers);
+        let mut request = Vec::new();
+        prost::encoding::bytes::encode(1, &attributes.to_bytes(0), &mut request);
+        request
+    }
+
+    #[test]
+    fn what_is_shown_is_masked() {
+        let denials = Denials::default();
+        denials.record(7, "no", 3, false, || request("/x"));
+        let kept = denials.list(&vocabulary());
+        let first = kept.first().unwrap();
+        let wanted = [
+            ("request.headers[:path]", "/x"),
+            ("request.headers[authorization]", MASKED),
+            ("source.user", "ann"),
+        ];
+        assert_eq!(first.attributes, Some(wanted.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec()));
+        assert_eq!((first.code, &*first.message, first.snapshot, first.cached), (7, "no", 3, false));
+        assert_eq!(denials.get(first.id, &vocabulary()).unwrap().message, "no");
+        assert!(denials.get(99, &vocabulary()).is_none());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let denials = Denials::default();
+        for _ in 0..1001 {
+            denials.record(7, "no", 3, false, || request("/x"));
+        }
+        assert_eq!(denials.total(), 1001);
+        assert_eq!(denials.by_code().collect::<Vec<_>>(), [("PERMISSION_DENIED", 1001)]);
+        assert!(denials.list(&vocabulary()).len() <= 3 * KEPT_A_SECOND as usize);
+    }
+
+    #[test]
+    fn the_ring_turns_and_large_requests_are_kept_without_attributes() {
+        let denials = Denials::keeping(u32::MAX);
+        for number in 0..KEPT + 10 {
+            denials.record(16, &format!("refusal {number}"), 1, true, || request(&number.to_string()));
+        }
+        let list = denials.list(&vocabulary());
+        assert_eq!(list.len(), KEPT);
+        assert_eq!(list.first().unwrap().message, format!("refusal {}", KEPT + 9));
+        assert_eq!(list.last().unwrap().message, "refusal 10");
+        let path = list.last().unwrap().attributes.as_ref().unwrap().first().unwrap().1.clone();
+        assert_eq!(path, "10");
+        denials.record(16, &"ä".repeat(500), 1, true, || request(&"x".repeat(2 * SLOT)));
+        let last = denials.list(&vocabulary()).remove(0);
+        assert_eq!((last.message.len(), last.attributes), (MAX_VALUE, None));
+    }
+
+    #[test]
+    fn codes_have_names() {
+        assert_eq!(status_name(16), "UNAUTHENTICATED");
+        assert_eq!(status_name(-1), "UNKNOWN");
+        assert_eq!(status_name(99), "UNKNOWN");
+    }
+}

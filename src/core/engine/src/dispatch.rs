@@ -1,0 +1,31 @@
+//! Carries out a request over one routing table: preprocess, check, quota, report.
+//!
+//! The functions here take a [`RoutingTable`](crate::routing::RoutingTable) and an
+//! [`AttributeBag`](mixer_attribute::AttributeBag), evaluate instances into the arena of the bag and call handlers.
+//! Handlers that answer at once run inline; those that wait are awaited together. Results are combined in rule order, whatever
+//! order they come in. This room knows nothing of the wire, of caches or of load.
+//! Spec: runtime.md section 10.
+
+mod check;
+mod combine;
+mod context;
+mod directive;
+mod dry_run;
+mod generate;
+mod instances;
+mod last_known;
+mod quota;
+mod report;
+mod trace;
+
+pub use check::check;
+pub use combine::CheckOutcome;
+pub use context::{DispatchContext, DispatchError};
+pub use directive::{HeaderChange, RouteDirective};
+pub use dry_run::{dry_run_check, dry_run_quota, dry_run_report};
+pub use generate::preprocess;
+pub use last_known::LastKnownAnswers;
+pub use quota::{QuotaOutcome, QuotaRequest, quota};
+pub use report::ReportCollector;
+pub use trace::{DispatchTrace, Trace, TracedDispatch, TracedPhase, TracedRule, TracedStep};
+pub use trace::{started as trace_started, step as trace_step};

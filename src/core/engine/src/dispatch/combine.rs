@@ -1,0 +1,138 @@
+//! Many answers become one.
+
+use prost::Message as _;
+
+use super::{HeaderChange, RouteDirective};
+use crate::adapter::{CheckResult, Status, StatusDetail};
+use mixer_attribute::SignedDuration;
+use crate::snapshot::HeaderOperationKind;
+
+/// Validity of a check about which nobody had anything to say.
+const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
+/// Likewise.
+const DEFAULT_VALID_USE_COUNT: i32 = 10_000;
+
+/// The combined answer to a check. Spec: runtime.md 10.3.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckOutcome {
+    /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `. Without a refusal
+    /// the bare message of the first answer that says anything.
+    pub status: Status,
+    /// The least of all answers.
+    pub valid_duration: SignedDuration,
+    /// The least of all answers.
+    pub valid_use_count: i32,
+    /// Header changes or a direct response.
+    pub directive: Option<RouteDirective>,
+    /// The answer depends on a whole map, which references cannot express: it must not be cached on this side.
+    pub depends_on_map: bool,
+}
+
+/// Combines answers as they come, which must be in rule order.
+#[derive(Debug, Default)]
+pub(super) struct Combiner {
+    status: Status,
+    validity: Option<(SignedDuration, i32)>,
+    /// What was said with the approvals so far.
+    approval: String,
+}
+
+impl Combiner {
+    pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {
+        let refused = result.status.code != 0;
+        // An answer without any validity says nothing about it; a refusal means its own zero.
+        let is_first = self.validity.is_none();
+        if refused || result.valid_duration != SignedDuration::ZERO || result.valid_use_count != 0 {
+            let (duration, uses) = self.validity.unwrap_or((result.valid_duration, result.valid_use_count));
+            self.validity = Some((duration.min(result.valid_duration), uses.min(result.valid_use_count)));
+        }
+        if !refused {
+            if is_first {
+                self.approval.clone_from(&result.status.message);
+            }
+            return;
+        }
+        if self.status.code == 0 {
+            self.status.code = result.status.code;
+            self.status.details = result.status.details.clone();
+        } else {
+            self.status.message.push_str(", ");
+        }
+        self.status.message.push_str(handler);
+        self.status.message.push(':');
+        self.status.message.push_str(&result.status.message);
+    }
+
+    pub(super) fn finish(mut self, depends_on_map: bool) -> CheckOutcome {
+        if self.status.code == 0 {
+            self.status.message = self.approval;
+        }
+        let (valid_duration, valid_use_count) =
+            self.validity.unwrap_or((DEFAULT_VALID_DURATION, DEFAULT_VALID_USE_COUNT));
+        let directive = direct_response(&self.status);
+        CheckOutcome { status: self.status, valid_duration, valid_use_count, directive, depends_on_map }
+    }
+}
+
+/// `istio.policy.v1beta1.DirectHttpResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct DirectHttpResponse {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    body: String,
+    #[prost(btree_map = "string, string", tag = "3")]
+    headers: std::collections::BTreeMap<String, String>,
+}
+
+/// The directive that a refusal carries in its details, if any.
+fn direct_response(status: &Status) -> Option<RouteDirective> {
+    let is_direct = |d: &&StatusDetail| d.type_url.ends_with("/istio.policy.v1beta1.DirectHttpResponse");
+    let detail = status.details.iter().find(is_direct)?;
+    let response = DirectHttpResponse::decode(detail.value.as_slice()).ok()?;
+    // compat(1.3): a negative code is passed on as the unsigned number with the same bits.
+    let code = match response.code {
+        0 => http_status(status.code),
+        code => code.cast_unsigned(),
+    };
+    let mut response_headers = Vec::new();
+    for (name, value) in response.headers {
+        if name.eq_ignore_ascii_case("set-cookie") {
+            response_headers.extend(value.split(',').map(|part| HeaderChange {
+                name: name.clone(),
+                value: part.to_owned(),
+                kind: HeaderOperationKind::Append,
+            }));
+        } else {
+            response_headers.push(HeaderChange { name, value, kind: HeaderOperationKind::Replace });
+        }
+    }
+    Some(RouteDirective {
+        request_headers: Vec::new(),
+        response_headers,
+        direct_response_code: code,
+        direct_response_body: response.body,
+    })
+}
+
+/// The HTTP status that stands for an RPC code. Spec: runtime.md 10.3, table.
+fn http_status(code: i32) -> u32 {
+    match code {
+        0 => 200,
+        1 => 408,
+        3 | 11 => 400,
+        9 => 412,
+        4 => 504,
+        5 => 404,
+        6 | 10 => 409,
+        7 => 403,
+        8 => 429,
+        12 => 501,
+        14 => 503,
+        16 => 401,
+        _ => 500,
+    }
+}
+
+#[cfg(test)]
+mod tests;

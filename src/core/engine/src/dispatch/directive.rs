@@ -1,0 +1,27 @@
+//! What the proxy does beside passing or refusing.
+
+use crate::snapshot::HeaderOperationKind;
+
+/// One change to headers, evaluated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderChange {
+    /// Header name.
+    pub name: String,
+    /// Its value; empty for REMOVE.
+    pub value: String,
+    /// What happens to it.
+    pub kind: HeaderOperationKind,
+}
+
+/// What the proxy does beside passing or refusing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RouteDirective {
+    /// Changes to the request, in order.
+    pub request_headers: Vec<HeaderChange>,
+    /// Changes to the response, in order.
+    pub response_headers: Vec<HeaderChange>,
+    /// HTTP status of a direct response; 0 for none.
+    pub direct_response_code: u32,
+    /// Its body.
+    pub direct_response_body: String,
+}

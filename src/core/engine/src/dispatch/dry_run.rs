@@ -1,0 +1,292 @@
+//! Rules that are tried and not enforced.
+//!
+//! They are evaluated when the answer to the request is made already, so nothing of them can get into it: no refusal, no grant, no
+//! header, no validity, no referenced attribute. Check handlers are asked; what they say is counted and traced. A quota handler is
+//! asked under an id of its own, and only about instances that no rule in force uses, because its cells would be those of real
+//! requests. Generators and report handlers are not called: what they do cannot be taken back.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::instances::evaluate;
+use super::quota::named;
+use super::trace::{TracedCall, TracedPhase, started, step};
+use super::{DispatchContext, QuotaRequest};
+use crate::adapter::{CheckResult, HandlerError, QuotaCall, QuotaResult, Reply};
+use mixer_attribute::AttributeBag;
+use crate::routing::{
+    DryRunOutcome, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind,
+};
+
+/// Answers that are waited for beside the requests, in the whole process. Beyond it they are not asked for.
+const MAX_WAITING: usize = 1024;
+
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Tries the rules in dry run over a request that was answered, and the quotas that were asked for.
+///
+/// Handlers that wait for the network do not make the request wait, unless its trace is a full one. Whether a rule applied: such an
+/// answer must not be kept for requests like it, which would not be counted. Conditions record what they read.
+pub async fn dry_run_check<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    bag: &AttributeBag<'a>,
+    quotas: impl Iterator<Item = QuotaRequest<'_>>,
+    passed: bool,
+    context: &DispatchContext<'_>,
+) -> bool {
+    let begun = started(context.trace);
+    let mut applied = false;
+    for matched in select(table, RuleKind::Generate, bag, context) {
+        applied = true;
+        each_instance(matched.route, RuleKind::Generate, bag, context);
+    }
+    for Matched { route, .. } in select(table, RuleKind::Check, bag, context) {
+        applied = true;
+        for action in &route.actions {
+            for instance in &action.instances {
+                ask_check(route, action, instance, bag, context).await;
+            }
+        }
+    }
+    if passed {
+        for Matched { route, .. } in select(table, RuleKind::Headers, bag, context) {
+            applied = true;
+            count(route, DryRunOutcome::Matched);
+        }
+        for request in quotas {
+            try_quota(table, bag, request, context).await;
+        }
+    }
+    step(context.trace, || TracedPhase::DryRun, begun, None);
+    applied
+}
+
+/// Tries the rules in dry run over a quota that was asked for by itself. Waits as [`dry_run_check`] does.
+pub async fn dry_run_quota<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    bag: &AttributeBag<'a>,
+    request: QuotaRequest<'_>,
+    context: &DispatchContext<'_>,
+) {
+    let begun = started(context.trace);
+    try_quota(table, bag, request, context).await;
+    step(context.trace, || TracedPhase::DryRun, begun, None);
+}
+
+async fn try_quota<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    bag: &AttributeBag<'a>,
+    request: QuotaRequest<'_>,
+    context: &DispatchContext<'_>,
+) {
+    for Matched { route, .. } in select(table, RuleKind::Quota, bag, context) {
+        for (action, instance) in named(route, request.name) {
+            ask_quota(table, (route, action, instance), bag, request, context).await;
+        }
+    }
+}
+
+/// Tries the report rules in dry run over one record: instances are made and counted, nothing is delivered.
+pub fn dry_run_report<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    bag: &AttributeBag<'a>,
+    context: &DispatchContext<'_>,
+) {
+    for kind in [RuleKind::Generate, RuleKind::Report] {
+        for matched in select(table, kind, bag, context) {
+            each_instance(matched.route, kind, bag, context);
+        }
+    }
+}
+
+/// The rules in dry run that apply.
+fn select<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    kind: RuleKind,
+    bag: &AttributeBag<'a>,
+    context: &DispatchContext<'_>,
+) -> ArenaVec<'a, Matched<'t, 'a>> {
+    let mut matched = ArenaVec::new_in(bag.arena());
+    for set in table.select_dry_run(kind, bag).into_iter().flat_map(|rules| rules.sets()) {
+        set.matches(bag, &mut matched);
+    }
+    matched.retain(|matched: &Matched<'_, '_>| matched.failed.is_none());
+    if let Some(trace) = context.trace {
+        for matched in &matched {
+            trace.borrow_mut().rule(&matched.route.rule, kind);
+        }
+    }
+    matched
+}
+
+fn count(route: &Route, outcome: DryRunOutcome) {
+    if let Some(counters) = &route.dry_run {
+        counters.count(outcome);
+    }
+}
+
+/// Makes the instances of a rule and calls nobody.
+fn each_instance<'t: 'a, 'a>(
+    route: &'t Route,
+    kind: RuleKind,
+    bag: &AttributeBag<'a>,
+    context: &DispatchContext<'_>,
+) {
+    let mut outcome = DryRunOutcome::Matched;
+    for action in &route.actions {
+        for instance in &action.instances {
+            let made = evaluate(instance, bag);
+            if made.is_err() {
+                outcome = DryRunOutcome::Failed;
+            }
+            if let Some(trace) = context.trace {
+                let mut trace = trace.borrow_mut();
+                let known = made.as_ref().ok().map(|made| &made.instance);
+                let at = trace.dispatch(route, action, instance, kind, known);
+                if let Err(text) = made {
+                    trace.failed(at, text);
+                }
+            }
+        }
+    }
+    count(route, outcome);
+}
+
+fn check_outcome(result: &Result<CheckResult, HandlerError>) -> DryRunOutcome {
+    match result {
+        Err(_) => DryRunOutcome::Failed,
+        Ok(answer) if answer.status.code == 0 => DryRunOutcome::Allowed,
+        Ok(_) => DryRunOutcome::Denied,
+    }
+}
+
+fn quota_outcome(amount: i64, result: &Result<QuotaResult, HandlerError>) -> DryRunOutcome {
+    match result {
+        Err(_) => DryRunOutcome::Failed,
+        Ok(grant) if grant.granted >= amount => DryRunOutcome::Granted,
+        Ok(_) => DryRunOutcome::Refused,
+    }
+}
+
+async fn ask_check<'t: 'a, 'a>(
+    route: &'t Route,
+    action: &'t RouteAction,
+    route_instance: &'t RouteInstance,
+    bag: &AttributeBag<'a>,
+    context: &DispatchContext<'_>,
+) {
+    let Some((evaluated, at)) = prepare(route, action, route_instance, RuleKind::Check, bag, context) else {
+        return;
+    };
+    let begun = Instant::now();
+    let reply = action.handler.check(&evaluated.instance);
+    let counted = |result: &Result<CheckResult, HandlerError>| count(route, check_outcome(result));
+    if let Some(result) = settle(reply, route, check_outcome, context).await {
+        counted(&result);
+        if let (Some(trace), Some(at)) = (context.trace, at) {
+            TracedCall::new(at, begun).checked(trace, &result);
+        }
+    }
+}
+
+async fn ask_quota<'t: 'a, 'a>(
+    table: &RoutingTable,
+    (route, action, route_instance): (&'t Route, &'t RouteAction, &'t RouteInstance),
+    bag: &AttributeBag<'a>,
+    request: QuotaRequest<'_>,
+    context: &DispatchContext<'_>,
+) {
+    let Some((evaluated, at)) = prepare(route, action, route_instance, RuleKind::Quota, bag, context) else {
+        return;
+    };
+    if table.enforces_quota(action, route_instance) {
+        count(route, DryRunOutcome::Matched);
+        return;
+    }
+    // An id of its own: the real request is remembered under the other.
+    let deduplication_id = format!("dry-run:{}{}", request.deduplication_id, request.name);
+    let call = QuotaCall {
+        amount: request.amount,
+        best_effort: request.best_effort,
+        deduplication_id: &deduplication_id,
+    };
+    let begun = Instant::now();
+    let reply = action.handler.quota(&evaluated.instance, call);
+    let amount = request.amount;
+    if let Some(result) = settle(reply, route, move |result| quota_outcome(amount, result), context).await {
+        count(route, quota_outcome(amount, &result));
+        if let (Some(trace), Some(at)) = (context.trace, at) {
+            TracedCall::new(at, begun).granted(trace, amount, &result);
+        }
+    }
+}
+
+/// Makes an instance and its entry in the trace; counts it when it cannot be made.
+fn prepare<'t: 'a, 'a>(
+    route: &'t Route,
+    action: &'t RouteAction,
+    route_instance: &'t RouteInstance,
+    kind: RuleKind,
+    bag: &AttributeBag<'a>,
+    context: &DispatchContext<'_>,
+) -> Option<(super::instances::Evaluated<'a>, Option<usize>)> {
+    let made = evaluate(route_instance, bag);
+    let at = context.trace.map(|trace| {
+        let mut trace = trace.borrow_mut();
+        let known = made.as_ref().ok().map(|made| &made.instance);
+        let at = trace.dispatch(route, action, route_instance, kind, known);
+        if let Err(text) = &made {
+            trace.failed(at, *text);
+        }
+        at
+    });
+    match made {
+        Ok(evaluated) => Some((evaluated, at)),
+        Err(_) => {
+            count(route, DryRunOutcome::Failed);
+            None
+        }
+    }
+}
+
+/// The answer, if it is there or worth waiting for; else it is counted when it comes.
+async fn settle<T: Send + 'static>(
+    reply: Reply<T>,
+    route: &Route,
+    outcome: impl Fn(&Result<T, HandlerError>) -> DryRunOutcome + Send + 'static,
+    context: &DispatchContext<'_>,
+) -> Option<Result<T, HandlerError>> {
+    let future = match reply {
+        Reply::Ready(result) => return Some(result),
+        Reply::Later(future) => future,
+    };
+    if context.trace.is_some_and(|trace| trace.borrow().full) {
+        return Some(future.await);
+    }
+    if WAITING.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+        count(route, DryRunOutcome::Skipped);
+        return None;
+    }
+    let slot = WaitingSlot;
+    let counters = route.dry_run.clone();
+    tokio::spawn(async move {
+        let _slot = slot;
+        let result = future.await;
+        if let Some(counters) = counters {
+            counters.count(outcome(&result));
+        }
+    });
+    None
+}
+
+/// One of the answers that are waited for; gives its place back however the wait ends.
+struct WaitingSlot;
+
+impl Drop for WaitingSlot {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}

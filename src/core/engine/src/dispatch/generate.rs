@@ -1,0 +1,131 @@
+//! Preprocessing: generators add attributes before everything else.
+
+use std::time::Instant;
+
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::instances::evaluate;
+use super::trace::TracedCall;
+use super::{DispatchContext, DispatchError};
+use crate::adapter::{Generated, GeneratedValue};
+use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
+use crate::routing::{Matched, RouteInstance, RoutingTable, RuleKind};
+use crate::snapshot::InstanceConfig;
+
+/// Runs the generators and sets what they made on top of the received attributes. An attribute that is there already is never
+/// replaced, and generators do not see each other's output. Spec: runtime.md 10.2.
+///
+/// Errors: an instance or binding that could not be evaluated, a handler that could not answer; nothing is set then.
+pub async fn preprocess<'t: 'a, 'a>(
+    table: &'t RoutingTable,
+    bag: &mut AttributeBag<'a>,
+    context: &DispatchContext<'_>,
+) -> Result<(), DispatchError> {
+    if !table.has(RuleKind::Generate) {
+        context.metrics.dispatch_shape(0, 0);
+        return Ok(());
+    }
+    let rules = table.select(RuleKind::Generate, bag);
+    let mut matched: ArenaVec<'a, Matched<'t, 'a>> = ArenaVec::new_in(bag.arena());
+    let mut failures = 0;
+    for set in rules.sets() {
+        failures += set.matches(bag, &mut matched);
+    }
+    context.metrics.conditions_failed(failures);
+    let mut errors = DispatchError::default();
+    let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
+    for Matched { route, failed } in matched {
+        if failed.is_some() {
+            continue;
+        }
+        if let Some(trace) = context.trace {
+            trace.borrow_mut().rule(&route.rule, RuleKind::Generate);
+        }
+        for action in &route.actions {
+            for instance in &action.instances {
+                match evaluate(instance, bag) {
+                    Ok(evaluated) => {
+                        let at = context.trace.map(|trace| {
+                            let made = Some(&evaluated.instance);
+                            trace.borrow_mut().dispatch(route, action, instance, RuleKind::Generate, made)
+                        });
+                        let started = Instant::now();
+                        let reply = action.handler.generate(&evaluated.instance);
+                        if let Some(destination) = table.destinations().get(instance.destination.index()) {
+                            let settling = async move {
+                                let result = context.settle(destination, started, reply).await;
+                                if let (Some(trace), Some(at)) = (context.trace, at) {
+                                    TracedCall::new(at, started).done(trace, &result);
+                                }
+                                result
+                            };
+                            pending.push((instance, settling));
+                        }
+                    }
+                    Err(text) => errors.errors.push(text.to_owned()),
+                }
+            }
+        }
+    }
+    context.metrics.dispatch_shape(rules.destinations(), pending.len());
+    let (routed, settling): (Vec<_>, Vec<_>) = pending.into_iter().unzip();
+    let answers = futures_util::future::join_all(settling).await;
+    let mut made: Vec<(SlotId, Value<'a>)> = Vec::new();
+    for (instance, answer) in routed.into_iter().zip(answers) {
+        let bound =
+            answer.map_err(|e| e.message).and_then(|generated| bind(&instance.config, &generated, bag));
+        match bound {
+            Ok(values) => made.extend(values),
+            Err(error) => errors.errors.push(error),
+        }
+    }
+    errors.into_result(())?;
+    for (slot, value) in made {
+        if !bag.contains(slot) {
+            bag.set(slot, value);
+        }
+    }
+    Ok(())
+}
+
+/// Evaluates the bindings of an instance over the request and what its generator made.
+fn bind<'a>(
+    instance: &'a InstanceConfig,
+    generated: &Generated,
+    bag: &mut AttributeBag<'a>,
+) -> Result<Vec<(SlotId, Value<'a>)>, String> {
+    let mark = bag.mark();
+    for (name, value) in &generated.values {
+        if let Some((_, slot)) = instance.outputs.iter().find(|(output, _)| output == name) {
+            let value = keep(value, bag);
+            bag.set(*slot, value);
+        }
+    }
+    let bound = instance
+        .bindings
+        .iter()
+        .map(|binding| Ok((binding.target, binding.value.eval(bag).map_err(|e| e.to_string())?)))
+        .collect();
+    bag.rewind(mark);
+    bound
+}
+
+/// Moves a generated value into the arena. Addresses become 4 bytes if they are IPv4, else 16.
+fn keep<'a>(value: &GeneratedValue, bag: &AttributeBag<'a>) -> Value<'a> {
+    let arena = bag.arena();
+    match value {
+        GeneratedValue::String(text) => Value::String(arena.alloc_slice_copy(text.as_bytes())),
+        GeneratedValue::IpAddress(std::net::IpAddr::V4(ip)) => {
+            Value::Bytes(arena.alloc_slice_copy(&ip.octets()))
+        }
+        GeneratedValue::IpAddress(std::net::IpAddr::V6(ip)) => match ip.to_ipv4_mapped() {
+            Some(ip) => Value::Bytes(arena.alloc_slice_copy(&ip.octets())),
+            None => Value::Bytes(arena.alloc_slice_copy(&ip.octets())),
+        },
+        GeneratedValue::StringMap(entries) => {
+            let copy = |text: &String| -> &'a [u8] { arena.alloc_slice_copy(text.as_bytes()) };
+            let entries = arena.alloc_slice_fill_iter(entries.iter().map(|(k, v)| (copy(k), copy(v))));
+            Value::StringMap(arena.alloc(StringMap { entries, source: None }))
+        }
+    }
+}

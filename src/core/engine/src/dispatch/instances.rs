@@ -1,0 +1,61 @@
+//! Evaluates instances.
+
+use bumpalo::collections::String as ArenaString;
+
+use crate::adapter::Instance;
+use mixer_attribute::{AttributeBag, Value};
+use crate::routing::RouteInstance;
+
+/// An instance that was evaluated, and whether it holds a whole received map, which references cannot express.
+pub(super) struct Evaluated<'a> {
+    pub(super) instance: Instance<'a>,
+    pub(super) holds_map: bool,
+}
+
+/// Evaluates all leaves of an instance into the arena of the bag. The error text lies there too.
+pub(super) fn evaluate<'a>(
+    route: &'a RouteInstance,
+    bag: &AttributeBag<'a>,
+) -> Result<Evaluated<'a>, &'a str> {
+    evaluate_sharing(route, bag, &mut [])
+}
+
+/// As [`evaluate`], but values that instances of this bag have in common are evaluated once and kept in `known`, which has a place
+/// for each. What is read for such a value is recorded the first time only.
+pub(super) fn evaluate_sharing<'a>(
+    route: &'a RouteInstance,
+    bag: &AttributeBag<'a>,
+    known: &mut [Option<Value<'a>>],
+) -> Result<Evaluated<'a>, &'a str> {
+    let programs = &route.config.programs;
+    let values = bag.arena().alloc_slice_fill_copy(programs.len(), None::<Value<'a>>);
+    let mut holds_map = false;
+    for (i, (slot, program)) in values.iter_mut().zip(programs).enumerate() {
+        let Some(program) = program else { continue };
+        let cell = route.shared.cell(i).and_then(|cell| known.get_mut(cell));
+        if let Some(Some(value)) = cell {
+            holds_map |= matches!(value, Value::StringMap(map) if map.source.is_some());
+            *slot = Some(*value);
+            continue;
+        }
+        match program.eval(bag) {
+            Ok(value) => {
+                holds_map |= matches!(value, Value::StringMap(map) if map.source.is_some());
+                *slot = Some(value);
+                if let Some(cell) = cell {
+                    *cell = Some(value);
+                }
+            }
+            Err(error) => {
+                use std::fmt::Write as _;
+                let leaf = route.config.leaf_names.get(i).map_or("", |n| n);
+                let mut text = ArenaString::new_in(bag.arena());
+                // Writing to a string cannot fail.
+                let _ = write!(text, "evaluation failed at [{}]'{leaf}': '{error}'", route.config.name());
+                return Err(text.into_bump_str());
+            }
+        }
+    }
+    let instance = Instance { bound: route.bound, name: route.config.name(), values };
+    Ok(Evaluated { instance, holds_map })
+}

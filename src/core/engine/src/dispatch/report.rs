@@ -1,0 +1,130 @@
+//! Reports: what happened.
+
+use std::time::Instant;
+
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::instances::evaluate_sharing;
+use super::trace::{TracedPhase, step};
+use super::{DispatchContext, DispatchError};
+use crate::adapter::Instance;
+use mixer_attribute::AttributeBag;
+use crate::routing::{Matched, RoutingTable, RuleKind};
+use crate::snapshot::OnError;
+
+/// Collects the instances of all bags of a report by destination, and hands each destination all of them in one call.
+pub struct ReportCollector<'a> {
+    table: &'a RoutingTable,
+    batches: Vec<Vec<Instance<'a>>>,
+    /// Destinations whose failures some rule wants ignored.
+    lenient: Vec<bool>,
+}
+
+impl<'a> ReportCollector<'a> {
+    /// A collector for one call.
+    pub fn new(table: &'a RoutingTable) -> Self {
+        let destinations = table.destinations().len();
+        Self {
+            table,
+            batches: (0..destinations).map(|_| Vec::new()).collect(),
+            lenient: vec![false; destinations],
+        }
+    }
+
+    /// Evaluates the instances of all rules that match a preprocessed bag.
+    ///
+    /// Errors: instances that could not be evaluated; all others are collected.
+    pub fn collect(
+        &mut self,
+        bag: &AttributeBag<'a>,
+        context: &DispatchContext<'_>,
+    ) -> Result<(), DispatchError> {
+        let rules = self.table.select(RuleKind::Report, bag);
+        let mut matched: ArenaVec<'a, Matched<'a, 'a>> = ArenaVec::new_in(bag.arena());
+        let mut failures = 0;
+        for set in rules.sets() {
+            failures += set.matches(bag, &mut matched);
+        }
+        context.metrics.conditions_failed(failures);
+        let known = bag.arena().alloc_slice_fill_copy(self.table.shared_values(), None);
+        let mut errors = DispatchError::default();
+        let mut instances = 0;
+        for Matched { route, failed } in matched {
+            if failed.is_some() {
+                continue;
+            }
+            if let Some(trace) = context.trace {
+                trace.borrow_mut().rule(&route.rule, RuleKind::Report);
+            }
+            for action in &route.actions {
+                let lenient = route.rule.on_error.or(action.handler.config.on_error) == Some(OnError::Allow);
+                for instance in &action.instances {
+                    match evaluate_sharing(instance, bag, known) {
+                        Ok(evaluated) => {
+                            instances += 1;
+                            if let Some(trace) = context.trace {
+                                let made = Some(&evaluated.instance);
+                                trace.borrow_mut().dispatch(route, action, instance, RuleKind::Report, made);
+                            }
+                            let at = instance.destination.index();
+                            if let Some(batch) = self.batches.get_mut(at) {
+                                batch.push(evaluated.instance);
+                            }
+                            if let Some(flag) = self.lenient.get_mut(at) {
+                                *flag |= lenient;
+                            }
+                        }
+                        Err(text) => {
+                            if let Some(trace) = context.trace {
+                                let mut trace = trace.borrow_mut();
+                                let at = trace.dispatch(route, action, instance, RuleKind::Report, None);
+                                trace.failed(at, text);
+                            }
+                            if !lenient {
+                                errors.errors.push(text.to_owned());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        context.metrics.dispatch_shape(rules.destinations(), instances);
+        errors.into_result(())
+    }
+
+    /// Hands every destination its instances. Destinations that wait for the network are awaited together.
+    ///
+    /// Errors: those of the handlers, as `failed to report all values: …`; everything that could be delivered was.
+    pub async fn flush(self, context: &DispatchContext<'_>) -> Result<(), DispatchError> {
+        let mut pending = Vec::new();
+        for ((destination, batch), lenient) in
+            self.table.destinations().iter().zip(&self.batches).zip(&self.lenient)
+        {
+            if batch.is_empty() {
+                continue;
+            }
+            let started = Instant::now();
+            let reply = destination.handler.report(batch);
+            pending.push(async move {
+                let settled = context.settle(destination, started, reply).await;
+                let phase = || TracedPhase::Deliver {
+                    handler: std::sync::Arc::clone(&destination.handler.config.name),
+                    adapter: destination.handler.adapter(),
+                    template: destination.template.name,
+                };
+                let error = settled.as_ref().err().map(|error| error.message.clone());
+                step(context.trace, phase, context.trace.map(|_| started), error);
+                settled.err().filter(|_| !lenient)
+            });
+        }
+        let mut errors = DispatchError::default();
+        for error in futures_util::future::join_all(pending).await.into_iter().flatten() {
+            errors.errors.push(if error.message.starts_with("panic during handler dispatch: ") {
+                error.message
+            } else {
+                format!("failed to report all values: {}", error.message)
+            });
+        }
+        errors.into_result(())
+    }
+}

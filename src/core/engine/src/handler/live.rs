@@ -1,0 +1,333 @@
+//! One built handler.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+
+use super::Signature;
+use crate::adapter::{
+    BoundInstance, CheckResult, Generated, Handler, HandlerError, HandlerStatus, Instance, QuotaCall,
+    QuotaLevel, QuotaResult, Reply, TaskSpawner,
+};
+use mixer_base::pool::{Pool, PoolStatus};
+use crate::snapshot::HandlerConfig;
+use crate::template::Variety;
+
+/// A handler that takes calls. Panics stay inside: they become errors of the one call.
+pub struct LiveHandler {
+    /// What it was built from. The position in its file may be that of an earlier version of the same text.
+    pub config: Arc<HandlerConfig>,
+    /// The instances that it knows, in name order; [`Instance::bound`] is an index into them.
+    pub instances: Vec<BoundInstance>,
+    signature: Signature,
+    handler: Box<dyn Handler>,
+    tasks: TaskSpawner,
+    /// Bounds the calls that wait.
+    pool: Arc<Pool>,
+}
+
+impl std::fmt::Debug for LiveHandler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveHandler").field("name", &self.config.name).finish_non_exhaustive()
+    }
+}
+
+impl LiveHandler {
+    pub(super) fn new(
+        config: Arc<HandlerConfig>,
+        instances: Vec<BoundInstance>,
+        signature: Signature,
+        handler: Box<dyn Handler>,
+        tasks: TaskSpawner,
+        pool: Arc<Pool>,
+    ) -> Self {
+        Self { config, instances, signature, handler, tasks, pool }
+    }
+
+    /// The name shown to users.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// The name of its adapter.
+    pub fn adapter(&self) -> &'static str {
+        self.config.adapter.info().name
+    }
+
+    /// What it was built from, as one number.
+    pub fn signature(&self) -> Signature {
+        self.signature
+    }
+
+    /// Background tasks that have not ended.
+    pub fn live_tasks(&self) -> usize {
+        self.tasks.live()
+    }
+
+    /// Its calls that wait.
+    pub fn waiting(&self) -> PoolStatus {
+        self.pool.status()
+    }
+
+    /// What operators may see of its inside; a panic shows as trouble.
+    pub fn status(&self) -> HandlerStatus {
+        std::panic::catch_unwind(AssertUnwindSafe(|| self.handler.status())).unwrap_or_else(|panic| {
+            HandlerStatus {
+                trouble: Some(format!("panic: {}", panic_text(&*panic))),
+                ..HandlerStatus::default()
+            }
+        })
+    }
+
+    /// Asks for a decision.
+    pub fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
+        contained(&self.pool, || {
+            self.handler.as_check().map_or_else(|| unsupported("check"), |h| h.check(instance))
+        })
+    }
+
+    /// Asks for quota.
+    pub fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
+        contained(&self.pool, || {
+            self.handler.as_quota().map_or_else(|| unsupported("quota"), |h| h.quota(instance, call))
+        })
+    }
+
+    /// Where a quota stands, if that is known.
+    pub fn quota_level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
+        self.handler.as_quota()?.level(instance)
+    }
+
+    /// Reports.
+    pub fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
+        contained(&self.pool, || {
+            self.handler.as_report().map_or_else(|| unsupported("report"), |h| h.report(instances))
+        })
+    }
+
+    /// Asks for attributes.
+    pub fn generate(&self, instance: &Instance<'_>) -> Reply<Generated> {
+        contained(&self.pool, || {
+            self.handler.as_generate().map_or_else(|| unsupported("attribute"), |h| h.generate(instance))
+        })
+    }
+
+    /// Closes the handler, then ends its tasks. Returns what went wrong: the handler's own complaint, or tasks that stayed.
+    pub(super) async fn close(&self, deadline: Duration) -> Result<(), String> {
+        let closing = AssertUnwindSafe(self.handler.close(deadline)).catch_unwind();
+        let closed = match tokio::time::timeout(deadline, closing).await {
+            Ok(Ok(result)) => result.map_err(|e| e.message),
+            Ok(Err(panic)) => Err(format!("panic: {}", panic_text(&*panic))),
+            Err(_) => Err(format!("not closed within {deadline:?}")),
+        };
+        match tokio::time::timeout(deadline, self.tasks.shut_down()).await {
+            Ok(()) => closed,
+            Err(_) => {
+                Err(format!("adapter did not close all the scheduled daemons: {} remain", self.tasks.live()))
+            }
+        }
+    }
+}
+
+/// Whether a handler implements what instances of a variety need.
+pub(super) fn supports(handler: &dyn Handler, variety: Variety) -> bool {
+    match variety {
+        Variety::Check | Variety::CheckWithOutput => handler.as_check().is_some(),
+        Variety::Quota => handler.as_quota().is_some(),
+        Variety::Report => handler.as_report().is_some(),
+        Variety::AttributeGenerator => handler.as_generate().is_some(),
+    }
+}
+
+fn unsupported<T>(what: &str) -> Reply<T> {
+    Reply::Ready(Err(HandlerError::new(format!("this handler does not answer {what} calls"))))
+}
+
+/// Runs a call; a panic in it, now or in the future that it returns, becomes an error. A future waits for its turn in `pool`.
+fn contained<T: 'static>(pool: &Arc<Pool>, call: impl FnOnce() -> Reply<T>) -> Reply<T> {
+    match std::panic::catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Reply::Ready(result)) => Reply::Ready(result),
+        Ok(Reply::Later(future)) => {
+            let pool = Arc::clone(pool);
+            Reply::Later(Box::pin(async move {
+                // INVARIANT: whoever carries the call out has its own leave before this one is asked for. The first poll, which
+                // shows that the call waits at all, must therefore hold nothing: otherwise two calls could wait for each other.
+                tokio::task::yield_now().await;
+                let _permit = pool
+                    .enter()
+                    .await
+                    .map_err(|full| HandlerError::new(format!("too many calls of this handler: {full}")))?;
+                AssertUnwindSafe(future).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+            }))
+        }
+        Err(panic) => Reply::Ready(Err(panicked(&*panic))),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> HandlerError {
+    HandlerError::new(format!("panic during handler dispatch: {}", panic_text(panic)))
+}
+
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("unknown cause")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::retire;
+    use super::*;
+    use crate::adapter::{HandleCheck, find};
+    use mixer_config::{FieldPath, Origin, ResourceKey};
+    use mixer_base::pool::PoolOptions;
+
+    /// Panics, at once or when it is awaited; counts how often it was closed.
+    struct Trouble {
+        later: bool,
+        closed: Arc<AtomicUsize>,
+    }
+
+    impl HandleCheck for Trouble {
+        fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
+            if self.later {
+                Reply::Later(Box::pin(async { panic!("late trouble") }))
+            } else {
+                panic!("trouble {}", 1)
+            }
+        }
+    }
+
+    impl Handler for Trouble {
+        fn as_check(&self) -> Option<&dyn HandleCheck> {
+            Some(self)
+        }
+
+        fn close(
+            &self,
+            _: Duration,
+        ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+            self.closed.fetch_add(1, Ordering::SeqCst);
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    fn live(handler: impl Handler) -> LiveHandler {
+        let adapter = find("noop").unwrap();
+        let (params, _) = adapter.decode(None, FieldPath::root());
+        let config = HandlerConfig {
+            key: ResourceKey { kind: "handler".into(), namespace: "ns".into(), name: "h".into() },
+            name: "h.ns".into(),
+            adapter,
+            params,
+            on_error: None,
+            origin: Origin { file: "h.yaml".into(), text: "".into(), first_line: 1 },
+        };
+        let signature = Signature::of(&config, &[]);
+        let tasks = TaskSpawner::new(tokio::runtime::Handle::current());
+        LiveHandler::new(
+            Arc::new(config),
+            Vec::new(),
+            signature,
+            Box::new(handler),
+            tasks,
+            Pool::new(PoolOptions { floor: 1, ceiling: 1, queue: 1 }),
+        )
+    }
+
+    const INSTANCE: Instance<'_> = Instance { bound: 0, name: "i.instance.ns", values: &[] };
+
+    #[tokio::test]
+    async fn panics_stay_inside_now_and_later() {
+        for (later, text) in [(false, "trouble 1"), (true, "late trouble")] {
+            let handler = live(Trouble { later, closed: Arc::default() });
+            let result = match handler.check(&INSTANCE) {
+                Reply::Ready(result) => result,
+                Reply::Later(future) => future.await,
+            };
+            assert_eq!(result.unwrap_err().message, format!("panic during handler dispatch: {text}"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_the_handler_does_not_take_is_an_error() {
+        let handler = live(Trouble { later: false, closed: Arc::default() });
+        let Reply::Ready(result) = handler.report(&[INSTANCE]) else { panic!("it need not wait") };
+        assert_eq!(result.unwrap_err().message, "this handler does not answer report calls");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_is_closed_once_when_its_last_call_is_over() {
+        let closed = Arc::new(AtomicUsize::new(0));
+        let handler = Arc::new(live(Trouble { later: false, closed: Arc::clone(&closed) }));
+        let call = Arc::clone(&handler);
+        let retiring = tokio::spawn(retire(vec![handler], Duration::from_secs(1)));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(closed.load(Ordering::SeqCst), 0, "a call is still running");
+        drop(call);
+        assert_eq!(retiring.await.unwrap(), (1, 0));
+        assert_eq!(closed.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn tasks_end_with_their_handler() {
+        let handler = live(Trouble { later: false, closed: Arc::default() });
+        handler.tasks.spawn(std::future::pending());
+        assert_eq!(handler.live_tasks(), 1);
+        handler.close(Duration::from_secs(1)).await.unwrap();
+        assert_eq!(handler.live_tasks(), 0);
+    }
+
+    /// Answers when it is let go.
+    struct Slow(Arc<tokio::sync::Semaphore>);
+
+    impl HandleCheck for Slow {
+        fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
+            let gate = Arc::clone(&self.0);
+            Reply::Later(Box::pin(async move {
+                gate.acquire().await.map(tokio::sync::SemaphorePermit::forget).unwrap();
+                Ok(CheckResult::default())
+            }))
+        }
+    }
+
+    impl Handler for Slow {
+        fn as_check(&self) -> Option<&dyn HandleCheck> {
+            Some(self)
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_of_a_slow_handler_wait_in_its_own_bounded_queue() {
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let handler = live(Slow(Arc::clone(&gate)));
+        let call = || match handler.check(&INSTANCE) {
+            Reply::Later(future) => tokio::spawn(future),
+            Reply::Ready(_) => panic!("it waits"),
+        };
+        let (first, second) = (call(), call());
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        let third = call().await.unwrap().unwrap_err();
+        assert_eq!(
+            third.message,
+            "too many calls of this handler: 1 calls are under way and 1 wait, which is the limit"
+        );
+        let Reply::Later(mut unpolled) = handler.check(&INSTANCE) else { panic!("it waits") };
+        assert!(futures_util::poll!(unpolled.as_mut()).is_pending());
+        assert_eq!(handler.pool.status().queued, 1, "the first poll asks for nothing");
+        drop(unpolled);
+        gate.add_permits(2);
+        assert!(first.await.unwrap().is_ok());
+        assert!(second.await.unwrap().is_ok());
+    }
+}

@@ -1,0 +1,79 @@
+//! What makes two handlers the same.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+
+use crate::adapter::BoundInstance;
+use crate::snapshot::{HandlerConfig, InstanceConfig};
+
+/// A digest of everything that a handler is built from: adapter, parameters, and for each bound instance its name, template,
+/// expressions, dialect and inferred types. Canonical: maps are hashed in key order. Spec: runtime.md 7.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Signature(u128);
+
+impl Signature {
+    /// The signature of a handler bound to `instances`, which are in name order.
+    pub fn of(handler: &HandlerConfig, instances: &[Arc<InstanceConfig>]) -> Self {
+        let mut state = Digest::new();
+        state.text(handler.adapter.info().name);
+        state.text(&handler.params.json().to_string());
+        for instance in instances {
+            state.instance(&instance.bound);
+            state.text(instance.language.name());
+            for program in &instance.programs {
+                state.text(program.as_ref().map_or("", |p| p.text()));
+            }
+            for binding in &instance.bindings {
+                state.number(u64::from(binding.target.0));
+                state.text(binding.value.text());
+            }
+        }
+        Self(state.finish())
+    }
+}
+
+/// Two independent 64-bit hashes over length-prefixed parts: a collision would keep a stale handler.
+struct Digest {
+    halves: [DefaultHasher; 2],
+}
+
+impl Digest {
+    fn new() -> Self {
+        let mut halves = [DefaultHasher::new(), DefaultHasher::new()];
+        for (salt, half) in halves.iter_mut().enumerate() {
+            half.write_usize(salt);
+        }
+        Self { halves }
+    }
+
+    fn text(&mut self, text: &str) {
+        for half in &mut self.halves {
+            half.write_usize(text.len());
+            half.write(text.as_bytes());
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        for half in &mut self.halves {
+            half.write_u64(number);
+        }
+    }
+
+    fn instance(&mut self, bound: &BoundInstance) {
+        self.text(&bound.name);
+        self.text(bound.template.name);
+        self.number(bound.leaves.len() as u64);
+        for leaf in bound.leaves.iter() {
+            self.text(leaf.field);
+            self.text(leaf.key.as_deref().unwrap_or("\0"));
+            self.number(leaf.value_type as u64);
+        }
+        for message in &bound.messages {
+            self.text(message);
+        }
+    }
+
+    fn finish(self) -> u128 {
+        self.halves.iter().fold(0, |digest, half| digest << 64 | u128::from(half.finish()))
+    }
+}

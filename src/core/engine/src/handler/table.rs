@@ -1,0 +1,220 @@
+//! All live handlers of one snapshot.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+
+use super::live::{panic_text, supports};
+use super::{LiveHandler, Signature};
+use crate::adapter::{
+    BoundInstance, BuildError, Clock, Commons, Env, Handler, NOT_BUILT, TaskSpawner, join_errors,
+};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
+use mixer_base::pool::AdapterPools;
+use crate::snapshot::{HandlerBinding, HandlerConfig, Snapshot};
+use mixer_base::metrics::Metrics;
+
+/// What every handler of a process gets from it.
+#[derive(Clone)]
+pub struct HandlerEnvironment {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where background tasks and builds run.
+    pub runtime: tokio::runtime::Handle,
+    /// Port of the metrics endpoint of the prometheus adapter.
+    pub metrics_port: u16,
+    /// Where handlers count.
+    pub metrics: Arc<Metrics>,
+    /// What handlers share, from one configuration to the next; one a server.
+    pub commons: Arc<Commons>,
+    /// How long one handler may take to build.
+    pub build_timeout: Duration,
+}
+
+/// What changed from one table to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HandlerTransition {
+    /// Built now.
+    pub new: u64,
+    /// Taken over from the table before.
+    pub reused: u64,
+    /// Could not be built.
+    pub build_failures: u64,
+}
+
+/// The live handlers of one snapshot, by the key of their resource.
+#[derive(Debug, Default)]
+pub struct HandlerTable {
+    pub(super) handlers: BTreeMap<ResourceKey, Arc<LiveHandler>>,
+    /// From what they were made.
+    bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
+}
+
+impl HandlerTable {
+    /// The handler of a resource, if it could be built.
+    pub fn get(&self, key: &ResourceKey) -> Option<&Arc<LiveHandler>> {
+        self.handlers.get(key)
+    }
+
+    /// All handlers, by key.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<LiveHandler>> {
+        self.handlers.values()
+    }
+
+    /// Whether these are the same handlers under the same keys.
+    pub fn same_as(&self, other: &HandlerTable) -> bool {
+        self.handlers.len() == other.handlers.len()
+            && self
+                .handlers
+                .iter()
+                .zip(&other.handlers)
+                .all(|((key, a), (other, b))| key == other && Arc::ptr_eq(a, b))
+    }
+
+    /// Builds the handlers that the rules of `snapshot` use, all at once, taking over from `previous` those whose signature is the
+    /// same. A handler that cannot be built is left out and diagnosed.
+    pub async fn build(
+        snapshot: &Snapshot,
+        previous: &HandlerTable,
+        environment: &HandlerEnvironment,
+    ) -> (HandlerTable, HandlerTransition, Diagnostics) {
+        let mut table = HandlerTable { bindings: snapshot.bindings.clone(), ..HandlerTable::default() };
+        let mut transition = HandlerTransition::default();
+        let mut diagnostics = Diagnostics::new();
+        let mut building = FuturesUnordered::new();
+        for (key, binding) in snapshot.bindings.iter() {
+            let old = previous.get(key);
+            let same = previous.bindings.get(key).is_some_and(|old| Arc::ptr_eq(old, binding));
+            if let Some(old) = old.filter(|_| same) {
+                transition.reused += 1;
+                table.handlers.insert(key.clone(), Arc::clone(old));
+                continue;
+            }
+            let signature = Signature::of(&binding.handler, &binding.instances);
+            match old.filter(|old| old.signature() == signature) {
+                Some(old) => {
+                    transition.reused += 1;
+                    table.handlers.insert(key.clone(), Arc::clone(old));
+                }
+                None => {
+                    let bound = binding.instances.iter().map(|i| i.bound.clone()).collect();
+                    let build = build_one(Arc::clone(&binding.handler), bound, signature, environment);
+                    building.push(async move { (key, &binding.handler, build.await) });
+                }
+            }
+        }
+        while let Some((key, config, built)) = building.next().await {
+            match built {
+                Ok(handler) => {
+                    transition.new += 1;
+                    table.handlers.insert(key.clone(), Arc::new(handler));
+                }
+                Err(failure) => {
+                    transition.build_failures += 1;
+                    diagnostics.push(failure.diagnose(snapshot, config));
+                }
+            }
+        }
+        diagnostics.sort_by(|a, b| a.resource.cmp(&b.resource));
+        (table, transition, diagnostics)
+    }
+}
+
+/// Why a handler was left out.
+pub(super) struct BuildFailure {
+    pub(super) text: String,
+}
+
+impl BuildFailure {
+    pub(super) fn diagnose(self, snapshot: &Snapshot, config: &HandlerConfig) -> Diagnostic {
+        let legacy = format!(
+            "Unable to initialize adapter: snapshot='{}', handler='{}', adapter='{}', err='{}'.\n\
+             Please remove the handler or fix the configuration.",
+            snapshot.id,
+            config.name,
+            config.adapter.info().name,
+            self.text
+        );
+        let mut diagnostic =
+            Diagnostic::new(Severity::Error, "handler-build", FieldPath::parse("spec"), self.text)
+                .with_legacy(legacy);
+        diagnostic.resource = config.key.to_string();
+        diagnostic.file = Some(Arc::clone(&config.origin.file));
+        diagnostic.with_hint("rules that use this handler do nothing until it is mended")
+    }
+}
+
+pub(super) async fn build_one(
+    config: Arc<HandlerConfig>,
+    instances: Vec<BoundInstance>,
+    signature: Signature,
+    environment: &HandlerEnvironment,
+) -> Result<LiveHandler, BuildFailure> {
+    validate(&config, &instances).map_err(|text| BuildFailure { text })?;
+    let tasks = TaskSpawner::new(environment.runtime.clone());
+    let pool = environment.commons.get::<AdapterPools>().pool();
+    let env = Env {
+        handler_name: Arc::clone(&config.name),
+        clock: Arc::clone(&environment.clock),
+        tasks: tasks.clone(),
+        metrics_port: environment.metrics_port,
+        metrics: Arc::clone(&environment.metrics),
+        commons: Arc::clone(&environment.commons),
+    };
+    let started = config.adapter.build(&config.params, instances.clone(), env);
+    let built =
+        tokio::time::timeout(environment.build_timeout, AssertUnwindSafe(started).catch_unwind()).await;
+    let text = match built {
+        Ok(Ok(Ok(handler))) => match unsupported_template(&*handler, &instances) {
+            None => return Ok(LiveHandler::new(config, instances, signature, handler, tasks, pool)),
+            Some(text) => text,
+        },
+        Ok(Ok(Err(BuildError::Invalid(problems)))) => validation_failure(&problems),
+        Ok(Ok(Err(error))) => format!("adapter instantiation error: {error}"),
+        Ok(Err(panic)) => build_panic(&*panic),
+        Err(_) => format!("adapter instantiation error: not built within {:?}", environment.build_timeout),
+    };
+    tasks.shut_down().await;
+    Err(BuildFailure { text })
+}
+
+pub(super) fn validate(config: &HandlerConfig, instances: &[BoundInstance]) -> Result<(), String> {
+    let mut problems = Diagnostics::new();
+    std::panic::catch_unwind(AssertUnwindSafe(|| {
+        config.adapter.validate(&config.params, instances, &mut problems)
+    }))
+    .map_err(|panic| build_panic(&*panic))?;
+    let errors: Vec<&str> = problems
+        .iter()
+        .filter(|p| p.severity == Severity::Error && p.code != NOT_BUILT)
+        .map(|p| p.message.as_str())
+        .collect();
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(validation_failure(&errors))
+}
+
+fn validation_failure<T: std::fmt::Display>(problems: &[T]) -> String {
+    let list = join_errors(problems);
+    format!(
+        "adapter builder validation failed: adapter validation failed : builder validation failed: '{list}'"
+    )
+}
+
+fn build_panic(panic: &(dyn Any + Send)) -> String {
+    format!("panic during factory.build: '{}' ", panic_text(panic))
+}
+
+fn unsupported_template(handler: &dyn Handler, instances: &[BoundInstance]) -> Option<String> {
+    let missing = instances.iter().find(|i| !supports(handler, i.template.variety))?;
+    Some(format!(
+        "builder for adapter does not actually support template: template='{}'",
+        missing.template.name
+    ))
+}

@@ -1,0 +1,77 @@
+//! What is counted about rules in dry run.
+
+use mixer_base::metrics::{Counter, Family, Metrics};
+
+use super::RuleKind;
+
+/// What a rule would have done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DryRunOutcome {
+    /// The check would have passed.
+    Allowed,
+    /// The check would have been refused.
+    Denied,
+    /// The quota would have been granted in full.
+    Granted,
+    /// The quota would not have been granted in full.
+    Refused,
+    /// It would have acted; what comes of it is not known.
+    Matched,
+    /// An instance could not be made, or the handler had no answer.
+    Failed,
+    /// Nobody was asked: too many answers are waited for.
+    Skipped,
+}
+
+impl DryRunOutcome {
+    const ALL: [DryRunOutcome; 7] = [
+        DryRunOutcome::Allowed,
+        DryRunOutcome::Denied,
+        DryRunOutcome::Granted,
+        DryRunOutcome::Refused,
+        DryRunOutcome::Matched,
+        DryRunOutcome::Failed,
+        DryRunOutcome::Skipped,
+    ];
+
+    /// For example `denied`, as metrics and logs spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            DryRunOutcome::Allowed => "allowed",
+            DryRunOutcome::Denied => "denied",
+            DryRunOutcome::Granted => "granted",
+            DryRunOutcome::Refused => "refused",
+            DryRunOutcome::Matched => "matched",
+            DryRunOutcome::Failed => "failed",
+            DryRunOutcome::Skipped => "skipped",
+        }
+    }
+}
+
+/// The counters of one rule in dry run: `mixer_dry_run_outcomes_total`.
+#[derive(Debug, Clone)]
+pub struct DryRunCounters([Option<Counter>; 7]);
+
+impl DryRunCounters {
+    pub(super) fn new(metrics: &Metrics, rule: &str, kind: RuleKind) -> Self {
+        use DryRunOutcome::{Allowed, Denied, Failed, Granted, Matched, Refused, Skipped};
+        let possible: &[DryRunOutcome] = match kind {
+            RuleKind::Check => &[Allowed, Denied, Failed, Skipped],
+            RuleKind::Quota => &[Granted, Refused, Matched, Failed, Skipped],
+            RuleKind::Generate | RuleKind::Report => &[Matched, Failed],
+            RuleKind::Headers => &[Matched],
+        };
+        let counter = |outcome: DryRunOutcome| {
+            let labels = [outcome.name(), rule, kind.name()];
+            possible.contains(&outcome).then(|| metrics.counter(Family::DryRunOutcomes, &labels))
+        };
+        Self(DryRunOutcome::ALL.map(counter))
+    }
+
+    /// One more.
+    pub fn count(&self, outcome: DryRunOutcome) {
+        if let Some(Some(counter)) = self.0.get(outcome as usize) {
+            counter.increment();
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The routing table as people see it: variety -> namespace -> handler -> condition -> instances.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::snapshot::{Condition, HandlerConfig, MappingOutline, RuleConfig, Snapshot};
+use crate::template::Variety;
+
+/// Everything that requests can reach. Serialises to the JSON of `routes show`; its debug text is that of the originals.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoutingOutline {
+    /// Number of the snapshot.
+    pub id: u64,
+    /// Namespace of mesh-wide rules.
+    pub default_namespace: String,
+    /// In number order; varieties without routes are left out.
+    pub varieties: Vec<VarietyOutline>,
+    /// What is configured for Envoy: where attributes come from, and limits of descriptors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub envoy: Vec<MappingOutline>,
+}
+
+/// The routes of a variety.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VarietyOutline {
+    /// For example `TEMPLATE_VARIETY_CHECK`.
+    pub variety: String,
+    /// In name order; namespaces without routes of their own are left out.
+    pub namespaces: Vec<NamespaceOutline>,
+}
+
+/// The routes of requests of one namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceOutline {
+    /// Its name.
+    pub namespace: String,
+    /// By handler name; inherited ones before own ones of the same name.
+    pub destinations: Vec<DestinationOutline>,
+}
+
+/// What goes to one handler with one template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DestinationOutline {
+    /// Name of the handler.
+    pub handler: String,
+    /// Its adapter.
+    pub adapter: String,
+    /// Template of the instances.
+    pub template: String,
+    /// Comes from the default namespace.
+    pub inherited: bool,
+    /// By condition text.
+    pub groups: Vec<GroupOutline>,
+}
+
+/// Instances behind one condition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupOutline {
+    /// As written; `None` is always.
+    pub condition: Option<String>,
+    /// The rules are tried and not enforced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// Full names of the rules.
+    pub rules: Vec<String>,
+    /// Full names, sorted; duplicates stay.
+    pub instances: Vec<String>,
+}
+
+/// Key: handler name, template; value: adapter and, by condition text and dry run, rules and instances.
+type Destinations<'s> = BTreeMap<(&'s str, &'static str), (&'static str, Groups<'s>)>;
+type Groups<'s> = BTreeMap<(Option<&'s str>, bool), (BTreeSet<String>, Vec<String>)>;
+
+/// Describes the routes of a snapshot, as far as their handlers are `usable`.
+pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> RoutingOutline {
+    let mut varieties = Vec::new();
+    for variety in Variety::ALL {
+        let mut by_namespace: BTreeMap<&str, Destinations<'_>> = BTreeMap::new();
+        for rule in snapshot.rules.iter().filter(|r| !matches!(r.condition, Condition::Broken(_))) {
+            collect(rule, variety, usable, by_namespace.entry(&rule.key.namespace).or_default());
+        }
+        let inherited = by_namespace.get(&*snapshot.default_namespace).cloned().unwrap_or_default();
+        let namespaces: Vec<NamespaceOutline> = by_namespace
+            .into_iter()
+            .filter(|(_, own)| !own.is_empty())
+            .map(|(namespace, own)| {
+                let is_default = namespace == &*snapshot.default_namespace;
+                let mut destinations = describe(own, false);
+                if !is_default {
+                    destinations.splice(0..0, describe(inherited.clone(), true));
+                    destinations.sort_by(|a, b| a.handler.cmp(&b.handler));
+                }
+                NamespaceOutline { namespace: namespace.to_owned(), destinations }
+            })
+            .collect();
+        if !namespaces.is_empty() {
+            varieties.push(VarietyOutline { variety: variety.name().to_owned(), namespaces });
+        }
+    }
+    RoutingOutline {
+        id: snapshot.id.0,
+        default_namespace: snapshot.default_namespace.to_string(),
+        varieties,
+        envoy: snapshot.mappings(),
+    }
+}
+
+fn collect<'s>(
+    rule: &'s RuleConfig,
+    variety: Variety,
+    usable: &dyn Fn(&HandlerConfig) -> bool,
+    destinations: &mut Destinations<'s>,
+) {
+    let condition = match rule.condition {
+        Condition::Always => None,
+        _ => Some(&*rule.match_text),
+    };
+    for action in rule.actions.iter().filter(|a| usable(&a.handler)) {
+        for instance in &action.instances {
+            let template = instance.template();
+            let filed = match template.variety {
+                Variety::CheckWithOutput => Variety::Check,
+                other => other,
+            };
+            if filed != variety {
+                continue;
+            }
+            let (_, groups) = destinations
+                .entry((&action.handler.name, template.name))
+                .or_insert_with(|| (action.handler.adapter.info().name, Groups::new()));
+            let (rules, instances) = groups.entry((condition, rule.dry_run)).or_default();
+            rules.insert(rule.key.to_string());
+            instances.push(instance.name().to_string());
+        }
+    }
+}
+
+fn describe(destinations: Destinations<'_>, inherited: bool) -> Vec<DestinationOutline> {
+    destinations
+        .into_iter()
+        .map(|((handler, template), (adapter, groups))| DestinationOutline {
+            handler: handler.to_owned(),
+            adapter: adapter.to_owned(),
+            template: template.to_owned(),
+            inherited,
+            groups: groups
+                .into_iter()
+                .map(|((condition, dry_run), (rules, mut instances))| {
+                    instances.sort();
+                    GroupOutline {
+                        condition: condition.map(str::to_owned),
+                        dry_run,
+                        rules: rules.into_iter().collect(),
+                        instances,
+                    }
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+/// The debug text of the originals.
+impl std::fmt::Display for RoutingOutline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "[Routing ExpectedTable]")?;
+        writeln!(f, "ID: {}", self.id)?;
+        for (v, variety) in self.varieties.iter().enumerate() {
+            writeln!(f, "[#{v}] {} {{V}}", variety.variety)?;
+            for (n, namespace) in variety.namespaces.iter().enumerate() {
+                writeln!(f, "  [#{n}] {} {{NS}}", namespace.namespace)?;
+                for (d, destination) in namespace.destinations.iter().enumerate() {
+                    writeln!(f, "    [#{d}] {} {{H}}", destination.handler)?;
+                    for (g, group) in destination.groups.iter().enumerate() {
+                        writeln!(f, "      [#{g}]")?;
+                        let mark = if group.dry_run { " {dry run}" } else { "" };
+                        let condition = group.condition.as_deref().unwrap_or("<NONE>");
+                        writeln!(f, "        Condition: {condition}{mark}")?;
+                        for (i, instance) in group.instances.iter().enumerate() {
+                            writeln!(f, "        [#{i}] {instance} {{I}}")?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! Whether two configurations decide alike.
+
+use std::sync::Arc;
+
+use crate::routing::{RoutingTable, RuleKind};
+use crate::snapshot::RuleConfig;
+
+/// Whether every check is answered by `new` as it is by `old`, as far as configuration has a say in it: the same vocabulary, and
+/// the same rules, instances and live handlers for checks, generated attributes and headers. What answers were kept for `old` then
+/// hold for `new`.
+///
+/// Cost: a comparison of pointers a rule.
+pub(super) fn are_same(old: &RoutingTable, new: &RoutingTable) -> bool {
+    let (before, now) = (old.snapshot(), new.snapshot());
+    let mut rules = before.rules.iter().filter(|rule| decides(rule));
+    Arc::ptr_eq(&before.vocabulary, &now.vocabulary)
+        && before.default_namespace == now.default_namespace
+        && now.rules.iter().filter(|rule| decides(rule)).all(|rule| {
+            rules.next().is_some_and(|same| Arc::ptr_eq(rule, same)) && handlers_are_same(rule, old, new)
+        })
+        && rules.next().is_none()
+}
+
+/// Whether a rule has a say in the answers to checks.
+fn decides(rule: &RuleConfig) -> bool {
+    let for_checks = |kind| matches!(kind, RuleKind::Check | RuleKind::Generate);
+    !rule.request_headers.is_empty()
+        || !rule.response_headers.is_empty()
+        || rule.actions.iter().any(|action| {
+            action.instances.iter().any(|instance| for_checks(RuleKind::of(instance.template().variety)))
+        })
+}
+
+fn handlers_are_same(rule: &RuleConfig, old: &RoutingTable, new: &RoutingTable) -> bool {
+    rule.actions.iter().all(|action| {
+        let key = &action.handler.key;
+        match (old.handlers().get(key), new.handlers().get(key)) {
+            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+            (before, now) => before.is_none() && now.is_none(),
+        }
+    })
+}

@@ -1,0 +1,230 @@
+//! What was published when, and what changed: the last snapshots, as differences.
+//!
+//! An entry keeps the resources that came, went or changed with one snapshot, before and after, as the store read them; so any two
+//! entries can be compared, and what is kept is bounded by how much changed, not by how much there is.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+use mixer_config::{RawResource, ResourceKey};
+use mixer_base::shared_map::SharedMap;
+use crate::snapshot::SnapshotId;
+
+/// Entries that are kept.
+pub const MAX_ENTRIES: usize = 100;
+/// Changed resources that are kept of one entry.
+const MAX_CHANGES: usize = 2_000;
+/// Bytes of resources that are kept of all entries but the latest.
+const MAX_BYTES: usize = 16 << 20;
+
+/// A resource that came, went or changed.
+#[derive(Debug, Clone)]
+pub struct ResourceChange {
+    /// Which one.
+    pub key: ResourceKey,
+    /// What it was; `None` if it came.
+    pub before: Option<Arc<RawResource>>,
+    /// What it is; `None` if it went.
+    pub after: Option<Arc<RawResource>>,
+}
+
+/// What became of handlers, and what is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Rules in effect.
+    pub rules: usize,
+    /// Handlers built anew.
+    pub new_handlers: u64,
+    /// Handlers taken over.
+    pub reused_handlers: u64,
+    /// Handlers that could not be built.
+    pub failed_handlers: u64,
+    /// Errors in the configuration.
+    pub errors: usize,
+    /// Warnings.
+    pub warnings: usize,
+}
+
+/// One published snapshot.
+#[derive(Debug, Clone)]
+pub struct HistoryEntry {
+    /// Its number.
+    pub id: SnapshotId,
+    /// When it was published.
+    pub published: SystemTime,
+    /// From the change to that.
+    pub took: Duration,
+    /// Number of resources that came, went or changed.
+    pub changed: usize,
+    /// Numbers at that moment.
+    pub tally: Tally,
+    /// What changed, by key; cut when it is a great deal.
+    pub changes: Vec<ResourceChange>,
+}
+
+/// The last snapshots.
+#[derive(Debug, Default)]
+pub struct History {
+    entries: Mutex<VecDeque<Arc<HistoryEntry>>>,
+}
+
+/// What came, went or changed from one state of a store to the next, by key.
+pub(super) fn differences(before: &Resources, after: &Resources) -> Vec<ResourceChange> {
+    let changes = before.changes(after, |old, new| old.revision == new.revision);
+    let change = |(before, after): (Option<&Arc<RawResource>>, Option<&Arc<RawResource>>)| {
+        let key = after.or(before)?.key.clone();
+        Some(ResourceChange { key, before: before.cloned(), after: after.cloned() })
+    };
+    changes.into_iter().filter_map(change).collect()
+}
+
+/// Resources of a store.
+type Resources = SharedMap<Arc<RawResource>>;
+
+impl HistoryEntry {
+    /// An entry of now, for `changed` resources; the first one of all is everything that there is, which is counted, not listed.
+    pub fn new(
+        id: SnapshotId,
+        took: Duration,
+        changed: usize,
+        mut changes: Vec<ResourceChange>,
+        tally: Tally,
+    ) -> Self {
+        changes.truncate(MAX_CHANGES);
+        Self { id, published: SystemTime::now(), took, changed, tally, changes }
+    }
+
+    /// Whether some changes are not listed.
+    pub fn is_cut(&self) -> bool {
+        self.changes.len() < self.changed
+    }
+
+    fn bytes(&self) -> usize {
+        let size = |resource: &Option<Arc<RawResource>>| resource.as_ref().map_or(0, |r| r.origin.text.len());
+        self.changes.iter().map(|c| size(&c.before) + size(&c.after)).sum()
+    }
+}
+
+impl History {
+    /// Adds the newest entry; the oldest go when there are too many or they hold too much.
+    pub fn push(&self, entry: HistoryEntry) {
+        let mut entries = self.entries.lock();
+        entries.push_back(Arc::new(entry));
+        let mut bytes: usize = entries.iter().map(|e| e.bytes()).sum();
+        while entries.len() > MAX_ENTRIES || (bytes > MAX_BYTES && entries.len() > 1) {
+            bytes -= entries.pop_front().map_or(0, |e| e.bytes());
+        }
+    }
+
+    /// All entries, newest first.
+    pub fn list(&self) -> Vec<Arc<HistoryEntry>> {
+        self.entries.lock().iter().rev().cloned().collect()
+    }
+
+    /// The newest entry.
+    pub fn latest(&self) -> Option<Arc<HistoryEntry>> {
+        self.entries.lock().back().cloned()
+    }
+
+    /// What changed from the snapshot `from` to the later snapshot `to`, by key. `None` when one of them, or one between, is not
+    /// known any more.
+    pub fn between(&self, from: SnapshotId, to: SnapshotId) -> Option<Vec<ResourceChange>> {
+        let entries = self.entries.lock();
+        let known = |id: SnapshotId| entries.iter().any(|e| e.id == id);
+        if from > to || !known(from) || !known(to) {
+            return None;
+        }
+        let steps: Vec<Arc<HistoryEntry>> =
+            entries.iter().filter(|e| e.id > from && e.id <= to).cloned().collect();
+        drop(entries);
+        let mut net: BTreeMap<ResourceKey, ResourceChange> = BTreeMap::new();
+        for step in steps {
+            for change in &step.changes {
+                match net.get_mut(&change.key) {
+                    Some(known) => known.after.clone_from(&change.after),
+                    None => drop(net.insert(change.key.clone(), change.clone())),
+                }
+            }
+        }
+        let revision = |r: &Option<Arc<RawResource>>| r.as_ref().map(|r| r.revision);
+        Some(net.into_values().filter(|c| revision(&c.before) != revision(&c.after)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mixer_config::Origin;
+
+    fn resource(name: &str, revision: u64) -> Arc<RawResource> {
+        let key = ResourceKey { kind: "rule".into(), namespace: "ns".into(), name: name.into() };
+        let text = format!("text {revision}");
+        let origin = Origin { file: "f".into(), text: text.into(), first_line: 1 };
+        Arc::new(RawResource::new(key, BTreeMap::new(), origin, revision, None))
+    }
+
+    fn state(list: &[(&str, u64)]) -> Resources {
+        list.iter().map(|(name, revision)| resource(name, *revision)).collect()
+    }
+
+    fn publish(history: &History, id: u64, before: Option<&Resources>, after: &Resources) {
+        let changes = before.map(|before| differences(before, after)).unwrap_or_default();
+        let changed = if before.is_some() { changes.len() } else { after.len() };
+        history.push(HistoryEntry::new(SnapshotId(id), Duration::ZERO, changed, changes, Tally::default()));
+    }
+
+    fn summary(changes: &[ResourceChange]) -> Vec<(String, Option<u64>, Option<u64>)> {
+        let revision = |r: &Option<Arc<RawResource>>| r.as_ref().map(|r| r.revision);
+        changes.iter().map(|c| (c.key.name.to_string(), revision(&c.before), revision(&c.after))).collect()
+    }
+
+    #[test]
+    fn any_two_snapshots_are_compared() {
+        let states = [
+            state(&[("a", 1), ("b", 1)]),
+            state(&[("a", 2), ("b", 1)]),
+            state(&[("a", 2), ("c", 1)]),
+            state(&[("a", 1), ("c", 1)]),
+        ];
+        let history = History::default();
+        let mut before = None;
+        for (index, after) in states.iter().enumerate() {
+            publish(&history, index as u64 + 1, before, after);
+            before = Some(after);
+        }
+        let between = |from, to| history.between(SnapshotId(from), SnapshotId(to)).map(|c| summary(&c));
+        assert_eq!(between(1, 2), Some(vec![("a".to_owned(), Some(1), Some(2))]));
+        assert_eq!(
+            between(2, 3),
+            Some(vec![("b".to_owned(), Some(1), None), ("c".to_owned(), None, Some(1))])
+        );
+        assert_eq!(
+            between(1, 4),
+            Some(vec![("b".to_owned(), Some(1), None), ("c".to_owned(), None, Some(1))]),
+            "a is what it was"
+        );
+        assert_eq!(between(2, 2), Some(vec![]));
+        assert_eq!(between(3, 2), None);
+        assert_eq!(between(0, 2), None, "what is not known");
+        assert_eq!(history.list().first().map(|e| (e.id.0, e.changed)), Some((4, 1)));
+        assert_eq!(
+            history.list().last().map(|e| (e.changed, e.changes.len())),
+            Some((2, 0)),
+            "the first is counted"
+        );
+    }
+
+    #[test]
+    fn the_oldest_go() {
+        let history = History::default();
+        let states = [state(&[("a", 1)]), state(&[("a", 2)])];
+        for id in 0..500 {
+            publish(&history, id, Some(&states[id as usize % 2]), &states[(id as usize + 1) % 2]);
+        }
+        assert_eq!(history.list().len(), MAX_ENTRIES);
+        assert_eq!(history.latest().unwrap().id.0, 499);
+    }
+}

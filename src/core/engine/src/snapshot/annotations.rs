@@ -1,0 +1,72 @@
+//! What annotations of the form `mixer.dev/…` say. They carry what the messages of the originals have no field for.
+
+use super::model::OnError;
+use super::report::Report;
+use mixer_config::message::suggestion;
+use mixer_config::{Diagnostic, FieldPath, RawResource};
+
+/// Everything before the names of our own annotations.
+const PREFIX: &str = "mixer.dev/";
+/// The annotation of a rule that is tried and not enforced: `true` or `false`.
+pub(super) const DRY_RUN: &str = "mixer.dev/dry-run";
+
+/// The annotation that says what to answer when a rule or handler fails: `deny`, `allow` or `lastKnown`.
+pub(super) const ON_ERROR: &str = "mixer.dev/on-error";
+
+/// Annotations that a rule understands.
+pub(super) const OF_RULES: &[&str] = &[DRY_RUN, ON_ERROR];
+/// Annotations that a handler understands.
+pub(super) const OF_HANDLERS: &[&str] = &[ON_ERROR];
+
+/// Whether a rule is tried only. A value that is not understood counts as `false`: the rule is enforced.
+pub(super) fn dry_run(resource: &RawResource, report: &mut Report<'_>) -> bool {
+    match resource.annotations.get(DRY_RUN).map(String::as_str) {
+        Some("true") => true,
+        None | Some("false") => false,
+        Some(other) => {
+            let message =
+                format!("annotation {DRY_RUN} does not know `{other}` and is ignored: the rule is enforced");
+            let problem = Diagnostic::warning("dry-run-unknown", place(DRY_RUN), message);
+            report.push(problem.with_hint("write \"true\" to try the rule only, \"false\" to enforce it"));
+            false
+        }
+    }
+}
+
+/// What to answer when a rule or handler fails.
+pub(super) fn on_error(resource: &RawResource, report: &mut Report<'_>) -> Option<OnError> {
+    match resource.annotations.get(ON_ERROR)?.as_str() {
+        "deny" => Some(OnError::Deny),
+        "allow" => Some(OnError::Allow),
+        "lastKnown" => Some(OnError::LastKnown),
+        other => {
+            let message = format!("annotation {ON_ERROR} does not know `{other}` and is ignored");
+            let hint = suggestion(other, ["deny", "allow", "lastKnown"]);
+            let hint = hint.unwrap_or_else(|| "one of deny, allow, lastKnown".to_owned());
+            report.push(Diagnostic::warning("on-error-unknown", place(ON_ERROR), message).with_hint(hint));
+            None
+        }
+    }
+}
+
+/// Warns of annotations under our prefix that nobody reads here.
+pub(super) fn check(resource: &RawResource, known: &[&str], report: &mut Report<'_>) {
+    for name in resource.annotations.keys().filter(|name| name.starts_with(PREFIX)) {
+        if known.contains(&name.as_str()) {
+            continue;
+        }
+        let kind = &resource.key.kind;
+        let message = format!("annotation {name} means nothing on a {kind} and is ignored");
+        let hint = if OF_RULES.contains(&name.as_str()) {
+            "it belongs on a rule".to_owned()
+        } else {
+            suggestion(name, known.iter().copied())
+                .unwrap_or_else(|| format!("known here: {}", known.join(", ")))
+        };
+        report.push(Diagnostic::warning("annotation-unknown", place(name), message).with_hint(hint));
+    }
+}
+
+fn place(annotation: &str) -> FieldPath {
+    FieldPath::root().field("metadata").field("annotations").key(annotation)
+}

@@ -1,0 +1,259 @@
+use super::*;
+use crate::snapshot::model::Condition;
+use mixer_config::store::{ConfigStore, MemoryStore};
+
+fn build(text: &str) -> Arc<Snapshot> {
+    build_all(&mut SnapshotBuilder::new(SnapshotOptions::default()), &[("a.yaml", text)])
+}
+
+fn build_all(builder: &mut SnapshotBuilder, files: &[(&str, &str)]) -> Arc<Snapshot> {
+    builder.build(&MemoryStore::new("memory://test", files.iter().copied()).contents())
+}
+
+fn legacies(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.diagnostics.iter().map(|d| d.log_text().into_owned()).collect()
+}
+
+fn places(snapshot: &Snapshot) -> Vec<String> {
+    let place = |d: &Diagnostic| {
+        let start = d.span.unwrap().start;
+        format!("{}:{}:{} {}", d.file.as_deref().unwrap(), start.line, start.column, d.code)
+    };
+    snapshot.diagnostics.iter().map(place).collect()
+}
+
+const MANIFEST: &str = "
+kind: attributemanifest
+metadata: {name: m, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    request.size: {valueType: INT64}
+    request.path: {valueType: STRING}
+    source.labels: {valueType: STRING_MAP}
+---
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+";
+
+fn with_manifest(text: &str) -> Arc<Snapshot> {
+    build(&format!("{MANIFEST}{text}"))
+}
+
+#[test]
+fn sample_configuration_has_no_problems() {
+    let store = mixer_config::store::open(mixer_config::store::EMBEDDED_SAMPLE).unwrap();
+    let snapshot = SnapshotBuilder::new(SnapshotOptions::default()).build(&store.contents());
+    let found = snapshot.diagnostics.iter().map(|d| d.code).collect::<FxHashSet<_>>();
+    if !found.contains("adapter-unknown") {
+        assert_eq!(legacies(&snapshot), Vec::<String>::new());
+    }
+    assert!(!snapshot.rules.is_empty());
+}
+
+#[test]
+fn broken_rule_is_diagnosed_in_three_places() {
+    let snapshot = with_manifest(
+        "kind: rule
+metadata:
+  name: crooked
+  namespace: istio-system
+spec:
+  match: source.user = = \"x\"
+  actions:
+  - handler: ghost.denier
+    instances: [nothing]
+",
+    );
+    assert_eq!(
+        legacies(&snapshot),
+        [
+            "rule=crooked.rule.istio-system: No valid actions found in rule",
+            "rule='crooked.rule.istio-system'.Match: failed to parse expression 'source.user = = \"x\"': \
+             unable to parse expression 'source.user = = \"x\"': 1:13: expected '==', found '='",
+            "action='crooked.rule.istio-system[0]': Handler not found: handler='ghost.denier'",
+        ]
+    );
+    assert_eq!(
+        places(&snapshot),
+        ["a.yaml:21:9 rule-empty", "a.yaml:24:10 expression-parse", "a.yaml:26:14 handler-unknown"]
+    );
+}
+
+#[test]
+fn dump_shows_sources_types_and_references() {
+    let snapshot = with_manifest(
+        "# a comment
+kind: rule
+metadata: {name: r, namespace: tea}
+spec:
+  match: source.user == \"x\"
+  actions: [{handler: deny.istio-system, instances: [nothing.instance.istio-system]}]
+  requestHeaderOperations: [{name: x-a, values: [source.user, '\"b\"']}, {name: x-b, operation: REMOVE}]
+",
+    );
+    assert_eq!(legacies(&snapshot), Vec::<String>::new());
+    let dump = crate::snapshot::dump(&snapshot);
+    assert_eq!((dump.handlers[0].source.line, dump.handlers[0].references), (11, 1));
+    assert_eq!((dump.rules[0].source.line, dump.instances[0].references), (20, 1));
+    assert_eq!(dump.rules[0].request_header_operations[0].values, ["source.user", "\"b\""]);
+    assert_eq!(dump.rules[0].request_header_operations[1].operation, "REMOVE");
+    assert_eq!(dump.attributes.len(), 23 + 4);
+}
+
+/// Small resources that refer to each other, in a few versions each, good and bad.
+fn version(kind: usize, name: usize, variant: usize) -> String {
+    let head = |kind: &str, name: String| {
+        format!("kind: {kind}\nmetadata: {{name: {name}, namespace: istio-system}}\n")
+    };
+    let n = name % 3;
+    match kind {
+        0 => {
+            let head = head("handler", format!("h{n}"));
+            match variant % 4 {
+                0 => format!("{head}spec: {{compiledAdapter: denier}}"),
+                1 => format!("{head}spec: {{compiledAdapter: denier, params: {{validUseCount: {variant}}}}}"),
+                2 => format!("{head}spec: {{compiledAdapter: nobody}}"),
+                _ => format!("{head}spec: {{compiledAdapter: denier, params: {{bogus: 1}}}}"),
+            }
+        }
+        1 => {
+            let head = head("instance", format!("i{n}"));
+            match variant % 4 {
+                0 => format!("{head}spec: {{compiledTemplate: checknothing}}"),
+                1 => format!("{head}spec: {{compiledTemplate: listentry, params: {{value: source.user}}}}"),
+                2 => format!("{head}spec: {{compiledTemplate: listentry, params: {{value: source.nobody}}}}"),
+                _ => format!("# moved\n\n{head}spec: {{compiledTemplate: metric}}"),
+            }
+        }
+        2 => {
+            let head = head("rule", format!("r{n}"));
+            let action = format!(
+                "actions: [{{handler: h{}, instances: [i{}, i{}]}}]",
+                variant % 3,
+                variant % 2,
+                variant % 3
+            );
+            let condition =
+                ["source.user == \"a\"", "true", "request.size", "source.later == \"x\""][variant % 4];
+            format!("{head}spec:\n  match: '{condition}'\n  {action}")
+        }
+        _ => {
+            let head = head("attributemanifest", format!("m{}", n % 2));
+            let later = if variant.is_multiple_of(2) {
+                "source.later: {valueType: STRING}"
+            } else {
+                "request.size: {valueType: INT64}"
+            };
+            format!("{head}spec:\n  attributes:\n    source.user: {{valueType: STRING}}\n    {later}")
+        }
+    }
+}
+
+/// What two snapshots must have in common.
+fn essence(snapshot: &Snapshot) -> String {
+    let mut dump = crate::snapshot::dump(snapshot);
+    dump.id = 0;
+    let hints = snapshot
+        .diagnostics
+        .iter()
+        .map(|d| (&d.hint, &d.legacy, &d.expression, &d.field))
+        .collect::<Vec<_>>();
+    format!("{}\n{hints:?}\n{:?}", serde_json::to_string_pretty(&dump).unwrap(), snapshot.counts)
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig {
+        cases: 24,
+        failure_persistence: None,
+        ..Default::default()
+    })]
+    #[test]
+    fn incremental_builds_equal_full_builds(
+        edits in proptest::collection::vec((0usize..4, 0usize..3, 0usize..8, 0usize..4), 1..40)
+    ) {
+        let mut files = std::collections::BTreeMap::<String, String>::new();
+        let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+        for (kind, name, variant, action) in edits {
+            let file = format!("{kind}-{name}.yaml");
+            match action {
+                0 => { files.remove(&file); }
+                _ => { files.insert(file, version(kind, name, variant)); }
+            }
+            let files = files.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect::<Vec<_>>();
+            let incremental = build_all(&mut builder, &files);
+            let full = build_all(&mut SnapshotBuilder::new(SnapshotOptions::default()), &files);
+            proptest::prop_assert_eq!(essence(&incremental), essence(&full));
+        }
+    }
+}
+
+#[test]
+fn only_what_changed_is_built_again() {
+    let rule = |name: &str, user: &str| {
+        format!(
+            "kind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\nspec:\n  match: source.user == \"{user}\"\n  actions: [{{handler: deny, instances: [nothing]}}]\n"
+        )
+    };
+    let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+    let (a, b) = (rule("a", "x"), rule("b", "x"));
+    let first = build_all(&mut builder, &[("m.yaml", MANIFEST), ("a.yaml", &a), ("b.yaml", &b)]);
+    let second =
+        build_all(&mut builder, &[("m.yaml", MANIFEST), ("a.yaml", &rule("a", "y")), ("b.yaml", &b)]);
+    assert!(!Arc::ptr_eq(first.rules.nth(0).unwrap(), second.rules.nth(0).unwrap()));
+    assert!(Arc::ptr_eq(first.rules.nth(1).unwrap(), second.rules.nth(1).unwrap()));
+    assert!(Arc::ptr_eq(first.handlers.nth(0).unwrap(), second.handlers.nth(0).unwrap()));
+    let moved = format!("# one line more\n{MANIFEST}");
+    let third = build_all(&mut builder, &[("m.yaml", &moved), ("a.yaml", &rule("a", "y")), ("b.yaml", &b)]);
+    let line = |snapshot: &Snapshot| snapshot.handlers.nth(0).unwrap().origin.first_line;
+    assert_eq!(line(&third), line(&first) + 1);
+    assert!(
+        Arc::ptr_eq(first.rules.nth(1).unwrap(), third.rules.nth(1).unwrap()),
+        "rules do not care where handlers stand"
+    );
+    let shared = |snapshot: &Snapshot, i: usize| match &snapshot.rules.nth(i).unwrap().condition {
+        Condition::When(program) => Arc::as_ptr(program),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shared(&first, 0), shared(&first, 1), "equal texts share a program");
+    assert_eq!(shared(&first, 1), shared(&third, 1));
+}
+
+#[test]
+fn a_version_that_does_not_convert_leaves_the_old_one_in_force() {
+    let rule =
+        |spec: &str| format!("kind: rule\nmetadata: {{name: r, namespace: istio-system}}\nspec: {spec}\n");
+    let good = rule("{actions: [{handler: deny, instances: [nothing]}]}");
+    let bad = rule("{bogus: 1}");
+    let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+    build_all(&mut builder, &[("m.yaml", MANIFEST), ("r.yaml", &good)]);
+    let snapshot = build_all(&mut builder, &[("m.yaml", MANIFEST), ("r.yaml", &bad)]);
+    assert_eq!(snapshot.rules.len(), 1);
+    assert_eq!(
+        legacies(&snapshot),
+        ["Failed to convert r.rule.istio-system an event: unknown field \"bogus\" in v1beta1.Rule"]
+    );
+    let fresh = build_all(
+        &mut SnapshotBuilder::new(SnapshotOptions::default()),
+        &[("m.yaml", MANIFEST), ("r.yaml", &bad)],
+    );
+    assert_eq!(fresh.rules.len(), 0);
+    assert_eq!(
+        legacies(&fresh),
+        ["Failed to convert r.rule.istio-system spec: unknown field \"bogus\" in v1beta1.Rule"]
+    );
+    // Still so when the vocabulary changes under it.
+    let more = format!(
+        "{MANIFEST}kind: attributemanifest\nmetadata: {{name: z, namespace: z}}\nspec: {{attributes: {{z.z: {{valueType: STRING}}}}}}\n"
+    );
+    let snapshot = build_all(&mut builder, &[("m.yaml", &more), ("r.yaml", &bad)]);
+    assert_eq!(snapshot.rules.len(), 1);
+    let snapshot = build_all(&mut builder, &[("m.yaml", &more)]);
+    assert_eq!(snapshot.rules.len(), 0);
+}

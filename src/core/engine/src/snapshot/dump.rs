@@ -1,0 +1,372 @@
+//! A snapshot as people and programs read it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{HeaderOperationConfig, HeaderOperationKind, RuleConfig, Snapshot};
+use mixer_config::{Diagnostic, Origin, ResourceKey};
+use mixer_base::secrets::mask_document;
+use crate::template::TEMPLATES;
+
+/// Everything in a snapshot, sorted by name. Serialises to the JSON of `snapshot dump`. Spec: cli-operations.md 9.5.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotDump {
+    /// `mixer/v1`.
+    pub api_version: String,
+    /// `Snapshot`.
+    pub kind: String,
+    /// Number of the snapshot.
+    pub id: u64,
+    /// Namespace of mesh-wide rules.
+    pub default_namespace: String,
+    /// Built-in templates.
+    pub templates: Vec<TemplateDump>,
+    /// Built-in adapters.
+    pub adapters: Vec<AdapterDump>,
+    /// Configured handlers.
+    pub handlers: Vec<HandlerDump>,
+    /// Configured instances.
+    pub instances: Vec<InstanceDump>,
+    /// Rules in effect.
+    pub rules: Vec<RuleDump>,
+    /// Templates of out-of-process adapters.
+    pub template_metadatas: Vec<TemplateMetadataDump>,
+    /// Out-of-process adapters.
+    pub adapter_metadatas: Vec<AdapterDump>,
+    /// Declared attributes.
+    pub attributes: Vec<AttributeDump>,
+    /// What was left out, and why.
+    pub errors: Vec<ErrorDump>,
+}
+
+/// A template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateDump {
+    /// Its name.
+    pub name: String,
+    /// For example `TEMPLATE_VARIETY_CHECK`.
+    pub variety: String,
+}
+
+/// An adapter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdapterDump {
+    /// Its name.
+    pub name: String,
+    /// Templates that it takes.
+    pub templates: Vec<String>,
+}
+
+/// A template of out-of-process adapters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateMetadataDump {
+    /// Full name of the resource.
+    pub resource: String,
+    /// Its name.
+    pub name: String,
+    /// Derived from the package of its descriptor.
+    pub internal_package_derived_name: String,
+}
+
+/// A handler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HandlerDump {
+    /// As shown to users.
+    pub name: String,
+    /// Its adapter.
+    pub adapter: String,
+    /// Out of process.
+    pub dynamic: bool,
+    /// Effective parameters, defaults filled in.
+    pub params: Value,
+    /// How many actions use it.
+    pub references: usize,
+    /// Where it is configured.
+    pub source: SourceDump,
+}
+
+/// An instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceDump {
+    /// Full name.
+    pub name: String,
+    /// Its template.
+    pub template: String,
+    /// Out of process.
+    pub dynamic: bool,
+    /// As configured.
+    pub params: Value,
+    /// Inferred type of every expression, by leaf.
+    pub types: BTreeMap<String, String>,
+    /// How many actions use it.
+    pub references: usize,
+    /// Where it is configured.
+    pub source: SourceDump,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleDump {
+    /// Full name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// The condition as written.
+    #[serde(rename = "match")]
+    pub match_text: String,
+    /// What it does.
+    pub actions: Vec<ActionDump>,
+    /// Changes to the request.
+    pub request_header_operations: Vec<HeaderOperationDump>,
+    /// Changes to the response.
+    pub response_header_operations: Vec<HeaderOperationDump>,
+    /// Dialect of its expressions.
+    pub language: String,
+    /// It is tried and not enforced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// Where it is configured.
+    pub source: SourceDump,
+}
+
+/// An action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionDump {
+    /// Often empty.
+    pub name: String,
+    /// Name of the handler.
+    pub handler: String,
+    /// Out of process.
+    pub dynamic: bool,
+    /// Full names of the instances, in order.
+    pub instances: Vec<String>,
+}
+
+/// A header operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeaderOperationDump {
+    /// Header.
+    pub name: String,
+    /// Expressions; none for REMOVE.
+    pub values: Vec<String>,
+    /// `REPLACE`, `REMOVE` or `APPEND`.
+    pub operation: String,
+}
+
+/// An attribute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttributeDump {
+    /// Its name.
+    pub name: String,
+    /// For example `STRING`.
+    #[serde(rename = "type")]
+    pub value_type: String,
+    /// `manifest` or the template that gives it.
+    pub source: String,
+}
+
+/// Something that was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorDump {
+    /// `error`, `warning` or `info`.
+    pub severity: String,
+    /// Stable code.
+    pub code: String,
+    /// Full name of the resource.
+    pub resource: String,
+    /// Text.
+    pub message: String,
+}
+
+/// Where something is configured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceDump {
+    /// File, or what its store calls it.
+    pub file: String,
+    /// First line of its document, from 1.
+    pub line: u32,
+}
+
+impl From<&Origin> for SourceDump {
+    fn from(origin: &Origin) -> Self {
+        Self { file: origin.file.to_string(), line: origin.document_line() }
+    }
+}
+
+impl SnapshotDump {
+    /// Masks the texts of parameters whose names look secret.
+    pub fn mask_secrets(&mut self) {
+        for handler in &mut self.handlers {
+            mask_document(&mut handler.params);
+        }
+    }
+}
+
+/// Describes a snapshot and what this build knows.
+pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
+    let uses = Uses::of(snapshot);
+    let mut handlers: Vec<HandlerDump> = snapshot.handlers.iter().map(|h| handler(&uses, h)).collect();
+    handlers.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut instances: Vec<InstanceDump> = snapshot.instances.iter().map(|i| instance(&uses, i)).collect();
+    instances.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut rules: Vec<RuleDump> = snapshot.rules.iter().map(|r| rule(r)).collect();
+    rules.sort_by(|a, b| a.name.cmp(&b.name));
+    SnapshotDump {
+        api_version: "mixer/v1".to_owned(),
+        kind: "Snapshot".to_owned(),
+        id: snapshot.id.0,
+        default_namespace: snapshot.default_namespace.to_string(),
+        templates: TEMPLATES
+            .iter()
+            .map(|t| TemplateDump { name: t.name.to_owned(), variety: t.variety.name().to_owned() })
+            .collect(),
+        adapters: snapshot.registry.adapters.0
+            .iter()
+            .map(|a| AdapterDump {
+                name: a.info().name.to_owned(),
+                templates: a.info().templates.iter().map(|t| (*t).to_owned()).collect(),
+            })
+            .collect(),
+        handlers,
+        instances,
+        rules,
+        template_metadatas: Vec::new(),
+        adapter_metadatas: Vec::new(),
+        attributes: snapshot
+            .vocabulary
+            .declared()
+            .map(|(name, value_type)| AttributeDump {
+                name: name.to_owned(),
+                value_type: value_type.name().to_owned(),
+                source: attribute_source(name),
+            })
+            .collect(),
+        errors: snapshot.diagnostics.iter().map(Into::into).collect(),
+    }
+}
+
+fn attribute_source(name: &str) -> String {
+    let given =
+        TEMPLATES.iter().filter(|t| !t.output.is_empty()).find(|t| name.starts_with(&t.output_prefix()));
+    given.map_or_else(|| "manifest".to_owned(), |t| t.name.to_owned())
+}
+
+/// How many actions use each handler and instance.
+#[derive(Default)]
+struct Uses<'s> {
+    handlers: BTreeMap<&'s ResourceKey, usize>,
+    instances: BTreeMap<&'s ResourceKey, usize>,
+}
+
+impl<'s> Uses<'s> {
+    fn of(snapshot: &'s Snapshot) -> Self {
+        let mut uses = Self::default();
+        for action in snapshot.rules.iter().flat_map(|r| &r.actions) {
+            *uses.handlers.entry(&action.handler.key).or_default() += 1;
+            for instance in &action.instances {
+                *uses.instances.entry(&instance.key).or_default() += 1;
+            }
+        }
+        uses
+    }
+}
+
+fn handler(uses: &Uses<'_>, config: &super::HandlerConfig) -> HandlerDump {
+    HandlerDump {
+        name: config.name.to_string(),
+        adapter: config.adapter.info().name.to_owned(),
+        dynamic: false,
+        params: config.params.json().clone(),
+        references: uses.handlers.get(&config.key).copied().unwrap_or(0),
+        source: (&config.origin).into(),
+    }
+}
+
+fn instance(uses: &Uses<'_>, config: &super::InstanceConfig) -> InstanceDump {
+    let typed = config.leaf_names.iter().zip(&config.programs);
+    InstanceDump {
+        name: config.name().to_string(),
+        template: config.template().name.to_owned(),
+        dynamic: false,
+        params: config.params.clone(),
+        types: typed
+            .filter_map(|(name, program)| {
+                Some((name.to_string(), program.as_ref()?.value_type().name().to_owned()))
+            })
+            .collect(),
+        references: uses.instances.get(&config.key).copied().unwrap_or(0),
+        source: (&config.origin).into(),
+    }
+}
+
+fn rule(config: &RuleConfig) -> RuleDump {
+    RuleDump {
+        name: config.key.to_string(),
+        namespace: config.key.namespace.to_string(),
+        match_text: config.match_text.to_string(),
+        actions: config
+            .actions
+            .iter()
+            .map(|action| ActionDump {
+                name: action.name.to_string(),
+                handler: action.handler.name.to_string(),
+                dynamic: false,
+                instances: action.instances.iter().map(|i| i.name().to_string()).collect(),
+            })
+            .collect(),
+        request_header_operations: operations(&config.request_headers),
+        response_header_operations: operations(&config.response_headers),
+        language: config.language.name().to_owned(),
+        dry_run: config.dry_run,
+        source: (&config.origin).into(),
+    }
+}
+
+/// The values of one operation stand together again.
+fn operations(list: &[HeaderOperationConfig]) -> Vec<HeaderOperationDump> {
+    let mut out: Vec<HeaderOperationDump> = Vec::new();
+    for config in list {
+        let operation = match config.kind {
+            HeaderOperationKind::Replace => "REPLACE",
+            HeaderOperationKind::Remove => "REMOVE",
+            HeaderOperationKind::Append => "APPEND",
+        };
+        let values = config.value.iter().map(|_| config.text.to_string());
+        match out.last_mut() {
+            Some(last) if last.name == *config.name && last.operation == operation => {
+                last.values.extend(values)
+            }
+            _ => out.push(HeaderOperationDump {
+                name: config.name.to_string(),
+                values: values.collect(),
+                operation: operation.to_owned(),
+            }),
+        }
+    }
+    out
+}
+
+impl From<&Diagnostic> for ErrorDump {
+    fn from(diagnostic: &Diagnostic) -> Self {
+        Self {
+            severity: diagnostic.severity.name().to_owned(),
+            code: diagnostic.code.to_owned(),
+            resource: diagnostic.resource.clone(),
+            message: diagnostic.message.clone(),
+        }
+    }
+}

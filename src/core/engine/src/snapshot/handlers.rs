@@ -1,0 +1,107 @@
+//! Handlers: adapters with parameters. Spec: runtime.md 4.3.
+
+use std::sync::Arc;
+
+use super::annotations;
+use super::decode::Handler;
+use super::memo::{Built, Located};
+use super::model::HandlerConfig;
+use super::report::Report;
+use crate::adapter::{ErasedAdapter, ErasedParams, Inventory};
+use mixer_config::message::{decode_over, suggestion};
+use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+
+/// What became of a handler resource.
+#[derive(Debug, Clone)]
+pub(super) enum HandlerState {
+    /// A built-in adapter.
+    Static(Arc<HandlerConfig>),
+    /// An adapter out of process, by its reference.
+    Dynamic(Arc<str>),
+    /// An adapter that does not exist.
+    Unknown,
+}
+
+impl Located for HandlerState {
+    fn relocate(&mut self, origin: &Origin) {
+        if let HandlerState::Static(config) = self {
+            *config = Arc::new(HandlerConfig { origin: origin.clone(), ..HandlerConfig::clone(config) });
+        }
+    }
+}
+
+/// A resource of kind `handler`.
+pub(super) fn build_handler(
+    resource: &RawResource,
+    inventory: Inventory,
+    failure: &dyn Fn(&str) -> String,
+) -> Built<HandlerState> {
+    let mut report = Report::new(resource);
+    let path = FieldPath::root().field("spec");
+    let mut handler = Handler::default();
+    let errors = report.spec().map_or_else(Vec::new, |spec| decode_over(&mut handler, spec, path.clone()));
+    if !errors.is_empty() {
+        report.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(report.problems);
+    }
+    if handler.compiled_adapter.is_empty() {
+        return Built::Done(HandlerState::Dynamic(handler.adapter.into()), report.problems);
+    }
+    let Some(adapter) = inventory.find(&handler.compiled_adapter) else {
+        report.push(unknown_adapter(inventory, &handler.compiled_adapter, path.field("compiledAdapter")));
+        return Built::Done(HandlerState::Unknown, report.problems);
+    };
+    let (params, errors) = adapter.decode(handler.params.as_ref().map(|p| &p.0), path.field("params"));
+    // compat(1.3): what was read before the first error applies; see the scenario handler-unknown-param.
+    report.decode_errors("spec-decode", errors, |text| {
+        format!("could not convert handler params; using default config: {text}")
+    });
+    let name = format!("{}.{}", resource.key.name, resource.key.namespace).into();
+    let config = config(resource, name, adapter, params, &mut report);
+    Built::Done(HandlerState::Static(config), report.problems)
+}
+
+/// A resource of a legacy kind, named like an adapter.
+pub(super) fn build_legacy_handler(
+    resource: &RawResource,
+    adapter: &'static dyn ErasedAdapter,
+    failure: &dyn Fn(&str) -> String,
+) -> Built<HandlerState> {
+    let mut report = Report::new(resource);
+    let (params, errors) = adapter.decode(report.spec(), FieldPath::root().field("spec"));
+    if !errors.is_empty() {
+        report.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(report.problems);
+    }
+    let config = config(resource, resource.key.to_string().into(), adapter, params, &mut report);
+    Built::Done(HandlerState::Static(config), report.problems)
+}
+
+fn config(
+    resource: &RawResource,
+    name: Arc<str>,
+    adapter: &'static dyn ErasedAdapter,
+    params: ErasedParams,
+    report: &mut Report<'_>,
+) -> Arc<HandlerConfig> {
+    annotations::check(resource, annotations::OF_HANDLERS, report);
+    Arc::new(HandlerConfig {
+        key: resource.key.clone(),
+        name,
+        adapter,
+        params,
+        on_error: annotations::on_error(resource, report),
+        origin: resource.origin.clone(),
+    })
+}
+
+/// Adapters of the originals that are not in the inventory yet are named as such.
+fn unknown_adapter(inventory: Inventory, name: &str, field: FieldPath) -> Diagnostic {
+    let names = inventory.names().collect::<Vec<_>>();
+    let hint = match name {
+        "list" => "the list adapter is called `listchecker`".to_owned(),
+        _ => suggestion(name, names.iter().copied())
+            .unwrap_or_else(|| format!("this build has {}", names.join(", "))),
+    };
+    Diagnostic::error("adapter-unknown", field, format!("adapter '{name}' not found")).with_hint(hint)
+}

@@ -1,0 +1,310 @@
+//! Instances: templates filled with expressions, checked and compiled. Spec: runtime.md 4.4.
+
+use std::sync::Arc;
+
+use super::decode::Instance;
+use super::memo::{Built, Located, Programs, Refusal, type_name};
+use super::model::{AttributeBinding, InstanceConfig};
+use super::params::{self, ParamLeaf, Params};
+use super::report::Report;
+use crate::adapter::{BoundInstance, Leaf};
+use mixer_attribute::ValueType;
+use mixer_config::message::{decode_over, suggestion};
+use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+use mixer_expr::{Language, Program};
+use crate::template::{self, FieldKind, TEMPLATES, TemplateInfo, Variety};
+
+/// What became of an instance resource.
+#[derive(Debug, Clone)]
+pub(super) enum InstanceState {
+    /// Of a built-in template, and sound.
+    Static(Arc<InstanceConfig>),
+    /// Of a built-in template, and type-correct, but the compiler has no way to run it: rules drop it in silence.
+    Uncompilable,
+    /// Of a template out of process, by its reference.
+    Dynamic(Arc<str>),
+    /// Left out.
+    Broken,
+}
+
+impl Located for InstanceState {
+    fn relocate(&mut self, origin: &Origin) {
+        if let InstanceState::Static(config) = self {
+            *config = Arc::new(InstanceConfig { origin: origin.clone(), ..InstanceConfig::clone(config) });
+        }
+    }
+}
+
+/// A resource of kind `instance`.
+pub(super) fn build_instance(
+    resource: &RawResource,
+    language: Language,
+    programs: &mut Programs,
+    failure: &dyn Fn(&str) -> String,
+) -> Built<InstanceState> {
+    let mut report = Report::new(resource);
+    let path = FieldPath::root().field("spec");
+    let mut instance = Instance::default();
+    let errors = report.spec().map_or_else(Vec::new, |spec| decode_over(&mut instance, spec, path.clone()));
+    if !errors.is_empty() {
+        report.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(report.problems);
+    }
+    if instance.compiled_template.is_empty() {
+        return Built::Done(InstanceState::Dynamic(instance.template.into()), report.problems);
+    }
+    let Some(template) = template::find(&instance.compiled_template) else {
+        let name = &instance.compiled_template;
+        let problem = Diagnostic::error(
+            "template-unknown",
+            path.field("compiledTemplate"),
+            "missing compiled template",
+        )
+        .with_legacy(format!("instance='{}': missing compiled template", resource.key))
+        .with_hint(
+            suggestion(name, TEMPLATES.iter().map(|t| t.name))
+                .unwrap_or_else(|| format!("one of {}", TEMPLATES.map(|t| t.name).join(", "))),
+        );
+        report.push(problem);
+        return Built::Done(InstanceState::Broken, report.problems);
+    };
+    let node = instance.params.as_ref().map(|p| &p.0);
+    let (mut params, errors) = params::decode(template, node, path.field("params"));
+    if !errors.is_empty() {
+        report.decode_errors("params-invalid", errors, |text| format!("instance='{}': {text}", resource.key));
+        return Built::Done(InstanceState::Broken, report.problems);
+    }
+    if !instance.attribute_bindings.is_empty() {
+        if template.variety != Variety::AttributeGenerator {
+            let text = format!("unknown field \"attribute_bindings\" in {}.InstanceParam", template.package);
+            let legacy = format!("instance='{}': {text}", resource.key);
+            let problem = Diagnostic::error("params-invalid", path.field("attributeBindings"), text);
+            report.push(problem.with_legacy(legacy));
+            return Built::Done(InstanceState::Broken, report.problems);
+        }
+        params.bindings = instance.attribute_bindings;
+    }
+    let state = check(resource, template, params, path.field("params"), language, programs, &mut report);
+    Built::Done(state, report.problems)
+}
+
+/// A resource of a legacy kind, named like a template.
+pub(super) fn build_legacy_instance(
+    resource: &RawResource,
+    template: &'static TemplateInfo,
+    language: Language,
+    programs: &mut Programs,
+    failure: &dyn Fn(&str) -> String,
+) -> Built<InstanceState> {
+    let mut report = Report::new(resource);
+    let path = FieldPath::root().field("spec");
+    let (params, errors) = params::decode(template, report.spec(), path.clone());
+    if !errors.is_empty() {
+        report.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(report.problems);
+    }
+    let state = check(resource, template, params, path, language, programs, &mut report);
+    Built::Done(state, report.problems)
+}
+
+/// Checks and compiles every expression of an instance.
+fn check(
+    resource: &RawResource,
+    template: &'static TemplateInfo,
+    params: Params,
+    path: FieldPath,
+    language: Language,
+    programs: &mut Programs,
+    report: &mut Report<'_>,
+) -> InstanceState {
+    let mut checker = Checker { resource, language, programs, report, errors: 0, uncompilable: false };
+    let bindings = checker.bindings(template, &params, &path);
+    let compiled = params.leaves.iter().map(|leaf| checker.leaf(leaf, &path)).collect::<Vec<_>>();
+    if checker.errors > 0 {
+        return InstanceState::Broken;
+    }
+    if checker.uncompilable {
+        return InstanceState::Uncompilable;
+    }
+    let vocabulary = checker.programs.vocabulary.clone();
+    let prefix = template.output_prefix();
+    let outputs = template.output.iter().filter_map(|output| {
+        Some((output.name, vocabulary.slot(format!("{prefix}{}", output.name).as_bytes())?))
+    });
+    let leaves = params.leaves.iter().zip(&compiled).map(|(leaf, program)| Leaf {
+        field: leaf.field,
+        key: leaf.key.clone(),
+        value_type: program.as_ref().map_or(ValueType::Unspecified, |p| p.value_type()),
+    });
+    InstanceState::Static(Arc::new(InstanceConfig {
+        key: resource.key.clone(),
+        bound: BoundInstance {
+            name: resource.key.to_string().into(),
+            template,
+            leaves: leaves.collect(),
+            messages: params.messages.clone(),
+        },
+        leaf_names: params.leaves.iter().map(|l| l.shown.clone()).collect(),
+        programs: compiled,
+        outputs: outputs.collect(),
+        bindings,
+        language,
+        params: params.to_json(),
+        origin: resource.origin.clone(),
+    }))
+}
+
+struct Checker<'c, 'r> {
+    resource: &'c RawResource,
+    language: Language,
+    programs: &'c mut Programs,
+    report: &'c mut Report<'r>,
+    errors: usize,
+    uncompilable: bool,
+}
+
+impl Checker<'_, '_> {
+    /// The program of a leaf; `None` for an empty text and after an error.
+    fn leaf(&mut self, leaf: &ParamLeaf, path: &FieldPath) -> Option<Arc<Program>> {
+        // In a map even an empty text is an expression.
+        if leaf.text.is_empty() && leaf.key.is_none() {
+            return None;
+        }
+        let field = path.join(&leaf.path);
+        match self.programs.compile(self.language, &leaf.text) {
+            Ok(program) => {
+                let found = program.value_type();
+                match leaf.kind {
+                    FieldKind::Typed(wanted) if wanted != found => {
+                        let text = format!(
+                            "error type checking for field '{}': Evaluated expression type {} want {}",
+                            leaf.shown,
+                            type_name(found),
+                            type_name(wanted)
+                        );
+                        let problem = Diagnostic::error("expression-type", field, String::new());
+                        self.problem(problem, leaf, text);
+                        None
+                    }
+                    _ => Some(program),
+                }
+            }
+            Err(refusal) => {
+                self.refused(leaf, field, &refusal);
+                None
+            }
+        }
+    }
+
+    fn refused(&mut self, leaf: &ParamLeaf, field: FieldPath, refusal: &Refusal) {
+        let vocabulary = self.programs.vocabulary.clone();
+        let problem = self.report.expression(field, &leaf.text, refusal, String::new(), &*vocabulary);
+        let Some(cause) = &refusal.check else {
+            self.uncompilable = true;
+            let text = format!(
+                "expression compilation failed at [{}]'{}': '{}'",
+                self.resource.key, leaf.shown, refusal.compile
+            );
+            let legacy = format!(
+                "Unable to create builder/mapper for instance: instance='{}', err='{text}'",
+                self.resource.key
+            );
+            self.report.push(Diagnostic { message: text, ..problem }.with_legacy(legacy));
+            return;
+        };
+        let separator = if matches!(leaf.kind, FieldKind::Typed(_)) { ':' } else { ';' };
+        let text = format!("failed to evaluate expression for field '{}'{separator} {cause}", leaf.shown);
+        self.problem(problem, leaf, text);
+    }
+
+    /// Reports a problem of a leaf. The originals report only the first of an instance.
+    fn problem(&mut self, mut problem: Diagnostic, leaf: &ParamLeaf, text: String) {
+        problem.message = match &leaf.outer {
+            Some(outer) => format!("failed to evaluate expression for field '{outer}'; {text}"),
+            None => text,
+        };
+        self.first(problem);
+    }
+
+    fn first(&mut self, mut problem: Diagnostic) {
+        if self.errors == 0 {
+            problem.legacy = Some(format!("instance='{}': {}", self.resource.key, problem.message));
+        }
+        self.errors += 1;
+        self.report.push(problem);
+    }
+
+    /// Checks the attribute bindings of a generator.
+    fn bindings(
+        &mut self,
+        template: &TemplateInfo,
+        params: &Params,
+        path: &FieldPath,
+    ) -> Vec<AttributeBinding> {
+        let mut bindings = Vec::new();
+        for (attribute, written) in &params.bindings {
+            let field = self.binding_field(path, attribute);
+            let text = written.replace("$out.", &template.output_prefix());
+            let value = match self.programs.compile(self.language, &text) {
+                Ok(program) => program,
+                Err(refusal) => {
+                    let cause = refusal.error().to_string();
+                    let message = format!(
+                        "error evaluating AttributeBinding expression '{text}' for attribute '{attribute}': {cause}"
+                    );
+                    self.binding_refused(field, &text, &refusal, message);
+                    continue;
+                }
+            };
+            let target = match self.programs.compile(self.language, attribute) {
+                Ok(program) => program,
+                Err(refusal) => {
+                    let cause = refusal.error().to_string();
+                    let message = format!(
+                        "error evaluating AttributeBinding expression for attribute key '{attribute}': {cause}"
+                    );
+                    self.binding_refused(field, attribute, &refusal, message);
+                    continue;
+                }
+            };
+            let (wanted, found) = (target.value_type(), value.value_type());
+            if wanted != found {
+                let message = format!(
+                    "error evaluating AttributeBinding: type '{wanted}' for attribute '{attribute}' does not match \
+                     type '{found}' for expression '{text}'"
+                );
+                self.first(Diagnostic::error("expression-type", field, message));
+                continue;
+            }
+            match self.programs.vocabulary.slot(attribute.as_bytes()) {
+                Some(target) => bindings.push(AttributeBinding { target, value }),
+                None => {
+                    let text = format!(
+                        "attribute not found when mapping outputs: attr='{attribute}', expr='{text}'"
+                    );
+                    let problem = Diagnostic::warning("attribute-unknown", field, text.clone());
+                    self.report.push(problem.with_legacy(text).with_hint("only attributes can be set"));
+                }
+            }
+        }
+        bindings
+    }
+
+    fn binding_refused(&mut self, field: FieldPath, text: &str, refusal: &Refusal, message: String) {
+        let vocabulary = self.programs.vocabulary.clone();
+        let problem = self.report.expression(field, text, refusal, message, &*vocabulary);
+        self.first(problem);
+    }
+
+    /// Bindings stand beside the parameters, or inside them.
+    fn binding_field(&self, path: &FieldPath, attribute: &str) -> FieldPath {
+        let inside = path.field("attributeBindings").key(attribute);
+        let beside = FieldPath::root().field("spec").field("attributeBindings").key(attribute);
+        let document = self.report.document();
+        if document.at(&beside).span != document.at(&FieldPath::root().field("spec")).span {
+            beside
+        } else {
+            inside
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a reference means. Spec: runtime.md section 2.
+
+use mixer_config::message::suggestion;
+
+/// The fully qualified names that a reference can mean, in the order in which they are tried.
+pub(super) fn candidates(reference: &str, kind: &str, namespace: &str) -> (String, Option<String>) {
+    let mut parts = reference.split('.');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(name), None, _) => (format!("{name}.{kind}.{namespace}"), None),
+        (Some(name), Some(second), None) => {
+            (format!("{name}.{second}.{namespace}"), Some(format!("{name}.{kind}.{second}")))
+        }
+        _ => (reference.to_owned(), None),
+    }
+}
+
+/// The part of a three-part name before its first dot.
+pub(super) fn short_name(full: &str) -> &str {
+    let mut dots = full.match_indices('.');
+    match (dots.next(), dots.next(), dots.next()) {
+        (Some((at, _)), Some(_), None) => full.get(..at).unwrap_or(full),
+        _ => full,
+    }
+}
+
+/// How to mend a reference that leads nowhere, given everything that is there.
+pub(super) fn advice<'n>(
+    reference: &str,
+    kind: &str,
+    namespace: &str,
+    there: impl Iterator<Item = &'n str> + Clone,
+) -> Option<String> {
+    // As short as a rule of this namespace may write it.
+    let spelled = |full: &str| -> String {
+        let parts = full.split('.').collect::<Vec<_>>();
+        match parts.as_slice() {
+            [name, k, ns] if *k == kind && *ns == namespace => (*name).to_owned(),
+            [name, k, ns] if *k == kind => format!("{name}.{ns}"),
+            [name, k, ns] if *ns == namespace => format!("{name}.{k}"),
+            _ => full.to_owned(),
+        }
+    };
+    let wanted = reference.split('.').next().unwrap_or(reference);
+    let elsewhere = there.clone().filter(|full| short_name(full) == wanted).min();
+    if let Some(full) = elsewhere {
+        let reach = if reference.contains('.') {
+            ""
+        } else {
+            ": a bare name is looked for in the namespace of the rule"
+        };
+        return Some(format!("did you mean `{}`?{reach}", spelled(full)));
+    }
+    let spellings = there.map(spelled).collect::<Vec<_>>();
+    suggestion(reference, spellings.iter().map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_tried_in_order() {
+        let cases = [
+            ("a", ("a.handler.ns", None)),
+            ("a.b", ("a.b.ns", Some("a.handler.b"))),
+            ("a.b.c", ("a.b.c", None)),
+            ("a.b.c.d", ("a.b.c.d", None)),
+            ("", (".handler.ns", None)),
+        ];
+        for (reference, (first, second)) in cases {
+            let got = candidates(reference, "handler", "ns");
+            assert_eq!((got.0.as_str(), got.1.as_deref()), (first, second));
+        }
+    }
+
+    #[test]
+    fn advice_spells_the_name_as_briefly_as_it_may_be() {
+        let there = ["deny.handler.istio-system", "gate.denier.shop", "other.handler.shop"];
+        let advice = |reference| advice(reference, "handler", "shop", there.iter().copied());
+        let bare = ": a bare name is looked for in the namespace of the rule";
+        assert_eq!(advice("deny"), Some(format!("did you mean `deny.istio-system`?{bare}")));
+        assert_eq!(advice("gate"), Some(format!("did you mean `gate.denier`?{bare}")));
+        assert_eq!(advice("othr"), Some("did you mean `other`?".to_owned()));
+        assert_eq!(advice("zzz"), None);
+    }
+}

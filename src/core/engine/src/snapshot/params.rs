@@ -1,0 +1,205 @@
+//! The parameters of an instance: the fields of its template, each the text of an expression. Spec: runtime.md 5.1.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value as Json};
+
+use mixer_config::message::{
+    DecodeContext, DecodeError, Field, FieldInfo as Known, enter_message, find_field, lower_camel,
+    reject_unknown, upper_camel,
+};
+use mixer_config::{FieldPath, Node};
+use crate::template::{FieldInfo, FieldKind, TEMPLATES, TemplateInfo, Variety};
+
+/// One expression, or the place of one.
+#[derive(Debug)]
+pub(super) struct ParamLeaf {
+    /// As adapters know it: `value`, `subject.user`.
+    pub(super) field: &'static str,
+    /// For maps.
+    pub(super) key: Option<Box<str>>,
+    /// As error texts name it: `Value`, `Dimensions[user]`, `Subject.User`.
+    pub(super) shown: Box<str>,
+    /// The nested message that it is part of, as error texts name it.
+    pub(super) outer: Option<String>,
+    /// Which types it takes.
+    pub(super) kind: FieldKind,
+    /// The text; empty when there is none.
+    pub(super) text: String,
+    /// Below the parameters.
+    pub(super) path: FieldPath,
+}
+
+/// Decoded parameters.
+#[derive(Debug, Default)]
+pub(super) struct Params {
+    /// In field-number order, keys of maps in byte order.
+    pub(super) leaves: Vec<ParamLeaf>,
+    /// Nested messages that are there.
+    pub(super) messages: Vec<&'static str>,
+    /// Attribute bindings.
+    pub(super) bindings: BTreeMap<String, String>,
+}
+
+/// Decodes the parameters of an instance of `template`.
+pub(super) fn decode(
+    template: &TemplateInfo,
+    node: Option<&Node>,
+    path: FieldPath,
+) -> (Params, Vec<DecodeError>) {
+    let mut context = DecodeContext::at(path);
+    let mut params = Params::default();
+    let null = Node::default();
+    let node = node.unwrap_or(&null);
+    let present = enter_message(node, &mut context);
+    let place = Place { outer: None, path: FieldPath::root() };
+    fields(template.fields, node, &place, &mut context, &mut params);
+    let mut known = template.fields.iter().map(known_field).collect::<Vec<_>>();
+    if template.variety == Variety::AttributeGenerator {
+        known.push(Known { name: "attribute_bindings", number: u32::MAX });
+        if let Some(value) = find_field(node, "attribute_bindings") {
+            context.in_field("attribute_bindings", |c| Field::merge(&mut params.bindings, value, c));
+        }
+    }
+    if present {
+        reject_unknown(node, &format!("{}.InstanceParam", template.package), &known, &mut context);
+    }
+    (params, context.errors)
+}
+
+fn known_field(field: &FieldInfo) -> Known {
+    Known { name: field.name, number: field.number }
+}
+
+struct Place {
+    outer: Option<&'static str>,
+    path: FieldPath,
+}
+
+fn fields(
+    infos: &'static [FieldInfo],
+    node: &Node,
+    place: &Place,
+    context: &mut DecodeContext,
+    out: &mut Params,
+) {
+    for info in infos {
+        let value = find_field(node, info.name);
+        let path = place.path.field(&lower_camel(info.name));
+        context.in_field(info.name, |context| match info.kind {
+            FieldKind::Value | FieldKind::Typed(_) => {
+                let mut text = String::new();
+                if let Some(value) = value {
+                    text.merge(value, context);
+                }
+                out.leaves.push(leaf(info, place, None, text, path));
+            }
+            FieldKind::ValueMap => {
+                let mut texts = BTreeMap::<String, String>::new();
+                if let Some(value) = value {
+                    Field::merge(&mut texts, value, context);
+                }
+                for (key, text) in texts {
+                    let path = path.key(&key);
+                    out.leaves.push(leaf(info, place, Some(key), text, path));
+                }
+            }
+            FieldKind::Message(inner) => {
+                let null = Node::default();
+                let value = value.unwrap_or(&null);
+                let present = enter_message(value, context);
+                if present {
+                    out.messages.push(info.name);
+                }
+                let inside = Place { outer: Some(info.name), path };
+                fields(inner, value, &inside, context, out);
+                if present {
+                    let known = inner.iter().map(known_field).collect::<Vec<_>>();
+                    let message = format!("authorization.{}InstanceParam", upper_camel(info.name));
+                    reject_unknown(value, &message, &known, context);
+                }
+            }
+        });
+    }
+}
+
+fn leaf(
+    info: &'static FieldInfo,
+    place: &Place,
+    key: Option<String>,
+    text: String,
+    path: FieldPath,
+) -> ParamLeaf {
+    let outer = place.outer.map(upper_camel);
+    let mut shown = upper_camel(info.name);
+    if let Some(outer) = &outer {
+        shown = format!("{outer}.{shown}");
+    }
+    if let Some(key) = &key {
+        shown = format!("{shown}[{key}]");
+    }
+    let field = place.outer.map_or(info.name, |outer| nested_name(outer, info.name));
+    ParamLeaf { field, key: key.map(Into::into), shown: shown.into(), outer, kind: info.kind, text, path }
+}
+
+/// `subject.user` for `subject` and `user`. The names come from the table of templates, so there are few.
+fn nested_name(outer: &'static str, inner: &'static str) -> &'static str {
+    static NAMES: LazyLock<HashMap<(&'static str, &'static str), &'static str>> = LazyLock::new(|| {
+        let mut names = HashMap::new();
+        for field in TEMPLATES.iter().flat_map(|t| t.fields) {
+            if let FieldKind::Message(inner) = field.kind {
+                for nested in inner {
+                    let name: &'static str =
+                        Box::leak(format!("{}.{}", field.name, nested.name).into_boxed_str());
+                    names.insert((field.name, nested.name), name);
+                }
+            }
+        }
+        names
+    });
+    NAMES.get(&(outer, inner)).copied().unwrap_or(inner)
+}
+
+impl Params {
+    /// What is configured, for dumps.
+    pub(super) fn to_json(&self) -> Json {
+        let mut root = Map::new();
+        for message in &self.messages {
+            root.insert(lower_camel(message), Json::Object(Map::new()));
+        }
+        for leaf in self.leaves.iter().filter(|l| !l.text.is_empty() || l.key.is_some()) {
+            let text = Json::from(leaf.text.clone());
+            let (outer, name) = match leaf.field.split_once('.') {
+                Some((outer, name)) => (Some(outer), name),
+                None => (None, leaf.field),
+            };
+            let Some(message) = (match outer {
+                Some(outer) => child(&mut root, outer),
+                None => Some(&mut root),
+            }) else {
+                continue;
+            };
+            match &leaf.key {
+                Some(key) => {
+                    if let Some(map) = child(message, name) {
+                        map.insert(key.to_string(), text);
+                    }
+                }
+                None => {
+                    message.insert(lower_camel(name), text);
+                }
+            }
+        }
+        if !self.bindings.is_empty() {
+            let bindings = self.bindings.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
+            root.insert("attributeBindings".to_owned(), Json::Object(bindings));
+        }
+        Json::Object(root)
+    }
+}
+
+/// The object under a field, made if it is not there.
+fn child<'m>(object: &'m mut Map<String, Json>, name: &str) -> Option<&'m mut Map<String, Json>> {
+    object.entry(lower_camel(name)).or_insert_with(|| Json::Object(Map::new())).as_object_mut()
+}

@@ -1,0 +1,94 @@
+//! Attributes: from manifests and from the outputs of templates. Spec: runtime.md 4.1.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::decode::AttributeManifest;
+use super::extension::Registry;
+use super::memo::{Built, Located};
+use super::report::Report;
+use mixer_attribute::{ValueType, Vocabulary};
+use mixer_config::message::decode_over;
+use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+use crate::template::TEMPLATES;
+
+/// What a manifest declares.
+#[derive(Debug)]
+pub(super) struct Manifest(pub(super) Arc<BTreeMap<String, ValueType>>);
+
+impl Located for Manifest {
+    fn relocate(&mut self, _: &Origin) {}
+}
+
+/// Decodes a manifest.
+pub(super) fn build_manifest(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Built<Manifest> {
+    let mut report = Report::new(resource);
+    let mut manifest = AttributeManifest::default();
+    let errors = report
+        .spec()
+        .map_or_else(Vec::new, |spec| decode_over(&mut manifest, spec, FieldPath::root().field("spec")));
+    if !errors.is_empty() {
+        report.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(report.problems);
+    }
+    let types = manifest.attributes.into_iter().map(|(name, info)| (name, info.value_type)).collect();
+    Built::Done(Manifest(Arc::new(types)), report.problems)
+}
+
+/// Merges manifests, given in the order of namespace and name: of two types the first wins.
+pub(super) fn merge<'m>(
+    manifests: impl Iterator<Item = (&'m Arc<RawResource>, &'m Manifest)>,
+    registry: Registry,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vocabulary {
+    let mut declared: BTreeMap<&str, (ValueType, &RawResource)> = BTreeMap::new();
+    for (resource, manifest) in manifests {
+        for (name, value_type) in manifest.0.iter() {
+            match declared.get(name.as_str()) {
+                None => {
+                    declared.insert(name, (*value_type, resource));
+                }
+                Some((winner, first)) if winner != value_type => {
+                    diagnostics.push(conflict(name, *value_type, resource, *winner, first));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let mut builder = Vocabulary::builder();
+    for (name, (value_type, _)) in declared {
+        builder.declare(name, value_type);
+    }
+    for template in TEMPLATES.iter().filter(|t| !t.output.is_empty()) {
+        let prefix = template.output_prefix();
+        for output in template.output {
+            builder.declare(&format!("{prefix}{}", output.name), output.value_type);
+        }
+    }
+    for (name, value_type) in registry.extensions.iter().flat_map(|e| e.attributes()) {
+        builder.declare_built_in(name, *value_type);
+    }
+    builder.build()
+}
+
+fn conflict(
+    name: &str,
+    value_type: ValueType,
+    resource: &RawResource,
+    winner: ValueType,
+    first: &RawResource,
+) -> Diagnostic {
+    let field = FieldPath::root().field("spec").field("attributes").key(name).field("valueType");
+    let message =
+        format!("attribute {name} is {value_type} here and {winner} in {}, which counts", first.key);
+    let span = resource.document().at(&field).span;
+    let mut problem = Diagnostic::error("attribute-conflict", field, message)
+        .with_resource(resource.key.to_string())
+        .with_hint(format!(
+            "give it one type: the other declaration is in {}:{}",
+            first.origin.file, first.origin.first_line
+        ));
+    problem.file = Some(resource.origin.file.clone());
+    problem.span = Some(resource.origin.in_file(span));
+    problem
+}

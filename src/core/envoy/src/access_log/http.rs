@@ -1,0 +1,195 @@
+//! `HTTPAccessLogEntry`. Spec: envoy-bridge.md 3.4.
+
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::{Common, codes};
+use crate::attributes::{Attributes, Known};
+use crate::check_request::{FORWARDED_ATTRIBUTES, header, protocol, set_path};
+use crate::wire::{FieldValue, each_field, int64, map_entry, wrapped};
+use mixer_attribute::{DecodeError, SignedDuration, Timestamp, Value};
+
+type Pairs<'a> = &'a [(&'a [u8], &'a [u8])];
+
+/// Request and response of an entry.
+#[derive(Default)]
+pub(super) struct Http<'a> {
+    protocol: u64,
+    method: u64,
+    scheme: &'a [u8],
+    authority: &'a [u8],
+    rewritten_path: &'a [u8],
+    user_agent: &'a [u8],
+    referer: &'a [u8],
+    forwarded_for: &'a [u8],
+    request_id: &'a [u8],
+    original_path: &'a [u8],
+    request_header_bytes: u64,
+    request_body_bytes: u64,
+    logged_headers: Pairs<'a>,
+    /// Logged ones, and those that are fields of their own.
+    pub(super) request_headers: Pairs<'a>,
+    code: u64,
+    response_header_bytes: u64,
+    response_body_bytes: u64,
+    /// Headers, then trailers.
+    pub(super) response_headers: Pairs<'a>,
+    trailers: Pairs<'a>,
+    pub(super) details: &'a [u8],
+}
+
+impl<'a> Http<'a> {
+    /// The path as the caller sent it.
+    pub(super) fn path(&self) -> &'a [u8] {
+        if self.original_path.is_empty() { self.rewritten_path } else { self.original_path }
+    }
+
+    /// The status; 500 when the caller went away before there was one.
+    pub(super) fn status(&self) -> u64 {
+        if self.code == 0 { 500 } else { self.code }
+    }
+}
+
+pub(super) fn read<'a>(
+    protocol: u64,
+    request: &'a [u8],
+    response: &'a [u8],
+    out: &Attributes<'a>,
+) -> Result<Http<'a>, DecodeError> {
+    let mut http = Http { protocol, ..Http::default() };
+    let arena = out.arena();
+    let mut result = Ok(());
+    let mut logged = ArenaVec::new_in(arena);
+    each_field(request, |number, value| match (number, value) {
+        (1, FieldValue::Varint(number)) => http.method = number,
+        (11, FieldValue::Varint(number)) => http.request_header_bytes = number,
+        (12, FieldValue::Varint(number)) => http.request_body_bytes = number,
+        (13, FieldValue::Bytes(entry)) => match map_entry(entry) {
+            Ok(entry) => logged.push(entry),
+            Err(error) => result = Err(error),
+        },
+        (number, FieldValue::Bytes(bytes)) => match number {
+            2 => http.scheme = bytes,
+            3 => http.authority = bytes,
+            5 => http.rewritten_path = bytes,
+            6 => http.user_agent = bytes,
+            7 => http.referer = bytes,
+            8 => http.forwarded_for = bytes,
+            9 => http.request_id = bytes,
+            10 => http.original_path = bytes,
+            _ => {}
+        },
+        _ => {}
+    })?;
+    http.logged_headers = logged.into_bump_slice();
+    let (mut headers, mut trailers) = (ArenaVec::new_in(arena), ArenaVec::new_in(arena));
+    each_field(response, |number, value| match (number, value) {
+        (1, FieldValue::Bytes(bytes)) => http.code = wrapped(bytes),
+        (2, FieldValue::Varint(number)) => http.response_header_bytes = number,
+        (3, FieldValue::Varint(number)) => http.response_body_bytes = number,
+        (4 | 5, FieldValue::Bytes(entry)) => match (map_entry(entry), number) {
+            (Ok(entry), 4) => headers.push(entry),
+            (Ok(entry), _) => trailers.push(entry),
+            (Err(error), _) => result = Err(error),
+        },
+        (6, FieldValue::Bytes(bytes)) => http.details = bytes,
+        _ => {}
+    })?;
+    http.trailers = trailers.into_bump_slice();
+    let mut status = ArenaVec::new_in(arena);
+    status.extend_from_slice(http.status().to_string().as_bytes());
+    let mut all = ArenaVec::with_capacity_in(headers.len() + http.trailers.len() + 1, arena);
+    all.extend_from_slice(&headers);
+    if http.code != 0 {
+        all.push((&b":status"[..], status.into_bump_slice()));
+    }
+    all.extend_from_slice(http.trailers);
+    http.response_headers = all.into_bump_slice();
+    http.request_headers = synthesized(&http, arena);
+    result.map(|()| http)
+}
+
+/// Logged headers, and what the entry has in fields of its own where no logged header says it.
+fn synthesized<'a>(http: &Http<'a>, arena: &'a bumpalo::Bump) -> Pairs<'a> {
+    let mut all = ArenaVec::with_capacity_in(http.logged_headers.len() + 8, arena);
+    all.extend(http.logged_headers.iter().copied().filter(|(name, _)| *name != FORWARDED_ATTRIBUTES));
+    for (name, value) in [
+        (&b":method"[..], codes::method(http.method)),
+        (b":path", http.path()),
+        (b":authority", http.authority),
+        (b":scheme", http.scheme),
+        (b"user-agent", http.user_agent),
+        (b"referer", http.referer),
+        (b"x-forwarded-for", http.forwarded_for),
+        (b"x-request-id", http.request_id),
+    ] {
+        if !value.is_empty() && header(&all, name).is_none() {
+            all.push((name, value));
+        }
+    }
+    all.into_bump_slice()
+}
+
+pub(super) fn set<'a>(http: &Http<'a>, common: &Common<'a>, out: &mut Attributes<'a>) {
+    set_request(http, common, out);
+    set_response(http, out);
+    if let Some(start) = common.start {
+        out.set(Known::RequestTime, Value::Timestamp(start));
+        if let Some(took) = common.took() {
+            out.set(Known::ResponseTime, Value::Timestamp(after(start, took)));
+        }
+    }
+    if let Some(took) = common.took() {
+        out.set(Known::ResponseDuration, Value::Duration(took));
+    }
+}
+
+fn set_request<'a>(http: &Http<'a>, common: &Common<'a>, out: &mut Attributes<'a>) {
+    out.some_text(Known::RequestMethod, codes::method(http.method));
+    set_path(http.path(), out);
+    if !http.original_path.is_empty() {
+        out.some_text(Known::RewrittenPath, http.rewritten_path);
+    }
+    out.text(Known::RequestHost, http.authority);
+    out.text(Known::RequestScheme, if http.scheme.is_empty() { b"http" } else { http.scheme });
+    out.some_text(Known::RequestUserAgent, http.user_agent);
+    out.some_text(Known::RequestReferer, http.referer);
+    let id = if http.request_id.is_empty() { common.stream_id } else { http.request_id };
+    out.some_text(Known::RequestId, id);
+    let mut headers = ArenaVec::with_capacity_in(http.request_headers.len(), out.arena());
+    headers.extend_from_slice(http.request_headers);
+    out.map(Known::RequestHeaders, headers);
+    out.number(Known::RequestSize, int64(http.request_body_bytes));
+    let total = http.request_body_bytes.saturating_add(http.request_header_bytes);
+    out.number(Known::RequestTotalSize, int64(total));
+    out.text(
+        Known::ContextProtocol,
+        protocol(header(http.logged_headers, b"content-type").unwrap_or_default()),
+    );
+    out.some_text(Known::HttpProtocol, codes::http_version(http.protocol));
+}
+
+fn set_response<'a>(http: &Http<'a>, out: &mut Attributes<'a>) {
+    out.number(Known::ResponseCode, int64(http.status()));
+    let mut headers = ArenaVec::with_capacity_in(http.response_headers.len(), out.arena());
+    headers.extend_from_slice(http.response_headers);
+    out.map(Known::ResponseHeaders, headers);
+    out.number(Known::ResponseSize, int64(http.response_body_bytes));
+    let total = http.response_body_bytes.saturating_add(http.response_header_bytes);
+    out.number(Known::ResponseTotalSize, int64(total));
+    let value = |name| header(http.trailers, name).or_else(|| header(http.response_headers, name));
+    if let Some(status) = value(b"grpc-status") {
+        out.text(Known::ResponseGrpcStatus, status);
+        out.text(Known::ResponseGrpcMessage, value(b"grpc-message").unwrap_or_default());
+    }
+    out.some_text(Known::ResponseCodeDetails, http.details);
+}
+
+/// An instant some time later.
+fn after(start: Timestamp, took: SignedDuration) -> Timestamp {
+    const SECOND: i64 = 1_000_000_000;
+    let nanos = i64::from(start.nanos) + took.nanos % SECOND;
+    Timestamp {
+        seconds: start.seconds + took.nanos / SECOND + nanos / SECOND,
+        nanos: u32::try_from(nanos % SECOND).unwrap_or(0),
+    }
+}

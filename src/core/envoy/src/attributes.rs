@@ -1,0 +1,317 @@
+//! Attributes under construction: what a message of Envoy says, by name, before it becomes a bag.
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use mixer_attribute::{
+    AttributeBag, OwnedAttributes, ReceivedValue, SlotId, StringMap, Value, ValueType, Vocabulary,
+    last_by_key,
+};
+
+macro_rules! known {
+    ($($name:ident $text:literal $ty:ident;)*) => {
+        /// An attribute that the bridge itself sets.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(super) enum Known {
+            $($name,)*
+        }
+
+        const KNOWN: &[(Known, &str, ValueType)] = &[$((Known::$name, $text, ValueType::$ty),)*];
+    };
+}
+
+known! {
+    CheckCacheHit "check.cache_hit" Bool;
+    CheckErrorCode "check.error_code" Int64;
+    CheckErrorMessage "check.error_message" String;
+    ConnectionDuration "connection.duration" Duration;
+    ConnectionEvent "connection.event" String;
+    ConnectionId "connection.id" String;
+    ConnectionMtls "connection.mtls" Bool;
+    ConnectionReceivedBytes "connection.received.bytes" Int64;
+    ConnectionReceivedBytesTotal "connection.received.bytes_total" Int64;
+    ConnectionSentBytes "connection.sent.bytes" Int64;
+    ConnectionSentBytesTotal "connection.sent.bytes_total" Int64;
+    RequestedServerName "connection.requested_server_name" String;
+    ContextProtocol "context.protocol" String;
+    ContextTime "context.time" Timestamp;
+    ProxyErrorCode "context.proxy_error_code" String;
+    ProxyVersion "context.proxy_version" String;
+    ReporterKind "context.reporter.kind" String;
+    ReporterUid "context.reporter.uid" String;
+    DestinationIp "destination.ip" IpAddress;
+    DestinationLabels "destination.labels" StringMap;
+    DestinationName "destination.name" String;
+    DestinationNamespace "destination.namespace" String;
+    DestinationPort "destination.port" Int64;
+    DestinationPrincipal "destination.principal" String;
+    DestinationServiceHost "destination.service.host" String;
+    DestinationServiceName "destination.service.name" String;
+    DestinationServiceNamespace "destination.service.namespace" String;
+    DestinationServiceUid "destination.service.uid" String;
+    DestinationUid "destination.uid" String;
+    DestinationWorkloadName "destination.workload.name" String;
+    DestinationWorkloadNamespace "destination.workload.namespace" String;
+    DestinationWorkloadUid "destination.workload.uid" String;
+    AccessLogName "envoy.access_log.name" String;
+    TerminationDetails "envoy.connection.termination_details" String;
+    ContextExtensions "envoy.context_extensions" StringMap;
+    CustomTags "envoy.custom_tags" StringMap;
+    DownstreamFailureReason "envoy.downstream.failure_reason" String;
+    DownstreamPeer "envoy.downstream_peer" StringMap;
+    HttpProtocol "envoy.http.protocol" String;
+    NodeId "envoy.node.id" String;
+    RewrittenPath "envoy.request.rewritten_path" String;
+    ResponseCodeDetails "envoy.response.code_details" String;
+    RouteName "envoy.route.name" String;
+    SourceCluster "envoy.source_cluster" String;
+    TlsCipherSuite "envoy.tls.cipher_suite" Int64;
+    TlsPeerIssuer "envoy.tls.peer_issuer" String;
+    TlsPeerSubject "envoy.tls.peer_subject" String;
+    TlsVersion "envoy.tls.version" String;
+    UpstreamAttempts "envoy.upstream.attempts" Int64;
+    UpstreamCluster "envoy.upstream.cluster" String;
+    UpstreamFailureReason "envoy.upstream.failure_reason" String;
+    UpstreamIp "envoy.upstream.ip" IpAddress;
+    UpstreamPort "envoy.upstream.port" Int64;
+    UpstreamPeer "envoy.upstream_peer" StringMap;
+    OriginIp "origin.ip" IpAddress;
+    RatelimitDescriptor "ratelimit.descriptor" StringMap;
+    RatelimitDomain "ratelimit.domain" String;
+    RatelimitKey "ratelimit.key" String;
+    RbacPermissivePolicy "rbac.permissive.effective_policy_id" String;
+    RbacPermissiveCode "rbac.permissive.response_code" String;
+    AuthAudiences "request.auth.audiences" String;
+    AuthClaims "request.auth.claims" StringMap;
+    AuthPresenter "request.auth.presenter" String;
+    AuthPrincipal "request.auth.principal" String;
+    AuthRawClaims "request.auth.raw_claims" String;
+    RequestBodyRaw "request.body.raw" IpAddress;
+    RequestBodyText "request.body.text" String;
+    RequestHeaders "request.headers" StringMap;
+    RequestHost "request.host" String;
+    RequestId "request.id" String;
+    RequestMethod "request.method" String;
+    RequestPath "request.path" String;
+    RequestQueryParams "request.query_params" StringMap;
+    RequestReferer "request.referer" String;
+    RequestScheme "request.scheme" String;
+    RequestSize "request.size" Int64;
+    RequestTime "request.time" Timestamp;
+    RequestTotalSize "request.total_size" Int64;
+    RequestUrlPath "request.url_path" String;
+    RequestUserAgent "request.useragent" String;
+    ResponseCode "response.code" Int64;
+    ResponseDuration "response.duration" Duration;
+    ResponseGrpcMessage "response.grpc_message" String;
+    ResponseGrpcStatus "response.grpc_status" String;
+    ResponseHeaders "response.headers" StringMap;
+    ResponseSize "response.size" Int64;
+    ResponseTime "response.time" Timestamp;
+    ResponseTotalSize "response.total_size" Int64;
+    SourceIp "source.ip" IpAddress;
+    SourceLabels "source.labels" StringMap;
+    SourceName "source.name" String;
+    SourceNamespace "source.namespace" String;
+    SourcePort "source.port" Int64;
+    SourcePrincipal "source.principal" String;
+    SourceService "source.service" String;
+    SourceUid "source.uid" String;
+    SourceUser "source.user" String;
+    SourceWorkloadName "source.workload.name" String;
+    SourceWorkloadNamespace "source.workload.namespace" String;
+    SourceWorkloadUid "source.workload.uid" String;
+}
+
+impl Known {
+    pub(super) fn name(self) -> &'static str {
+        KNOWN.get(self as usize).map_or("", |(_, name, _)| name)
+    }
+}
+
+/// Where the attributes of the bridge are in one vocabulary. Made once a vocabulary.
+#[derive(Debug)]
+pub struct AttributePlan<'v> {
+    vocabulary: &'v Vocabulary,
+    slots: Slots,
+    everything: bool,
+}
+
+/// The slots of the attributes that the bridge sets, in the order of their table.
+#[derive(Debug, Clone)]
+pub struct Slots(std::sync::Arc<[Option<SlotId>]>);
+
+impl Slots {
+    /// Looks all of them up. An attribute that is declared with a type of another kind is left out: no expression could use it.
+    pub fn of(vocabulary: &Vocabulary) -> Self {
+        let slot = |name: &str, value_type| {
+            let slot = vocabulary.slot(name.as_bytes())?;
+            vocabulary.value_type(slot).is_none_or(|declared| same_kind(declared, value_type)).then_some(slot)
+        };
+        Self(KNOWN.iter().map(|(_, name, value_type)| slot(name, *value_type)).collect())
+    }
+}
+
+/// Whether values of the two types are held alike.
+fn same_kind(a: ValueType, b: ValueType) -> bool {
+    use ValueType::{DnsName, EmailAddress, String, Uri};
+    let kind = |t| if matches!(t, DnsName | EmailAddress | Uri) { String } else { t };
+    kind(a) == kind(b)
+}
+
+impl<'v> AttributePlan<'v> {
+    /// For requests: what the vocabulary does not have is left out.
+    pub fn new(vocabulary: &'v Vocabulary, slots: Slots) -> Self {
+        Self { vocabulary, slots, everything: false }
+    }
+
+    /// The same, keeping attributes without a slot by their names if `everything` is wanted.
+    #[must_use]
+    pub fn with_everything(self, everything: bool) -> Self {
+        Self { everything, ..self }
+    }
+
+    /// For tools and tests: attributes without a slot are kept by their names.
+    pub fn complete(vocabulary: &'v Vocabulary) -> Self {
+        Self { vocabulary, slots: Slots::of(vocabulary), everything: true }
+    }
+}
+
+/// The attributes of one message, under construction. A later value of a name replaces an earlier one.
+pub struct Attributes<'a> {
+    plan: &'a AttributePlan<'a>,
+    arena: &'a Bump,
+    values: ArenaVec<'a, ReceivedValue<'a>>,
+    /// By [`Known`]: one more than the index in `values`.
+    at: [u8; KNOWN.len()],
+}
+
+impl<'a> Attributes<'a> {
+    /// Nothing yet.
+    pub fn new(plan: &'a AttributePlan<'a>, arena: &'a Bump) -> Self {
+        Self { plan, arena, values: ArenaVec::with_capacity_in(48, arena), at: [0; KNOWN.len()] }
+    }
+
+    pub(super) fn arena(&self) -> &'a Bump {
+        self.arena
+    }
+
+    pub(super) fn vocabulary(&self) -> &'a Vocabulary {
+        self.plan.vocabulary
+    }
+
+    /// Whether setting this attribute has any effect.
+    pub(super) fn wants(&self, known: Known) -> bool {
+        self.plan.everything || self.slot_of(known).is_some()
+    }
+
+    fn slot_of(&self, known: Known) -> Option<SlotId> {
+        self.plan.slots.0.get(known as usize).copied().flatten()
+    }
+
+    pub(super) fn set(&mut self, known: Known, value: Value<'a>) {
+        let slot = self.slot_of(known);
+        if slot.is_none() && !self.plan.everything {
+            return;
+        }
+        let Some(at) = self.at.get_mut(known as usize) else { return };
+        match usize::from(*at).checked_sub(1).and_then(|index| self.values.get_mut(index)) {
+            Some(there) => there.value = value,
+            None => {
+                self.values.push(ReceivedValue { name: known.name().as_bytes(), slot, value });
+                // More values than a byte counts do not happen: names of callers go through `set_named`.
+                *at = u8::try_from(self.values.len()).unwrap_or(0);
+            }
+        }
+    }
+
+    pub(super) fn text(&mut self, known: Known, text: &'a [u8]) {
+        self.set(known, Value::String(text));
+    }
+
+    /// Sets a text unless it is empty.
+    pub(super) fn some_text(&mut self, known: Known, text: &'a [u8]) {
+        if !text.is_empty() {
+            self.set(known, Value::String(text));
+        }
+    }
+
+    pub(super) fn number(&mut self, known: Known, number: i64) {
+        self.set(known, Value::Int64(number));
+    }
+
+    /// Sets a map unless it is empty; of equal keys the last counts.
+    pub(super) fn map(&mut self, known: Known, entries: ArenaVec<'a, (&'a [u8], &'a [u8])>) {
+        let slot = self.slot_of(known);
+        if !entries.is_empty() && (slot.is_some() || self.plan.everything) {
+            let entries = last_by_key(entries).into_bump_slice();
+            self.set(known, Value::StringMap(self.arena.alloc(StringMap { entries, source: slot })));
+        }
+    }
+
+    /// Sets an attribute that may be any, by a name that somebody configured.
+    pub(super) fn set_named(&mut self, name: &'a [u8], value: Value<'a>) {
+        let slot = self.plan.vocabulary.slot(name);
+        self.set_slot(name, slot, value);
+    }
+
+    /// As [`set_named`](Self::set_named), with the slot at hand.
+    pub(super) fn set_slot(&mut self, name: &'a [u8], slot: Option<SlotId>, value: Value<'a>) {
+        if slot.is_none() && !self.plan.everything {
+            return;
+        }
+        let value = match value {
+            Value::StringMap(map) => {
+                Value::StringMap(self.arena.alloc(StringMap { entries: map.entries, source: slot }))
+            }
+            other => other,
+        };
+        match self.values.iter_mut().find(|there| there.name == name) {
+            Some(there) => there.value = value,
+            None => self.values.push(ReceivedValue { name, slot, value }),
+        }
+        // A known attribute that came first under its bare name must be found by later sets of it.
+        if let Some((known, ..)) = KNOWN.iter().find(|(_, known, _)| known.as_bytes() == name)
+            && let Some(at) = self.values.iter().position(|there| there.name == name)
+            && let Some(place) = self.at.get_mut(*known as usize)
+        {
+            *place = u8::try_from(at + 1).unwrap_or(0);
+        }
+    }
+
+    /// Sets a map under any name.
+    pub(super) fn map_named(&mut self, name: &'a [u8], entries: ArenaVec<'a, (&'a [u8], &'a [u8])>) {
+        let entries = last_by_key(entries).into_bump_slice();
+        self.set_named(name, Value::StringMap(self.arena.alloc(StringMap { entries, source: None })));
+    }
+
+    /// Whether an attribute of this name is there.
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        self.values.iter().any(|there| there.name == name)
+    }
+
+    /// What is there.
+    pub(super) fn get(&self, known: Known) -> Option<Value<'a>> {
+        let index = usize::from(*self.at.get(known as usize)?).checked_sub(1)?;
+        Some(self.values.get(index)?.value)
+    }
+
+    /// A text that is there.
+    pub(super) fn text_of(&self, known: Known) -> Option<&'a [u8]> {
+        match self.get(known)? {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The bag of what was set.
+    pub fn bag(&self) -> AttributeBag<'a> {
+        AttributeBag::of_received(&self.values, self.plan.vocabulary, self.arena)
+    }
+
+    /// Everything that was set, for tools and tests.
+    pub fn to_owned_attributes(&self) -> OwnedAttributes {
+        self.values.iter().map(|received| (received.name, received.value)).collect()
+    }
+}

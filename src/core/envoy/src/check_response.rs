@@ -1,0 +1,294 @@
+//! `envoy.service.auth.v3.CheckResponse`, with the combinations of fields that Envoy is known to understand.
+//! Spec: envoy-bridge.md 2.4.
+
+use http::{HeaderName, HeaderValue};
+
+use super::access_log::name_of_code;
+use super::check_request::{FORWARDED_ATTRIBUTES, header};
+use mixer_attribute::wire::{nested, put_bytes, put_nonempty, put_nonzero};
+use mixer_engine::dispatch::{HeaderChange, RouteDirective};
+use mixer_engine::snapshot::HeaderOperationKind;
+use crate::config::DenyBody;
+
+/// Numbers of the fields of a CheckResponse.
+const STATUS: u32 = 1;
+const DENIED: u32 = 2;
+const OK: u32 = 3;
+const METADATA: u32 = 4;
+const ERROR: u32 = 5;
+/// `append_action` of a HeaderValueOption.
+const ADD_OR_APPEND: u64 = 0;
+const OVERWRITE_OR_ADD: u64 = 2;
+
+/// The code of a refusal without a code of its own.
+const PERMISSION_DENIED: i32 = 7;
+
+/// A decision on its way to the proxy.
+pub(super) struct Decision<'d> {
+    /// The status; 0 lets the request pass.
+    pub(super) code: i32,
+    pub(super) message: &'d str,
+    pub(super) directive: Option<&'d RouteDirective>,
+    /// Headers of a refusal, names and values.
+    pub(super) extra_headers: &'d [(&'d str, String)],
+    /// No decision was possible: the failure mode of the proxy decides.
+    pub(super) undecided: bool,
+}
+
+/// What an answer needs to know of its request.
+pub(super) struct Asked<'r> {
+    pub(super) is_http: bool,
+    pub(super) request_id: &'r [u8],
+    pub(super) headers: &'r [(&'r [u8], &'r [u8])],
+    pub(super) deny_body: DenyBody,
+}
+
+/// The dynamic metadata of an answer.
+pub(super) struct ResponseMetadata<'m> {
+    pub(super) status: i32,
+    pub(super) message: &'m str,
+    pub(super) decision_id: &'m str,
+    pub(super) rules: &'m [String],
+    pub(super) cache_hit: bool,
+    pub(super) shadow_status: Option<i32>,
+}
+
+/// How many header operations could not be expressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Unsupported {
+    /// Removals from the response.
+    pub(super) response_remove: u32,
+    /// Names and values that no header may have.
+    pub(super) invalid_header: u32,
+}
+
+/// Appends an answer.
+pub(super) fn encode(
+    decision: &Decision<'_>,
+    asked: &Asked<'_>,
+    metadata: Option<&ResponseMetadata<'_>>,
+    out: &mut Vec<u8>,
+) -> Unsupported {
+    let mut unsupported = Unsupported::default();
+    let direct = decision.directive.filter(|directive| directive.direct_response_code != 0);
+    let code = match (decision.code, direct) {
+        (0, Some(_)) => PERMISSION_DENIED,
+        (code, _) => code,
+    };
+    // A status that is missing lets the request pass, so it is always there.
+    nested(out, STATUS, |out| {
+        put_nonzero(out, 1, i64::from(code).cast_unsigned());
+        put_nonempty(out, 2, decision.message.as_bytes());
+    });
+    match (code, asked.is_http) {
+        (0, true) => {
+            nested(out, OK, |out| put_ok(decision.directive, asked, &mut unsupported, out));
+        }
+        (_, true) => {
+            let field = if decision.undecided { ERROR } else { DENIED };
+            nested(out, field, |out| put_refusal(code, decision, direct, asked, &mut unsupported, out));
+        }
+        // A connection is let through or reset; there is nothing else to say.
+        (_, false) => {}
+    }
+    if let Some(metadata) = metadata {
+        nested(out, METADATA, |out| put_metadata(metadata, out));
+    }
+    unsupported
+}
+
+/// The HTTP status of a code. Spec: envoy-bridge.md 2.4.
+pub(super) fn http_status(code: i32) -> u32 {
+    match code {
+        0 => 200,
+        1 => 499,
+        3 | 9 | 11 => 400,
+        4 => 504,
+        5 => 404,
+        6 | 10 => 409,
+        7 => 403,
+        8 => 429,
+        12 => 501,
+        14 => 503,
+        16 => 401,
+        _ => 500,
+    }
+}
+
+fn put_ok(
+    directive: Option<&RouteDirective>,
+    asked: &Asked<'_>,
+    unsupported: &mut Unsupported,
+    out: &mut Vec<u8>,
+) {
+    if let Some(directive) = directive {
+        put_request_changes(&directive.request_headers, asked, unsupported, out);
+        for change in &directive.response_headers {
+            match change.kind {
+                HeaderOperationKind::Remove => unsupported.response_remove += 1,
+                _ if !is_valid(change) => unsupported.invalid_header += 1,
+                HeaderOperationKind::Replace => put_header(6, change, None, OVERWRITE_OR_ADD, out),
+                HeaderOperationKind::Append => put_header(6, change, None, ADD_OR_APPEND, out),
+            }
+        }
+    }
+    // Whoever sent it, the service behind must not believe it.
+    put_bytes(out, 5, FORWARDED_ATTRIBUTES);
+}
+
+fn put_request_changes(
+    changes: &[HeaderChange],
+    asked: &Asked<'_>,
+    unsupported: &mut Unsupported,
+    out: &mut Vec<u8>,
+) {
+    for (index, change) in changes.iter().enumerate() {
+        match change.kind {
+            HeaderOperationKind::Remove => put_bytes(out, 5, change.name.as_bytes()),
+            _ if !is_valid(change) => unsupported.invalid_header += 1,
+            HeaderOperationKind::Replace => put_header(2, change, None, OVERWRITE_OR_ADD, out),
+            HeaderOperationKind::Append => {
+                let lower = change.name.to_ascii_lowercase();
+                let before = changes.get(..index).unwrap_or_default();
+                // Appending to a header that is not there does nothing, unless this list has set it.
+                let there = header(asked.headers, lower.as_bytes()).is_some()
+                    || before.iter().any(|other| {
+                        other.kind != HeaderOperationKind::Remove
+                            && other.name.eq_ignore_ascii_case(&change.name)
+                    });
+                put_header(2, change, there.then_some(true), ADD_OR_APPEND, out);
+            }
+        }
+    }
+}
+
+/// A DeniedHttpResponse.
+fn put_refusal(
+    code: i32,
+    decision: &Decision<'_>,
+    direct: Option<&RouteDirective>,
+    asked: &Asked<'_>,
+    unsupported: &mut Unsupported,
+    out: &mut Vec<u8>,
+) {
+    let status = match direct {
+        Some(direct) => direct.direct_response_code,
+        None if decision.undecided => 500,
+        None => http_status(code),
+    };
+    let status = if (200..=599).contains(&status) { status } else { 403 };
+    nested(out, 1, |out| put_nonzero(out, 1, u64::from(status)));
+    let json = direct.is_none() && asked.deny_body == DenyBody::Json;
+    if json {
+        put_plain_header(2, "content-type", "application/json", out);
+    }
+    for (name, value) in decision.extra_headers {
+        put_plain_header(2, name, value, out);
+    }
+    for change in direct.iter().flat_map(|direct| &direct.response_headers) {
+        match change.kind {
+            HeaderOperationKind::Remove => unsupported.response_remove += 1,
+            _ if !is_valid(change) => unsupported.invalid_header += 1,
+            _ => put_plain_header(2, &change.name, &change.value, out),
+        }
+    }
+    // These have no body; one would break the response.
+    if matches!(status, 204 | 304) {
+        return;
+    }
+    match direct {
+        Some(direct) => put_nonempty(out, 3, direct.direct_response_body.as_bytes()),
+        None => put_nonempty(out, 3, body(code, decision.message, asked).as_bytes()),
+    }
+}
+
+/// The body of a refusal.
+pub(super) fn body(code: i32, message: &str, asked: &Asked<'_>) -> String {
+    let name = name_of_code(i64::from(code));
+    match asked.deny_body {
+        DenyBody::None => String::new(),
+        DenyBody::Text if message.is_empty() => name.to_owned(),
+        DenyBody::Text => format!("{name}:{message}"),
+        DenyBody::Json => serde_json::json!({
+            "code": code,
+            "status": name,
+            "message": message,
+            "request_id": String::from_utf8_lossy(asked.request_id),
+        })
+        .to_string(),
+    }
+}
+
+/// Whether a proxy would take the header: a name it does not like fails the whole request.
+fn is_valid(change: &HeaderChange) -> bool {
+    let name = change.name.strip_prefix(':').unwrap_or(&change.name);
+    HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(&change.value).is_ok()
+}
+
+fn put_header(field: u32, change: &HeaderChange, append: Option<bool>, action: u64, out: &mut Vec<u8>) {
+    nested(out, field, |out| {
+        nested(out, 1, |out| {
+            put_bytes(out, 1, change.name.as_bytes());
+            put_bytes(out, 2, change.value.as_bytes());
+        });
+        if let Some(append) = append {
+            nested(out, 2, |out| put_nonzero(out, 1, u64::from(append)));
+        }
+        put_nonzero(out, 3, action);
+    });
+}
+
+fn put_plain_header(field: u32, name: &str, value: &str, out: &mut Vec<u8>) {
+    nested(out, field, |out| {
+        nested(out, 1, |out| {
+            put_bytes(out, 1, name.as_bytes());
+            put_bytes(out, 2, value.as_bytes());
+        });
+    });
+}
+
+/// A Struct. Numbers do not survive in access logs, hence the name of the code beside it.
+fn put_metadata(metadata: &ResponseMetadata<'_>, out: &mut Vec<u8>) {
+    put_number("mixer_status", metadata.status, out);
+    put_text("mixer_code", name_of_code(i64::from(metadata.status)), out);
+    if !metadata.message.is_empty() {
+        put_text("mixer_message", metadata.message, out);
+    }
+    put_text("mixer_decision_id", metadata.decision_id, out);
+    if !metadata.rules.is_empty() {
+        put_field("mixer_rules", out, |out| {
+            nested(out, 6, |out| {
+                for rule in metadata.rules {
+                    nested(out, 1, |out| put_bytes(out, 3, rule.as_bytes()));
+                }
+            });
+        });
+    }
+    put_text("mixer_cache", if metadata.cache_hit { "hit" } else { "miss" }, out);
+    if let Some(status) = metadata.shadow_status {
+        put_number("mixer_shadow_status", status, out);
+        put_text("mixer_shadow_code", name_of_code(i64::from(status)), out);
+    }
+}
+
+fn put_field(name: &str, out: &mut Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
+    nested(out, 1, |out| {
+        put_bytes(out, 1, name.as_bytes());
+        nested(out, 2, value);
+    });
+}
+
+fn put_text(name: &str, text: &str, out: &mut Vec<u8>) {
+    put_field(name, out, |out| put_bytes(out, 3, text.as_bytes()));
+}
+
+fn put_number(name: &str, number: i32, out: &mut Vec<u8>) {
+    put_field(name, out, |out| {
+        // Tag of field 2 with wire type 1.
+        out.push(2 << 3 | 1);
+        out.extend_from_slice(&f64::from(number).to_bits().to_le_bytes());
+    });
+}
+
+#[cfg(test)]
+mod tests;

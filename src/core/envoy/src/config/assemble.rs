@@ -1,0 +1,438 @@
+//! From decoded resources and the vocabulary to one configuration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use regex::bytes::Regex;
+
+use mixer_engine::snapshot::Report;
+use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
+use super::{
+    CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, OriginIp,
+    QuotaSelector, StaticAttribute, TextTest,
+};
+use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
+use mixer_config::message::suggestion;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
+
+/// Names of access-log types by number.
+const ACCESS_LOG_TYPES: [&str; 15] = [
+    "NotSet",
+    "TcpUpstreamConnected",
+    "TcpPeriodic",
+    "TcpConnectionEnd",
+    "DownstreamStart",
+    "DownstreamPeriodic",
+    "DownstreamEnd",
+    "UpstreamPoolReady",
+    "UpstreamPeriodic",
+    "UpstreamEnd",
+    "DownstreamTunnelSuccessfullyEstablished",
+    "UdpTunnelUpstreamConnected",
+    "UdpPeriodic",
+    "UdpSessionEnd",
+    "TcpConnectionStart",
+];
+
+/// The configuration of one build, and what was found wrong while it was put together.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    pub(crate) config: Arc<EnvoyConfig>,
+    pub(crate) diagnostics: Diagnostics,
+}
+
+impl Assembly {
+    /// Puts together what is in force, given in the order of namespace and name.
+    pub(crate) fn new(in_force: &[(&RawResource, &EnvoyResource)], vocabulary: &Vocabulary) -> Self {
+        let mut assembler =
+            Assembler { vocabulary, config: EnvoyConfig::default(), diagnostics: Vec::new(), settled: None };
+        let mut domains: BTreeMap<String, Domain> = BTreeMap::new();
+        let defaults = BridgeSettings::default();
+        for (resource, state) in in_force {
+            if let EnvoyResource::Settings(settings) = state {
+                assembler.settings(resource, settings);
+            }
+        }
+        if assembler.settled.is_none() {
+            assembler.apply(&defaults, None);
+        }
+        for (resource, state) in in_force {
+            match state {
+                EnvoyResource::Mapping(mapping) => assembler.mapping(resource, mapping),
+                EnvoyResource::Domain { name, descriptors } => {
+                    let domain = Domain {
+                        name: name.clone(),
+                        descriptors: descriptors.clone(),
+                        place: place(resource, resource.origin.document_line()),
+                    };
+                    assembler.domain(resource, domain, &mut domains);
+                }
+                EnvoyResource::Settings(_) => {}
+            }
+        }
+        let Assembler { mut config, diagnostics, .. } = assembler;
+        config.domains =
+            domains.into_iter().map(|(name, domain)| (name.into_bytes().into(), Arc::new(domain))).collect();
+        Self { config: Arc::new(config), diagnostics }
+    }
+}
+
+fn place(resource: &RawResource, line: u32) -> String {
+    format!("{}:{line}", resource.origin.file)
+}
+
+struct Assembler<'v> {
+    vocabulary: &'v Vocabulary,
+    config: EnvoyConfig,
+    diagnostics: Diagnostics,
+    /// The resource whose settings are in force.
+    settled: Option<String>,
+}
+
+impl Assembler<'_> {
+    /// Adds a problem of a resource, placed in its file.
+    fn problem(&mut self, resource: Option<&RawResource>, problem: Diagnostic) {
+        let Some(resource) = resource else { return };
+        let mut report = Report::new(resource);
+        report.push(problem);
+        self.diagnostics.extend(report.problems.into_iter().map(|mut problem| {
+            problem.file = Some(resource.origin.file.clone());
+            problem.span = problem.span.map(|span| resource.origin.in_file(span));
+            problem
+        }));
+    }
+
+    fn settings(&mut self, resource: &RawResource, settings: &BridgeSettings) {
+        match &self.settled {
+            None => {
+                self.settled = Some(resource.key.to_string());
+                self.apply(settings, Some(resource));
+            }
+            Some(first) => {
+                let text = format!("{first} is in force already; these settings do nothing");
+                let problem =
+                    Diagnostic::warning("envoy-settings-ignored", FieldPath::root().field("metadata"), text)
+                        .with_hint("keep one envoybridge; merge the settings into it");
+                self.problem(Some(resource), problem);
+            }
+        }
+    }
+
+    fn apply(&mut self, settings: &BridgeSettings, resource: Option<&RawResource>) {
+        let spec = FieldPath::root().field("spec");
+        let (check, report, limits) = (spec.field("check"), spec.field("report"), spec.field("ratelimit"));
+        self.config.settings = settings.clone();
+        self.config.origin_ip = match origin_ip(&settings.check.origin_ip) {
+            Some(origin) => origin,
+            None => {
+                let text = format!("`{}` is no source of origin.ip", settings.check.origin_ip);
+                let hint = "write peer, external_address, or xff:N with N from 1, counted from the right";
+                let problem =
+                    Diagnostic::error("envoy-setting", check.field("originIp"), text).with_hint(hint);
+                self.problem(resource, problem);
+                OriginIp::Peer
+            }
+        };
+        let field = check.field("staticAttributes");
+        self.config.static_attributes = self.constants(&settings.check.static_attributes, &field, resource);
+        self.config.access_log_types =
+            self.access_log_types(&settings.report.access_log_types, &report, resource);
+        for (name, log) in &settings.report.log_names {
+            let field = report.field("logNames").key(name).field("staticAttributes");
+            let log = LogConfig {
+                reporter_kind: log.reporter_kind,
+                static_attributes: self.constants(&log.static_attributes, &field, resource),
+            };
+            self.config.log_names.insert(name.clone(), log);
+        }
+        for (index, spec) in settings.check.quota_spec.iter().enumerate() {
+            for (number, rule) in spec.rules.iter().enumerate() {
+                let field = check.field("quotaSpec").index(index).field("rules").index(number);
+                let compiled = self.quota_rule(rule, &field, resource);
+                self.config.check_quotas.extend(compiled);
+            }
+        }
+        for (index, quota) in settings.ratelimit.quotas.iter().enumerate() {
+            let field = limits.field("quotas").index(index);
+            if quota.quota.is_empty() {
+                let problem =
+                    Diagnostic::error("envoy-setting", field.clone(), "the descriptors are given no quota")
+                        .with_hint("add `quota:` with the name of a quota instance");
+                self.problem(resource, problem);
+                continue;
+            }
+            let line = resource.map_or(0, |r| r.origin.in_file(r.document().at(&field).span).start.line);
+            self.config.quotas.push(QuotaSelector {
+                domain: quota.domain.clone(),
+                entries: quota.entries.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+                quota: quota.quota.clone(),
+                place: resource.map_or_else(String::new, |r| place(r, line)),
+            });
+        }
+    }
+
+    fn access_log_types(
+        &mut self,
+        names: &[String],
+        report: &FieldPath,
+        resource: Option<&RawResource>,
+    ) -> u64 {
+        // Envoys that do not know the field send 0 for the final entry.
+        let mut mask = 1;
+        for (index, name) in names.iter().enumerate() {
+            match ACCESS_LOG_TYPES.iter().position(|known| known == name) {
+                Some(number) => mask |= 1 << number,
+                None => {
+                    let field = report.field("accessLogTypes").index(index);
+                    let text = format!("`{name}` is no type of access-log entries");
+                    let hint = suggestion(name, ACCESS_LOG_TYPES)
+                        .unwrap_or_else(|| format!("known are {}", ACCESS_LOG_TYPES.join(", ")));
+                    self.problem(resource, Diagnostic::error("envoy-setting", field, text).with_hint(hint));
+                }
+            }
+        }
+        mask
+    }
+
+    /// The slot and type of a declared attribute; a problem if there is none.
+    fn declared(
+        &mut self,
+        name: &str,
+        field: FieldPath,
+        resource: Option<&RawResource>,
+    ) -> Option<(SlotId, ValueType)> {
+        let slot = self.vocabulary.slot(name.as_bytes());
+        let found = slot.and_then(|slot| Some((slot, self.vocabulary.value_type(slot)?)));
+        if found.is_none() {
+            let hint =
+                suggestion(name, self.vocabulary.declared().map(|(name, _)| name)).unwrap_or_else(|| {
+                    "declare it in an attributemanifest, or use one that is declared".to_owned()
+                });
+            let text = format!("attribute `{name}` is not declared");
+            self.problem(resource, Diagnostic::error("attribute-unknown", field, text).with_hint(hint));
+        }
+        found
+    }
+
+    fn constants(
+        &mut self,
+        texts: &BTreeMap<String, String>,
+        field: &FieldPath,
+        resource: Option<&RawResource>,
+    ) -> Vec<StaticAttribute> {
+        let mut constants = Vec::new();
+        for (name, text) in texts {
+            let field = field.key(name);
+            let Some((slot, value_type)) = self.declared(name, field.clone(), resource) else { continue };
+            if let Some(value) = self.constant(name, text, value_type, field, resource) {
+                constants.push(StaticAttribute { name: name.as_str().into(), slot: Some(slot), value });
+            }
+        }
+        constants
+    }
+
+    fn constant(
+        &mut self,
+        name: &str,
+        text: &str,
+        value_type: ValueType,
+        field: FieldPath,
+        resource: Option<&RawResource>,
+    ) -> Option<OwnedValue> {
+        let arena = bumpalo::Bump::new();
+        let value = typed_text(text.as_bytes(), value_type, &arena).map(OwnedValue::from);
+        if value.is_none() {
+            let text = format!("`{text}` is no {value_type}, the type of attribute `{name}`");
+            let problem = Diagnostic::error("envoy-value-type", field, text).with_hint(example(value_type));
+            self.problem(resource, problem);
+        }
+        value
+    }
+
+    fn quota_rule(
+        &mut self,
+        rule: &QuotaRule,
+        field: &FieldPath,
+        resource: Option<&RawResource>,
+    ) -> Option<CheckQuota> {
+        let mut matches = Vec::new();
+        for (index, clause) in rule.matches.iter().enumerate() {
+            let mut tests = Vec::new();
+            for (name, test) in &clause.clause {
+                let field = field.field("match").index(index).field("clause").key(name);
+                let (slot, _) = self.declared(name, field.clone(), resource)?;
+                match text_test(test) {
+                    Ok(test) => tests.push((slot, test)),
+                    Err(text) => {
+                        let problem = Diagnostic::error("envoy-setting", field, text)
+                            .with_hint("give exactly one of exact, prefix and regex");
+                        self.problem(resource, problem);
+                        return None;
+                    }
+                }
+            }
+            matches.push(tests);
+        }
+        let quotas = rule.quotas.iter().map(|q| (q.quota.clone(), q.charge)).collect();
+        Some(CheckQuota { matches, quotas })
+    }
+
+    fn mapping(&mut self, resource: &RawResource, mapping: &AttributeMapping) {
+        for (index, mapping) in mapping.mappings.iter().enumerate() {
+            let field = FieldPath::root().field("spec").field("mappings").index(index);
+            let compiled = self.compile(mapping, &field, resource);
+            self.config.mappings.extend(compiled);
+        }
+    }
+
+    fn compile(
+        &mut self,
+        mapping: &Mapping,
+        field: &FieldPath,
+        resource: &RawResource,
+    ) -> Option<CompiledMapping> {
+        let name = &mapping.attribute;
+        let (slot, value_type) = self.declared(name, field.field("attribute"), Some(resource))?;
+        let source = match mapped_from(&mapping.from) {
+            Ok(source) => source,
+            Err(text) => {
+                let problem = Diagnostic::error("mapping-source", field.field("from"), text).with_hint(
+                    "give exactly one of requestHeader, responseHeader, queryParameter, cookie, metadata, \
+                     routeMetadata, certificate and extension",
+                );
+                self.problem(Some(resource), problem);
+                return None;
+            }
+        };
+        if let Err((text, hint)) = fits(&source, value_type, name) {
+            let problem = Diagnostic::error("mapping-type", field.field("attribute"), text).with_hint(hint);
+            self.problem(Some(resource), problem);
+            return None;
+        }
+        let default = match &mapping.default {
+            None => None,
+            Some(text) => {
+                Some(self.constant(name, text, value_type, field.field("default"), Some(resource))?)
+            }
+        };
+        let line = resource.origin.in_file(resource.document().at(field).span).start.line;
+        Some(CompiledMapping {
+            attribute: name.as_str().into(),
+            slot,
+            value_type,
+            source,
+            default,
+            overwrite: mapping.overwrite,
+            resource: resource.key.clone(),
+            place: place(resource, line),
+        })
+    }
+
+    fn domain(&mut self, resource: &RawResource, domain: Domain, domains: &mut BTreeMap<String, Domain>) {
+        let Some(first) = domains.get_mut(&domain.name) else {
+            domains.insert(domain.name.clone(), domain);
+            return;
+        };
+        if self.config.settings.ratelimit.merge_domains {
+            first.descriptors.merge(domain.descriptors);
+            return;
+        }
+        let text = format!("duplicate domain '{}' in config file", domain.name);
+        let hint = format!(
+            "the limits in {} count; merge them, or set ratelimit.mergeDomains in the envoybridge",
+            first.place
+        );
+        let field = if resource.document().get("spec").is_some() {
+            FieldPath::root().field("spec").field("domain")
+        } else {
+            FieldPath::root().field("domain")
+        };
+        self.problem(Some(resource), Diagnostic::error("ratelimit-descriptor", field, text).with_hint(hint));
+    }
+}
+
+fn origin_ip(text: &str) -> Option<OriginIp> {
+    match text {
+        "peer" => Some(OriginIp::Peer),
+        "external_address" => Some(OriginIp::ExternalAddress),
+        other => {
+            let number: usize = other.strip_prefix("xff:")?.parse().ok()?;
+            (number > 0).then_some(OriginIp::ForwardedFor(number))
+        }
+    }
+}
+
+fn text_test(test: &StringMatch) -> Result<TextTest, String> {
+    match (&test.exact, &test.prefix, &test.regex) {
+        (Some(exact), None, None) => Ok(TextTest::Exact(exact.clone())),
+        (None, Some(prefix), None) => Ok(TextTest::Prefix(prefix.clone())),
+        (None, None, Some(regex)) => Regex::new(&format!("^(?:{regex})$"))
+            .map(TextTest::Regex)
+            .map_err(|e| format!("`{regex}` is no regular expression: {}", e.to_string().replace('\n', " "))),
+        _ => Err("a test has exactly one kind".to_owned()),
+    }
+}
+
+fn mapped_from(from: &MappingSource) -> Result<MappedFrom, String> {
+    let header = |name: &String| name.to_ascii_lowercase().into_boxed_str();
+    let path = |steps: &[String]| steps.iter().map(|step| step.as_str().into()).collect();
+    let given = [
+        from.request_header.as_ref().map(|name| MappedFrom::RequestHeader(header(name))),
+        from.response_header.as_ref().map(|name| MappedFrom::ResponseHeader(header(name))),
+        from.query_parameter.as_ref().map(|name| MappedFrom::QueryParameter(name.as_str().into())),
+        from.cookie.as_ref().map(|name| MappedFrom::Cookie(name.as_str().into())),
+        from.metadata.as_ref().map(|m| MappedFrom::Metadata(m.namespace.as_str().into(), path(&m.path))),
+        from.route_metadata
+            .as_ref()
+            .map(|m| MappedFrom::RouteMetadata(m.namespace.as_str().into(), path(&m.path))),
+        from.certificate.map(MappedFrom::Certificate),
+        from.extension.as_ref().map(|name| MappedFrom::Extension(name.as_str().into())),
+    ];
+    let mut given = given.into_iter().flatten();
+    match (given.next(), given.next()) {
+        (Some(source), None) => Ok(source),
+        (None, _) => Err("the mapping does not say where the attribute comes from".to_owned()),
+        (Some(first), Some(second)) => Err(format!("the mapping names two sources, {first} and {second}")),
+    }
+}
+
+/// Whether values of a source can have a type; else why not, and what to do.
+fn fits(source: &MappedFrom, value_type: ValueType, name: &str) -> Result<(), (String, String)> {
+    let is_map = value_type == ValueType::StringMap;
+    match source {
+        MappedFrom::Metadata(..) | MappedFrom::RouteMetadata(..) => Ok(()),
+        MappedFrom::Certificate(field) => {
+            use super::CertificateField::{NotAfter, NotBefore};
+            let is_time = matches!(field, NotAfter | NotBefore);
+            let text = matches!(
+                value_type,
+                ValueType::String | ValueType::Uri | ValueType::DnsName | ValueType::EmailAddress
+            );
+            if text || (is_time && value_type == ValueType::Timestamp) {
+                return Ok(());
+            }
+            let wanted = if is_time { "STRING or TIMESTAMP" } else { "STRING" };
+            let text = format!("attribute `{name}` is {value_type}, but {source} is {wanted}");
+            Err((text, format!("declare `{name}` as {wanted} in its attributemanifest")))
+        }
+        _ if is_map => {
+            let text = format!("attribute `{name}` is STRING_MAP, but {source} is one text");
+            Err((text, "map it from metadata, or declare the attribute with another type".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How a value of a type is written.
+fn example(value_type: ValueType) -> &'static str {
+    match value_type {
+        ValueType::Int64 => "write a whole number, for example \"42\"",
+        ValueType::Double => "write a number, for example \"0.5\"",
+        ValueType::Bool => "write \"true\" or \"false\"",
+        ValueType::Timestamp => "write an instant, for example \"2026-01-31T12:00:00Z\"",
+        ValueType::Duration => "write a number and a unit, for example \"1.5s\"",
+        ValueType::IpAddress => "write an address, for example \"10.0.0.1\"",
+        ValueType::StringMap => "maps cannot be written as one text",
+        _ => "write a text",
+    }
+}

@@ -1,0 +1,387 @@
+//! The kind `ratelimit`, which is the file format of envoyproxy/ratelimit, and the tree that it becomes.
+//! Spec: envoy-bridge.md 4.4.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use mixer_engine::snapshot::Report;
+use mixer_config::message::{DecodeContext, Field, suggestion};
+use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
+
+/// Text; numbers and truth values that YAML makes of bare words become text again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Text(pub String);
+
+impl Field for Text {
+    fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
+        match &node.kind {
+            NodeKind::Bool(value) => self.0 = value.to_string(),
+            NodeKind::Int(value) => self.0 = value.to_string(),
+            NodeKind::Float(value) => self.0 = value.to_string(),
+            _ => self.0.merge(node, context),
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.0.to_json()
+    }
+}
+
+mixer_config::message! {
+    /// The name of another limit.
+    pub struct Replaces: "ratelimit.Replaces" {
+        /// Which.
+        1 name: String = String::new();
+    }
+}
+
+mixer_config::message! {
+    /// A limit.
+    pub struct RateLimitPolicy: "ratelimit.RateLimit" {
+        /// second, minute, hour, day, week, month or year, in any case.
+        1 unit: String = String::new();
+        /// How many.
+        2 requests_per_unit: u32 = 0;
+        /// No limit at all.
+        3 unlimited: bool = false;
+        /// A name for `replaces`.
+        4 name: String = String::new();
+        /// Limits that this one stands for.
+        5 replaces: Vec<Replaces> = Vec::new();
+    }
+}
+
+mixer_config::message! {
+    /// A descriptor entry and what belongs to it.
+    pub struct DescriptorConfig: "ratelimit.Descriptor" {
+        /// The key.
+        1 key: Text = Text::default();
+        /// The value; any when it is empty. May have `*` wildcards.
+        2 value: Text = Text::default();
+        /// The limit of descriptors that end here.
+        3 rate_limit: Option<RateLimitPolicy> = None;
+        /// Entries that may follow.
+        4 descriptors: Vec<DescriptorConfig> = Vec::new();
+        /// Counted, but never refused.
+        5 shadow_mode: bool = false;
+        /// Refused only together with all others of its kind.
+        6 quota_mode: bool = false;
+        /// Whether the metrics show values of keys without a configured value.
+        7 detailed_metric: bool = false;
+        /// Likewise for this key alone.
+        8 value_to_metric: bool = false;
+        /// Whether all values of a wildcard share one counter.
+        9 share_threshold: bool = false;
+        /// Not used.
+        10 metadata: BTreeMap<String, Text> = BTreeMap::new();
+    }
+}
+
+mixer_config::message! {
+    /// The limits of a domain.
+    pub struct DomainConfig: "ratelimit.Domain" {
+        /// The domain.
+        1 domain: String = String::new();
+        /// The first entries of its descriptors.
+        2 descriptors: Vec<DescriptorConfig> = Vec::new();
+    }
+}
+
+/// A unit of time; the numbers are those of the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Unit {
+    /// 1 s.
+    Second = 1,
+    /// 60 s.
+    Minute = 2,
+    /// 3600 s.
+    Hour = 3,
+    /// 86 400 s.
+    Day = 4,
+    /// 30 days.
+    Month = 5,
+    /// 365 days.
+    Year = 6,
+    /// 7 days.
+    Week = 7,
+}
+
+impl Unit {
+    /// Every unit, longest first.
+    pub const ALL: [Unit; 7] =
+        [Unit::Year, Unit::Month, Unit::Week, Unit::Day, Unit::Hour, Unit::Minute, Unit::Second];
+
+    /// Its length in seconds.
+    pub fn seconds(self) -> u64 {
+        match self {
+            Unit::Second => 1,
+            Unit::Minute => 60,
+            Unit::Hour => 3600,
+            Unit::Day => 86_400,
+            Unit::Week => 604_800,
+            Unit::Month => 2_592_000,
+            Unit::Year => 31_536_000,
+        }
+    }
+
+    /// For example `DAY`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Second => "SECOND",
+            Unit::Minute => "MINUTE",
+            Unit::Hour => "HOUR",
+            Unit::Day => "DAY",
+            Unit::Week => "WEEK",
+            Unit::Month => "MONTH",
+            Unit::Year => "YEAR",
+        }
+    }
+
+    /// The unit of a name in any case.
+    pub fn from_name(name: &str) -> Option<Unit> {
+        Self::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(name))
+    }
+
+    /// The unit of a number of the wire.
+    pub fn from_number(number: u64) -> Option<Unit> {
+        Self::ALL.into_iter().find(|unit| *unit as u64 == number)
+    }
+}
+
+/// A limit in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// Keys and configured values from the domain on, for metrics and dumps: `domain.key_value.key`.
+    pub full_key: Arc<str>,
+    /// The length of the window; `None` without any limit.
+    pub unit: Option<Unit>,
+    /// How many in a window.
+    pub requests_per_unit: u32,
+    /// The name for `replaces`, and in answers.
+    pub name: Arc<str>,
+    /// Names of limits that this one stands for.
+    pub replaces: Vec<Arc<str>>,
+    /// Counted, but never refused.
+    pub shadow_mode: bool,
+    /// Refused only together with all others of its kind.
+    pub quota_mode: bool,
+    /// Whether metrics show the values of the request.
+    pub detailed_metric: bool,
+}
+
+/// An entry of the tree.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DescriptorNode {
+    /// The limit of descriptors that end here.
+    pub limit: Option<Arc<Limit>>,
+    /// Whether a wildcard matched and all its values share one counter.
+    pub share_threshold: bool,
+    /// The pattern of the value, where it has wildcards.
+    pub pattern: Option<Arc<str>>,
+    /// What may follow.
+    pub children: DescriptorTree,
+}
+
+/// Entries that may come next.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DescriptorTree {
+    /// By key.
+    keys: FxHashMap<Box<[u8]>, KeyNodes>,
+}
+
+/// The entries of one key.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct KeyNodes {
+    exact: FxHashMap<Box<[u8]>, DescriptorNode>,
+    /// In the order of the file.
+    wildcards: Vec<(Box<str>, DescriptorNode)>,
+    any: Option<Box<DescriptorNode>>,
+}
+
+impl DescriptorTree {
+    /// The node for an entry: the exact value, else the first wildcard that fits, else the key alone.
+    pub fn find(&self, key: &[u8], value: &[u8]) -> Option<&DescriptorNode> {
+        let nodes = self.keys.get(key)?;
+        nodes
+            .exact
+            .get(value)
+            .or_else(|| {
+                let fits = |(pattern, _): &&(Box<str>, DescriptorNode)| glob(pattern.as_bytes(), value);
+                nodes.wildcards.iter().find(fits).map(|(_, node)| node)
+            })
+            .or(nodes.any.as_deref())
+    }
+
+    /// Every limit below, in the order of their full keys.
+    pub fn limits(&self) -> Vec<&Arc<Limit>> {
+        let mut out = Vec::new();
+        self.gather(&mut out);
+        out.sort_by(|a, b| a.full_key.cmp(&b.full_key));
+        out
+    }
+
+    fn gather<'t>(&'t self, out: &mut Vec<&'t Arc<Limit>>) {
+        for nodes in self.keys.values() {
+            let wildcards = nodes.wildcards.iter().map(|(_, node)| node);
+            for node in nodes.exact.values().chain(wildcards).chain(nodes.any.as_deref()) {
+                out.extend(&node.limit);
+                node.children.gather(out);
+            }
+        }
+    }
+
+    /// Takes the entries of another tree in; of equal entries those that are here stay.
+    pub fn merge(&mut self, other: DescriptorTree) {
+        for (key, nodes) in other.keys {
+            let mine = self.keys.entry(key).or_default();
+            for (value, node) in nodes.exact {
+                mine.exact.entry(value).or_insert(node);
+            }
+            mine.wildcards.extend(nodes.wildcards);
+            if mine.any.is_none() {
+                mine.any = nodes.any;
+            }
+        }
+    }
+}
+
+/// Whether a text fits a pattern in which `*` stands for any text.
+pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let mut parts = pattern.split(|byte| *byte == b'*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts.filter(|part| !part.is_empty()) {
+        let Some(at) = rest.windows(part.len()).position(|window| window == part) else { return false };
+        rest = rest.get(at + part.len()..).unwrap_or_default();
+    }
+    rest.ends_with(last)
+}
+
+/// The tree of one resource, with whatever is wrong in it left out.
+pub(super) fn tree(config: &DomainConfig, base: &FieldPath, report: &mut Report<'_>) -> DescriptorTree {
+    let mut builder = Builder { report };
+    if config.domain.is_empty() {
+        builder.problem(base.field("domain"), "config file cannot have empty domain", None);
+    }
+    builder.level(&config.descriptors, &config.domain, &base.field("descriptors"))
+}
+
+struct Builder<'b, 'r> {
+    report: &'b mut Report<'r>,
+}
+
+impl Builder<'_, '_> {
+    fn problem(&mut self, field: FieldPath, text: impl Into<String>, hint: Option<&str>) {
+        let mut problem = Diagnostic::error("ratelimit-descriptor", field, text);
+        problem.hint = hint.map(str::to_owned);
+        self.report.push(problem);
+    }
+
+    fn level(&mut self, configs: &[DescriptorConfig], parent: &str, path: &FieldPath) -> DescriptorTree {
+        let mut tree = DescriptorTree::default();
+        let mut seen = FxHashSet::default();
+        for (index, config) in configs.iter().enumerate() {
+            let path = path.index(index);
+            if config.key.0.is_empty() {
+                self.problem(path, "descriptor has empty key", Some("give it the key of a descriptor entry"));
+                continue;
+            }
+            let own = match config.value.0.as_str() {
+                "" => config.key.0.clone(),
+                value => format!("{}_{value}", config.key.0),
+            };
+            if !seen.insert(own.clone()) {
+                let text = format!("duplicate descriptor composite key '{parent}.{own}'");
+                self.problem(path, text, Some("the first one counts; remove this one"));
+                continue;
+            }
+            let full = format!("{parent}.{own}");
+            self.add(&mut tree, config, &full, &path);
+        }
+        tree
+    }
+
+    fn add(&mut self, tree: &mut DescriptorTree, config: &DescriptorConfig, full: &str, path: &FieldPath) {
+        let wildcard = config.value.0.contains('*');
+        if config.share_threshold && !wildcard {
+            let text = "share_threshold can only be used with wildcard values (values containing '*')";
+            self.problem(path.field("share_threshold"), text, None);
+        }
+        let node = DescriptorNode {
+            limit: self.limit(config, full, path).map(Arc::new),
+            share_threshold: config.share_threshold && wildcard,
+            pattern: wildcard.then(|| config.value.0.as_str().into()),
+            children: self.level(&config.descriptors, full, &path.field("descriptors")),
+        };
+        let nodes = tree.keys.entry(config.key.0.as_bytes().into()).or_default();
+        match config.value.0.as_str() {
+            "" => nodes.any = Some(Box::new(node)),
+            value if wildcard => nodes.wildcards.push((value.into(), node)),
+            value => {
+                nodes.exact.insert(value.as_bytes().into(), node);
+            }
+        }
+    }
+
+    fn limit(&mut self, config: &DescriptorConfig, full: &str, path: &FieldPath) -> Option<Limit> {
+        let policy = config.rate_limit.as_ref()?;
+        let path = path.field("rate_limit");
+        let unit = Unit::from_name(&policy.unit);
+        if policy.unlimited && !policy.unit.is_empty() {
+            self.problem(path.field("unit"), "should not specify rate limit unit when unlimited", None);
+            return None;
+        }
+        if !policy.unlimited && unit.is_none() {
+            let hint = suggestion(&policy.unit, Unit::ALL.map(Unit::name))
+                .unwrap_or_else(|| "write second, minute, hour, day, week, month or year".to_owned());
+            let text = format!("invalid rate limit unit '{}'", policy.unit);
+            self.problem(path.field("unit"), text, Some(&hint));
+            return None;
+        }
+        for (index, replaced) in policy.replaces.iter().enumerate() {
+            let field = path.field("replaces").index(index);
+            if replaced.name.is_empty() {
+                self.problem(field, "should not have an empty replaces entry", None);
+            } else if replaced.name == policy.name {
+                self.problem(field, "replaces should not contain name of same descriptor", None);
+            }
+        }
+        Some(Limit {
+            full_key: full.into(),
+            unit,
+            requests_per_unit: policy.requests_per_unit,
+            name: policy.name.as_str().into(),
+            replaces: policy.replaces.iter().map(|r| r.name.as_str().into()).collect(),
+            shadow_mode: config.shadow_mode,
+            quota_mode: config.quota_mode,
+            detailed_metric: config.detailed_metric || config.value_to_metric,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn wildcards_stand_for_any_text() {
+        for (pattern, text, fits) in [
+            ("*", "", true),
+            ("a*", "abc", true),
+            ("a*", "ba", false),
+            ("*c", "abc", true),
+            ("a*c", "ac", true),
+            ("a*c", "a", false),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "axxc", false),
+            ("aa*aa", "aaa", false),
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+        ] {
+            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), fits, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Attributes that only the services for Envoy set; expressions may use them without a manifest. Spec: envoy-bridge.md section 5.
+
+use mixer_attribute::ValueType::{self, Int64, IpAddress, String, StringMap};
+
+/// Names and types, in name order.
+pub(crate) const BUILT_IN: &[(&str, ValueType)] = &[
+    ("envoy.access_log.name", String),
+    ("envoy.connection.termination_details", String),
+    ("envoy.context_extensions", StringMap),
+    ("envoy.custom_tags", StringMap),
+    ("envoy.downstream.failure_reason", String),
+    ("envoy.downstream_peer", StringMap),
+    ("envoy.http.protocol", String),
+    ("envoy.node.id", String),
+    ("envoy.request.rewritten_path", String),
+    ("envoy.response.code_details", String),
+    ("envoy.route.name", String),
+    ("envoy.source_cluster", String),
+    ("envoy.tls.cipher_suite", Int64),
+    ("envoy.tls.peer_issuer", String),
+    ("envoy.tls.peer_subject", String),
+    ("envoy.tls.version", String),
+    ("envoy.upstream.attempts", Int64),
+    ("envoy.upstream.cluster", String),
+    ("envoy.upstream.failure_reason", String),
+    ("envoy.upstream.ip", IpAddress),
+    ("envoy.upstream.port", Int64),
+    ("envoy.upstream_peer", StringMap),
+    ("ratelimit.descriptor", StringMap),
+    ("ratelimit.domain", String),
+    ("ratelimit.key", String),
+    ("request.body.raw", IpAddress),
+    ("request.body.text", String),
+];

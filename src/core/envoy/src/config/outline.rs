@@ -1,0 +1,62 @@
+//! What is configured for Envoy, as people see it.
+
+use mixer_engine::snapshot::MappingOutline;
+
+use super::{CheckQuota, EnvoyConfig, Limit, TextTest};
+use mixer_attribute::Vocabulary;
+
+/// Mappings in the order in which they are set, then limits by domain and key, then quotas.
+pub(super) fn outline(config: &EnvoyConfig, vocabulary: &Vocabulary) -> Vec<MappingOutline> {
+    let route = |what: &str, from: String, to: String, place: &str| MappingOutline {
+        what: what.to_owned(),
+        from,
+        to,
+        place: place.to_owned(),
+    };
+    let mut routes: Vec<MappingOutline> = config
+        .mappings
+        .iter()
+        .map(|m| route("mapping", m.source.to_string(), m.attribute.to_string(), &m.place))
+        .collect();
+    let mut domains: Vec<_> = config.domains.values().collect();
+    domains.sort_by(|a, b| a.name.cmp(&b.name));
+    for domain in domains {
+        let limits = domain.descriptors.limits().into_iter();
+        routes.extend(limits.map(|l| route("limit", l.full_key.to_string(), limit(l), &domain.place)));
+    }
+    for selector in &config.quotas {
+        let entries = selector.entries.iter().map(|(key, value)| format!(" {key}={value}"));
+        let from = std::iter::once(selector.domain.clone()).chain(entries).collect();
+        routes.push(route("quota", from, selector.quota.clone(), &selector.place));
+    }
+    for quota in &config.check_quotas {
+        let to = quota.quotas.iter().map(|(name, charge)| format!("{charge} of {name}"));
+        let to = to.collect::<Vec<_>>().join(", ");
+        routes.push(route("check-quota", matches(quota, vocabulary), to, ""));
+    }
+    routes
+}
+
+fn limit(limit: &Limit) -> String {
+    let mut text = match limit.unit {
+        None => "unlimited".to_owned(),
+        Some(unit) => format!("{} per {}", limit.requests_per_unit, unit.name()),
+    };
+    for (mode, name) in [(limit.shadow_mode, ", shadow"), (limit.quota_mode, ", quota mode")] {
+        text.push_str(if mode { name } else { "" });
+    }
+    text
+}
+
+fn matches(quota: &CheckQuota, vocabulary: &Vocabulary) -> String {
+    if quota.matches.is_empty() {
+        return "every check".to_owned();
+    }
+    let test = |(slot, test): &(_, TextTest)| match test {
+        TextTest::Exact(text) => format!("{} is {text}", vocabulary.name(*slot)),
+        TextTest::Prefix(text) => format!("{} begins with {text}", vocabulary.name(*slot)),
+        TextTest::Regex(regex) => format!("{} fits {regex}", vocabulary.name(*slot)),
+    };
+    let each = quota.matches.iter().map(|tests| tests.iter().map(test).collect::<Vec<_>>().join(" and "));
+    each.collect::<Vec<_>>().join(", or ")
+}

@@ -1,0 +1,73 @@
+//! `istio.mixer.v1.Attributes`: attributes by name, as proxies of old forward them.
+
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::attributes::Attributes;
+use super::wire::{FieldValue, each_bytes, each_field, instant, map_entry};
+use mixer_attribute::wire::duration;
+use mixer_attribute::{StringMap, Value, ValueType, last_by_key};
+
+/// Sets the attributes of a message; returns how many could not be taken.
+pub(super) fn set_attributes<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> u32 {
+    let mut failures = 0;
+    let read = each_bytes(body, |number, entry| {
+        if number != 1 {
+            return;
+        }
+        let value = map_entry(entry).ok().and_then(|(name, value)| Some((name, value_of(value, out)?)));
+        match value {
+            Some((name, value)) if fits(name, &value, out) => out.set_named(name, value),
+            _ => failures += 1,
+        }
+    });
+    failures + u32::from(read.is_err())
+}
+
+/// Whether a value is of the kind that the attribute is declared with.
+fn fits(name: &[u8], value: &Value<'_>, out: &Attributes<'_>) -> bool {
+    let vocabulary = out.vocabulary();
+    let Some(declared) = vocabulary.slot(name).and_then(|slot| vocabulary.value_type(slot)) else {
+        return true;
+    };
+    match value {
+        Value::String(_) => matches!(
+            declared,
+            ValueType::String | ValueType::Uri | ValueType::DnsName | ValueType::EmailAddress
+        ),
+        Value::Int64(_) => declared == ValueType::Int64,
+        Value::Double(_) => declared == ValueType::Double,
+        Value::Bool(_) => declared == ValueType::Bool,
+        Value::Timestamp(_) => declared == ValueType::Timestamp,
+        Value::Duration(_) => declared == ValueType::Duration,
+        Value::Bytes(_) => declared == ValueType::IpAddress,
+        Value::StringMap(_) => declared == ValueType::StringMap,
+    }
+}
+
+/// An `AttributeValue`.
+fn value_of<'a>(body: &'a [u8], out: &Attributes<'a>) -> Option<Value<'a>> {
+    let mut found = None;
+    each_field(body, |number, value| match (number, value) {
+        (2, FieldValue::Bytes(text)) => found = Some(Value::String(text)),
+        (3, FieldValue::Varint(number)) => found = Some(Value::Int64(number.cast_signed())),
+        (4, FieldValue::Fixed64(bits)) => found = Some(Value::Double(f64::from_bits(bits))),
+        (5, FieldValue::Varint(truth)) => found = Some(Value::Bool(truth != 0)),
+        (6, FieldValue::Bytes(bytes)) => found = Some(Value::Bytes(bytes)),
+        (7, FieldValue::Bytes(bytes)) => found = instant(bytes).map(Value::Timestamp),
+        (8, FieldValue::Bytes(bytes)) => found = duration(bytes).ok().map(Value::Duration),
+        (9, FieldValue::Bytes(bytes)) => {
+            let mut entries = ArenaVec::new_in(out.arena());
+            let read = each_bytes(bytes, |number, entry| {
+                if let (1, Ok(entry)) = (number, map_entry(entry)) {
+                    entries.push(entry);
+                }
+            });
+            let entries = last_by_key(entries).into_bump_slice();
+            let map = out.arena().alloc(StringMap { entries, source: None });
+            found = read.is_ok().then_some(Value::StringMap(map));
+        }
+        _ => {}
+    })
+    .ok()?;
+    found
+}

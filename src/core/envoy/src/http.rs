@@ -1,0 +1,293 @@
+//! The HTTP flavour of authorization, and rate limits as JSON: a thread of its own with its own service.
+//! Spec: envoy-bridge.md 2.6 and 4.4.
+
+mod json;
+
+use crate::config::config_of;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prost::Message as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::calls::EnvoyParts;
+use mixer_api::Turns;
+use crate::{BridgeService, BridgeShared, HttpVerdict};
+use mixer_wire::envoy::config::core::v3::{Address, SocketAddress, address};
+use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
+
+/// Largest body of a request.
+const MAX_BODY: usize = 4 << 20;
+/// How long a caller may take to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Connections that are served at a time; more wait to be accepted.
+const MAX_CONNECTIONS: usize = 4096;
+
+/// Serves `listener` on a thread called `name` until `stop`, then lets requests in flight end for `grace`.
+///
+/// Errors: the thread or its event loop cannot be made.
+pub fn start(
+    name: &str,
+    listener: TcpListener,
+    parts: EnvoyParts,
+    stop: CancellationToken,
+    grace: Duration,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    // It belongs to the event loop of the start so far.
+    let listener = listener.into_std()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let local = tokio::task::LocalSet::new();
+        local.block_on(&runtime, async move {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => accept(listener, parts, stop, grace).await,
+                Err(error) => tracing::error!(%error, "the HTTP endpoint for Envoy ended"),
+            }
+        });
+    })
+}
+
+async fn accept(listener: TcpListener, parts: EnvoyParts, stop: CancellationToken, grace: Duration) {
+    let EnvoyParts { shared, turns, .. } = parts;
+    let endpoint = Rc::new(Endpoint { bridge: BridgeService::new(Arc::clone(&shared)), shared, turns });
+    let running = TaskTracker::new();
+    let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            accepted = async {
+                let place = Arc::clone(&places).acquire_owned().await;
+                (place, listener.accept().await)
+            } => accepted,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            (Ok(place), Ok((socket, peer))) => {
+                let (endpoint, stop) = (Rc::clone(&endpoint), stop.clone());
+                tokio::task::spawn_local(running.track_future(async move {
+                    serve(socket, peer, endpoint, stop).await;
+                    drop(place);
+                }));
+            }
+            (_, Err(error)) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            (Err(_), _) => break,
+        }
+    }
+    running.close();
+    let _ = tokio::time::timeout(grace, running.wait()).await;
+}
+
+async fn serve(socket: TcpStream, peer: SocketAddr, endpoint: Rc<Endpoint>, stop: CancellationToken) {
+    let service = hyper::service::service_fn(move |request| {
+        let endpoint = Rc::clone(&endpoint);
+        async move { Ok::<_, Infallible>(endpoint.answer(request, peer).await) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let connection = builder.serve_connection(TokioIo::new(socket), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// What requests are answered with.
+struct Endpoint {
+    bridge: BridgeService,
+    shared: Arc<BridgeShared>,
+    turns: Turns,
+}
+
+impl Endpoint {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let prefix = {
+            let published = self.shared.runtime().load();
+            config_of(published.routes.snapshot()).settings.check.http_path_prefix.clone()
+        };
+        let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or broke off\n");
+        };
+        let body = body.to_bytes();
+        match (&head.method, path) {
+            (&Method::POST, "/json") => {
+                return json::should_rate_limit(&self.bridge, &self.turns, &body).await;
+            }
+            (&Method::GET, "/rlconfig") => return plain(StatusCode::OK, &self.limits()),
+            (&Method::GET, "/healthcheck") => return plain(StatusCode::OK, "OK\n"),
+            _ => {}
+        }
+        let Some(path) = below(path, &prefix) else {
+            return plain(StatusCode::NOT_FOUND, &format!("nothing is here; checks are below {prefix}\n"));
+        };
+        let request = check_request(&head.method, path, &head.headers, peer, &body);
+        let request = request.encode_to_vec();
+        match self.turns.take(self.bridge.check_http(&request, &head.headers), None).await {
+            Ok(verdict) => answer(verdict),
+            // Counts as an error: the failure mode of the proxy decides.
+            Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
+        }
+    }
+
+    /// Every limit in force, one a line.
+    fn limits(&self) -> String {
+        let published = self.shared.runtime().load();
+        let domains = &config_of(published.routes.snapshot()).domains;
+        let mut sorted: Vec<_> = domains.values().collect();
+        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut out = String::new();
+        for limit in sorted.iter().flat_map(|domain| domain.descriptors.limits()) {
+            let unit = limit.unit.map_or("UNLIMITED", |unit| unit.name());
+            out.push_str(&format!(
+                "{}: unit={unit} requests_per_unit={}, shadow_mode: {}, quota_mode: {}\n",
+                limit.full_key, limit.requests_per_unit, limit.shadow_mode, limit.quota_mode
+            ));
+        }
+        out
+    }
+}
+
+/// The path behind a prefix that ends at a slash.
+fn below<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/'))?;
+    (rest.starts_with(['/', '?']) || rest.is_empty()).then_some(if rest.is_empty() { "/" } else { rest })
+}
+
+/// The request as the gRPC flavour would describe it.
+fn check_request(
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+    peer: SocketAddr,
+    body: &Bytes,
+) -> CheckRequest {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // Envoy adds the address of the caller at the right.
+    let forwarded = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse::<IpAddr>().ok())
+        .next_back();
+    let source = match forwarded {
+        Some(ip) => (ip, 0),
+        None => (peer.ip().to_canonical(), u32::from(peer.port())),
+    };
+    let mut all = std::collections::BTreeMap::<String, String>::new();
+    for (name, value) in headers {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        all.entry(name.as_str().to_owned())
+            .and_modify(|there| {
+                there.push(',');
+                there.push_str(&value);
+            })
+            .or_insert_with(|| value.into_owned());
+    }
+    let address = SocketAddress { address: source.0.to_string(), port_value: source.1 };
+    let scheme = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let http = attribute_context::HttpRequest {
+        method: method.as_str().to_owned(),
+        path: path.to_owned(),
+        host: text(header::HOST).to_owned(),
+        scheme: scheme.to_owned(),
+        headers: all,
+        size: i64::try_from(body.len()).unwrap_or(i64::MAX),
+        raw_body: body.clone(),
+        protocol: "HTTP/1.1".to_owned(),
+        ..Default::default()
+    };
+    let source = attribute_context::Peer {
+        address: Some(Address { address: Some(address::Address::SocketAddress(address)) }),
+        ..Default::default()
+    };
+    let request =
+        attribute_context::Request { time: Some(std::time::SystemTime::now().into()), http: Some(http) };
+    CheckRequest {
+        attributes: Some(AttributeContext {
+            source: Some(source),
+            request: Some(request),
+            ..Default::default()
+        }),
+    }
+}
+
+fn answer(verdict: HttpVerdict) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(verdict.body)));
+    *response.status_mut() = StatusCode::from_u16(verdict.status).unwrap_or(StatusCode::FORBIDDEN);
+    let headers = response.headers_mut();
+    for (name, value) in verdict.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+    if verdict.status == 200 {
+        let mut remove = verdict.remove;
+        remove.push("x-istio-attributes".to_owned());
+        if let Ok(list) = HeaderValue::try_from(remove.join(", ")) {
+            headers.insert("x-envoy-auth-headers-to-remove", list);
+        }
+    }
+    response
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::copy_from_slice(text.as_bytes())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_at_a_slash() {
+        for (path, prefix, rest) in [
+            ("/check/a?b=c", "/check", Some("/a?b=c")),
+            ("/check", "/check", Some("/")),
+            ("/check/", "/check/", Some("/")),
+            ("/check?x", "/check", Some("?x")),
+            ("/checkout", "/check", None),
+            ("/a", "", Some("/a")),
+            ("/a", "/", Some("/a")),
+        ] {
+            assert_eq!(below(path, prefix), rest, "{path} below {prefix}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_the_caller_is_the_last_that_was_forwarded() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", HeaderValue::from_static("192.0.2.1, 10.0.0.7"));
+        headers.insert(header::HOST, HeaderValue::from_static("shop.example"));
+        let peer = "127.0.0.1:4000".parse().unwrap();
+        let request = check_request(&Method::GET, "/a", &headers, peer, &Bytes::new());
+        let context = request.attributes.unwrap();
+        let Some(address::Address::SocketAddress(source)) = context.source.unwrap().address.unwrap().address
+        else {
+            panic!("no address")
+        };
+        assert_eq!((source.address.as_str(), source.port_value), ("10.0.0.7", 0));
+        assert_eq!(context.request.unwrap().http.unwrap().host, "shop.example");
+    }
+}

@@ -1,0 +1,168 @@
+//! Attributes that configuration maps from fields of a message.
+
+use bumpalo::Bump;
+
+use super::attributes::Attributes;
+use super::certificate::Certificate;
+use super::check_request::{header, query_pairs};
+use super::metadata::{Field, field, flat, joined, namespaces, push_number};
+use mixer_attribute::{StringMap, Timestamp, Value, ValueType, typed_text};
+use crate::config::{CertificateField, CompiledMapping, MappedFrom};
+
+/// The fields that mappings may read.
+#[derive(Default)]
+pub(super) struct Parts<'a> {
+    pub(super) request_headers: &'a [(&'a [u8], &'a [u8])],
+    pub(super) response_headers: &'a [(&'a [u8], &'a [u8])],
+    pub(super) path: &'a [u8],
+    /// A `Metadata` message.
+    pub(super) metadata: &'a [u8],
+    /// Likewise.
+    pub(super) route_metadata: &'a [u8],
+    pub(super) extensions: &'a [(&'a [u8], &'a [u8])],
+    /// URL-encoded PEM.
+    pub(super) certificate: &'a [u8],
+    /// What an access log says of the certificate instead.
+    pub(super) logged_certificate: LoggedCertificate<'a>,
+}
+
+/// What an access log says of the certificate of the caller.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LoggedCertificate<'a> {
+    pub(super) subject: &'a [u8],
+    pub(super) issuer: &'a [u8],
+    pub(super) uri_san: &'a [u8],
+    pub(super) dns_san: &'a [u8],
+}
+
+/// What was found in a message.
+enum Found<'a> {
+    Text(&'a [u8]),
+    Instant(Timestamp),
+    Field(Field<'a>),
+}
+
+/// Sets mapped attributes; returns how many values were of the wrong type.
+pub(super) fn set_mapped<'a>(
+    mappings: &'a [CompiledMapping],
+    parts: &Parts<'a>,
+    out: &mut Attributes<'a>,
+) -> u32 {
+    let mut failures = 0;
+    let mut certificate = None;
+    for mapping in mappings {
+        let name = mapping.attribute.as_bytes();
+        if !mapping.overwrite && out.has(name) {
+            continue;
+        }
+        let value = match find(mapping, parts, &mut certificate, out.arena()) {
+            None => None,
+            Some(found) => {
+                let value = typed(found, mapping.value_type, out.arena());
+                failures += u32::from(value.is_none());
+                value
+            }
+        };
+        if let Some(value) = value.or_else(|| mapping.default.as_ref()?.as_value()) {
+            out.set_slot(name, Some(mapping.slot), value);
+        }
+    }
+    failures
+}
+
+fn find<'a>(
+    mapping: &'a CompiledMapping,
+    parts: &Parts<'a>,
+    certificate: &mut Option<Certificate<'a>>,
+    arena: &'a Bump,
+) -> Option<Found<'a>> {
+    match &mapping.source {
+        MappedFrom::RequestHeader(name) => header(parts.request_headers, name.as_bytes()).map(Found::Text),
+        MappedFrom::ResponseHeader(name) => header(parts.response_headers, name.as_bytes()).map(Found::Text),
+        MappedFrom::QueryParameter(name) => {
+            let at = parts.path.iter().position(|byte| *byte == b'?')?;
+            let mut pairs = query_pairs(parts.path.get(at + 1..)?);
+            pairs.find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| Found::Text(value))
+        }
+        MappedFrom::Cookie(name) => {
+            let cookies = header(parts.request_headers, b"cookie")?;
+            cookies.split(|byte| matches!(byte, b';' | b',')).find_map(|cookie| {
+                let value = cookie.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+                Some(Found::Text(value))
+            })
+        }
+        MappedFrom::Metadata(namespace, path) => in_metadata(parts.metadata, namespace, path),
+        MappedFrom::RouteMetadata(namespace, path) => in_metadata(parts.route_metadata, namespace, path),
+        MappedFrom::Extension(name) => header(parts.extensions, name.as_bytes()).map(Found::Text),
+        MappedFrom::Certificate(field) => logged(*field, &parts.logged_certificate).or_else(|| {
+            let certificate = certificate.get_or_insert_with(|| Certificate::read(parts.certificate, arena));
+            match field {
+                CertificateField::NotBefore => certificate.not_before.map(Found::Instant),
+                CertificateField::NotAfter => certificate.not_after.map(Found::Instant),
+                _ => certificate.text(*field, arena).map(Found::Text),
+            }
+        }),
+    }
+}
+
+fn logged<'a>(field: CertificateField, certificate: &LoggedCertificate<'a>) -> Option<Found<'a>> {
+    let text = match field {
+        CertificateField::Subject => certificate.subject,
+        CertificateField::CommonName => relative_name(certificate.subject, b"CN=")?,
+        CertificateField::Organization => relative_name(certificate.subject, b"O=")?,
+        CertificateField::OrganizationalUnit => relative_name(certificate.subject, b"OU=")?,
+        CertificateField::Issuer => certificate.issuer,
+        CertificateField::UriSan => certificate.uri_san,
+        CertificateField::DnsSan => certificate.dns_san,
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(Found::Text(text))
+}
+
+/// A part of a subject that is written `CN=a,O=b`.
+fn relative_name<'a>(subject: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
+    subject.split(|byte| *byte == b',').find_map(|part| part.trim_ascii().strip_prefix(prefix))
+}
+
+fn in_metadata<'a>(metadata: &'a [u8], namespace: &str, path: &[Box<str>]) -> Option<Found<'a>> {
+    let mut root = None;
+    namespaces(metadata, |name, fields| {
+        if name == namespace.as_bytes() {
+            root = Some(fields);
+        }
+    })
+    .ok()?;
+    let mut found = Field::Struct(root?);
+    for step in path {
+        let Field::Struct(body) = found else { return None };
+        found = field(body, step.as_bytes())?;
+    }
+    Some(Found::Field(found))
+}
+
+fn typed<'a>(found: Found<'a>, value_type: ValueType, arena: &'a Bump) -> Option<Value<'a>> {
+    let text = match found {
+        Found::Instant(instant) if value_type == ValueType::Timestamp => {
+            return Some(Value::Timestamp(instant));
+        }
+        Found::Instant(instant) => arena.alloc_str(&instant.rfc3339().to_string()).as_bytes(),
+        Found::Text(text) | Found::Field(Field::Text(text)) => text,
+        Found::Field(Field::Struct(body)) if value_type == ValueType::StringMap => {
+            let entries = flat(body, arena).into_bump_slice();
+            return Some(Value::StringMap(arena.alloc(StringMap { entries, source: None })));
+        }
+        Found::Field(Field::List(list)) => joined(list, arena),
+        Found::Field(Field::Bool(true)) => b"true",
+        Found::Field(Field::Bool(false)) => b"false",
+        Found::Field(Field::Number(number)) => {
+            if value_type == ValueType::Double {
+                return Some(Value::Double(number));
+            }
+            let mut text = bumpalo::collections::Vec::new_in(arena);
+            push_number(number, &mut text);
+            text.into_bump_slice()
+        }
+        Found::Field(Field::Null | Field::Struct(_)) => return None,
+    };
+    typed_text(text, value_type, arena)
+}

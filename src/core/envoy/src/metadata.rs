@@ -1,0 +1,292 @@
+//! Dynamic metadata, route metadata and everything else that travels as `google.protobuf.Struct`.
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::attributes::{Attributes, Known};
+use super::identity::{self, namespace_of};
+use super::wire::{FieldValue, concat, each_bytes, each_field, map_entry};
+use mixer_attribute::DecodeError;
+use mixer_attribute::wire::Reader;
+
+/// How deep values may nest where they are followed.
+const MAX_DEPTH: usize = 32;
+
+/// A `google.protobuf.Value`, looked at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Field<'a> {
+    Null,
+    Number(f64),
+    Text(&'a [u8]),
+    Bool(bool),
+    /// The bytes of a Struct.
+    Struct(&'a [u8]),
+    /// The bytes of a ListValue.
+    List(&'a [u8]),
+}
+
+impl<'a> Field<'a> {
+    /// Reads a Value; of several kinds the last counts, as everywhere in protobuf.
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut found = Field::Null;
+        each_field(body, |number, value| match (number, value) {
+            (1, FieldValue::Varint(_)) => found = Field::Null,
+            (2, FieldValue::Fixed64(bits)) => found = Field::Number(f64::from_bits(bits)),
+            (3, FieldValue::Bytes(text)) => found = Field::Text(text),
+            (4, FieldValue::Varint(truth)) => found = Field::Bool(truth != 0),
+            (5, FieldValue::Bytes(body)) => found = Field::Struct(body),
+            (6, FieldValue::Bytes(body)) => found = Field::List(body),
+            _ => {}
+        })?;
+        Ok(found)
+    }
+}
+
+/// The fields of a Struct that can be read, in the order of the wire.
+pub(super) fn fields(body: &[u8]) -> impl Iterator<Item = (&[u8], Field<'_>)> {
+    let mut reader = Reader::new(body);
+    std::iter::from_fn(move || {
+        loop {
+            let (number, wire_type) = reader.tag().ok()??;
+            if number != 1 || wire_type != 2 {
+                reader.skip(wire_type).ok()?;
+                continue;
+            }
+            let (key, value) = map_entry(reader.bytes().ok()?).ok()?;
+            return Some((key, Field::read(value).ok()?));
+        }
+    })
+}
+
+/// The items of a ListValue.
+pub(super) fn items(body: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    let mut reader = Reader::new(body);
+    std::iter::from_fn(move || {
+        loop {
+            let (number, wire_type) = reader.tag().ok()??;
+            if number != 1 || wire_type != 2 {
+                reader.skip(wire_type).ok()?;
+                continue;
+            }
+            return Field::read(reader.bytes().ok()?).ok();
+        }
+    })
+}
+
+/// The field of a Struct with this name.
+pub(super) fn field<'a>(body: &'a [u8], name: &[u8]) -> Option<Field<'a>> {
+    fields(body).filter(|(key, _)| *key == name).map(|(_, value)| value).last()
+}
+
+/// A text of a Struct that is not empty.
+pub(super) fn text<'a>(body: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    match field(body, name)? {
+        Field::Text(text) if !text.is_empty() => Some(text),
+        _ => None,
+    }
+}
+
+/// The items of a list joined with commas; what is no text counts as empty.
+pub(super) fn joined<'a>(list: &[u8], arena: &'a Bump) -> &'a [u8] {
+    let mut out = ArenaVec::new_in(arena);
+    for (index, item) in items(list).enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        if let Field::Text(text) = item {
+            out.extend_from_slice(text);
+        }
+    }
+    out.into_bump_slice()
+}
+
+/// The texts and lists of a Struct.
+pub(super) fn flat<'a>(body: &'a [u8], arena: &'a Bump) -> ArenaVec<'a, (&'a [u8], &'a [u8])> {
+    let mut out = ArenaVec::new_in(arena);
+    for (key, value) in fields(body) {
+        match value {
+            Field::Text(text) => out.push((key, text)),
+            Field::List(list) => out.push((key, joined(list, arena))),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Sets the attributes of a `Metadata` message: its namespaces in the order of the wire, the rest by the names of the namespaces.
+pub(super) fn set_metadata<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> Result<(), DecodeError> {
+    namespaces(body, |namespace, fields| match namespace {
+        b"istio_authn" => set_istio_authn(fields, out),
+        b"envoy.filters.http.jwt_authn" => set_jwt(fields, out),
+        b"envoy.filters.http.rbac" => set_rbac(fields, out),
+        b"istio.mixer" => {}
+        _ => {
+            let entries = flat(fields, out.arena());
+            if !entries.is_empty() {
+                out.map_named(namespace, entries);
+            }
+        }
+    })
+}
+
+/// Sets `envoy.route_metadata.<namespace>` for every namespace of a `Metadata` message.
+pub(super) fn set_route_metadata<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> Result<(), DecodeError> {
+    namespaces(body, |namespace, fields| {
+        let entries = flat(fields, out.arena());
+        if !entries.is_empty() {
+            let name = concat(&[b"envoy.route_metadata.", namespace], out.arena());
+            out.map_named(name, entries);
+        }
+    })
+}
+
+/// Every namespace of a `Metadata` message with the bytes of its Struct.
+pub(super) fn namespaces<'a>(
+    body: &'a [u8],
+    mut each: impl FnMut(&'a [u8], &'a [u8]),
+) -> Result<(), DecodeError> {
+    let mut bad = None;
+    each_bytes(body, |number, entry| {
+        if number == 1 {
+            match map_entry(entry) {
+                Ok((namespace, fields)) => each(namespace, fields),
+                Err(error) => bad = Some(error),
+            }
+        }
+    })?;
+    bad.map_or(Ok(()), Err)
+}
+
+/// What Istio's own authentication filter found.
+fn set_istio_authn<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
+    for (known, name) in [
+        (Known::AuthPrincipal, &b"request.auth.principal"[..]),
+        (Known::AuthAudiences, b"request.auth.audiences"),
+        (Known::AuthPresenter, b"request.auth.presenter"),
+        (Known::AuthRawClaims, b"request.auth.raw_claims"),
+    ] {
+        if let Some(text) = text(body, name) {
+            out.text(known, text);
+        }
+    }
+    if let Some(Field::Struct(claims)) = field(body, b"request.auth.claims") {
+        let entries = flat(claims, out.arena());
+        out.map(Known::AuthClaims, entries);
+    }
+    let principal = text(body, b"source.principal").map(identity::without_scheme);
+    if let Some(principal) = principal {
+        out.text(Known::SourcePrincipal, principal);
+    }
+    if let Some(user) = text(body, b"source.user").or(principal) {
+        out.text(Known::SourceUser, user);
+    }
+    if let Some(namespace) = text(body, b"source.namespace").or_else(|| principal.and_then(namespace_of)) {
+        out.text(Known::SourceNamespace, namespace);
+    }
+}
+
+/// What Envoy's JWT filter verified: the first payload counts.
+fn set_jwt<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
+    let payload = fields(body).find_map(|(_, value)| match value {
+        Field::Struct(payload) => Some(payload),
+        _ => None,
+    });
+    let Some(payload) = payload else { return };
+    let arena = out.arena();
+    if let (Some(issuer), Some(subject)) = (text(payload, b"iss"), text(payload, b"sub")) {
+        out.text(Known::AuthPrincipal, concat(&[issuer, b"/", subject], arena));
+    }
+    let audience = match field(payload, b"aud") {
+        Some(Field::Text(text)) => Some(text),
+        Some(Field::List(list)) => match items(list).next() {
+            Some(Field::Text(text)) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    };
+    if let Some(audience) = audience {
+        out.some_text(Known::AuthAudiences, audience);
+    }
+    if let Some(presenter) = text(payload, b"azp") {
+        out.text(Known::AuthPresenter, presenter);
+    }
+    let entries = flat(payload, arena);
+    if !entries.is_empty() {
+        out.map(Known::AuthClaims, entries);
+    }
+    if out.wants(Known::AuthRawClaims) {
+        let mut json = ArenaVec::new_in(arena);
+        push_struct(payload, &mut json, MAX_DEPTH);
+        out.text(Known::AuthRawClaims, json.into_bump_slice());
+    }
+}
+
+/// What Envoy's RBAC filter would have done. Of the dry runs of Istio the refusing one counts.
+fn set_rbac<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
+    for prefix in [&b""[..], b"istio_dry_run_allow_", b"istio_dry_run_deny_"] {
+        for (known, name) in [
+            (Known::RbacPermissiveCode, &b"shadow_engine_result"[..]),
+            (Known::RbacPermissivePolicy, b"shadow_effective_policy_id"),
+        ] {
+            if let Some(text) = text(body, concat(&[prefix, name], out.arena())) {
+                out.text(known, text);
+            }
+        }
+    }
+}
+
+/// Appends a Struct as compact JSON, keys in byte order.
+fn push_struct(body: &[u8], out: &mut ArenaVec<'_, u8>, depth: usize) {
+    let mut sorted: ArenaVec<'_, (&[u8], Field<'_>)> = ArenaVec::new_in(out.bump());
+    sorted.extend(fields(body));
+    sorted.sort_by_key(|(key, _)| *key);
+    out.push(b'{');
+    for (index, (key, value)) in sorted.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        push_json_text(key, out);
+        out.push(b':');
+        push_value(*value, out, depth);
+    }
+    out.push(b'}');
+}
+
+fn push_value(value: Field<'_>, out: &mut ArenaVec<'_, u8>, depth: usize) {
+    match value {
+        Field::Text(text) => push_json_text(text, out),
+        Field::Number(number) => push_number(number, out),
+        Field::Bool(truth) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
+        Field::Struct(inner) if depth > 0 => push_struct(inner, out, depth - 1),
+        Field::List(inner) if depth > 0 => {
+            out.push(b'[');
+            for (index, item) in items(inner).enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                push_value(item, out, depth - 1);
+            }
+            out.push(b']');
+        }
+        Field::Null | Field::Struct(_) | Field::List(_) => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Appends a number without a fraction where it has none.
+pub(super) fn push_number(number: f64, out: &mut ArenaVec<'_, u8>) {
+    let text = match serde_json::Number::from_f64(number) {
+        // 2^53: whole numbers up to here are exact.
+        Some(_) if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0 => {
+            format!("{number:.0}")
+        }
+        Some(number) => number.to_string(),
+        None => "null".to_owned(),
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn push_json_text(text: &[u8], out: &mut ArenaVec<'_, u8>) {
+    // A text always serializes.
+    let quoted = serde_json::to_vec(&String::from_utf8_lossy(text)).unwrap_or_default();
+    out.extend_from_slice(&quoted);
+}

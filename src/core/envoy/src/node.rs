@@ -1,0 +1,148 @@
+//! Who sends access logs. Spec: envoy-bridge.md 3.2.
+
+use super::attributes::{Attributes, Known};
+use super::identity::Side;
+use super::metadata::{Field, field, fields, text};
+use super::wire::{FieldValue, each_bytes, each_field, numbered};
+use mixer_attribute::DecodeError;
+
+/// The identifier of a stream of access logs: sent once, kept for the stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogIdentity {
+    pub(super) log_name: Vec<u8>,
+    id: Vec<u8>,
+    uid: Vec<u8>,
+    name: Vec<u8>,
+    namespace: Vec<u8>,
+    labels: Vec<(Vec<u8>, Vec<u8>)>,
+    workload: Vec<u8>,
+    workload_uid: Vec<u8>,
+    version: Vec<u8>,
+}
+
+impl LogIdentity {
+    /// Reads a `StreamAccessLogsMessage.Identifier`. Extensions, which list everything that was compiled in, are not kept.
+    ///
+    /// Errors: the bytes are no message.
+    pub fn read(body: &[u8]) -> Result<Self, DecodeError> {
+        let (mut node, mut log_name) = (&[][..], &[][..]);
+        each_bytes(body, |number, bytes| match number {
+            1 => node = bytes,
+            2 => log_name = bytes,
+            _ => {}
+        })?;
+        let mut identity = Self { log_name: log_name.to_vec(), ..Self::default() };
+        identity.read_node(node)?;
+        Ok(identity)
+    }
+
+    fn read_node(&mut self, node: &[u8]) -> Result<(), DecodeError> {
+        let (mut metadata, mut build) = (&[][..], None);
+        each_bytes(node, |number, bytes| match number {
+            1 => self.id = bytes.to_vec(),
+            3 => metadata = bytes,
+            8 => build = Some(bytes),
+            _ => {}
+        })?;
+        self.name = text(metadata, b"NAME").unwrap_or_default().to_vec();
+        self.namespace = text(metadata, b"NAMESPACE").unwrap_or_default().to_vec();
+        if self.name.is_empty() && self.namespace.is_empty() {
+            self.name_of_id();
+        }
+        self.uid = match text(metadata, b"NODE_UID") {
+            Some(uid) => uid.to_vec(),
+            None if self.name.is_empty() || self.namespace.is_empty() => Vec::new(),
+            None => [b"kubernetes://", &*self.name, b".", &*self.namespace].concat(),
+        };
+        if let Some(Field::Struct(labels)) = field(metadata, b"LABELS") {
+            self.labels = fields(labels)
+                .filter_map(|(key, value)| match value {
+                    Field::Text(text) => Some((key.to_vec(), text.to_vec())),
+                    _ => None,
+                })
+                .collect();
+        }
+        if let Some(workload) = text(metadata, b"WORKLOAD_NAME") {
+            self.workload = workload.to_vec();
+            self.workload_uid = [b"istio://", &*self.namespace, b"/workloads/", workload].concat();
+        }
+        self.version = match (text(metadata, b"ISTIO_VERSION"), build) {
+            (Some(version), _) => version.to_vec(),
+            (None, Some(build)) => build_version(build)?,
+            (None, None) => Vec::new(),
+        };
+        Ok(())
+    }
+
+    /// The third part of an id like `sidecar~10.1.2.3~name.namespace~domain`.
+    fn name_of_id(&mut self) {
+        let Some(part) = self.id.split(|byte| *byte == b'~').nth(2) else { return };
+        if let Some(at) = part.iter().position(|byte| *byte == b'.')
+            && let Some((name, namespace)) = part.split_at_checked(at)
+        {
+            (self.name, self.namespace) = (name.to_vec(), namespace.get(1..).unwrap_or_default().to_vec());
+        }
+    }
+
+    /// Sets what is known of the side on which the proxy stands.
+    pub(super) fn set<'a>(&'a self, side: Side, out: &mut Attributes<'a>) {
+        use Known::*;
+        out.some_text(ReporterUid, &self.uid);
+        out.some_text(ProxyVersion, &self.version);
+        out.some_text(NodeId, &self.id);
+        let [uid, name, namespace, workload, workload_namespace, workload_uid, labels] = match side {
+            Side::Source => [
+                SourceUid,
+                SourceName,
+                SourceNamespace,
+                SourceWorkloadName,
+                SourceWorkloadNamespace,
+                SourceWorkloadUid,
+                SourceLabels,
+            ],
+            Side::Destination => [
+                DestinationUid,
+                DestinationName,
+                DestinationNamespace,
+                DestinationWorkloadName,
+                DestinationWorkloadNamespace,
+                DestinationWorkloadUid,
+                DestinationLabels,
+            ],
+        };
+        out.some_text(uid, &self.uid);
+        out.some_text(name, &self.name);
+        out.some_text(namespace, &self.namespace);
+        out.some_text(workload, &self.workload);
+        if !self.workload.is_empty() {
+            out.some_text(workload_namespace, &self.namespace);
+        }
+        out.some_text(workload_uid, &self.workload_uid);
+        if !self.labels.is_empty() {
+            let mut entries = bumpalo::collections::Vec::with_capacity_in(self.labels.len(), out.arena());
+            entries.extend(self.labels.iter().map(|(key, value)| (&**key, &**value)));
+            out.map(labels, entries);
+        }
+    }
+}
+
+/// `major.minor.patch` of a `BuildVersion`.
+fn build_version(build: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let mut version = None;
+    each_bytes(build, |number, bytes| {
+        if number == 1 {
+            version = Some(bytes);
+        }
+    })?;
+    let Some(version) = version else { return Ok(Vec::new()) };
+    let mut numbers = [0; 3];
+    each_field(version, |number, value| {
+        if let FieldValue::Varint(value) = value
+            && let Some(place) = numbered(number, &mut numbers)
+        {
+            *place = value;
+        }
+    })?;
+    let [major, minor, patch] = numbers;
+    Ok(format!("{major}.{minor}.{patch}").into_bytes())
+}

@@ -1,0 +1,132 @@
+//! The messages of Envoy at the level of fields: small ones that occur in many places.
+
+use std::net::IpAddr;
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use mixer_attribute::wire::{Reader, duration, timestamp};
+use mixer_attribute::{DecodeError, SignedDuration, Timestamp};
+
+/// Calls `each` for every length-delimited field of a message; others are passed over.
+#[inline]
+pub(super) fn each_bytes<'a>(body: &'a [u8], mut each: impl FnMut(u32, &'a [u8])) -> Result<(), DecodeError> {
+    each_field(body, |number, field| {
+        if let FieldValue::Bytes(bytes) = field {
+            each(number, bytes);
+        }
+    })
+}
+
+/// The value of a field at the level of the wire.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum FieldValue<'a> {
+    /// An integer, enum or truth value.
+    Varint(u64),
+    /// A double.
+    Fixed64(u64),
+    /// Text, bytes or a message.
+    Bytes(&'a [u8]),
+}
+
+/// Calls `each` for every field that is an integer, a double or length-delimited.
+#[inline]
+pub(super) fn each_field<'a>(
+    body: &'a [u8],
+    mut each: impl FnMut(u32, FieldValue<'a>),
+) -> Result<(), DecodeError> {
+    let mut reader = Reader::new(body);
+    while let Some((number, wire_type)) = reader.tag()? {
+        match wire_type {
+            0 => each(number, FieldValue::Varint(reader.varint()?)),
+            1 => each(number, FieldValue::Fixed64(reader.fixed64()?)),
+            2 => each(number, FieldValue::Bytes(reader.bytes()?)),
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok(())
+}
+
+/// Key and value of an entry of a `map<string, …>`.
+#[inline]
+pub(super) fn map_entry(body: &[u8]) -> Result<(&[u8], &[u8]), DecodeError> {
+    let (mut key, mut value) = (&[][..], &[][..]);
+    each_bytes(body, |number, bytes| match number {
+        1 => key = bytes,
+        2 => value = bytes,
+        _ => {}
+    })?;
+    Ok((key, value))
+}
+
+/// An IP address and port of an `envoy.config.core.v3.Address`; `None` for pipes, internal addresses and texts that are no address.
+pub(super) fn address(body: &[u8]) -> Result<Option<(IpAddr, i64)>, DecodeError> {
+    let mut socket = None;
+    each_bytes(body, |number, bytes| {
+        if number == 1 {
+            socket = Some(bytes);
+        }
+    })?;
+    let Some(socket) = socket else { return Ok(None) };
+    let (mut text, mut port) = (&[][..], 0);
+    each_field(socket, |number, value| match (number, value) {
+        (2, FieldValue::Bytes(bytes)) => text = bytes,
+        (3, FieldValue::Varint(number)) => port = i64::try_from(number).unwrap_or(0),
+        _ => {}
+    })?;
+    Ok(ip(text).map(|ip| (ip, port)))
+}
+
+/// An address in its text form.
+pub(super) fn ip(text: &[u8]) -> Option<IpAddr> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The 4 or 16 bytes of an address.
+pub(super) fn ip_bytes(ip: IpAddr, arena: &Bump) -> &[u8] {
+    match ip {
+        IpAddr::V4(ip) => arena.alloc_slice_copy(&ip.octets()),
+        IpAddr::V6(ip) => arena.alloc_slice_copy(&ip.octets()),
+    }
+}
+
+/// A `google.protobuf.Timestamp`; `None` outside the years 1 to 9999.
+pub(super) fn instant(body: &[u8]) -> Option<Timestamp> {
+    timestamp(body).ok()
+}
+
+/// A `google.protobuf.Duration`; `None` for negative ones and those beyond 292 years.
+pub(super) fn length(body: &[u8]) -> Option<SignedDuration> {
+    duration(body).ok().filter(|duration| duration.nanos >= 0)
+}
+
+/// The number in a `google.protobuf.UInt32Value` or `UInt64Value`.
+pub(super) fn wrapped(body: &[u8]) -> u64 {
+    let mut number = 0;
+    // A message that does not decode counts as its default: the field is skipped, not the entry.
+    let _ = each_field(body, |field, value| {
+        if let (1, FieldValue::Varint(value)) = (field, value) {
+            number = value;
+        }
+    });
+    number
+}
+
+/// An unsigned number as an attribute.
+pub(super) fn int64(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Texts put together in the arena.
+pub(super) fn concat<'a>(parts: &[&[u8]], arena: &'a Bump) -> &'a [u8] {
+    let mut out = ArenaVec::with_capacity_in(parts.iter().map(|part| part.len()).sum(), arena);
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+    out.into_bump_slice()
+}
+
+/// The place of a field number, counted from 1, in a list.
+pub(super) fn numbered<T>(number: u32, list: &mut [T]) -> Option<&mut T> {
+    list.get_mut(usize::try_from(number.checked_sub(1)?).ok()?)
+}

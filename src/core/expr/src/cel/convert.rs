@@ -1,0 +1,179 @@
+//! Conversions between types, and the text forms that they use.
+
+use bumpalo::Bump;
+
+use super::eval::Evaluator;
+use super::plan::Unary;
+use super::time;
+use super::value::{Fault, Outcome, Val};
+use mixer_attribute::text::go_double_text;
+use mixer_attribute::{SignedDuration, Timestamp};
+
+/// `int(x)`, `string(x)` and so on.
+///
+/// Errors: `type conversion error from '<type>' to '<type>'`.
+pub(super) fn convert<'a>(evaluator: &mut Evaluator<'_, 'a>, to: Unary, operand: Val<'a>) -> Outcome<'a> {
+    if let Some(text) = refusal(&operand) {
+        return Err(Fault::Static(text));
+    }
+    if let Val::String(text) | Val::Bytes(text) = operand {
+        evaluator.charge_bytes(text.len())?;
+    }
+    let arena = evaluator.arena();
+    let converted = match to {
+        Unary::ToType => to_type(operand),
+        Unary::ToInt => to_int(operand),
+        Unary::ToUint => to_uint(operand),
+        Unary::ToDouble => to_double(operand),
+        Unary::ToBool => match operand {
+            Val::Bool(_) => Some(operand),
+            Val::String(text) => parse_bool(text).map(Val::Bool),
+            _ => None,
+        },
+        Unary::ToString => to_text(operand, arena).map(Val::String),
+        Unary::ToBytes => match operand {
+            Val::Bytes(_) => Some(operand),
+            Val::String(text) => Some(Val::Bytes(text)),
+            _ => None,
+        },
+        Unary::ToTimestamp => match operand {
+            Val::Timestamp(_) => Some(operand),
+            Val::String(text) => {
+                Timestamp::from_text(text).filter(|at| time::is_valid(*at)).map(Val::Timestamp)
+            }
+            _ => None,
+        },
+        _ => match operand {
+            Val::Duration(_) => Some(operand),
+            Val::String(text) => SignedDuration::from_text(text).map(Val::Duration),
+            _ => None,
+        },
+    };
+    converted.ok_or_else(|| {
+        let (from, to) = (operand.type_name(), target_name(to));
+        Fault::text(arena, format_args!("type conversion error from '{from}' to '{to}'"))
+    })
+}
+
+/// What values say that convert to nothing at all.
+fn refusal(operand: &Val<'_>) -> Option<&'static str> {
+    match operand {
+        Val::StringMap(_) => Some("cannot convert stringmap to CEL types"),
+        Val::Opaque(..) => Some("cannot convert wrapper value  to CEL types"),
+        Val::Object(_) => Some("cannot convert attribute message to CEL types"),
+        _ => None,
+    }
+}
+
+fn target_name(to: Unary) -> &'static str {
+    match to {
+        Unary::ToInt => "int",
+        Unary::ToUint => "uint",
+        Unary::ToDouble => "double",
+        Unary::ToBool => "bool",
+        Unary::ToString => "string",
+        Unary::ToBytes => "bytes",
+        Unary::ToTimestamp => "google.protobuf.Timestamp",
+        Unary::ToDuration => "google.protobuf.Duration",
+        _ => "type",
+    }
+}
+
+fn to_type(operand: Val<'_>) -> Option<Val<'static>> {
+    match operand {
+        // compat(1.3): null has no type that could be asked for.
+        Val::Null => None,
+        // compat(1.3): and the type of a type is that type.
+        Val::Type(name) => Some(Val::Type(name)),
+        other => Some(Val::Type(other.type_name())),
+    }
+}
+
+fn to_int<'a>(operand: Val<'a>) -> Option<Val<'a>> {
+    Some(match operand {
+        Val::Int(_) => operand,
+        Val::Uint(value) => Val::Int(value.cast_signed()),
+        Val::Double(value) => Val::Int(double_to_int(value)),
+        Val::String(text) => Val::Int(std::str::from_utf8(text).ok()?.parse().ok()?),
+        Val::Timestamp(at) => Val::Int(at.seconds),
+        Val::Duration(span) => Val::Int(span.nanos),
+        _ => return None,
+    })
+}
+
+/// Truncates; what does not fit becomes the least integer, as the processors of the reference do it.
+fn double_to_int(value: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
+}
+
+fn to_uint<'a>(operand: Val<'a>) -> Option<Val<'a>> {
+    Some(match operand {
+        Val::Uint(_) => operand,
+        Val::Int(value) => Val::Uint(value.cast_unsigned()),
+        Val::Double(value) if value >= 9_223_372_036_854_775_808.0 => Val::Uint(value as u64),
+        Val::Double(value) => Val::Uint(double_to_int(value).cast_unsigned()),
+        // No sign is allowed, not even a plus.
+        Val::String(text @ [b'0'..=b'9', ..]) => Val::Uint(std::str::from_utf8(text).ok()?.parse().ok()?),
+        _ => return None,
+    })
+}
+
+fn to_double<'a>(operand: Val<'a>) -> Option<Val<'a>> {
+    Some(match operand {
+        Val::Double(_) => operand,
+        Val::Int(value) => Val::Double(value as f64),
+        Val::Uint(value) => Val::Double(value as f64),
+        Val::String(text) => Val::Double(parse_double(text)?),
+        _ => return None,
+    })
+}
+
+/// Decimal numbers, infinities and NaN; numbers too large are refused.
+fn parse_double(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let value: f64 = text.parse().ok()?;
+    let is_named = !text.bytes().any(|b| b.is_ascii_digit());
+    (value.is_finite() || is_named).then_some(value)
+}
+
+fn parse_bool(text: &[u8]) -> Option<bool> {
+    match text {
+        b"1" | b"t" | b"T" | b"TRUE" | b"true" | b"True" => Some(true),
+        b"0" | b"f" | b"F" | b"FALSE" | b"false" | b"False" => Some(false),
+        _ => None,
+    }
+}
+
+/// What `string(x)` gives.
+pub(super) fn to_text<'a>(operand: Val<'a>, arena: &'a Bump) -> Option<&'a [u8]> {
+    let text = match operand {
+        Val::String(text) | Val::Bytes(text) => return Some(text),
+        Val::Type(name) => return Some(name.as_bytes()),
+        Val::Null => return Some(b"null"),
+        Val::Bool(true) => return Some(b"true"),
+        Val::Bool(false) => return Some(b"false"),
+        Val::Int(value) => value.to_string(),
+        Val::Uint(value) => value.to_string(),
+        Val::Double(value) => go_double_text(value).to_string(),
+        Val::Timestamp(at) if time::is_valid(at) => at.rfc3339().to_string(),
+        Val::Duration(span) => span.to_string(),
+        _ => return None,
+    };
+    Some(arena.alloc_str(&text).as_bytes())
+}
+
+/// How many code points a text has; every byte that is not UTF-8 counts as one.
+pub(super) fn code_points(text: &[u8]) -> usize {
+    text.utf8_chunks().map(|chunk| chunk.valid().chars().count() + chunk.invalid().len()).sum()
+}
+
+/// The code points in reverse order; every byte that is not UTF-8 becomes U+FFFD.
+pub(super) fn reverse(text: &[u8]) -> Vec<u8> {
+    let mut characters = Vec::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        characters.extend(chunk.valid().chars());
+        characters.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    characters.into_iter().rev().collect::<String>().into_bytes()
+}

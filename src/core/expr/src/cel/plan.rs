@@ -1,0 +1,384 @@
+//! From a checked tree to a program over slots.
+
+use rustc_hash::FxHashMap;
+
+use super::ast::{ACCUMULATOR, Ast, Fold, Literal, NodeId, NodeKind, children};
+use super::check::Attributes;
+use super::types::Type;
+use super::value::Val;
+use mixer_attribute::{SlotId, ValueType};
+use crate::Scope;
+use crate::functions::Regex;
+
+/// A step of a [`Plan`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct OpId(u32);
+
+/// A program: operations, of which each refers only to earlier ones.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    ops: Vec<Op>,
+}
+
+/// One operation.
+#[derive(Debug)]
+pub(super) enum Op {
+    Constant(Constant),
+    /// Reads an attribute; absent ones have the default of their type.
+    Attribute(SlotId, ValueType),
+    /// Whether an attribute is present.
+    Present(SlotId),
+    /// An inner node of the attribute names.
+    Object(Box<str>),
+    /// A variable of a macro, by its place on the stack.
+    Local(usize),
+    /// A name that cannot be resolved at run time.
+    Unknown,
+    Select(OpId, Box<str>),
+    Has(OpId, Box<str>),
+    And(OpId, OpId),
+    Or(OpId, OpId),
+    Conditional(OpId, OpId, OpId),
+    Equal(OpId, OpId),
+    NotEqual(OpId, OpId),
+    Unary(Unary, OpId),
+    Binary(Binary, OpId, OpId),
+    /// `subject.matches(constant)`; the pattern or what is wrong with it.
+    MatchesConstant(OpId, Result<Regex, String>),
+    EmptyStringMap,
+    /// A call of something that has no implementation.
+    Unbound(Box<str>, Box<[OpId]>),
+    List(Box<[OpId]>),
+    Map(Box<[(OpId, OpId)]>),
+    Fold(Box<FoldOp>),
+}
+
+/// A loop; its accumulator and its variable lie on the stack at `base` and `base + 1`.
+#[derive(Debug)]
+pub(super) struct FoldOp {
+    pub(super) base: usize,
+    pub(super) range: OpId,
+    pub(super) init: OpId,
+    pub(super) condition: OpId,
+    pub(super) step: OpId,
+    pub(super) result: OpId,
+}
+
+/// A constant value; texts are owned by the program.
+#[derive(Debug)]
+pub(super) enum Constant {
+    Plain(Val<'static>),
+    String(Box<[u8]>),
+    Bytes(Box<[u8]>),
+}
+
+/// Functions of one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unary {
+    Negate,
+    NotStrictlyFalse,
+    Size,
+    ToType,
+    ToInt,
+    ToUint,
+    ToDouble,
+    ToBool,
+    ToString,
+    ToBytes,
+    ToTimestamp,
+    ToDuration,
+    Reverse,
+    ToLower,
+    Email,
+    DnsName,
+    Uri,
+    Ip,
+    Time(TimeField),
+}
+
+/// Functions of two values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binary {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    Index,
+    In,
+    Match,
+    Matches,
+    Contains,
+    StartsWith,
+    EndsWith,
+    Time(TimeField),
+}
+
+/// A part of a date, of a time of day or of a duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimeField {
+    FullYear,
+    Month,
+    DayOfYear,
+    DayOfMonth,
+    Date,
+    DayOfWeek,
+    Hours,
+    Minutes,
+    Seconds,
+    Milliseconds,
+}
+
+impl Plan {
+    /// An operation of this program.
+    pub(super) fn op(&self, id: OpId) -> &Op {
+        self.ops.get(id.0 as usize).unwrap_or(&Op::Unknown)
+    }
+
+    fn push(&mut self, op: Op) -> OpId {
+        let id = OpId(u32::try_from(self.ops.len()).unwrap_or(u32::MAX));
+        self.ops.push(op);
+        id
+    }
+}
+
+/// Plans a checked tree.
+pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> (Plan, OpId) {
+    let mut planner = Planner {
+        ast,
+        scope,
+        attributes: Attributes::new(scope),
+        plan: Plan::default(),
+        locals: Vec::new(),
+        block: 0,
+        blocks: 0,
+        done: FxHashMap::default(),
+    };
+    let root = planner.node(root);
+    (planner.plan, root)
+}
+
+struct Planner<'p> {
+    ast: &'p Ast,
+    scope: &'p dyn Scope,
+    attributes: Attributes<'p>,
+    plan: Plan,
+    locals: Vec<Box<str>>,
+    block: u32,
+    blocks: u32,
+    /// Operations of nodes that were planned in a block, because macros use nodes twice.
+    done: FxHashMap<(NodeId, u32), OpId>,
+}
+
+impl Planner<'_> {
+    /// Plans a node after everything below it that is in the same block, in a loop.
+    fn node(&mut self, id: NodeId) -> OpId {
+        let mut pending = vec![(id, false)];
+        while let Some((node, is_ready)) = pending.pop() {
+            if self.done.contains_key(&(node, self.block)) {
+                continue;
+            }
+            if is_ready {
+                let op = self.operation(node);
+                let op = self.plan.push(op);
+                self.done.insert((node, self.block), op);
+            } else {
+                pending.push((node, true));
+                pending.extend(children(&self.ast.node(node).kind).into_iter().map(|child| (child, false)));
+            }
+        }
+        self.planned(id)
+    }
+
+    /// The operation of a node that was planned in this block.
+    fn planned(&self, id: NodeId) -> OpId {
+        self.done.get(&(id, self.block)).copied().unwrap_or(OpId(u32::MAX))
+    }
+
+    fn nodes(&self, ids: &[NodeId]) -> Box<[OpId]> {
+        ids.iter().map(|id| self.planned(*id)).collect()
+    }
+
+    fn operation(&mut self, id: NodeId) -> Op {
+        let ast = self.ast;
+        match &ast.node(id).kind {
+            NodeKind::Literal(literal) => Op::Constant(constant(literal)),
+            NodeKind::Ident(name) => self.ident(name),
+            NodeKind::Select { operand, field, test } => self.select(*operand, field, *test),
+            NodeKind::Call { function, target, args } => {
+                let args: Vec<NodeId> = target.iter().chain(args).copied().collect();
+                self.call(function, &args)
+            }
+            NodeKind::List(items) => Op::List(self.nodes(items)),
+            NodeKind::Map(entries) => Op::Map(
+                entries.iter().map(|(key, value)| (self.planned(*key), self.planned(*value))).collect(),
+            ),
+            NodeKind::Message { .. } => Op::Unknown,
+            NodeKind::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    fn ident(&self, name: &str) -> Op {
+        if let Some(place) = self.locals.iter().rposition(|local| **local == *name) {
+            return Op::Local(place);
+        }
+        if let Some(op) = self.attribute(name) {
+            return op;
+        }
+        let type_name = match name {
+            "int" | "uint" | "bool" | "double" | "bytes" | "string" | "list" | "map" | "null_type"
+            | "type" => TYPE_NAMES.into_iter().find(|known| *known == name),
+            _ => None,
+        };
+        match type_name {
+            Some(name) => Op::Constant(Constant::Plain(Val::Type(name))),
+            None => Op::Unknown,
+        }
+    }
+
+    /// The operation that reads what stands at a path of attribute names.
+    fn attribute(&self, path: &str) -> Option<Op> {
+        if let Some((slot, value_type)) = self.scope.attribute(path) {
+            return Some(Op::Attribute(slot, value_type));
+        }
+        matches!(self.attributes.at(path), Some(Type::Object(_))).then(|| Op::Object(path.into()))
+    }
+
+    fn select(&self, operand: NodeId, field: &str, test: bool) -> Op {
+        let operand = self.planned(operand);
+        if let Op::Object(path) = self.plan.op(operand) {
+            let found = self.attribute(&format!("{path}.{field}"));
+            match (found, test) {
+                (Some(Op::Attribute(slot, _)), true) => return Op::Present(slot),
+                (Some(_), true) => return Op::Constant(Constant::Plain(Val::Bool(true))),
+                (Some(op), false) => return op,
+                (None, _) => {}
+            }
+        }
+        if test { Op::Has(operand, field.into()) } else { Op::Select(operand, field.into()) }
+    }
+
+    fn call(&self, function: &str, args: &[NodeId]) -> Op {
+        if let ("matches", [subject, pattern]) = (function, args)
+            && let NodeKind::Literal(Literal::String(pattern)) = &self.ast.node(*pattern).kind
+        {
+            return Op::MatchesConstant(self.planned(*subject), Regex::compile(pattern));
+        }
+        let args = self.nodes(args);
+        match (function, &*args) {
+            ("emptyStringMap", []) => Op::EmptyStringMap,
+            ("_&&_", [left, right]) => Op::And(*left, *right),
+            ("_||_", [left, right]) => Op::Or(*left, *right),
+            ("_==_", [left, right]) => Op::Equal(*left, *right),
+            ("_!=_", [left, right]) => Op::NotEqual(*left, *right),
+            ("_?_:_", [condition, yes, no]) => Op::Conditional(*condition, *yes, *no),
+            (_, [operand]) if let Some(unary) = unary(function) => Op::Unary(unary, *operand),
+            (_, [left, right]) if let Some(binary) = binary(function) => Op::Binary(binary, *left, *right),
+            _ => Op::Unbound(function.into(), args),
+        }
+    }
+
+    fn fold(&mut self, fold: &Fold) -> Op {
+        let range = self.planned(fold.range);
+        let init = self.planned(fold.init);
+        let base = self.locals.len();
+        let outer = self.block;
+        self.enter_block();
+        self.locals.push(ACCUMULATOR.into());
+        self.locals.push(fold.variable.clone());
+        let condition = self.node(fold.condition);
+        let step = self.node(fold.step);
+        self.locals.pop();
+        self.enter_block();
+        let result = self.node(fold.result);
+        self.locals.pop();
+        self.block = outer;
+        Op::Fold(Box::new(FoldOp { base, range, init, condition, step, result }))
+    }
+
+    fn enter_block(&mut self) {
+        self.blocks += 1;
+        self.block = self.blocks;
+    }
+}
+
+const TYPE_NAMES: [&str; 10] =
+    ["int", "uint", "bool", "double", "bytes", "string", "list", "map", "null_type", "type"];
+
+fn constant(literal: &Literal) -> Constant {
+    match literal {
+        Literal::Null => Constant::Plain(Val::Null),
+        Literal::Bool(value) => Constant::Plain(Val::Bool(*value)),
+        Literal::Int(value) => Constant::Plain(Val::Int(*value)),
+        Literal::Uint(value) => Constant::Plain(Val::Uint(*value)),
+        Literal::Double(value) => Constant::Plain(Val::Double(*value)),
+        Literal::String(text) => Constant::String(text.clone()),
+        Literal::Bytes(bytes) => Constant::Bytes(bytes.clone()),
+    }
+}
+
+fn unary(function: &str) -> Option<Unary> {
+    Some(match function {
+        "!_" | "-_" => Unary::Negate,
+        "@not_strictly_false" => Unary::NotStrictlyFalse,
+        "size" => Unary::Size,
+        "type" => Unary::ToType,
+        "int" => Unary::ToInt,
+        "uint" => Unary::ToUint,
+        "double" => Unary::ToDouble,
+        "bool" => Unary::ToBool,
+        "string" => Unary::ToString,
+        "bytes" => Unary::ToBytes,
+        "timestamp" => Unary::ToTimestamp,
+        "duration" => Unary::ToDuration,
+        "reverse" => Unary::Reverse,
+        "toLower" => Unary::ToLower,
+        "email" => Unary::Email,
+        "dnsName" => Unary::DnsName,
+        "uri" => Unary::Uri,
+        "ip" => Unary::Ip,
+        _ => Unary::Time(time_field(function)?),
+    })
+}
+
+fn binary(function: &str) -> Option<Binary> {
+    Some(match function {
+        "_<_" => Binary::Less,
+        "_<=_" => Binary::LessOrEqual,
+        "_>_" => Binary::Greater,
+        "_>=_" => Binary::GreaterOrEqual,
+        "_+_" => Binary::Add,
+        "_-_" => Binary::Subtract,
+        "_*_" => Binary::Multiply,
+        "_/_" => Binary::Divide,
+        "_%_" => Binary::Modulo,
+        "_[_]" => Binary::Index,
+        "@in" => Binary::In,
+        "match" => Binary::Match,
+        "matches" => Binary::Matches,
+        "contains" => Binary::Contains,
+        "startsWith" => Binary::StartsWith,
+        "endsWith" => Binary::EndsWith,
+        _ => Binary::Time(time_field(function)?),
+    })
+}
+
+fn time_field(function: &str) -> Option<TimeField> {
+    Some(match function {
+        "getFullYear" => TimeField::FullYear,
+        "getMonth" => TimeField::Month,
+        "getDayOfYear" => TimeField::DayOfYear,
+        "getDayOfMonth" => TimeField::DayOfMonth,
+        "getDate" => TimeField::Date,
+        "getDayOfWeek" => TimeField::DayOfWeek,
+        "getHours" => TimeField::Hours,
+        "getMinutes" => TimeField::Minutes,
+        "getSeconds" => TimeField::Seconds,
+        "getMilliseconds" => TimeField::Milliseconds,
+        _ => return None,
+    })
+}

@@ -1,0 +1,351 @@
+//! Type check of terms. Spec: expressions.md, sections 7 and 8.
+
+mod hint;
+
+use super::literal::Constant;
+use super::parse::{parse, position};
+use super::term::{Callee, TermId, TermKind, Terms};
+use super::{CompileError, Phase, Scope};
+use mixer_attribute::{SlotId, ValueType};
+
+/// What an operator or function does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Or,
+    And,
+    /// `a | b`
+    Default,
+    Add,
+    Index,
+    Conditional,
+    ConditionalString,
+    Size,
+    Match,
+    Matches,
+    StartsWith,
+    EndsWith,
+    Ip,
+    Timestamp,
+    DnsName,
+    Email,
+    Uri,
+    ToLower,
+    EmptyStringMap,
+}
+
+/// The type of a parameter or result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parameter {
+    /// Any one type, the same wherever a signature says so.
+    Any,
+    Is(ValueType),
+}
+
+#[derive(Debug)]
+struct Signature {
+    name: &'static str,
+    operator: bool,
+    function: Function,
+    target: Option<ValueType>,
+    parameters: &'static [Parameter],
+    result: Parameter,
+}
+
+const ANY: Parameter = Parameter::Any;
+const BOOL: Parameter = Parameter::Is(ValueType::Bool);
+const STRING: Parameter = Parameter::Is(ValueType::String);
+
+const fn operator(
+    name: &'static str,
+    function: Function,
+    parameters: &'static [Parameter],
+    result: Parameter,
+) -> Signature {
+    Signature { name, operator: true, function, target: None, parameters, result }
+}
+
+const fn function(
+    name: &'static str,
+    function: Function,
+    parameters: &'static [Parameter],
+    result: ValueType,
+) -> Signature {
+    Signature { name, operator: false, function, target: None, parameters, result: Parameter::Is(result) }
+}
+
+const fn method(name: &'static str, function: Function) -> Signature {
+    Signature {
+        name,
+        operator: false,
+        function,
+        target: Some(ValueType::String),
+        parameters: &[STRING],
+        result: BOOL,
+    }
+}
+
+static SIGNATURES: [Signature; 25] = [
+    operator("EQ", Function::Equal, &[ANY, ANY], BOOL),
+    operator("NEQ", Function::NotEqual, &[ANY, ANY], BOOL),
+    operator("LT", Function::Less, &[ANY, ANY], BOOL),
+    operator("LEQ", Function::LessOrEqual, &[ANY, ANY], BOOL),
+    operator("GT", Function::Greater, &[ANY, ANY], BOOL),
+    operator("GEQ", Function::GreaterOrEqual, &[ANY, ANY], BOOL),
+    operator("LOR", Function::Or, &[BOOL, BOOL], BOOL),
+    operator("LAND", Function::And, &[BOOL, BOOL], BOOL),
+    operator("OR", Function::Default, &[ANY, ANY], ANY),
+    operator("ADD", Function::Add, &[ANY, ANY], ANY),
+    operator("INDEX", Function::Index, &[Parameter::Is(ValueType::StringMap), STRING], STRING),
+    Signature {
+        name: "conditional",
+        operator: false,
+        function: Function::Conditional,
+        target: None,
+        parameters: &[BOOL, ANY, ANY],
+        result: ANY,
+    },
+    function("conditionalString", Function::ConditionalString, &[BOOL, STRING, STRING], ValueType::String),
+    function("size", Function::Size, &[STRING], ValueType::Int64),
+    function("match", Function::Match, &[STRING, STRING], ValueType::Bool),
+    method("matches", Function::Matches),
+    method("startsWith", Function::StartsWith),
+    method("endsWith", Function::EndsWith),
+    function("ip", Function::Ip, &[STRING], ValueType::IpAddress),
+    function("timestamp", Function::Timestamp, &[STRING], ValueType::Timestamp),
+    function("dnsName", Function::DnsName, &[STRING], ValueType::DnsName),
+    function("email", Function::Email, &[STRING], ValueType::EmailAddress),
+    function("uri", Function::Uri, &[STRING], ValueType::Uri),
+    function("toLower", Function::ToLower, &[STRING], ValueType::String),
+    function("emptyStringMap", Function::EmptyStringMap, &[], ValueType::StringMap),
+];
+
+fn signature(callee: Callee<'_>) -> Option<&'static Signature> {
+    let operator = matches!(callee, Callee::Operator(_));
+    SIGNATURES.iter().find(|s| s.operator == operator && s.name == callee.name())
+}
+
+/// What the check found out about one term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Typed {
+    pub(super) value_type: ValueType,
+    pub(super) meaning: Meaning,
+}
+
+/// What a term refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Constant,
+    Attribute(SlotId),
+    Function(Function),
+}
+
+const UNCHECKED: Typed = Typed { value_type: ValueType::Unspecified, meaning: Meaning::Constant };
+
+/// The types of all terms of an expression.
+#[derive(Debug)]
+pub(super) struct Types(Vec<Typed>);
+
+impl Types {
+    /// What is known of a term.
+    pub(super) fn of(&self, id: TermId) -> Typed {
+        self.0.get(id.index()).copied().unwrap_or(UNCHECKED)
+    }
+}
+
+/// Types every term.
+///
+/// Errors: phase type, the first problem in the order of the specification.
+pub(super) fn check(terms: &Terms<'_>, scope: &dyn Scope) -> Result<Types, CompileError> {
+    let mut checker = Checker { terms, scope, types: vec![UNCHECKED; terms.len()] };
+    checker.check(terms.root()).map_err(|error| *error)?;
+    Ok(Types(checker.types))
+}
+
+/// The type of a classic expression, without compiling it. Accepts the expressions that type-check but have no
+/// implementation, as the validation of configuration always did.
+pub(super) fn type_of(text: &str, scope: &dyn Scope) -> Result<ValueType, CompileError> {
+    let wrap = |error: CompileError| CompileError {
+        message: format!("failed to parse expression '{text}': {}", error.message),
+        ..error
+    };
+    let tree = parse(text).map_err(wrap)?;
+    let terms = Terms::new(&tree).map_err(wrap)?;
+    let types = check(&terms, scope)?;
+    Ok(types.of(terms.root()).value_type)
+}
+
+struct Checker<'c, 't> {
+    terms: &'c Terms<'t>,
+    scope: &'c dyn Scope,
+    types: Vec<Typed>,
+}
+
+impl Checker<'_, '_> {
+    fn check(&mut self, id: TermId) -> Result<ValueType, Box<CompileError>> {
+        let (spine, leftmost) = self.terms.spine(id);
+        for term in &spine {
+            self.signature(*term)?;
+        }
+        let mut left = self.check_leaf(leftmost)?;
+        for term in spine.into_iter().rev() {
+            left = self.apply(term, Some(left))?;
+        }
+        Ok(left)
+    }
+
+    fn check_leaf(&mut self, id: TermId) -> Result<ValueType, Box<CompileError>> {
+        let term = self.terms.term(id);
+        let typed = match &term.kind {
+            TermKind::Constant(constant) => {
+                Typed { value_type: constant.value_type(), meaning: Meaning::Constant }
+            }
+            TermKind::Variable(name) => match self.scope.attribute(name) {
+                Some((slot, value_type)) => Typed { value_type, meaning: Meaning::Attribute(slot) },
+                None => return Err(self.unknown_attribute(id, name)),
+            },
+            TermKind::Function { .. } => {
+                self.signature(id)?;
+                return self.apply(id, None);
+            }
+        };
+        self.set(id, typed);
+        Ok(typed.value_type)
+    }
+
+    /// The signature of a function term, if the way it is called agrees with it.
+    fn signature(&self, id: TermId) -> Result<&'static Signature, Box<CompileError>> {
+        let TermKind::Function { callee, target, .. } = &self.terms.term(id).kind else {
+            return Err(self.error(id, "not a function".into()));
+        };
+        let Some(signature) = signature(*callee) else {
+            let hint = hint::unknown_function(self.terms, id, self.scope);
+            return Err(self.hinted(hint, self.error(id, format!("unknown function: {}", callee.name()))));
+        };
+        match (target, signature.target) {
+            (Some(_), None) => {
+                let hint = format!("write {}(...) with the value as argument", callee.name());
+                let message = format!("invoking regular function on instance method: {}", callee.name());
+                Err(self.hinted(Some(hint), self.error(id, message)))
+            }
+            (None, Some(_)) => {
+                let hint = format!("write value.{}(...)", callee.name());
+                let message = format!("invoking instance method without an instance: {}", callee.name());
+                Err(self.hinted(Some(hint), self.error(id, message)))
+            }
+            _ => Ok(signature),
+        }
+    }
+
+    /// Checks a function term; `first` is the type of its first argument where that is known.
+    fn apply(&mut self, id: TermId, first: Option<ValueType>) -> Result<ValueType, Box<CompileError>> {
+        let signature = self.signature(id)?;
+        let terms = self.terms;
+        let TermKind::Function { target, arguments, .. } = &terms.term(id).kind else {
+            return Ok(ValueType::Unspecified);
+        };
+        if let (Some(target), Some(expected)) = (target, signature.target) {
+            let got = self.check(*target)?;
+            if got != expected {
+                return Err(self.mismatch(id, *target, "target", got, expected));
+            }
+        }
+        if arguments.len() != signature.parameters.len() {
+            return Err(self.wrong_arity(id, arguments.len(), signature.parameters.len()));
+        }
+        let mut common = None;
+        for (i, (argument, parameter)) in arguments.iter().zip(signature.parameters).enumerate() {
+            let got = match first {
+                Some(known) if i == 0 => known,
+                _ => self.check(*argument)?,
+            };
+            let expected = match parameter {
+                Parameter::Is(expected) => *expected,
+                Parameter::Any => *common.get_or_insert(got),
+            };
+            if got != expected {
+                return Err(self.wrong_argument(id, *argument, i, got, expected));
+            }
+        }
+        let value_type = match signature.result {
+            Parameter::Is(result) => result,
+            Parameter::Any => common.unwrap_or_default(),
+        };
+        self.set(id, Typed { value_type, meaning: Meaning::Function(signature.function) });
+        Ok(value_type)
+    }
+
+    fn set(&mut self, id: TermId, typed: Typed) {
+        if let Some(entry) = self.types.get_mut(id.index()) {
+            *entry = typed;
+        }
+    }
+
+    fn error(&self, id: TermId, message: String) -> Box<CompileError> {
+        Box::new(CompileError {
+            position: position(self.terms.text(), self.terms.term(id).span.start),
+            ..CompileError::new(Phase::Type, message)
+        })
+    }
+
+    fn hinted(&self, hint: Option<String>, mut error: Box<CompileError>) -> Box<CompileError> {
+        error.hint = hint;
+        error
+    }
+
+    fn wrong_arity(&self, id: TermId, got: usize, expected: usize) -> Box<CompileError> {
+        let call = self.terms.render(id);
+        self.error(id, format!("{call} arity mismatch. Got {got} arg(s), expected {expected} arg(s)"))
+    }
+
+    fn wrong_argument(
+        &self,
+        id: TermId,
+        argument: TermId,
+        index: usize,
+        got: ValueType,
+        expected: ValueType,
+    ) -> Box<CompileError> {
+        let place = format!("arg {} ({})", index + 1, self.terms.render(argument));
+        self.mismatch(id, argument, &place, got, expected)
+    }
+
+    fn mismatch(
+        &self,
+        id: TermId,
+        culprit: TermId,
+        place: &str,
+        got: ValueType,
+        expected: ValueType,
+    ) -> Box<CompileError> {
+        let message = format!("{} {place} typeError got {got}, expected {expected}", self.terms.render(id));
+        let hint = match &self.terms.term(culprit).kind {
+            TermKind::Constant(Constant::Duration(_)) => Some(format!(
+                "{} reads as a duration, and every text that does is one",
+                self.terms.render(culprit)
+            )),
+            TermKind::Constant(Constant::String(_)) => hint::conversion(expected)
+                .map(|function| format!("write {function}({})", self.terms.render(culprit))),
+            _ => None,
+        };
+        self.hinted(hint, self.error(culprit, message))
+    }
+
+    fn unknown_attribute(&self, id: TermId, name: &str) -> Box<CompileError> {
+        Box::new(CompileError {
+            unknown_attribute: Some(name.into()),
+            hint: hint::nearest_attribute(name, self.scope),
+            ..*self.error(id, format!("unknown attribute {name}"))
+        })
+    }
+}
+
+/// The names of the functions that a text may call.
+fn function_names() -> impl Iterator<Item = &'static str> {
+    SIGNATURES.iter().filter(|s| !s.operator).map(|s| s.name)
+}

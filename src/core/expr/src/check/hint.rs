@@ -1,0 +1,77 @@
+//! What to do about a mistake, where we know.
+
+use super::function_names;
+use mixer_attribute::ValueType;
+use crate::Scope;
+use crate::term::{Callee, TermId, TermKind, Terms};
+
+/// Names less alike than this are not worth a suggestion.
+const ALIKE: f64 = 0.8;
+
+/// The declared attribute that is most like `name`.
+pub(in crate) fn nearest_attribute(name: &str, scope: &dyn Scope) -> Option<String> {
+    if let Some((map, key)) = map_and_key(name, scope) {
+        return Some(format!("write {map}[\"{key}\"]"));
+    }
+    let nearest = nearest(name, scope.names())?;
+    Some(format!("did you mean `{nearest}`?"))
+}
+
+/// The function that makes a value of this type from a text.
+pub(super) fn conversion(value_type: ValueType) -> Option<&'static str> {
+    match value_type {
+        ValueType::IpAddress => Some("ip"),
+        ValueType::Timestamp => Some("timestamp"),
+        ValueType::DnsName => Some("dnsName"),
+        ValueType::EmailAddress => Some("email"),
+        ValueType::Uri => Some("uri"),
+        _ => None,
+    }
+}
+
+/// What to write instead of a function or operator that does not exist.
+pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<String> {
+    let TermKind::Function { callee, arguments, .. } = &terms.term(id).kind else { return None };
+    match (callee, arguments.as_slice()) {
+        (Callee::Operator("NOT"), [operand]) => {
+            Some(format!("write ({}) == false", terms.term(*operand).span.of(terms.text())))
+        }
+        (Callee::Operator("AND"), [_, _]) => Some("write && for a logical and".into()),
+        (Callee::Operator("SUB"), [_, _]) => dashed_name(terms, id, scope),
+        (Callee::Operator("SUB"), [_]) => Some("there are no negative numbers in this language".into()),
+        (Callee::Operator(_), _) => None,
+        (Callee::Named("has"), _) => Some("give a default instead: attribute | default".into()),
+        (Callee::Named("contains"), _) => Some("write \"text\".matches(value)".into()),
+        (Callee::Named("length" | "len"), _) => Some("write size(value)".into()),
+        (Callee::Named("duration"), _) => Some("a text such as \"10s\" is a duration already".into()),
+        (Callee::Named(name), _) => {
+            nearest(name, function_names().collect()).map(|n| format!("did you mean `{n}`?"))
+        }
+    }
+}
+
+/// `a-b` where an attribute of that name exists, which this language cannot name.
+fn dashed_name(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<String> {
+    let source = terms.term(id).span.of(terms.text());
+    scope.attribute(source).map(|_| {
+        format!("the attribute `{source}` cannot be named here: `-` is an operator; rename the attribute")
+    })
+}
+
+/// `map.key` written for `map["key"]`.
+fn map_and_key<'n>(name: &'n str, scope: &dyn Scope) -> Option<(&'n str, &'n str)> {
+    name.match_indices('.').rev().find_map(|(at, _)| {
+        let (map, key) = (name.get(..at)?, name.get(at + 1..)?);
+        let (_, value_type) = scope.attribute(map)?;
+        (value_type == ValueType::StringMap).then_some((map, key))
+    })
+}
+
+fn nearest<'n>(name: &str, candidates: Vec<&'n str>) -> Option<&'n str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

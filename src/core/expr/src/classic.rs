@@ -1,0 +1,268 @@
+//! The engine of the classic language: a typed tree over attribute slots, with everything constant prepared.
+//!
+//! Frequent forms (`attribute == "text"`, `map["key"] | "default"`, ...) are nodes of their own. Chains of `&&`, `||`, `|`
+//! and `+` are flat, so only real nesting costs stack.
+
+mod compile;
+mod conjunct;
+mod eval;
+mod explain;
+
+use super::functions::Regex;
+use super::term::Terms;
+use super::{CompileError, EvalError, Scope, check, parse};
+use mixer_attribute::{AttributeBag, SignedDuration, SlotId, Timestamp, Value, ValueType};
+
+pub use conjunct::{Conjunct, Read};
+pub(super) use explain::outcome_of;
+pub use explain::{Explanation, Outcome};
+
+/// A compiled classic expression.
+#[derive(Debug)]
+pub(super) struct ClassicProgram {
+    root: Expr,
+    value_type: ValueType,
+}
+
+impl ClassicProgram {
+    /// Parses, checks and compiles a text.
+    pub(super) fn compile(text: &str, scope: &dyn Scope) -> Result<ClassicProgram, CompileError> {
+        let tree = parse::parse(text)?;
+        let terms = Terms::new(&tree)?;
+        let types = check::check(&terms, scope)?;
+        let value_type = types.of(terms.root()).value_type;
+        Ok(ClassicProgram { root: compile::compile(&terms, &types)?, value_type })
+    }
+
+    /// The static type of the result.
+    pub(super) fn value_type(&self) -> ValueType {
+        self.value_type
+    }
+
+    /// Evaluates over `bag`.
+    pub(super) fn eval<'a>(&'a self, bag: &AttributeBag<'a>) -> Result<Value<'a>, EvalError<'a>> {
+        self.root.value(bag)
+    }
+
+    /// The leading conjuncts, in evaluation order.
+    pub(super) fn conjuncts(&self) -> Vec<Conjunct<'_>> {
+        conjunct::conjuncts(&self.root)
+    }
+
+    /// Everything that evaluation may read.
+    pub(super) fn reads(&self) -> Vec<Read<'_>> {
+        conjunct::reads(&self.root)
+    }
+
+    /// Evaluates step by step.
+    pub(super) fn explain<'a>(&'a self, text: &str, bag: &AttributeBag<'a>) -> Explanation {
+        explain::explain(&self.root, text, bag)
+    }
+
+    /// Explains the operands of the top-level `&&` chain, each by itself.
+    pub(super) fn explain_operands<'a>(&'a self, text: &str, bag: &AttributeBag<'a>) -> Vec<Explanation> {
+        explain::explain_operands(&self.root, text, bag)
+    }
+}
+
+/// A node with its place in the text.
+#[derive(Debug)]
+struct Expr {
+    kind: Kind,
+    start: u32,
+    end: u32,
+}
+
+/// An attribute with the type that its manifest declares.
+#[derive(Debug, Clone, Copy)]
+struct Attribute {
+    slot: SlotId,
+    value_type: ValueType,
+}
+
+/// `map["key"]`.
+#[derive(Debug)]
+struct Entry {
+    map: Attribute,
+    key: Box<[u8]>,
+}
+
+/// A value known at compile time.
+#[derive(Debug)]
+enum Literal {
+    Bytes(Box<[u8]>),
+    Address([u8; 16]),
+    Int64(i64),
+    Double(f64),
+    Bool(bool),
+    Duration(SignedDuration),
+    Timestamp(Timestamp),
+    EmptyMap,
+    /// A call on constants that fails whenever it is evaluated.
+    Failed(Box<str>),
+}
+
+/// A prepared pattern of `match`.
+#[derive(Debug)]
+enum Glob {
+    Prefix(Box<[u8]>),
+    Suffix(Box<[u8]>),
+    Exact(Box<[u8]>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// How the operands of a comparison are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    Bytes,
+    Int64,
+    Double,
+    Bool,
+    Timestamp,
+    /// Equality only, like the ones below.
+    Address,
+    DnsName,
+    EmailAddress,
+    Uri,
+}
+
+/// Functions of one argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unary {
+    Size,
+    ToLower,
+    Ip,
+    Timestamp,
+    DnsName,
+    Email,
+    Uri,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Literal(Literal),
+    Attribute(Attribute),
+    AttributeOr {
+        attribute: Attribute,
+        default: Literal,
+    },
+    Entry(Entry),
+    EntryOr {
+        entry: Entry,
+        default: Literal,
+    },
+    /// map, key
+    Index(Box<[Expr; 2]>),
+    /// `a | b | c`
+    FirstOf(Box<[Expr]>),
+    /// `test`, `then`, `otherwise`: only one of the last two is evaluated.
+    Conditional(Box<[Expr; 3]>),
+    /// The same with all three evaluated.
+    ConditionalString(Box<[Expr; 3]>),
+    All(Box<[Expr]>),
+    Any(Box<[Expr]>),
+    /// `attribute == "text"`, or `!=` if not `expected`.
+    AttributeIs {
+        attribute: Attribute,
+        constant: Box<[u8]>,
+        expected: bool,
+    },
+    /// `map["key"] == "text"`, or `!=` if not `expected`.
+    EntryIs {
+        entry: Entry,
+        constant: Box<[u8]>,
+        expected: bool,
+    },
+    Compare {
+        comparison: Comparison,
+        operands: Operands,
+        pair: Box<[Expr; 2]>,
+    },
+    /// Concatenation.
+    Concat(Box<[Expr]>),
+    AddInt64(Box<[Expr]>),
+    AddDouble(Box<[Expr]>),
+    /// `match` with a constant pattern.
+    MatchesGlob {
+        subject: Box<Expr>,
+        glob: Glob,
+    },
+    /// `match`: subject, pattern.
+    Match(Box<[Expr; 2]>),
+    /// `matches` with a constant pattern, which may be a bad one.
+    MatchesRegex {
+        regex: Box<Result<Regex, String>>,
+        subject: Box<Expr>,
+    },
+    /// `matches`: pattern, subject.
+    Matches(Box<[Expr; 2]>),
+    StartsWith(Box<[Expr; 2]>),
+    EndsWith(Box<[Expr; 2]>),
+    Apply {
+        function: Unary,
+        argument: Box<Expr>,
+    },
+}
+
+impl Glob {
+    fn new(pattern: &[u8]) -> Glob {
+        match pattern {
+            [prefix @ .., b'*'] => Glob::Prefix(prefix.into()),
+            [b'*', suffix @ ..] => Glob::Suffix(suffix.into()),
+            _ => Glob::Exact(pattern.into()),
+        }
+    }
+
+    fn matches(&self, subject: &[u8]) -> bool {
+        match self {
+            Glob::Prefix(prefix) => subject.starts_with(prefix),
+            Glob::Suffix(suffix) => subject.ends_with(suffix),
+            Glob::Exact(text) => subject == &**text,
+        }
+    }
+}
+
+impl Expr {
+    /// The sub-expressions that are nodes, in evaluation order.
+    fn children(&self) -> &[Expr] {
+        match &self.kind {
+            Kind::Literal(_)
+            | Kind::Attribute(_)
+            | Kind::AttributeOr { .. }
+            | Kind::Entry(_)
+            | Kind::EntryOr { .. }
+            | Kind::AttributeIs { .. }
+            | Kind::EntryIs { .. } => &[],
+            Kind::Index(pair)
+            | Kind::Match(pair)
+            | Kind::Matches(pair)
+            | Kind::StartsWith(pair)
+            | Kind::EndsWith(pair)
+            | Kind::Compare { pair, .. } => pair.as_slice(),
+            Kind::Conditional(triple) | Kind::ConditionalString(triple) => triple.as_slice(),
+            Kind::FirstOf(list)
+            | Kind::All(list)
+            | Kind::Any(list)
+            | Kind::Concat(list)
+            | Kind::AddInt64(list)
+            | Kind::AddDouble(list) => list,
+            Kind::MatchesGlob { subject: child, .. }
+            | Kind::MatchesRegex { subject: child, .. }
+            | Kind::Apply { argument: child, .. } => std::slice::from_ref(child),
+        }
+    }
+
+    /// The part of the text that this node stands for.
+    fn source<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.start as usize..self.end as usize).unwrap_or("")
+    }
+}

@@ -1,0 +1,373 @@
+//! Checked terms -> typed tree. Spec: expressions.md, section 8.
+
+use bumpalo::Bump;
+
+use super::{Attribute, Comparison, Entry, Expr, Glob, Kind, Literal, Operands, Unary};
+use mixer_attribute::{Value, ValueType};
+use crate::check::{Function, Meaning, Types};
+use crate::functions::{self, Regex};
+use crate::lexer::Span;
+use crate::literal::Constant;
+use crate::parse::position;
+use crate::term::{TermId, TermKind, Terms};
+use crate::{CompileError, EvalError, Phase};
+
+/// Deepest nesting of nodes that are evaluated; flat chains count once. Evaluation, and its explanation, recurse so often.
+const MAX_DEPTH: u32 = 700;
+
+/// Compiles checked terms.
+///
+/// Errors: phase compile, when an operator has no implementation for its type.
+pub(super) fn compile(terms: &Terms<'_>, types: &Types) -> Result<Expr, CompileError> {
+    Compiler { terms, types, arena: Bump::new() }
+        .term(terms.root())
+        .map(|built| built.expr)
+        .map_err(|error| *error)
+}
+
+struct Compiler<'c, 't> {
+    terms: &'c Terms<'t>,
+    types: &'c Types,
+    /// For calls that are evaluated here and now.
+    arena: Bump,
+}
+
+/// An expression and how deep it nests.
+struct Built {
+    expr: Expr,
+    depth: u32,
+}
+
+impl Compiler<'_, '_> {
+    fn term(&self, id: TermId) -> Result<Built, Box<CompileError>> {
+        let (mut spine, leftmost) = self.terms.spine(id);
+        let mut left = self.leaf(leftmost)?;
+        while let Some(mut term) = spine.pop() {
+            let meaning = self.types.of(term).meaning;
+            let mut operands = vec![left, self.right(term)?];
+            if let Meaning::Function(Function::And | Function::Or | Function::Default | Function::Add) =
+                meaning
+            {
+                while let Some(next) = spine.pop_if(|next| self.types.of(*next).meaning == meaning) {
+                    operands.push(self.right(next)?);
+                    term = next;
+                }
+            }
+            left = self.call(term, operands)?;
+        }
+        Ok(left)
+    }
+
+    fn right(&self, id: TermId) -> Result<Built, Box<CompileError>> {
+        match &self.terms.term(id).kind {
+            TermKind::Function { arguments, .. } if let [_, right] = arguments.as_slice() => {
+                self.term(*right)
+            }
+            _ => Err(self.unhandled(id)),
+        }
+    }
+
+    /// A term that is not a binary operation.
+    fn leaf(&self, id: TermId) -> Result<Built, Box<CompileError>> {
+        let TermKind::Function { target, arguments, .. } = &self.terms.term(id).kind else {
+            return self.constant_or_attribute(id);
+        };
+        let mut operands = Vec::with_capacity(arguments.len() + 1);
+        for operand in target.iter().chain(arguments) {
+            operands.push(self.term(*operand)?);
+        }
+        self.call(id, operands)
+    }
+
+    fn constant_or_attribute(&self, id: TermId) -> Result<Built, Box<CompileError>> {
+        let typed = self.types.of(id);
+        match (&self.terms.term(id).kind, typed.meaning) {
+            (TermKind::Constant(constant), _) => {
+                let literal = match constant {
+                    Constant::Bool(value) => Literal::Bool(*value),
+                    Constant::Int64(value) => Literal::Int64(*value),
+                    Constant::Double(value) => Literal::Double(*value),
+                    Constant::String(value) => Literal::Bytes(value.clone()),
+                    Constant::Duration(duration) => Literal::Duration(*duration),
+                };
+                Ok(self.leaf_of(id, Kind::Literal(literal)))
+            }
+            (TermKind::Variable(_), Meaning::Attribute(slot))
+                if typed.value_type != ValueType::Unspecified =>
+            {
+                Ok(self.leaf_of(id, Kind::Attribute(Attribute { slot, value_type: typed.value_type })))
+            }
+            _ => Err(self.unhandled(id)),
+        }
+    }
+
+    fn leaf_of(&self, id: TermId, kind: Kind) -> Built {
+        Built { expr: self.expr(id, kind), depth: 0 }
+    }
+
+    fn expr(&self, id: TermId, kind: Kind) -> Expr {
+        let Span { start, end } = self.terms.term(id).span;
+        Expr {
+            kind,
+            start: u32::try_from(start).unwrap_or(u32::MAX),
+            end: u32::try_from(end).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Builds a function term over its compiled operands, the target first.
+    fn call(&self, id: TermId, operands: Vec<Built>) -> Result<Built, Box<CompileError>> {
+        let Meaning::Function(function) = self.types.of(id).meaning else {
+            return Err(self.unhandled(id));
+        };
+        let depth = operands.iter().map(|o| o.depth).max().unwrap_or(0);
+        if depth >= MAX_DEPTH {
+            return Err(self.error(id, format!("expression is nested more than {MAX_DEPTH} levels deep")));
+        }
+        let operands: Vec<Expr> = operands.into_iter().map(|o| o.expr).collect();
+        let kind = self.kind(id, function, operands)?;
+        Ok(Built { expr: self.expr(id, kind), depth: depth + 1 })
+    }
+
+    fn kind(&self, id: TermId, function: Function, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
+        let value_type = self.types.of(id).value_type;
+        Ok(match function {
+            Function::Equal => self.comparison(id, Comparison::Equal, operands)?,
+            Function::NotEqual => self.comparison(id, Comparison::NotEqual, operands)?,
+            Function::Less => self.comparison(id, Comparison::Less, operands)?,
+            Function::LessOrEqual => self.comparison(id, Comparison::LessOrEqual, operands)?,
+            Function::Greater => self.comparison(id, Comparison::Greater, operands)?,
+            Function::GreaterOrEqual => self.comparison(id, Comparison::GreaterOrEqual, operands)?,
+            Function::And => Kind::All(flatten(operands, |k| match k {
+                Kind::All(list) => Ok(list),
+                other => Err(other),
+            })),
+            Function::Or => Kind::Any(flatten(operands, |k| match k {
+                Kind::Any(list) => Ok(list),
+                other => Err(other),
+            })),
+            Function::Default => first_of(flatten(operands, |k| match k {
+                Kind::FirstOf(list) => Ok(list),
+                other => Err(other),
+            })),
+            Function::Add => self.sum(id, value_type, operands)?,
+            Function::Index => index(self.exactly(id, operands)?),
+            Function::Conditional => Kind::Conditional(self.exactly(id, operands)?),
+            Function::ConditionalString => Kind::ConditionalString(self.exactly(id, operands)?),
+            Function::Match => glob(*self.exactly(id, operands)?),
+            Function::Matches => regex(*self.exactly(id, operands)?),
+            Function::StartsWith => Kind::StartsWith(self.exactly(id, operands)?),
+            Function::EndsWith => Kind::EndsWith(self.exactly(id, operands)?),
+            Function::Size => self.unary(id, Unary::Size, operands)?,
+            Function::ToLower => self.unary(id, Unary::ToLower, operands)?,
+            Function::Ip => self.unary(id, Unary::Ip, operands)?,
+            Function::Timestamp => self.unary(id, Unary::Timestamp, operands)?,
+            Function::DnsName => self.unary(id, Unary::DnsName, operands)?,
+            Function::Email => self.unary(id, Unary::Email, operands)?,
+            Function::Uri => self.unary(id, Unary::Uri, operands)?,
+            Function::EmptyStringMap => Kind::Literal(Literal::EmptyMap),
+        })
+    }
+
+    fn exactly<const N: usize>(
+        &self,
+        id: TermId,
+        operands: Vec<Expr>,
+    ) -> Result<Box<[Expr; N]>, Box<CompileError>> {
+        operands.into_boxed_slice().try_into().map_err(|_| self.unhandled(id))
+    }
+
+    fn comparison(
+        &self,
+        id: TermId,
+        comparison: Comparison,
+        operands: Vec<Expr>,
+    ) -> Result<Kind, Box<CompileError>> {
+        let value_type = match &self.terms.term(id).kind {
+            TermKind::Function { arguments, .. } => {
+                arguments.first().map_or(ValueType::Unspecified, |first| self.types.of(*first).value_type)
+            }
+            _ => ValueType::Unspecified,
+        };
+        let equality = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+        let compared_as = match value_type {
+            ValueType::String => Operands::Bytes,
+            ValueType::Int64 => Operands::Int64,
+            ValueType::Double => Operands::Double,
+            ValueType::Timestamp => Operands::Timestamp,
+            ValueType::Bool if equality => Operands::Bool,
+            ValueType::IpAddress if equality => Operands::Address,
+            ValueType::DnsName if equality => Operands::DnsName,
+            ValueType::EmailAddress if equality => Operands::EmailAddress,
+            ValueType::Uri if equality => Operands::Uri,
+            ValueType::DnsName | ValueType::EmailAddress | ValueType::Uri => Operands::Bytes,
+            _ => return Err(self.not_implemented(id, comparison_name(comparison), value_type)),
+        };
+        Ok(compare(comparison, compared_as, self.exactly(id, operands)?))
+    }
+
+    fn sum(&self, id: TermId, value_type: ValueType, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
+        Ok(match value_type {
+            ValueType::String | ValueType::DnsName | ValueType::EmailAddress | ValueType::Uri => {
+                Kind::Concat(flatten(operands, |k| match k {
+                    Kind::Concat(list) => Ok(list),
+                    other => Err(other),
+                }))
+            }
+            ValueType::Int64 => Kind::AddInt64(operands.into()),
+            ValueType::Double => Kind::AddDouble(operands.into()),
+            _ => return Err(self.not_implemented(id, "Add", value_type)),
+        })
+    }
+
+    fn unary(&self, id: TermId, function: Unary, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
+        let [argument] = *self.exactly::<1>(id, operands)?;
+        if let Kind::Literal(Literal::Bytes(text)) = &argument.kind {
+            return Ok(Kind::Literal(self.evaluated(function, text)));
+        }
+        Ok(Kind::Apply { function, argument: Box::new(argument) })
+    }
+
+    /// The result of a call on a constant.
+    fn evaluated(&self, function: Unary, text: &[u8]) -> Literal {
+        match function.apply(self.arena.alloc_slice_copy(text), &self.arena) {
+            Ok(Value::String(bytes)) => Literal::Bytes(bytes.into()),
+            Ok(Value::Bytes(bytes)) if let Ok(address) = bytes.try_into() => Literal::Address(address),
+            Ok(Value::Timestamp(instant)) => Literal::Timestamp(instant),
+            Ok(Value::Int64(number)) => Literal::Int64(number),
+            Ok(other) => {
+                debug_assert!(false, "no function of one text gives {other:?}");
+                Literal::Failed("no value".into())
+            }
+            Err(error) => Literal::Failed(error.to_string().into()),
+        }
+    }
+
+    fn not_implemented(&self, id: TermId, what: &str, value_type: ValueType) -> Box<CompileError> {
+        let stored_as = match value_type {
+            ValueType::Bool => "bool",
+            ValueType::Duration => "duration",
+            _ => "interface",
+        };
+        let message = format!("internal compiler error -- {what} for type not yet implemented: {stored_as}");
+        let hint = match value_type {
+            ValueType::Duration => Some("durations can be passed on, not compared or added".into()),
+            ValueType::StringMap => Some("compare single entries: map[\"key\"]".into()),
+            _ => None,
+        };
+        Box::new(CompileError { hint, ..*self.error(id, message) })
+    }
+
+    fn unhandled(&self, id: TermId) -> Box<CompileError> {
+        let value_type = self.types.of(id).value_type;
+        self.error(id, format!("internal compiler error -- unhandled expression type: '{value_type}'"))
+    }
+
+    fn error(&self, id: TermId, message: String) -> Box<CompileError> {
+        Box::new(CompileError {
+            position: position(self.terms.text(), self.terms.term(id).span.start),
+            ..CompileError::new(Phase::Compile, message)
+        })
+    }
+}
+
+/// Replaces operands that are themselves chains of the same operator by their links.
+fn flatten(operands: Vec<Expr>, links: fn(Kind) -> Result<Box<[Expr]>, Kind>) -> Box<[Expr]> {
+    let mut list = Vec::with_capacity(operands.len());
+    for Expr { kind, start, end } in operands {
+        match links(kind) {
+            Ok(inner) => list.extend(inner),
+            Err(kind) => list.push(Expr { kind, start, end }),
+        }
+    }
+    list.into()
+}
+
+fn first_of(list: Box<[Expr]>) -> Kind {
+    let pair: Box<[Expr; 2]> = match list.try_into() {
+        Ok(pair) => pair,
+        Err(list) => return Kind::FirstOf(list),
+    };
+    let [first, second] = *pair;
+    match (first.kind, second.kind) {
+        (Kind::Attribute(attribute), Kind::Literal(default)) => Kind::AttributeOr { attribute, default },
+        (Kind::Entry(entry), Kind::Literal(default)) => Kind::EntryOr { entry, default },
+        (one, other) => {
+            Kind::FirstOf(Box::new([Expr { kind: one, ..first }, Expr { kind: other, ..second }]))
+        }
+    }
+}
+
+fn index(pair: Box<[Expr; 2]>) -> Kind {
+    match &*pair {
+        [Expr { kind: Kind::Attribute(map), .. }, Expr { kind: Kind::Literal(Literal::Bytes(key)), .. }] => {
+            Kind::Entry(Entry { map: *map, key: key.clone() })
+        }
+        _ => Kind::Index(pair),
+    }
+}
+
+fn compare(comparison: Comparison, operands: Operands, pair: Box<[Expr; 2]>) -> Kind {
+    let expected = match comparison {
+        Comparison::Equal => true,
+        Comparison::NotEqual => false,
+        _ => return Kind::Compare { comparison, operands, pair },
+    };
+    let [left, right] = *pair;
+    match (left.kind, right.kind) {
+        (Kind::Attribute(attribute), Kind::Literal(Literal::Bytes(constant)))
+            if operands == Operands::Bytes =>
+        {
+            Kind::AttributeIs { attribute, constant, expected }
+        }
+        (Kind::Entry(entry), Kind::Literal(Literal::Bytes(constant))) if operands == Operands::Bytes => {
+            Kind::EntryIs { entry, constant, expected }
+        }
+        (one, other) => {
+            let pair = Box::new([Expr { kind: one, ..left }, Expr { kind: other, ..right }]);
+            Kind::Compare { comparison, operands, pair }
+        }
+    }
+}
+
+fn glob([subject, pattern]: [Expr; 2]) -> Kind {
+    match pattern.kind {
+        Kind::Literal(Literal::Bytes(text)) => {
+            Kind::MatchesGlob { subject: Box::new(subject), glob: Glob::new(&text) }
+        }
+        kind => Kind::Match(Box::new([subject, Expr { kind, ..pattern }])),
+    }
+}
+
+fn regex([pattern, subject]: [Expr; 2]) -> Kind {
+    match pattern.kind {
+        Kind::Literal(Literal::Bytes(text)) => {
+            Kind::MatchesRegex { regex: Box::new(Regex::compile(&text)), subject: Box::new(subject) }
+        }
+        kind => Kind::Matches(Box::new([Expr { kind, ..pattern }, subject])),
+    }
+}
+
+fn comparison_name(comparison: Comparison) -> &'static str {
+    match comparison {
+        Comparison::Equal | Comparison::NotEqual => "equality",
+        Comparison::Less => "less than",
+        Comparison::LessOrEqual => "less or equal",
+        Comparison::Greater => "greater than",
+        Comparison::GreaterOrEqual => "greater or equal",
+    }
+}
+
+impl Unary {
+    /// Calls the function.
+    pub(super) fn apply<'a>(self, text: &'a [u8], arena: &'a Bump) -> Result<Value<'a>, EvalError<'a>> {
+        match self {
+            Unary::Size => Ok(Value::Int64(i64::try_from(text.len()).unwrap_or(i64::MAX))),
+            Unary::ToLower => Ok(Value::String(functions::to_lower(text, arena))),
+            Unary::Ip => functions::ip(text, arena).map(Value::Bytes),
+            Unary::Timestamp => functions::timestamp(text, arena).map(Value::Timestamp),
+            Unary::DnsName => functions::dns_name(text, arena).map(Value::String),
+            Unary::Email => functions::email(text, arena).map(Value::String),
+            Unary::Uri => functions::uri(text, arena).map(Value::String),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The expression language: text -> tree -> type check -> program -> value.
+//!
+//! [`compile`] turns a text into a [`Program`] against a [`Scope`] of typed attributes; [`Program::eval`] runs it over an
+//! [`AttributeBag`](mixer_attribute::AttributeBag). Three modes: classic, CEL, and classic syntax with CEL semantics.
+//! This room never reads configuration, never allocates outside the arena of the bag while evaluating a classic program.
+//! Spec: expressions.md.
+
+mod ast;
+mod cel;
+mod check;
+mod classic;
+mod error;
+pub mod functions;
+mod lexer;
+mod literal;
+mod parse;
+mod program;
+mod term;
+
+pub use classic::{Conjunct, Explanation, Outcome, Read};
+pub use error::{CompileError, EvalError, NotBoolean, Phase};
+pub use lexer::is_keyword;
+pub use program::Program;
+
+use mixer_attribute::{SlotId, ValueType, Vocabulary};
+
+/// Which dialect a text is written in. Selected per resource by the annotation `policy.istio.io/lang`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Language {
+    /// The classic language.
+    #[default]
+    Cexl,
+    /// Common Expression Language.
+    Cel,
+    /// Classic syntax, CEL semantics.
+    Compat,
+}
+
+impl Language {
+    /// The mode named by an annotation or by `ISTIO_LANG`; everything but `CEL` and `COMPAT` is classic.
+    pub fn from_name(name: &str) -> Language {
+        match name {
+            "CEL" => Language::Cel,
+            "COMPAT" => Language::Compat,
+            _ => Language::Cexl,
+        }
+    }
+
+    /// `CEXL`, `CEL` or `COMPAT`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Cexl => "CEXL",
+            Language::Cel => "CEL",
+            Language::Compat => "COMPAT",
+        }
+    }
+}
+
+/// The attributes that an expression may name.
+pub trait Scope {
+    /// Slot and type of an attribute.
+    fn attribute(&self, name: &str) -> Option<(SlotId, ValueType)>;
+    /// All names, for CEL's nested objects and for suggestions.
+    fn names(&self) -> Vec<&str>;
+}
+
+impl Scope for Vocabulary {
+    fn attribute(&self, name: &str) -> Option<(SlotId, ValueType)> {
+        let slot = self.slot(name.as_bytes())?;
+        Some((slot, self.value_type(slot)?))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.declared().map(|(name, _)| name).collect()
+    }
+}
+
+/// Compiles `text`.
+///
+/// Errors: the first problem found, with its place in the text; see [`Phase`] for where it was found.
+pub fn compile(language: Language, text: &str, scope: &dyn Scope) -> Result<Program, CompileError> {
+    Program::compile(language, text, scope)
+}
+
+/// The type of `text`, without compiling it, for the validation of configuration.
+///
+/// Classic expressions that type-check but that the compiler has no implementation for are accepted here, as they always
+/// were. Errors: problems of phase parse are wrapped as `failed to parse expression '<text>': ...`; others are those of
+/// [`compile`]. Spec: expressions.md, section 13.
+pub fn type_check(language: Language, text: &str, scope: &dyn Scope) -> Result<ValueType, CompileError> {
+    match language {
+        Language::Cexl => check::type_of(text, scope),
+        Language::Cel | Language::Compat => {
+            compile(language, text, scope).map(|program| program.value_type())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

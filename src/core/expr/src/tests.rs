@@ -1,0 +1,336 @@
+//! Tests of the language as a whole. The golden cases hold most of its rules; here are positions, hints, limits,
+//! explanations, analysis, and properties of random expressions.
+
+mod property;
+
+use bumpalo::Bump;
+
+use super::*;
+use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value};
+
+fn vocabulary() -> Vocabulary {
+    let mut builder = Vocabulary::builder();
+    for (name, value_type) in [
+        ("b1", ValueType::Bool),
+        ("b2", ValueType::Bool),
+        ("d1", ValueType::Double),
+        ("destination.service", ValueType::String),
+        ("dns1", ValueType::DnsName),
+        ("dur1", ValueType::Duration),
+        ("i1", ValueType::Int64),
+        ("ip1", ValueType::IpAddress),
+        ("request.headers", ValueType::StringMap),
+        ("s1", ValueType::String),
+        ("s2", ValueType::String),
+        ("source.user", ValueType::String),
+        ("t1", ValueType::Timestamp),
+        ("x-y", ValueType::String),
+    ] {
+        builder.declare(name, value_type);
+    }
+    builder.build()
+}
+
+fn refusal(text: &str) -> CompileError {
+    match compile(Language::Cexl, text, &vocabulary()) {
+        Err(error) => error,
+        Ok(_) => panic!("{text} was accepted"),
+    }
+}
+
+/// Evaluates over the attributes and gives the value or the error as text.
+fn evaluate(text: &str, attributes: &[(&str, OwnedValue)]) -> String {
+    with_program(text, attributes, |program, bag| match program.eval(bag) {
+        Ok(Value::String(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        Ok(value) => mixer_attribute::text::go_text(value).to_string(),
+        Err(error) => error.to_string(),
+    })
+}
+
+fn with_program<R>(
+    text: &str,
+    attributes: &[(&str, OwnedValue)],
+    test: impl for<'a> FnOnce(&'a Program, &AttributeBag<'a>) -> R,
+) -> R {
+    let vocabulary = vocabulary();
+    let program = compile(Language::Cexl, text, &vocabulary).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let mut owned = OwnedAttributes::new();
+    for (name, value) in attributes {
+        owned.insert(*name, value.clone());
+    }
+    let bytes = owned.to_bytes(0);
+    let arena = Bump::new();
+    let bag = AttributeBag::decode(&bytes, None, &vocabulary, &arena).unwrap();
+    test(&program, &bag)
+}
+
+#[test]
+fn syntax_errors_have_their_place() {
+    for (text, position, message) in [
+        (r#"source.user = = "x""#, (1, 13), "1:13: expected '==', found '='"),
+        ("s1 s2", (1, 4), "1:4: expected 'EOF', found s2"),
+        ("s1 ==", (1, 6), "1:6: expected operand, found 'EOF'"),
+        ("b1\n&& b2", (2, 1), "2:1: expected 'EOF', found '&&'"),
+        ("(b1", (1, 4), "1:4: expected ')', found newline"),
+        ("match(s1, \"a\"", (1, 14), "1:14: missing ',' before newline in argument list"),
+        ("match(s1 \"a\")", (1, 10), "1:10: missing ',' in argument list"),
+        ("s1.if", (1, 4), "1:4: expected selector or type assertion, found 'if'"),
+        ("s1 # c", (1, 4), "1:4: illegal character U+0023 '#'"),
+        ("\"ü\" == é $", (1, 10), "1:12: illegal character U+0024 '$'"),
+        ("\"abc", (1, 1), "1:1: string literal not terminated"),
+        ("", (1, 1), "1:1: expected operand, found 'EOF'"),
+    ] {
+        let error = refusal(text);
+        assert_eq!(error.message, format!("unable to parse expression '{text}': {message}"));
+        assert_eq!((error.phase, error.position), (Phase::Parse, Some(position)), "{text}");
+    }
+}
+
+#[test]
+fn other_errors_have_their_place_too() {
+    for (text, phase, position) in [
+        ("s1 == s2 && *s1", Phase::Parse, (1, 13)),
+        ("s1 == \"a\" && nosuch", Phase::Type, (1, 14)),
+        ("s1 ==\n i1", Phase::Type, (2, 2)),
+        ("b1 && nosuch(s1)", Phase::Type, (1, 7)),
+        ("b1 && dur1 == dur1", Phase::Compile, (1, 7)),
+        ("99999999999999999999", Phase::Parse, (1, 1)),
+    ] {
+        let error = refusal(text);
+        assert_eq!((error.phase, error.position), (phase, Some(position)), "{text}: {error}");
+    }
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    for (text, hint) in [
+        ("s1 = \"x\"", "compare with =="),
+        ("b1 and b2", "write && for `and`"),
+        ("b1\n&& b2", "a line that is to be continued must end with an operator, a comma or an open bracket"),
+        ("s1 == “x”", "write strings between plain quotation marks: \"text\""),
+        ("s1 == 'xy'", "write strings between double quotes: \"text\""),
+        ("b1 & b2", "write && for a logical and"),
+        ("!(b1)", "write (b1) == false"),
+        ("sorce.user == \"x\"", "did you mean `source.user`?"),
+        ("request.headers.cookie == \"x\"", "write request.headers[\"cookie\"]"),
+        ("startWith(s1)", "did you mean `startsWith`?"),
+        (
+            "request.headers[\"k\"].startsWith(\"v\")",
+            "write (request.headers[\"k\"]) in parentheses before the dot",
+        ),
+        ("s1 == \"10s\"", "\"10s\" reads as a duration, and every text that does is one"),
+        ("ip1 == \"10.0.0.1\"", "write ip(\"10.0.0.1\")"),
+        ("dur1 == dur1", "durations can be passed on, not compared or added"),
+        (
+            "x-y == \"a\"",
+            "the attribute `x-y` cannot be named here: `-` is an operator; rename the attribute",
+        ),
+        ("s1.size()", "write size(...) with the value as argument"),
+    ] {
+        assert_eq!(refusal(text).hint.as_deref(), Some(hint), "{text}: {:?}", refusal(text));
+    }
+    assert_eq!(refusal("sorce.user").unknown_attribute.as_deref(), Some("sorce.user"));
+}
+
+#[test]
+fn the_type_check_of_validation_accepts_what_only_the_compiler_refuses() {
+    let scope = vocabulary();
+    let check = |text| type_check(Language::Cexl, text, &scope);
+    assert_eq!(check("dur1 == dur1"), Ok(ValueType::Bool));
+    assert_eq!(check("s1 | \"d\""), Ok(ValueType::String));
+    let error = check("s1 ==").unwrap_err();
+    assert_eq!(
+        error.message,
+        "failed to parse expression 's1 ==': unable to parse expression 's1 ==': 1:6: expected operand, found 'EOF'"
+    );
+    assert_eq!(check("nosuch").unwrap_err().message, "unknown attribute nosuch");
+}
+
+#[test]
+fn conditions_must_be_boolean() {
+    let scope = vocabulary();
+    let program = compile(Language::Cexl, "s1", &scope).unwrap();
+    let error = program.requires_bool().unwrap_err();
+    assert_eq!(error.to_string(), "expression 's1' evaluated to type STRING, expected type BOOL");
+    assert_eq!(error.routing_text(), "expression does not return a boolean: 's1'");
+    assert!(compile(Language::Cexl, "b1", &scope).unwrap().requires_bool().is_ok());
+}
+
+/// Runs on a stack of 2 MB, as worker threads have.
+fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(2 << 20).spawn(test).unwrap().join().unwrap();
+}
+
+#[test]
+fn deep_and_long_expressions_work_within_a_small_stack() {
+    on_a_small_stack(|| {
+        let nested = |open: &str, inner: &str, close: &str, n| open.repeat(n) + inner + &close.repeat(n);
+        let chain = |link: &str, join: &str, n| vec![link; n].join(join);
+        for (text, value) in [
+            (nested("(", "b1", ")", 1_000), "true"),
+            (nested("(b1 == ", "b1", ")", 500), "true"),
+            (nested("1 + (", "1", ")", 500), "501"),
+            (nested("toLower(", "\"A\"", ")", 500), "a"),
+            (nested("conditional(b1, ", "s1", ", s2)", 500), "abc"),
+            (nested("s2 | (", "s1", ")", 500), "abc"),
+            (chain("s1 == \"x\"", " || ", 20_000), "false"),
+            (chain("s1 != \"x\"", " && ", 20_000), "true"),
+            (chain("s2", " | ", 5_000) + " | s1", "abc"),
+            (chain("i1", " + ", 5_000), "35000"),
+            (chain("b1", " == ", 700), "true"),
+            (chain("\"a\" + s1 | s1", " + ", 300), &("a".to_owned() + &"abca".repeat(299) + "abc")),
+        ] {
+            let attributes = [("b1", true.into()), ("s1", "abc".into()), ("i1", 7.into())];
+            let got = evaluate(&text, &attributes);
+            if text.len() < 20_000 {
+                assert!(!explained(&text, &attributes).is_empty());
+            }
+            if text.contains("| s1 +") {
+                assert!(!got.is_empty());
+            } else {
+                assert_eq!(got, value, "{}", text.get(..40).unwrap());
+            }
+        }
+    });
+}
+
+#[test]
+fn what_nests_too_deep_is_refused_within_a_small_stack() {
+    on_a_small_stack(|| {
+        for text in [
+            "(".repeat(100_000),
+            "(".repeat(5_000) + "b1" + &")".repeat(5_000),
+            "!".repeat(100_000),
+            "[".repeat(100_000),
+            "func(".repeat(100_000),
+            "f(".repeat(100_000),
+            "m[".repeat(100_000),
+            "a.(".repeat(100_000),
+            "b1 == (".repeat(5_000),
+            vec!["b1"; 5_000].join(" == "),
+            "s1".to_owned() + &"[s1]".repeat(5_000),
+            "s1".to_owned() + &".f()".repeat(5_000),
+            "s1".to_owned() + &"{}".repeat(100_000),
+            "s1".to_owned() + &".a".repeat(100_000),
+            vec!["b1 * b1"; 50_000].join(" - "),
+        ] {
+            let error = refusal(&text);
+            assert!(!error.message.is_empty());
+        }
+    });
+}
+
+#[test]
+fn conditions_tell_their_conjuncts() {
+    let scope = vocabulary();
+    let slot = |name: &str| scope.slot(name.as_bytes()).unwrap();
+    let program = compile(
+        Language::Cexl,
+        r#"s1 == "a" && (i1 == 5 && b1) && request.headers["k"] == "v" && match(s2, "p*") && s2.startsWith("q")
+           && s1 != "b""#
+            .replace("\n", " ")
+            .as_str(),
+        &scope,
+    )
+    .unwrap();
+    assert_eq!(
+        program.conjuncts(),
+        [
+            Conjunct::AttributeEquals { slot: slot("s1"), constant: b"a" },
+            Conjunct::AttributeEqualsInt64 { slot: slot("i1"), constant: 5 },
+            Conjunct::AttributeEqualsBool { slot: slot("b1"), constant: true },
+            Conjunct::MapKeyEquals { slot: slot("request.headers"), key: b"k", constant: b"v" },
+            Conjunct::AttributePrefix { slot: slot("s2"), prefix: b"p" },
+            Conjunct::AttributePrefix { slot: slot("s2"), prefix: b"q" },
+            Conjunct::Other,
+        ]
+    );
+    assert_eq!(
+        program.slots().unwrap(),
+        [
+            Read { slot: slot("b1"), key: None },
+            Read { slot: slot("i1"), key: None },
+            Read { slot: slot("request.headers"), key: Some(b"k") },
+            Read { slot: slot("s1"), key: None },
+            Read { slot: slot("s2"), key: None },
+        ]
+    );
+    for (text, conjunct) in [
+        ("s1 == \"a\" || b1", Conjunct::Other),
+        ("(s1 | \"x\") == \"a\"", Conjunct::Other),
+        ("match(s1, \"*p\")", Conjunct::Other),
+        ("b1 == false", Conjunct::AttributeEqualsBool { slot: slot("b1"), constant: false }),
+        ("true", Conjunct::Other),
+    ] {
+        assert_eq!(compile(Language::Cexl, text, &scope).unwrap().conjuncts(), [conjunct], "{text}");
+    }
+}
+
+fn explained(text: &str, attributes: &[(&str, OwnedValue)]) -> String {
+    fn lines(explanation: &Explanation, depth: usize, out: &mut String) {
+        *out += &format!("{}{} = {}\n", "  ".repeat(depth), explanation.text, explanation.outcome);
+        explanation.children.iter().for_each(|child| lines(child, depth + 1, out));
+    }
+    let mut out = String::new();
+    with_program(text, attributes, |program, bag| lines(&program.explain(bag), 0, &mut out));
+    out
+}
+
+#[test]
+fn explanations_show_what_decided() {
+    assert_eq!(
+        explained(
+            r#"s1 == "a" && (request.headers["k"] | "none") == "v" && b1"#,
+            &[("s1", "a".into()), ("request.headers", [("x", "y")].into())]
+        ),
+        r#"s1 == "a" && (request.headers["k"] | "none") == "v" && b1 = false
+  s1 == "a" = true
+    s1 = "a"
+  (request.headers["k"] | "none") == "v" = false
+    request.headers["k"] | "none" = "none"
+      request.headers["k"] = absent
+      default = "none"
+  b1 = not evaluated
+"#
+    );
+    assert_eq!(
+        explained("conditional(i1 < 5, s1, s2 | s1)", &[("i1", 7.into()), ("s1", "x".into())]),
+        r#"conditional(i1 < 5, s1, s2 | s1) = "x"
+  i1 < 5 = false
+    i1 = 7
+  s1 = not evaluated
+  s2 | s1 = "x"
+    s2 = absent
+    s1 = "x"
+"#
+    );
+    assert_eq!(
+        explained("b1 || ip(s1) == ip1", &[("b1", false.into()), ("s1", "x".into())]),
+        r#"b1 || ip(s1) == ip1 = error: could not convert x to IP_ADDRESS
+  b1 = false
+  ip(s1) == ip1 = error: could not convert x to IP_ADDRESS
+    ip(s1) = error: could not convert x to IP_ADDRESS
+      s1 = "x"
+    ip1 = not evaluated
+"#
+    );
+}
+
+#[test]
+fn computed_and_constant_calls_agree() {
+    for (constant, computed) in [
+        ("toLower(\"ABC\")", "toLower(s1)"),
+        ("size(\"ABC\")", "size(s1)"),
+        ("ip(\"ABC\")", "ip(s1)"),
+        ("dnsName(\"ABC\")", "dnsName(s1)"),
+        ("email(\"ABC\")", "email(s1)"),
+        ("uri(\"ABC\")", "uri(s1)"),
+        ("timestamp(\"ABC\")", "timestamp(s1)"),
+        ("\"A.C\".matches(s1)", "(\"A\" + \".C\").matches(s1)"),
+        ("\"A(\".matches(s1)", "(\"A\" + \"(\").matches(s1)"),
+        ("match(s1, \"A*\")", "match(s1, \"A\" + \"*\")"),
+    ] {
+        let attributes = [("s1", "ABC".into())];
+        assert_eq!(evaluate(constant, &attributes), evaluate(computed, &attributes), "{constant}");
+    }
+}

@@ -1,0 +1,272 @@
+//! The configuration in effect: what the store holds, what is wrong with it, and each resource with its source.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::response::Response;
+use http::StatusCode;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::excerpt;
+use super::page::Page;
+use super::{Server, form, format, page, parameter};
+use mixer_config::{Diagnostic, RawResource, Severity};
+use mixer_engine::runtime::Published;
+use mixer_engine::snapshot::{SnapshotDump, dump};
+use mixer_config::store::StoreContents;
+
+/// Resources that are listed at once.
+const LISTED: usize = 200;
+/// Problems that are shown at once.
+const SHOWN: usize = 50;
+
+/// The snapshot as `snapshot dump` prints it, with what handlers and routes had to say.
+pub(super) fn json(server: &Server) -> SnapshotDump {
+    let published = server.runtime.load_full();
+    let mut found = dump(published.routes.snapshot());
+    found.errors = published.diagnostics.iter().map(Into::into).collect();
+    if !server.guard.may_reveal {
+        found.mask_secrets();
+    }
+    found
+}
+
+/// A problem as a program reads it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Problem {
+    severity: &'static str,
+    code: &'static str,
+    resource: String,
+    file: Option<String>,
+    line: Option<u32>,
+    column: Option<u32>,
+    field: String,
+    message: String,
+    hint: Option<String>,
+}
+
+/// All problems.
+pub(super) fn diagnostics(server: &Server) -> Vec<Problem> {
+    let published = server.runtime.load_full();
+    let problem = |d: &Diagnostic| Problem {
+        severity: d.severity.name(),
+        code: d.code,
+        resource: d.resource.clone(),
+        file: d.file.as_deref().map(str::to_owned),
+        line: d.span.map(|s| s.start.line),
+        column: d.span.map(|s| s.start.column),
+        field: d.field.to_string(),
+        message: d.message.clone(),
+        hint: d.hint.clone(),
+    };
+    published.diagnostics.iter().map(problem).collect()
+}
+
+/// The worst problem of every resource.
+fn worst(published: &Published) -> BTreeMap<&str, Severity> {
+    let mut worst: BTreeMap<&str, Severity> = BTreeMap::new();
+    for diagnostic in &published.diagnostics {
+        let known = worst.entry(&diagnostic.resource).or_insert(diagnostic.severity);
+        *known = (*known).min(diagnostic.severity);
+    }
+    worst
+}
+
+/// The page.
+pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
+    let (q, kind) = (parameter(parameters, "q"), parameter(parameters, "kind"));
+    let published = server.runtime.load_full();
+    let contents = server.store.contents();
+    Page {
+        path: "/configz/",
+        title: "Configuration",
+        lead: html! { "What the store holds, and what became of it. Snapshot " a href="/historyz/" { (published.id()) } " is in effect." },
+        json: "/snapshotj/",
+        body: html! {
+            section #store { (store(server, &contents, &published)) }
+            (problems(&published, &contents, q))
+            (resources(&published, &contents, q, kind))
+        },
+    }
+    .answer(server)
+}
+
+fn store(server: &Server, contents: &StoreContents, published: &Published) -> Markup {
+    let of = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
+    html! {
+        @if let Some(why) = &contents.unavailable {
+            p.notice.bad role="alert" { strong { "The store cannot be read: " } (why) ". What was read before stays in effect." }
+        }
+        dl.figures {
+            (format::figure("Store", html! { code { (server.store.url()) } }, ""))
+            (format::figure("Files", contents.files, ""))
+            (format::figure("Resources", contents.resources.len(), ""))
+            (format::figure("Rules", published.routes.snapshot().rules.len(), "in effect"))
+            (format::figure("Errors", html! { span.bad[of(Severity::Error) > 0] { (of(Severity::Error)) } }, ""))
+            (format::figure("Warnings", of(Severity::Warning), ""))
+        }
+    }
+}
+
+fn problems(published: &Published, contents: &StoreContents, q: &str) -> Markup {
+    let found: Vec<&Diagnostic> = published
+        .diagnostics
+        .iter()
+        .filter(|d| format::matches(q, &[&d.resource, &d.message, d.code, d.file.as_deref().unwrap_or("")]))
+        .collect();
+    html! {
+        @if !found.is_empty() {
+            h2 #problems { "Problems" }
+            @for diagnostic in found.iter().take(SHOWN) { (problem(diagnostic, contents)) }
+            (format::shown(found.len().min(SHOWN), found.len()))
+        }
+    }
+}
+
+/// One problem with its source.
+fn problem(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
+    let class = match diagnostic.severity {
+        Severity::Error => "bad",
+        Severity::Warning => "warn",
+        Severity::Info => "info",
+    };
+    html! {
+        article.problem.(class) {
+            header {
+                span.pill.(class) { (diagnostic.severity.name()) }
+                code.dim { (diagnostic.code) }
+                @if !diagnostic.resource.is_empty() { (link(&diagnostic.resource)) }
+                @if let Some(file) = &diagnostic.file {
+                    span.dim.place { (file) @if let Some(span) = diagnostic.span { ":" (span.start.line) ":" (span.start.column) } }
+                }
+            }
+            p { (diagnostic.message) }
+            (excerpt::excerpt(diagnostic, contents))
+            @if let Some(hint) = &diagnostic.hint { p.hint { (hint) } }
+        }
+    }
+}
+
+/// The first errors, for the overview.
+pub(super) fn first_errors(server: &Server) -> Markup {
+    let published = server.runtime.load_full();
+    let contents = server.store.contents();
+    let errors = published.diagnostics.iter().filter(|d| d.severity == Severity::Error);
+    html! {
+        @for diagnostic in errors.take(3) { (problem(diagnostic, &contents)) }
+        p { a href="/configz/#problems" { "All problems" } }
+    }
+}
+
+/// A resource by its full name, with the way to its source.
+pub(super) fn link(full_name: &str) -> Markup {
+    html! { a.resource href={ "/configz/resource?name=" (form::encoded(full_name)) } { (full_name) } }
+}
+
+fn resources(published: &Published, contents: &StoreContents, q: &str, kind: &str) -> Markup {
+    let worst = worst(published);
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for resource in contents.resources.iter() {
+        *kinds.entry(&resource.key.kind).or_default() += 1;
+    }
+    let found: Vec<(String, &Arc<RawResource>)> = contents
+        .resources
+        .iter()
+        .filter(|resource| kind.is_empty() || *resource.key.kind == *kind)
+        .map(|resource| (resource.key.to_string(), resource))
+        .filter(|(name, resource)| format::matches(q, &[name, &resource.origin.file]))
+        .collect();
+    html! {
+        h2 { "Resources" }
+        div.bar {
+            (format::filter(q, "resources and problems"))
+            nav.tabs aria-label="Kinds" {
+                a href={ "/configz/?q=" (form::encoded(q)) } aria-current=[kind.is_empty().then_some("true")] { "all" }
+                @for (name, count) in &kinds {
+                    a href={ "/configz/?kind=" (form::encoded(name)) "&q=" (form::encoded(q)) } aria-current=[(*name == kind).then_some("true")] {
+                        (name) " " small { (count) }
+                    }
+                }
+            }
+        }
+        div #resources data-filtered {
+            div.scroll { table.cards {
+                thead { tr { th { "Name" } th { "Kind" } th { "Namespace" } th { "Source" } th { "State" } } }
+                tbody { @for (name, resource) in found.iter().take(LISTED) {
+                    tr {
+                        th scope="row" { a href={ "/configz/resource?name=" (form::encoded(name)) } { (resource.key.name) } }
+                        td data-label="Kind" { (resource.key.kind) }
+                        td data-label="Namespace" { (resource.key.namespace) }
+                        td.dim data-label="Source" { (resource.origin.file) ":" (resource.origin.document_line()) }
+                        td data-label="State" { @match worst.get(name.as_str()) {
+                            Some(Severity::Error) => span.pill.bad { "error" },
+                            Some(Severity::Warning) => span.pill.warn { "warning" },
+                            Some(Severity::Info) => span.pill.info { "note" },
+                            None => span.pill.good { "ok" },
+                        } }
+                    }
+                } }
+            } }
+            @if found.is_empty() { (format::nothing("No resource matches.")) }
+            (format::shown(found.len().min(LISTED), found.len()))
+        }
+    }
+}
+
+/// The page of one resource: its problems, its source, what it means, and who uses it.
+pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Response {
+    let name = parameter(parameters, "name");
+    let published = server.runtime.load_full();
+    let contents = server.store.contents();
+    let Some(found) = excerpt::find(&contents, name) else {
+        return Page {
+            path: "/configz/",
+            title: "Configuration",
+            lead: html! { "There is no resource " code { (name) } "." },
+            json: "",
+            body: html! { p { a href="/configz/" { "All resources" } } },
+        }
+        .answer_with(StatusCode::NOT_FOUND, server);
+    };
+    let snapshot = published.routes.snapshot();
+    let full_name = found.key.to_string();
+    let users: Vec<String> = snapshot
+        .rules
+        .iter()
+        .filter(|rule| {
+            rule.actions
+                .iter()
+                .any(|a| a.handler.key == found.key || a.instances.iter().any(|i| i.key == found.key))
+        })
+        .map(|rule| rule.key.to_string())
+        .take(LISTED)
+        .collect();
+    let effective = snapshot
+        .handlers
+        .iter()
+        .find(|h| h.key == found.key)
+        .map(|h| serde_json::to_string_pretty(h.params.json()).unwrap_or_default());
+    page::Page {
+        path: "/configz/",
+        title: "Configuration",
+        lead: html! { a href="/configz/" { "All resources" } " / " code { (full_name) } },
+        json: "",
+        body: html! {
+            p.dim { (found.origin.file) ":" (found.origin.document_line()) }
+            @for diagnostic in published.diagnostics.iter().filter(|d| d.resource == full_name) { (problem(diagnostic, &contents)) }
+            h2 { "Source" }
+            (excerpt::numbered(&found.origin.text, found.origin.first_line))
+            @if let Some(effective) = effective {
+                h2 { "Effective parameters" }
+                pre.source { (excerpt::without_secrets(&effective)) }
+            }
+            @if !users.is_empty() {
+                h2 { "Used by" }
+                ul.plain { @for user in users { li { (link(&user)) } } }
+            }
+        },
+    }
+    .answer(server)
+}

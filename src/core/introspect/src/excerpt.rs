@@ -1,0 +1,138 @@
+//! Lines of the source that a problem is about, with the place marked; and source in general, without its secrets.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use maud::{Markup, html};
+use regex::Regex;
+
+use super::format::MASKED;
+use mixer_config::{Diagnostic, RawResource, ResourceKey};
+use mixer_config::store::StoreContents;
+
+/// Lines shown before the one that is meant.
+const BEFORE: u32 = 2;
+/// Lines shown behind it.
+const AFTER: u32 = 1;
+/// Characters of a line that are shown.
+const WIDEST: usize = 240;
+/// Files larger than this are not read for an excerpt.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Replaces values behind keys that look secret.
+pub(super) fn without_secrets(text: &str) -> Cow<'_, str> {
+    static SECRETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let value = r#"(?:"[^"\n]*"|'[^'\n]*'|[^\s,}\]"'][^,}\n]*)"#;
+        Regex::new(&format!(r#"(?i)([\w.-]*(?:token|secret|password|passwd|api_?key|private_?key)[\w.-]*["']?[ \t]*:[ \t]+){value}"#)).ok()
+    });
+    match &*SECRETS {
+        Some(secrets) => secrets.replace_all(text, format!("${{1}}{MASKED}")),
+        None => Cow::Borrowed(MASKED),
+    }
+}
+
+/// The resource of that full name.
+pub(super) fn find<'c>(contents: &'c StoreContents, full_name: &str) -> Option<&'c RawResource> {
+    let mut parts = full_name.rsplitn(3, '.');
+    let (namespace, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let key = ResourceKey { kind: kind.into(), namespace: namespace.into(), name: name.into() };
+    contents.resources.get(&key).map(|resource| &**resource)
+}
+
+/// The text around a problem and the line of the file on which it begins.
+fn source(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<(String, u32)> {
+    let line = diagnostic.span?.start.line;
+    let file = diagnostic.file.as_deref()?;
+    if let Some(resource) = find(contents, &diagnostic.resource) {
+        let origin = &resource.origin;
+        let lines = u32::try_from(origin.text.lines().count()).unwrap_or(u32::MAX);
+        if &*origin.file == file
+            && line >= origin.first_line
+            && line < origin.first_line.saturating_add(lines)
+        {
+            return Some((origin.text.to_string(), origin.first_line));
+        }
+    }
+    let size = std::fs::metadata(file).ok()?.len();
+    (size <= MAX_FILE).then(|| std::fs::read_to_string(file).ok()).flatten().map(|text| (text, 1))
+}
+
+/// First and last column of what is meant, from 1, the last one excluded.
+fn columns(diagnostic: &Diagnostic, line: &str) -> (usize, usize) {
+    let Some(span) = diagnostic.span else { return (1, 1) };
+    let width = line.chars().count() + 1;
+    let start = span.start.column as usize;
+    let end = if span.end.line == span.start.line { span.end.column as usize } else { width };
+    let first = line.chars().nth(start.saturating_sub(1));
+    match &diagnostic.expression {
+        // Only the first line of a scalar that is written in place lines up with the source.
+        Some(place) if place.line == 1 && !matches!(first, Some('|' | '>')) => {
+            let quote = usize::from(matches!(first, Some('"' | '\'')));
+            let at = start + quote + (place.column as usize).saturating_sub(1);
+            (at, at + 1)
+        }
+        _ => (start, end.max(start + 1)),
+    }
+}
+
+/// The lines around the place of a problem; nothing if they cannot be found.
+pub(super) fn excerpt(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
+    let Some((text, first_line)) = source(diagnostic, contents) else { return html! {} };
+    let wanted = diagnostic.span.map_or(0, |span| span.start.line);
+    let text = without_secrets(&text);
+    let shown = text
+        .lines()
+        .zip(first_line..)
+        .filter(|(_, number)| *number + BEFORE >= wanted && *number <= wanted.saturating_add(AFTER));
+    html! {
+        pre.source { @for (line, number) in shown {
+            @if number == wanted {
+                @let (start, end) = columns(diagnostic, line);
+                @let part = |from: usize, to: usize| line.chars().skip(from).take(to.saturating_sub(from)).collect::<String>();
+                span.line.here { span.number { (number) } (part(0, start - 1)) mark { (part(start - 1, end - 1)) @if part(start - 1, end - 1).is_empty() { " " } } (part(end - 1, WIDEST)) "\n" }
+            } @else {
+                span.line { span.number { (number) } (line.chars().take(WIDEST).collect::<String>()) "\n" }
+            }
+        } }
+    }
+}
+
+/// A whole text with line numbers.
+pub(super) fn numbered(text: &str, first_line: u32) -> Markup {
+    let text = without_secrets(text);
+    html! {
+        pre.source { @for (line, number) in text.lines().zip(first_line..) {
+            span.line { span.number { (number) } (line) "\n" }
+        } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mixer_config::{ExpressionPlace, FieldPath, Location, Span};
+
+    #[test]
+    fn values_of_secrets_are_hidden() {
+        for (text, hidden) in [
+            ("password: hunter2", "password: ***"),
+            ("  clientSecret: \"a: b\" # c", "  clientSecret: *** # c"),
+            ("{\"api_key\": \"x\", \"b\": 1}", "{\"api_key\": ***, \"b\": 1}"),
+            ("token:\n  nested: 1", "token:\n  nested: 1"),
+            ("match: request.headers[\"x\"] == \"y\"", "match: request.headers[\"x\"] == \"y\""),
+        ] {
+            assert_eq!(without_secrets(text), hidden);
+        }
+    }
+
+    #[test]
+    fn the_place_in_an_expression_is_marked() {
+        let span = Span { start: Location { line: 1, column: 8 }, end: Location { line: 1, column: 20 } };
+        let mut diagnostic = Diagnostic::error("x", FieldPath::root(), "m");
+        diagnostic.span = Some(span);
+        let line = "match: \"a = = b\"";
+        assert_eq!(columns(&diagnostic, line), (8, 20));
+        diagnostic.expression = Some(ExpressionPlace { text: "a = = b".to_owned(), column: 5, line: 1 });
+        assert_eq!(columns(&diagnostic, line), (13, 14));
+    }
+}

@@ -1,0 +1,308 @@
+//! A request that an operator writes, carried out as a check and explained.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::Method;
+use maud::{Markup, html};
+
+use super::form::Parameters;
+use super::page::Page;
+use super::{Server, Shared, configuration, form, format, parameter};
+use mixer_api::{ExplainResponse, MixerService};
+use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp, ValueType, Vocabulary};
+use mixer_config::message::suggestion;
+use mixer_engine::dispatch::LastKnownAnswers;
+use mixer_engine::explain::{Explanation, PartExplanation, RuleExplanation, Verdict};
+use mixer_expr::Scope as _;
+
+/// Bytes of framing before a gRPC message.
+const FRAMING: usize = 5;
+/// Rules of one verdict that are shown.
+const SHOWN: usize = 50;
+
+/// The page: the form, and below it the answer if one was asked for.
+pub(super) async fn page(
+    State(server): State<Shared>,
+    Parameters(parameters): Parameters,
+    method: Method,
+    body: String,
+) -> Response {
+    let published = server.runtime.load_full();
+    let vocabulary = &published.routes.snapshot().vocabulary;
+    let asked = parameter(&parameters, "denial").parse().ok();
+    let denial = asked.and_then(|id| server.runtime.denials().get(id, vocabulary));
+    let text = match (&denial, method == Method::POST) {
+        (_, true) => form::value(&body, "attributes"),
+        (Some(denial), _) => lines(denial.attributes.as_deref().unwrap_or_default()),
+        (None, _) => parameter(&parameters, "attributes").to_owned(),
+    };
+    let result = if method == Method::POST { Some(explain(&server, &text).await) } else { None };
+    Page {
+        path: "/explainz/",
+        title: "Explain a Check",
+        lead: html! { "Carries out a check with these attributes, without cache and quotas, and tells why it is answered as it is. Handlers are really asked." },
+        json: "",
+        body: html! {
+            @if let Some(denial) = &denial {
+                p.notice { "These are the attributes of refusal " (denial.id) "; values that look secret are masked." }
+            }
+            (form(&text, &server))
+            @match result {
+                None => {}
+                Some(Err(problems)) => { (complaints(&problems)) }
+                Some(Ok(explanation)) => { (answer(&explanation)) }
+            }
+        },
+    }
+    .answer(&server)
+}
+
+fn lines(attributes: &[(String, String)]) -> String {
+    attributes.iter().map(|(name, value)| format!("{name} = {value}\n")).collect()
+}
+
+/// The form with some attributes in it.
+pub(super) fn form(text: &str, server: &Server) -> Markup {
+    const EXAMPLE: &str = "source.user = ann\ndestination.namespace = default\nrequest.headers[x-user] = ann\nsource.ip = 10.0.0.7";
+    let published = server.runtime.load_full();
+    html! {
+        form.stack method="post" action="/explainz/" {
+            label {
+                span { "Attributes, one a line: " code { "name = value" } " or " code { "name[key] = value" } }
+                textarea name="attributes" rows="6" spellcheck="false" placeholder=(EXAMPLE) { (text) }
+            }
+            div.bar {
+                button.primary { "Explain" }
+                details.inline {
+                    summary { "Known attributes" }
+                    dl.attributes { @for (name, value_type) in published.routes.snapshot().vocabulary.declared() {
+                        dt { code { (name) } } dd.dim { (value_type.name()) }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+fn complaints(problems: &[String]) -> Markup {
+    html! { div.notice.bad role="alert" { ul { @for problem in problems { li { (problem) } } } } }
+}
+
+/// Reads the lines of the form over the declared types. Errors: one a line that cannot be read.
+fn read(text: &str, vocabulary: &Vocabulary) -> Result<OwnedAttributes, Vec<String>> {
+    let mut attributes = OwnedAttributes::new();
+    let mut problems = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Err(problem) = read_line(line, vocabulary, &mut attributes) {
+            problems.push(problem);
+        }
+    }
+    if problems.is_empty() { Ok(attributes) } else { Err(problems) }
+}
+
+fn read_line(line: &str, vocabulary: &Vocabulary, attributes: &mut OwnedAttributes) -> Result<(), String> {
+    let (name, value) = line.split_once('=').ok_or_else(|| format!("`{line}`: expected `name = value`"))?;
+    let (name, value) = (name.trim(), value.trim());
+    let (name, key) = match name.split_once('[') {
+        // A key may contain `=`, then the line was split inside it.
+        Some((name, key)) => {
+            let key = key.strip_suffix(']').ok_or_else(|| format!("`{line}`: expected `]` before `=`"))?;
+            (name, Some(key.trim_matches('"')))
+        }
+        None => (name, None),
+    };
+    let Some((_, value_type)) = vocabulary.attribute(name) else {
+        let hint = suggestion(name, vocabulary.names()).map(|hint| format!("; {hint}")).unwrap_or_default();
+        return Err(format!("unknown attribute `{name}`{hint}"));
+    };
+    if let Some(key) = key {
+        if value_type != ValueType::StringMap {
+            return Err(format!("`{name}` is a {value_type} and has no keys"));
+        }
+        let mut entries = match attributes.remove(name) {
+            Some(OwnedValue::StringMap(entries)) => entries,
+            _ => Default::default(),
+        };
+        entries.insert(key.into(), value.into());
+        attributes.insert(name, OwnedValue::StringMap(entries));
+        return Ok(());
+    }
+    let value =
+        typed(value, value_type).ok_or_else(|| format!("`{name}` is a {value_type}: `{value}` is none"))?;
+    attributes.insert(name, value);
+    Ok(())
+}
+
+fn typed(text: &str, value_type: ValueType) -> Option<OwnedValue> {
+    Some(match value_type {
+        ValueType::Int64 => OwnedValue::Int64(text.parse().ok()?),
+        ValueType::Double => OwnedValue::Double(text.parse().ok()?),
+        ValueType::Bool => OwnedValue::Bool(text.parse().ok()?),
+        ValueType::Timestamp => OwnedValue::Timestamp(Timestamp::parse_rfc3339(text).ok()?),
+        ValueType::Duration => OwnedValue::Duration(SignedDuration::parse(text).ok()?),
+        ValueType::IpAddress => text.parse::<IpAddr>().ok()?.into(),
+        ValueType::StringMap => {
+            let pairs = text.split(';').filter(|pair| !pair.is_empty());
+            let entries: Option<_> =
+                pairs.map(|p| p.split_once(':').map(|(k, v)| (k.into(), v.into()))).collect();
+            OwnedValue::StringMap(entries?)
+        }
+        _ => OwnedValue::String(strip_quotes(text).into()),
+    })
+}
+
+fn strip_quotes(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
+}
+
+/// Asks the engine.
+async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>> {
+    let published = server.runtime.load_full();
+    let attributes = read(text, &published.routes.snapshot().vocabulary)?;
+    let mut request = Vec::new();
+    // Field 1 of a CheckRequest: the attributes.
+    let encoded = attributes.to_bytes(0);
+    prost::encoding::bytes::encode(1, &encoded, &mut request);
+    let (runtime, metrics) = (Arc::clone(&server.runtime), Arc::clone(&server.metrics));
+    let handle = tokio::runtime::Handle::current();
+    // Decisions are made on one thread.
+    let answered = tokio::task::spawn_blocking(move || {
+        let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
+        handle.block_on(service.explain(request.into()))
+    })
+    .await;
+    let framed = match answered {
+        Ok(Ok(framed)) => framed,
+        Ok(Err(error)) => return Err(vec![error.message]),
+        Err(error) => return Err(vec![format!("the decision ended early: {error}")]),
+    };
+    let message = framed.get(FRAMING..).unwrap_or_default();
+    let response: ExplainResponse = prost::Message::decode(message).map_err(|e| vec![e.to_string()])?;
+    serde_json::from_str(&response.json).map_err(|e| vec![e.to_string()])
+}
+
+fn answer(explanation: &Explanation) -> Markup {
+    let refused: Vec<_> = explanation.dispatches.iter().filter(|d| d.said.starts_with("refused")).collect();
+    let failed: Vec<_> = explanation.dispatches.iter().filter(|d| d.said.starts_with("error")).collect();
+    let of = |verdict: Verdict| explanation.rules.iter().filter(move |r| r.verdict == verdict);
+    html! {
+        section.answer #answer {
+            h2 { "Decision" }
+            @if let Some(first) = refused.first() {
+                p.notice.bad { strong { "Refused" } " by " b { (first.handler) } " in rule " (configuration::link(&first.rule)) ": " (first.said) }
+            } @else if let Some(first) = failed.first() {
+                p.notice.bad { strong { "Failed" } " in " b { (first.handler) } " of rule " (configuration::link(&first.rule)) ": " (first.said) }
+            } @else {
+                p.notice.good { strong { "Allowed" } @if explanation.dispatches.is_empty() { ": no rule asks a handler" } }
+            }
+            p.dim { "Snapshot " (explanation.snapshot) ", namespace "
+                @match &explanation.namespace { Some(name) => code { (name) }, None => "none: only the rules of the default namespace apply" } }
+            @if !explanation.dispatches.is_empty() { (dispatches(explanation)) }
+            h2 { "Rules" }
+            (verdict("Applied", "good", of(Verdict::Matched), true))
+            (verdict("Could not be evaluated, which counts as no", "bad", of(Verdict::Failed), true))
+            (verdict("Do not compile", "bad", of(Verdict::Broken), true))
+            (verdict("Nearly applied", "warn", of(Verdict::NotMatched).filter(|r| r.near_miss.is_some()), true))
+            (verdict("Did not apply", "", of(Verdict::NotMatched).filter(|r| r.near_miss.is_none()), false))
+            (verdict("Of other namespaces", "", of(Verdict::OtherNamespace), false))
+            h2 { "Attributes that decided" }
+            @if explanation.referenced.is_empty() { (format::nothing("None.")) }
+            ul.plain.columns { @for reference in &explanation.referenced { li { code { (reference) } } } }
+        }
+    }
+}
+
+fn dispatches(explanation: &Explanation) -> Markup {
+    html! {
+        div.scroll { table.cards {
+            thead { tr { th { "Handler" } th { "Instance" } th { "Given" } th { "Said" } } }
+            tbody { @for d in &explanation.dispatches {
+                tr {
+                    th scope="row" { (d.handler) " " small.dim { (d.adapter) } }
+                    td data-label="Instance" { (configuration::link(&d.instance)) }
+                    td data-label="Given" { @for (name, value) in &d.values { span.label { (name) "=" b { (value) } } " " } }
+                    td data-label="Said" { (d.said) }
+                }
+            } }
+        } }
+    }
+}
+
+fn verdict<'e>(
+    title: &str,
+    class: &str,
+    rules: impl Iterator<Item = &'e RuleExplanation>,
+    open: bool,
+) -> Markup {
+    let rules: Vec<&RuleExplanation> = rules.collect();
+    html! {
+        @if !rules.is_empty() {
+            details.verdict.(class) open[open] {
+                summary { (title) " " span.pill { (rules.len()) } }
+                @for rule in rules.iter().take(SHOWN) {
+                    article.rule {
+                        header { (configuration::link(&rule.rule)) span.dim.place { (rule.file) ":" (rule.line) }
+                            @for handler in &rule.handlers { span.pill { (handler) } } }
+                        @if rule.match_text.is_empty() { p.dim { "always" } }
+                        @if let Some(part) = &rule.condition { ul.parts { (part_markup(part)) } }
+                        @if let Some(miss) = &rule.near_miss { p.hint { (miss) } }
+                    }
+                }
+                (format::shown(rules.len().min(SHOWN), rules.len()))
+            }
+        }
+    }
+}
+
+fn part_markup(part: &PartExplanation) -> Markup {
+    let class = match part.outcome.as_str() {
+        "true" => "yes",
+        "false" => "no",
+        _ => "other",
+    };
+    html! {
+        li {
+            code.expression { (part.text) } " " span.outcome.(class) { (part.outcome) }
+            @if !part.parts.is_empty() { ul { @for inner in &part.parts { (part_markup(inner)) } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vocabulary() -> Vocabulary {
+        let mut builder = Vocabulary::builder();
+        builder.declare("source.user", ValueType::String);
+        builder.declare("source.ip", ValueType::IpAddress);
+        builder.declare("request.size", ValueType::Int64);
+        builder.declare("request.headers", ValueType::StringMap);
+        builder.build()
+    }
+
+    #[test]
+    fn lines_become_typed_attributes() {
+        let text = "# a comment\nsource.user = a=b\nsource.ip=10.0.0.7\n\nrequest.size = 12\nrequest.headers[x-a] = 1\nrequest.headers[\"x-b\"] = 2";
+        let read = read(text, &vocabulary()).unwrap();
+        assert_eq!(read.get("source.user"), Some(&"a=b".into()));
+        assert_eq!(read.get("source.ip"), Some(&OwnedValue::Bytes(vec![10, 0, 0, 7])));
+        assert_eq!(read.get("request.size"), Some(&OwnedValue::Int64(12)));
+        assert_eq!(read.get("request.headers"), Some(&OwnedValue::from([("x-a", "1"), ("x-b", "2")])));
+    }
+
+    #[test]
+    fn every_bad_line_is_told() {
+        let text = "sorce.user = a\nrequest.size = x\nnonsense\nsource.user[k] = 1\nrequest.headers[k = 1";
+        let problems = read(text, &vocabulary()).unwrap_err();
+        assert_eq!(problems.len(), 5, "{problems:?}");
+        assert!(
+            problems
+                .iter()
+                .any(|p| p.contains("unknown attribute `sorce.user`") && p.contains("source.user"))
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Numbers and times as people read them, and small pieces that several pages show.
+
+use std::time::{Duration, SystemTime};
+
+use maud::{Markup, html};
+
+use mixer_attribute::Timestamp;
+pub(super) use mixer_base::secrets::{MASKED, is_secret};
+
+/// `1.5 MiB`.
+pub(super) fn bytes(count: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count.max(0.0);
+    let mut unit = UNITS.first().copied().unwrap_or_default();
+    for next in UNITS.iter().skip(1) {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    if unit == "B" || value >= 100.0 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
+/// `1 234 567`, with narrow blanks that do not break.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 2);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate or a share: three significant digits.
+pub(super) fn short(value: f64) -> String {
+    let magnitude = value.abs();
+    match magnitude {
+        _ if !value.is_finite() => "–".to_owned(),
+        _ if magnitude >= 1e6 => format!("{:.1} M", value / 1e6),
+        _ if magnitude >= 1e4 => format!("{:.1} k", value / 1e3),
+        _ if magnitude >= 100.0 || magnitude == 0.0 => format!("{value:.0}"),
+        _ if magnitude >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// As [`short`]; what is too small for that in full.
+pub(super) fn short_or_exact(value: f64) -> String {
+    if value != 0.0 && value.abs() < 0.01 { format!("{value:.6}") } else { short(value) }
+}
+
+/// A length of time given in seconds: `12 µs`, `3.4 ms`, `1.2 s`.
+pub(super) fn seconds(value: f64) -> String {
+    match value {
+        _ if !value.is_finite() => "–".to_owned(),
+        v if v <= 0.0 => "0".to_owned(),
+        v if v < 1e-3 => format!("{} µs", short(v * 1e6)),
+        v if v < 1.0 => format!("{} ms", short(v * 1e3)),
+        v if v < 120.0 => format!("{} s", short(v)),
+        v => long(Duration::from_secs_f64(v.min(1e12))),
+    }
+}
+
+/// A length of time in its two largest units: `3 d 4 h`, `5 min 6 s`.
+pub(super) fn long(duration: Duration) -> String {
+    let total = duration.as_secs();
+    let (days, hours, minutes, seconds) = (total / 86_400, total / 3600 % 24, total / 60 % 60, total % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {seconds} s"),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+/// How long ago, with the instant as a hint.
+pub(super) fn ago(then: SystemTime) -> Markup {
+    let age = SystemTime::now().duration_since(then).unwrap_or_default();
+    let text = if age < Duration::from_secs(1) { "now".to_owned() } else { format!("{} ago", long(age)) };
+    html! { time datetime=(instant(then)) title=(instant(then)) { (text) } }
+}
+
+/// An instant in UTC, to the millisecond.
+pub(super) fn instant(time: SystemTime) -> String {
+    let text = Timestamp::from_system_time(time).rfc3339_micros().to_string();
+    match text.split_once('.') {
+        Some((whole, fraction)) => format!("{whole}.{}Z", fraction.get(..3).unwrap_or("000")),
+        None => text,
+    }
+}
+
+/// An instant in UTC, to the minute, for people.
+pub(super) fn minute(time: SystemTime) -> String {
+    let text = instant(time);
+    format!("{} UTC", text.get(..16).unwrap_or(&text).replace('T', " "))
+}
+
+/// A number with its name, for the row at the head of a page.
+pub(super) fn figure(name: &str, value: impl maud::Render, note: impl maud::Render) -> Markup {
+    html! { div.figure { dt { (name) } dd { (value) small { (note) } } } }
+}
+
+/// What a table says when it has no rows.
+pub(super) fn nothing(text: &str) -> Markup {
+    html! { p.empty { (text) } }
+}
+
+/// The field that filters a page; `q` is what it holds now.
+pub(super) fn filter(q: &str, what: &str) -> Markup {
+    html! {
+        form.filter method="get" role="search" {
+            input #filter type="search" name="q" value=(q) placeholder={ "Filter " (what) } aria-label={ "Filter " (what) }
+                autocomplete="off" spellcheck="false";
+            button { "Filter" }
+        }
+    }
+}
+
+/// Whether any of the texts contains every word of the filter, in any case.
+pub(super) fn matches(q: &str, texts: &[&str]) -> bool {
+    q.split_whitespace().all(|word| {
+        let word = word.to_lowercase();
+        texts.iter().any(|text| text.to_lowercase().contains(&word))
+    })
+}
+
+/// Says that a list was cut.
+pub(super) fn shown(shown: usize, of: usize) -> Markup {
+    html! { @if shown < of { p.dim { "The first " (shown) " of " (of) "; the filter finds the others." } } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(bytes(0.0), "0 B");
+        assert_eq!(bytes(1536.0), "1.5 KiB");
+        assert_eq!(bytes(3.0 * 1024.0 * 1024.0 * 1024.0), "3.0 GiB");
+        assert_eq!(count(7), "7");
+        assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
+        assert_eq!(short(0.0), "0");
+        assert_eq!(short(12_345.0), "12.3 k");
+        assert_eq!(short(f64::NAN), "–");
+        assert_eq!(seconds(0.000_012), "12.0 µs");
+        assert_eq!(seconds(0.25), "250 ms");
+        assert_eq!(long(Duration::from_secs(90_061)), "1 d 1 h");
+        assert_eq!(long(Duration::from_secs(61)), "1 min 1 s");
+    }
+
+    #[test]
+    fn filters_need_every_word() {
+        assert!(matches("", &["anything"]));
+        assert!(matches("den SYSTEM", &["h.denier.istio-system"]));
+        assert!(!matches("den other", &["h.denier.istio-system"]));
+    }
+}

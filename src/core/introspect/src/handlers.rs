@@ -1,0 +1,194 @@
+//! Handlers: which there are, how they fare, and what waits inside them.
+
+use std::collections::HashMap;
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::page::Page;
+use super::{Server, configuration, format, latency, parameter, plot};
+use mixer_engine::adapter::QueueStatus;
+use mixer_base::pool::PoolStatus;
+use mixer_base::metrics::{Family, SampleValue};
+
+/// Handlers that are listed at once.
+const LISTED: usize = 200;
+
+/// A handler as a program reads it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HandlerInfo {
+    name: String,
+    resource: String,
+    adapter: String,
+    /// `live`, `troubled` or `failed`.
+    state: &'static str,
+    /// Why it is not well.
+    trouble: Option<String>,
+    instances: Vec<String>,
+    tasks: usize,
+    calls: u64,
+    errors: u64,
+    /// Seconds.
+    mean: f64,
+    /// Seconds.
+    p99: f64,
+    queues: Vec<Queue>,
+    notes: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, Serialize)]
+struct Queue {
+    name: String,
+    length: usize,
+    capacity: usize,
+    dropped: u64,
+}
+
+impl From<&QueueStatus> for Queue {
+    fn from(queue: &QueueStatus) -> Self {
+        let QueueStatus { name, length, capacity, dropped } = queue.clone();
+        Self { name, length, capacity, dropped }
+    }
+}
+
+/// The calls of a handler that wait for the network; most handlers never have any.
+fn waiting(pool: PoolStatus) -> Option<QueueStatus> {
+    let has_any = pool.in_flight > 0 || pool.refused > 0;
+    has_any.then(|| QueueStatus {
+        name: "calls under way".to_owned(),
+        length: pool.in_flight + pool.queued,
+        capacity: pool.limit,
+        dropped: pool.refused,
+    })
+}
+
+/// What was counted about the calls of one handler.
+#[derive(Default)]
+struct Calls {
+    counts: Vec<u64>,
+    sum: f64,
+    errors: u64,
+}
+
+/// By name of the handler.
+fn calls(server: &Server) -> HashMap<String, Calls> {
+    let mut all: HashMap<String, Calls> = HashMap::new();
+    let name = Family::RuntimeDispatchDuration.info().name;
+    for mut sample in
+        server.metrics.samples().into_iter().filter(|f| f.info.name == name).flat_map(|f| f.samples)
+    {
+        let SampleValue::Histogram { counts, sum } = &sample.value else { continue };
+        let failed = sample.labels.iter().any(|(name, value)| *name == "error" && value == "true");
+        let Some((_, handler)) = sample.labels.iter_mut().find(|(name, _)| *name == "handler") else {
+            continue;
+        };
+        let calls = all.entry(std::mem::take(handler)).or_default();
+        calls.counts.resize(counts.len(), 0);
+        calls.counts.iter_mut().zip(counts).for_each(|(all, n)| *all += n);
+        calls.sum += sum;
+        if failed {
+            calls.errors += counts.iter().sum::<u64>();
+        }
+    }
+    all
+}
+
+/// All handlers, by name: the live ones, then those that could not be built.
+pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
+    let published = server.runtime.load_full();
+    let bounds = Family::RuntimeDispatchDuration.info().bounds;
+    let mut calls = calls(server);
+    let live = published.routes.handlers().iter().take(LISTED).map(|handler| {
+        let status = handler.status();
+        let calls = calls.remove(handler.name()).unwrap_or_default();
+        let count: u64 = calls.counts.iter().sum();
+        HandlerInfo {
+            name: handler.name().to_owned(),
+            resource: handler.config.key.to_string(),
+            adapter: handler.adapter().to_owned(),
+            state: if status.trouble.is_some() { "troubled" } else { "live" },
+            trouble: status.trouble,
+            instances: handler.instances.iter().map(|i| i.name.to_string()).collect(),
+            tasks: handler.live_tasks(),
+            calls: count,
+            errors: calls.errors,
+            mean: if count == 0 { 0.0 } else { calls.sum / count as f64 },
+            p99: latency::quantile(bounds, &calls.counts, 0.99),
+            queues: waiting(handler.waiting()).iter().chain(&status.queues).map(Queue::from).collect(),
+            notes: status.notes,
+        }
+    });
+    let failed = published.diagnostics.iter().filter(|d| d.code == "handler-build").take(LISTED).map(|d| {
+        HandlerInfo {
+            name: d.resource.clone(),
+            resource: d.resource.clone(),
+            adapter: String::new(),
+            state: "failed",
+            trouble: Some(d.message.clone()),
+            instances: Vec::new(),
+            tasks: 0,
+            calls: 0,
+            errors: 0,
+            mean: 0.0,
+            p99: 0.0,
+            queues: Vec::new(),
+            notes: Vec::new(),
+        }
+    });
+    live.chain(failed).collect()
+}
+
+/// The page.
+pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
+    let q = parameter(parameters, "q");
+    let all = json(server);
+    let found: Vec<&HandlerInfo> =
+        all.iter().filter(|h| format::matches(q, &[&h.name, &h.adapter, h.state])).collect();
+    Page {
+        path: "/handlerz/",
+        title: "Handlers",
+        lead: html! { "What rules call. A handler is built when a rule needs it, kept while its configuration is the same, and closed after its last call." },
+        json: "/handlerj/",
+        body: html! {
+            div.bar { (format::filter(q, "handlers")) }
+            section #handlers data-live {
+                div.scroll { table.numbers.cards {
+                    thead { tr { th { "Handler" } th { "State" } th.number { "Calls" } th.number { "Errors" } th.number { "Mean" } th.number { "p99" } th.number { "Tasks" } th { "Inside" } } }
+                    tbody { @for handler in &found { (row(handler)) } }
+                } }
+                @if found.is_empty() { (format::nothing("No handler matches; a handler that no rule uses is not built.")) }
+            }
+        },
+    }
+    .answer(server)
+}
+
+fn row(handler: &HandlerInfo) -> Markup {
+    let class = match handler.state {
+        "live" => "good",
+        "troubled" => "warn",
+        _ => "bad",
+    };
+    html! {
+        tr {
+            th scope="row" { (configuration::link(&handler.resource)) br; small.dim { (handler.adapter) @if !handler.instances.is_empty() { ", " (handler.instances.len()) @if handler.instances.len() == 1 { " instance" } @else { " instances" } } } }
+            td data-label="State" { span.pill.(class) { (handler.state) } @if let Some(trouble) = &handler.trouble { " " span.trouble { (trouble) } } }
+            td.number data-label="Calls" { (format::count(handler.calls)) }
+            td.number data-label="Errors" { span.bad[handler.errors > 0] { (format::count(handler.errors)) } }
+            td.number data-label="Mean" { (format::seconds(handler.mean)) }
+            td.number data-label="p99" { (format::seconds(handler.p99)) }
+            td.number data-label="Tasks" { (handler.tasks) }
+            td data-label="Inside" {
+                @for queue in &handler.queues {
+                    @let share = queue.length as f64 / queue.capacity.max(1) as f64;
+                    div.queue { (queue.name) ": " (format::count(queue.length as u64)) " of " (format::count(queue.capacity as u64))
+                        @if share >= 0.01 { (plot::bar(share)) }
+                        @if queue.dropped > 0 { span.bad { (format::count(queue.dropped)) " lost" } } }
+                }
+                @for (name, value) in &handler.notes { div { span.dim { (name) ": " } (value) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The overview: is it well, what does it do, and the way to stop it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::page::Page;
+use super::{Server, configuration, format, memory, plot, process};
+use mixer_config::Severity;
+
+/// Members and order of the originals.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Home {
+    process_name: String,
+    heap_size: u64,
+    #[serde(rename = "NumGC")]
+    num_gc: u64,
+    /// Nanoseconds since 1970.
+    current_time: u64,
+    hostname: String,
+    #[serde(rename = "IP")]
+    ip: String,
+}
+
+/// The numbers of the originals' home page.
+pub(super) fn json(server: &Server) -> Home {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Home {
+        process_name: process::program().display().to_string(),
+        heap_size: memory::Memory::now().anonymous,
+        num_gc: server.trend.collections(),
+        current_time: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+        hostname: process::host_name(),
+        ip: process::address().to_string(),
+    }
+}
+
+/// The page.
+pub(super) fn page(server: &Server) -> Response {
+    let published = server.runtime.load_full();
+    let (ready, _) = server.readiness();
+    let trend = server.trend.view();
+    let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
+    let errors = published.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+    let warnings = published.diagnostics.iter().filter(|d| d.severity == Severity::Warning).count();
+    let memory = memory::Memory::now();
+    let snapshot = published.routes.snapshot();
+    Page {
+        path: "/",
+        title: "Overview",
+        lead: html! { "What this server is doing now." },
+        json: "/homej/",
+        body: html! {
+            section #overview data-live {
+                (conditions(server, ready))
+                dl.figures.four {
+                    (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " so far" }))
+                    (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " so far" }))
+                    (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " so far" }))
+                    (format::figure("Check, p99", html! { a href="/latencyz/" { (format::seconds(trend.check_p99.now())) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
+                    (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))
+                    (format::figure("Memory", html! { a href="/memz/" { (format::bytes(memory.resident as f64)) } }, html! { "resident" }))
+                    (format::figure("Callers", html! { a href="/callerz/" { (server.callers.len()) } }, html! { "connected" }))
+                    (format::figure("Up", format::long(up), html! { "since " (format::minute(server.started)) }))
+                }
+                div.plots {
+                    (plot::lines("Calls a second", &[("checks", &trend.checks), ("reports", &trend.reports)], plot::Unit::Count))
+                    (plot::lines("Latency of checks", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
+                    (plot::lines("CPU, share of one core", &[("cpu", &trend.cpu)], plot::Unit::Share))
+                    (plot::lines("Resident memory", &[("memory", &trend.memory)], plot::Unit::Bytes))
+                }
+                h2 { "Configuration" }
+                dl.figures {
+                    (format::figure("Snapshot", html! { a href="/historyz/" { (published.id()) } }, last_change(server)))
+                    (format::figure("Rules", html! { a href="/configz/?kind=rule" { (snapshot.rules.len()) } }, html! { "in effect" }))
+                    (format::figure("Handlers", html! { a href="/handlerz/" { (published.routes.handlers().iter().count()) } }, html! { "live" }))
+                    (format::figure("Errors", html! { a.bad[errors > 0] href="/configz/" { (errors) } }, html! { "and " (warnings) " warnings" }))
+                }
+                @if errors > 0 { (configuration::first_errors(server)) }
+            }
+            (stop(server.guard.read_only))
+        },
+    }
+    .answer(server)
+}
+
+fn conditions(server: &Server, ready: bool) -> Markup {
+    html! {
+        @if !ready {
+            div.notice.bad role="alert" {
+                strong { "Not ready" }
+                ul { @for (name, status) in (server.conditions)() {
+                    @if let Err(why) = status { li { code { (name) } " " (why) } }
+                } }
+            }
+        }
+    }
+}
+
+fn last_change(server: &Server) -> Markup {
+    html! {
+        @match server.runtime.history().latest() {
+            Some(entry) => { "published " (format::ago(entry.published)) }
+            None => "nothing published yet",
+        }
+    }
+}
+
+fn stop(read_only: bool) -> Markup {
+    html! {
+        details.danger {
+            summary { "Stop this process…" }
+            form method="post" action="/exit" data-confirm="Stop this process?" {
+                p { "Readiness goes down, calls under way are answered, buffered reports are written, then the process ends with status 0." }
+                button.danger disabled[read_only] { "Stop gracefully" }
+            }
+        }
+    }
+}

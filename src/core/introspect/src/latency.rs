@@ -1,0 +1,174 @@
+//! How long calls take: of the API by method, and of handlers.
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::page::Page;
+use super::{Server, format, plot};
+use mixer_base::metrics::{Family, FamilySamples, Sample, SampleValue};
+
+/// The value below which the share `q` of all values lies; inside a bucket they count as spread evenly, and what lies above the
+/// last bound counts as that bound. 0 without values.
+pub(super) fn quantile(bounds: &[f64], counts: &[u64], q: f64) -> f64 {
+    let total: u64 = counts.iter().sum();
+    if total == 0 {
+        return 0.0;
+    }
+    let wanted = q * total as f64;
+    let mut below = 0.0;
+    let mut lower = 0.0;
+    for (bound, count) in bounds.iter().zip(counts) {
+        let count = *count as f64;
+        if count > 0.0 && below + count >= wanted {
+            return lower + (bound - lower) * ((wanted - below) / count).clamp(0.0, 1.0);
+        }
+        below += count;
+        lower = *bound;
+    }
+    lower
+}
+
+/// Durations of one kind of calls, in seconds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Durations {
+    /// What the calls are: labels and values.
+    pub(super) labels: Vec<(&'static str, String)>,
+    pub(super) count: u64,
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p90: f64,
+    pub(super) p99: f64,
+    pub(super) p999: f64,
+    /// Upper bound and count; the last one has no bound.
+    pub(super) buckets: Vec<(Option<f64>, u64)>,
+}
+
+/// Durations of API calls and of handlers.
+#[derive(Debug, Serialize)]
+pub(super) struct Latencies {
+    calls: Vec<Durations>,
+    handlers: Vec<Durations>,
+}
+
+/// The present numbers.
+pub(super) fn json(server: &Server) -> Latencies {
+    let families = server.metrics.samples();
+    let of = |family: Family, unit: f64| {
+        let found = families.iter().find(|f| f.info.name == family.info().name);
+        found.map(|f| f.samples.iter().filter_map(|s| durations(f, s, unit)).collect()).unwrap_or_default()
+    };
+    Latencies { calls: of(Family::RpcLatency, 1e-3), handlers: of(Family::RuntimeDispatchDuration, 1.0) }
+}
+
+fn durations(family: &FamilySamples, sample: &Sample, unit: f64) -> Option<Durations> {
+    let SampleValue::Histogram { counts, sum } = &sample.value else { return None };
+    let bounds = family.info.bounds;
+    let count: u64 = counts.iter().sum();
+    let at = |q| quantile(bounds, counts, q) * unit;
+    let bounds_and_end = bounds.iter().map(|b| Some(b * unit)).chain([None]);
+    Some(Durations {
+        labels: sample.labels.clone(),
+        count,
+        mean: if count == 0 { 0.0 } else { sum * unit / count as f64 },
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        buckets: bounds_and_end.zip(counts.iter().copied()).collect(),
+    })
+}
+
+/// The page.
+pub(super) fn page(server: &Server) -> Response {
+    let latencies = json(server);
+    let trend = server.trend.view();
+    Page {
+        path: "/latencyz/",
+        title: "Latency",
+        lead: html! { "From the arrival of a whole request to its answer, since the start. Quantiles are estimated within their bucket." },
+        json: "/latencyj/",
+        body: html! {
+            section #latency data-live {
+                div.plots {
+                    (plot::lines("Checks, last minutes", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
+                    (plot::lines("Calls a second", &[("checks", &trend.checks), ("reports", &trend.reports)], plot::Unit::Count))
+                }
+                @if latencies.calls.is_empty() { (format::nothing("No call has been answered yet.")) }
+                div.columns { @for calls in &latencies.calls { (histogram(calls)) } }
+                h2 { "Handlers" }
+                @if latencies.handlers.is_empty() { (format::nothing("No handler has been called yet.")) } @else { (handlers(&latencies.handlers)) }
+            }
+        },
+    }
+    .answer(server)
+}
+
+fn label<'d>(durations: &'d Durations, name: &str) -> &'d str {
+    durations.labels.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+}
+
+fn histogram(calls: &Durations) -> Markup {
+    let name = label(calls, "grpc_server_method");
+    let most = calls.buckets.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    let first = calls.buckets.iter().position(|(_, count)| *count > 0).unwrap_or(0);
+    let last = calls.buckets.iter().rposition(|(_, count)| *count > 0).unwrap_or(0);
+    let rows = calls.buckets.iter().take(last + 1).skip(first);
+    html! {
+        article.card {
+            h2 { (name.rsplit('/').next().unwrap_or(name)) small.dim { (name) } }
+            dl.figures.small {
+                (format::figure("Calls", format::count(calls.count), ""))
+                (format::figure("p50", format::seconds(calls.p50), ""))
+                (format::figure("p90", format::seconds(calls.p90), ""))
+                (format::figure("p99", format::seconds(calls.p99), ""))
+                (format::figure("p99.9", format::seconds(calls.p999), ""))
+                (format::figure("Mean", format::seconds(calls.mean), ""))
+            }
+            table.histogram { tbody { @for (bound, count) in rows {
+                tr {
+                    th scope="row" { @match bound { Some(bound) => { "< " (format::seconds(*bound)) } None => "more" } }
+                    td.wide { (plot::bar(*count as f64 / most as f64)) }
+                    td.number { (format::count(*count)) }
+                }
+            } } }
+        }
+    }
+}
+
+fn handlers(list: &[Durations]) -> Markup {
+    let slowest = list.iter().map(|d| d.p99).fold(0.0, f64::max).max(1e-9);
+    html! {
+        div.scroll { table.numbers.cards {
+            thead { tr { th { "Handler" } th { "Template" } th { "Outcome" } th.number { "Calls" } th.number { "Mean" } th.number { "p50" } th.number { "p99" } th {} } }
+            tbody { @for d in list {
+                tr {
+                    th scope="row" { (label(d, "handler")) " " small.dim { (label(d, "adapter")) } }
+                    td data-label="Template" { (label(d, "meshFunction")) }
+                    td data-label="Outcome" { @if label(d, "error") == "true" { span.pill.bad { "error" } } @else { span.pill.good { "ok" } } }
+                    td.number data-label="Calls" { (format::count(d.count)) }
+                    td.number data-label="Mean" { (format::seconds(d.mean)) }
+                    td.number data-label="p50" { (format::seconds(d.p50)) }
+                    td.number data-label="p99" { (format::seconds(d.p99)) }
+                    td.wide { (plot::bar(d.p99 / slowest)) }
+                }
+            } }
+        } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_inside_their_bucket() {
+        let bounds = [1.0, 2.0, 4.0];
+        assert_eq!(quantile(&bounds, &[0, 0, 0, 0], 0.5), 0.0);
+        assert_eq!(quantile(&bounds, &[10, 0, 0, 0], 0.5), 0.5);
+        assert_eq!(quantile(&bounds, &[5, 5, 0, 0], 0.75), 1.5);
+        assert_eq!(quantile(&bounds, &[0, 0, 10, 0], 1.0), 4.0);
+        assert_eq!(quantile(&bounds, &[0, 0, 0, 10], 0.5), 4.0, "above the last bound");
+    }
+}

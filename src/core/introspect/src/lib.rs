@@ -1,0 +1,306 @@
+//! ControlZ: what a running server lets its operators see and change over HTTP.
+//!
+//! [`routes`] makes the endpoint over one [`Introspection`]. Pages are written on the server, in one frame (`page`), and are
+//! complete without a script; the script only refreshes, filters and reads keys. Every page stands on data that is also to be
+//! had as JSON, and the JSON endpoints of the originals are kept. Reading never disturbs requests: it takes what is published,
+//! adds up counters, and copies bounded rings.
+//! Spec: cli-operations.md sections 4 and 9.5.
+
+mod assets;
+mod cache;
+mod callers;
+mod configuration;
+mod denials;
+mod excerpt;
+mod explain;
+mod form;
+mod format;
+mod guard;
+mod handlers;
+mod history;
+mod home;
+mod latency;
+mod memory;
+mod metrics;
+mod page;
+mod plot;
+mod pools;
+mod process;
+mod quotas;
+mod routing;
+mod scopes;
+mod signals;
+mod trend;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{MethodRouter, any, get, post, put};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+use mixer_net::callers::Callers;
+use mixer_engine::runtime::Runtime;
+use mixer_config::store::ConfigStore;
+use mixer_base::log::Log;
+use mixer_base::metrics::Metrics;
+
+use form::Parameters;
+pub use guard::Guard;
+pub use signals::Action;
+
+/// Most bytes of the body of a request.
+const MAX_BODY: usize = 256 << 10;
+
+/// The name of a condition of readiness, and why it does not hold.
+pub type Condition = (String, Result<(), String>);
+
+/// Everything that the pages look at.
+pub struct Introspection {
+    /// The published configuration.
+    pub runtime: Arc<Runtime>,
+    /// Where it comes from.
+    pub store: Arc<dyn ConfigStore>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The log, whose levels can be changed.
+    pub log: Log,
+    /// Who is connected.
+    pub callers: Arc<Callers>,
+    /// What says whether the server is ready: name and reason, as the readiness probe has them.
+    pub conditions: Arc<dyn Fn() -> Vec<Condition> + Send + Sync>,
+    /// What an operator can ask for.
+    pub actions: Vec<Action>,
+    /// The settings as in the start banner.
+    pub settings: Vec<(&'static str, String)>,
+    /// Who may ask, and who may change.
+    pub guard: Guard,
+}
+
+type Shared = Arc<Server>;
+
+/// What the pages look at, and what they note themselves.
+pub(crate) struct Server {
+    parts: Introspection,
+    trend: trend::Trend,
+    temporary: scopes::Temporary,
+    started: SystemTime,
+}
+
+impl std::ops::Deref for Server {
+    type Target = Introspection;
+
+    fn deref(&self) -> &Introspection {
+        &self.parts
+    }
+}
+
+impl Introspection {
+    /// Whether the server is ready, and why not.
+    fn readiness(&self) -> (bool, String) {
+        let wrong: Vec<String> = (self.conditions)()
+            .into_iter()
+            .filter_map(|(name, status)| status.err().map(|why| format!("{name}: {why}")))
+            .collect();
+        (wrong.is_empty(), wrong.join(", "))
+    }
+
+    /// `executable - address`, as the originals label their pages.
+    fn instance(&self) -> String {
+        let program = std::env::args_os().next().unwrap_or_default();
+        let name = std::path::Path::new(&program)
+            .file_name()
+            .map_or_else(|| "mixer".to_owned(), |name| name.to_string_lossy().into_owned());
+        format!("{name} - {}", process::address())
+    }
+}
+
+/// The endpoint. It does nothing until it is asked; then it notes numbers for its plots for a while.
+pub fn routes(parts: Introspection) -> Router {
+    let shared: Shared = Arc::new(Server {
+        trend: trend::Trend::new(&parts.metrics),
+        temporary: scopes::Temporary::default(),
+        started: SystemTime::now(),
+        parts,
+    });
+    let guarding = axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::guard);
+    originals()
+        .merge(ours())
+        .route(
+            "/{*path}",
+            get(async |State(s): State<Shared>| page::not_found(&s)).fallback(async || StatusCode::NOT_FOUND),
+        )
+        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+        .layer(guarding)
+        .with_state(shared)
+}
+
+/// The value of a parameter; empty if it is not given.
+fn parameter<'p>(parameters: &'p [(String, String)], name: &str) -> &'p str {
+    parameters.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+}
+
+/// What the originals have.
+fn originals() -> Router<Shared> {
+    let home =
+        get(async |State(s): State<Shared>| home::page(&s)).head(async || StatusCode::METHOD_NOT_ALLOWED);
+    let scopes_page = || {
+        any(async |State(s): State<Shared>, Parameters(p): Parameters| scopes::page(&s, &p))
+            .post(async |State(s): State<Shared>, body: String| scopes::change_by_form(&s, &body))
+    };
+    let collect = put(async |State(s): State<Shared>| memory::collect(&s).await)
+        .get(async |State(s): State<Shared>| page::not_found(&s));
+    let signal =
+        put(signals::raise).post(signals::raise).get(async |State(s): State<Shared>| page::not_found(&s));
+    let exit = put(async |State(s): State<Shared>| signals::exit(&s))
+        .get(async |State(s): State<Shared>| page::not_found(&s));
+    Router::new()
+        .route("/", home)
+        .route("/homej", get(async |State(s): State<Shared>| json(&home::json(&s))))
+        .route("/homej/", get(async |State(s): State<Shared>| json(&home::json(&s))))
+        .route("/homej/exit", exit)
+        .route("/scopez", scopes_page())
+        .route("/scopez/", scopes_page())
+        .route("/scopez/{*rest}", scopes_page())
+        .route("/scopej", redirect("/scopej/"))
+        .route("/scopej/", get(async |State(s): State<Shared>| json(&scopes::list(&s))))
+        .route("/scopej/{name}", get(scopes::read).put(scopes::change))
+        .merge(topic("memz", any(async |State(s): State<Shared>| memory::page(&s))))
+        .merge(topic("memj", get(async |State(s): State<Shared>| json(&memory::json(&s)))))
+        .route("/memj/forcecollection", collect)
+        .route("/memz/collect", post(async |State(s): State<Shared>| memory::collect_by_form(&s).await))
+        .merge(topic(
+            "envz",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| process::environment_page(&s, &p)),
+        ))
+        .merge(topic(
+            "envj",
+            get(async |State(s): State<Shared>, Parameters(p): Parameters| {
+                json(&process::environment(&s, &p))
+            }),
+        ))
+        .merge(topic("procz", any(async |State(s): State<Shared>| process::page(&s))))
+        .merge(topic("procj", get(async || json(&process::json()))))
+        .merge(topic("argz", any(async |State(s): State<Shared>| process::arguments_page(&s))))
+        .merge(topic("argj", get(async || json(&process::arguments()))))
+        .merge(topic("versionz", any(async |State(s): State<Shared>| process::version_page(&s))))
+        .merge(topic("versionj", get(async || json(&process::version()))))
+        .merge(topic(
+            "metricz",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| metrics::page(&s, &p)),
+        ))
+        .merge(topic("metricj", any(async |State(s): State<Shared>| json(&metrics::json(&s)))))
+        .merge(topic("signalz", any(async |State(s): State<Shared>| signals::page(&s))))
+        .route("/signalj/{name}", signal)
+}
+
+/// What we add.
+fn ours() -> Router<Shared> {
+    Router::new()
+        .route(
+            "/assets/{name}",
+            get(async |State(s): State<Shared>, Path(name): Path<String>| {
+                assets::file(&name).unwrap_or_else(|| page::not_found(&s))
+            }),
+        )
+        .route("/login", post(async |State(s): State<Shared>, body: String| log_in(&s, &body)))
+        .route("/exit", post(async |State(s): State<Shared>| signals::exit_by_form(&s)))
+        .route("/signalz/{name}", post(signals::raise_by_form))
+        .merge(topic(
+            "configz",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| configuration::page(&s, &p)),
+        ))
+        .merge(topic(
+            "diagnosticsj",
+            get(async |State(s): State<Shared>| json(&configuration::diagnostics(&s))),
+        ))
+        .route(
+            "/configz/resource",
+            get(async |State(s): State<Shared>, Parameters(p): Parameters| configuration::resource(&s, &p)),
+        )
+        .merge(topic(
+            "historyz",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| history::page(&s, &p)),
+        ))
+        .merge(topic("historyj", get(async |State(s): State<Shared>| json(&history::json(&s)))))
+        .route(
+            "/historyz/diff",
+            get(async |State(s): State<Shared>, Parameters(p): Parameters| history::diff_page(&s, &p)),
+        )
+        .merge(topic(
+            "routesz",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| routing::page(&s, &p)),
+        ))
+        .merge(topic("routesj", get(async |State(s): State<Shared>| json(&routing::json(&s)))))
+        .merge(topic("snapshotj", get(async |State(s): State<Shared>| json(&configuration::json(&s)))))
+        .merge(topic("explainz", any(explain::page)))
+        .merge(topic(
+            "handlerz",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| handlers::page(&s, &p)),
+        ))
+        .merge(topic("handlerj", get(async |State(s): State<Shared>| json(&handlers::json(&s)))))
+        .merge(topic("poolz", any(async |State(s): State<Shared>| pools::page(&s))))
+        .merge(topic("poolj", get(async |State(s): State<Shared>| json(&pools::json(&s)))))
+        .merge(topic("quotaz", any(async |State(s): State<Shared>| quotas::page(&s))))
+        .merge(topic("quotaj", get(async |State(s): State<Shared>| json(&quotas::json(&s)))))
+        .merge(topic("cachez", any(async |State(s): State<Shared>| cache::page(&s))))
+        .merge(topic("cachej", get(async |State(s): State<Shared>| json(&cache::json(&s)))))
+        .merge(topic(
+            "callerz",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| callers::page(&s, &p)),
+        ))
+        .merge(topic("callerj", get(async |State(s): State<Shared>| json(&callers::json(&s)))))
+        .merge(topic(
+            "denialz",
+            any(async |State(s): State<Shared>, Parameters(p): Parameters| denials::page(&s, &p)),
+        ))
+        .merge(topic("denialj", get(async |State(s): State<Shared>| json(&denials::json(&s)))))
+        .merge(topic("latencyz", any(async |State(s): State<Shared>| latency::page(&s))))
+        .merge(topic("latencyj", get(async |State(s): State<Shared>| json(&latency::json(&s)))))
+}
+
+/// A topic answers below its path with a slash at the end; without the slash it says so.
+fn topic(name: &str, method: MethodRouter<Shared>) -> Router<Shared> {
+    let path = format!("/{name}/");
+    Router::new().route(&format!("/{name}"), redirect(&path)).route(&path, method)
+}
+
+fn redirect(to: &str) -> MethodRouter<Shared> {
+    let location = HeaderValue::from_str(to).unwrap_or(HeaderValue::from_static("/"));
+    any(async move || (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, location)]))
+}
+
+/// After a change by form: back to the page that shows it.
+fn back(to: &str) -> Response {
+    Redirect::to(to).into_response()
+}
+
+fn log_in(server: &Server, body: &str) -> Response {
+    let given = form::value(body, "token");
+    match server.guard.log_in(&given) {
+        Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
+        None => page::login(true),
+    }
+}
+
+/// An answer in JSON.
+fn json<T: Serialize>(value: &T) -> Response {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => {
+            let kind = HeaderValue::from_static("application/json; charset=utf-8");
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// A short plain answer.
+fn plain(status: StatusCode, text: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests;

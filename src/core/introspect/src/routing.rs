@@ -1,0 +1,110 @@
+//! The routing table: which requests reach which handlers.
+
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::page::Page;
+use super::{Server, configuration, explain, form, format, parameter};
+use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
+
+/// Routes that are listed at once.
+const LISTED: usize = 300;
+
+/// The routing table as `routes show` prints it.
+pub(super) fn json(server: &Server) -> RoutingOutline {
+    let published = server.runtime.load_full();
+    let handlers = published.routes.handlers();
+    outline(published.routes.snapshot(), &|handler| handlers.get(&handler.key).is_some())
+}
+
+/// One line of the table.
+struct Row<'o> {
+    variety: &'o str,
+    namespace: &'o str,
+    destination: &'o DestinationOutline,
+    group: &'o GroupOutline,
+}
+
+fn short(variety: &str) -> String {
+    variety.trim_start_matches("TEMPLATE_VARIETY_").to_ascii_lowercase().replace('_', " ")
+}
+
+/// The page.
+pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
+    let (q, variety) = (parameter(parameters, "q"), parameter(parameters, "variety"));
+    let outline = json(server);
+    let rows = rows(&outline, q, variety);
+    Page {
+        path: "/routesz/",
+        title: "Routes",
+        lead: html! { "Which requests reach which handlers. A namespace has the routes of " code { (outline.default_namespace) } " beside its own." },
+        json: "/routesj/",
+        body: html! {
+            details.try open[q.is_empty() && variety.is_empty()] {
+                summary { "Try a request" }
+                (explain::form("", server))
+            }
+            div.bar {
+                (format::filter(q, "routes"))
+                nav.tabs aria-label="Varieties" {
+                    a href={ "/routesz/?q=" (form::encoded(q)) } aria-current=[variety.is_empty().then_some("true")] { "all" }
+                    @for known in &outline.varieties {
+                        a href={ "/routesz/?variety=" (form::encoded(&known.variety)) "&q=" (form::encoded(q)) } aria-current=[(known.variety == variety).then_some("true")] { (short(&known.variety)) }
+                    }
+                }
+            }
+            div #routes data-filtered {
+                div.scroll { table.cards {
+                    thead { tr { th { "Requests" } th { "Namespace" } th { "Condition" } th { "Handler" } th { "Instances" } th { "Rules" } } }
+                    tbody { @for row in rows.iter().take(LISTED) { (row_markup(row)) } }
+                } }
+                @if rows.is_empty() { (format::nothing("No route matches.")) }
+                (format::shown(rows.len().min(LISTED), rows.len()))
+            }
+        },
+    }
+    .answer(server)
+}
+
+fn rows<'o>(outline: &'o RoutingOutline, q: &str, variety: &str) -> Vec<Row<'o>> {
+    let mut rows = Vec::new();
+    for v in outline.varieties.iter().filter(|v| variety.is_empty() || v.variety == variety) {
+        for namespace in &v.namespaces {
+            for destination in &namespace.destinations {
+                for group in &destination.groups {
+                    let mut texts = vec![
+                        v.variety.as_str(),
+                        &namespace.namespace,
+                        &destination.handler,
+                        &destination.adapter,
+                        group.condition.as_deref().unwrap_or("always"),
+                    ];
+                    texts.extend(group.rules.iter().chain(&group.instances).map(String::as_str));
+                    if format::matches(q, &texts) {
+                        rows.push(Row {
+                            variety: &v.variety,
+                            namespace: &namespace.namespace,
+                            destination,
+                            group,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn row_markup(row: &Row<'_>) -> Markup {
+    let names = |list: &[String]| html! { @for (i, name) in list.iter().enumerate() { @if i > 0 { br; } (configuration::link(name)) } };
+    html! {
+        tr {
+            td data-label="Requests" { (short(row.variety)) }
+            td data-label="Namespace" { (row.namespace) @if row.destination.inherited { " " span.pill { "inherited" } } }
+            td data-label="Condition" { @match &row.group.condition { Some(text) => code.expression { (text) }, None => span.dim { "always" } } }
+            th scope="row" data-label="Handler" { (row.destination.handler) " " small.dim { (row.destination.adapter) } }
+            td data-label="Instances" { (names(&row.group.instances)) }
+            td data-label="Rules" { (names(&row.group.rules)) }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Logging scopes: what they are set to, and changing it, for good or for a while.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use maud::{Markup, html};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::page::Page;
+use super::{Server, Shared, back, form, format, json, parameter, plain};
+use mixer_base::log::{LogLevel, ScopeState};
+
+/// Levels that this surface knows, as the originals do.
+const LEVELS: [&str; 5] = ["none", "error", "warn", "info", "debug"];
+/// Minutes after which a change can be taken back.
+const MINUTES: [u64; 4] = [0, 5, 15, 60];
+
+/// A scope as the originals show it.
+#[derive(Debug, Serialize)]
+pub(super) struct Scope {
+    name: &'static str,
+    description: &'static str,
+    output_level: &'static str,
+    stack_trace_level: &'static str,
+    log_callers: bool,
+}
+
+impl From<&ScopeState> for Scope {
+    fn from(state: &ScopeState) -> Self {
+        Self {
+            name: state.name,
+            description: state.about,
+            output_level: word(state.output_level),
+            stack_trace_level: word(state.stack_trace_level),
+            log_callers: state.caller,
+        }
+    }
+}
+
+/// compat(1.3): `fatal` has no word here.
+fn word(level: LogLevel) -> &'static str {
+    if level == LogLevel::Fatal { "" } else { level.name() }
+}
+
+fn level(word: &str) -> Option<LogLevel> {
+    LEVELS.contains(&word).then(|| LogLevel::from_name(word)).flatten()
+}
+
+/// All scopes.
+pub(super) fn list(server: &Server) -> Vec<Scope> {
+    server.log.scopes().iter().map(Scope::from).collect()
+}
+
+/// One scope.
+pub(super) async fn read(State(server): State<Shared>, Path(name): Path<String>) -> Response {
+    match server.log.scopes().iter().find(|scope| scope.name == name) {
+        Some(scope) => json(&Scope::from(scope)),
+        None => unknown(&name),
+    }
+}
+
+fn unknown(name: &str) -> Response {
+    plain(StatusCode::BAD_REQUEST, format!("unknown scope name: {name}"))
+}
+
+/// What a program sends. compat(1.3): what is absent or unknown stays, but absent `log_callers` means false.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Wanted {
+    output_level: String,
+    stack_trace_level: String,
+    log_callers: bool,
+}
+
+/// Changes one scope.
+pub(super) async fn change(State(server): State<Shared>, Path(name): Path<String>, body: String) -> Response {
+    let wanted: Wanted = match serde_json::from_str(&body) {
+        Ok(wanted) => wanted,
+        Err(error) => return plain(StatusCode::BAD_REQUEST, format!("unable to decode request: {error}")),
+    };
+    let Some(mut state) = server.log.scopes().into_iter().find(|scope| scope.name == name) else {
+        return unknown(&name);
+    };
+    state.output_level = level(&wanted.output_level).unwrap_or(state.output_level);
+    state.stack_trace_level = level(&wanted.stack_trace_level).unwrap_or(state.stack_trace_level);
+    state.caller = wanted.log_callers;
+    apply(&server, state, Duration::ZERO);
+    StatusCode::ACCEPTED.into_response()
+}
+
+/// Changes that are taken back, by scope: when, and to what.
+#[derive(Default)]
+pub(super) struct Temporary(Mutex<BTreeMap<&'static str, (SystemTime, ScopeState)>>);
+
+/// Sets a scope, for good or for `minutes`.
+fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
+    let before = server.log.scopes().into_iter().find(|scope| scope.name == state.name);
+    let (Some(before), Ok(())) = (before, server.log.set_scope(&state)) else { return };
+    tracing::info!(
+        scope = state.name,
+        output = state.output_level.name(),
+        stack_trace = state.stack_trace_level.name(),
+        callers = state.caller,
+        minutes = lasting.as_secs() / 60,
+        "a logging scope was changed over ControlZ"
+    );
+    let mut temporary = server.temporary.0.lock();
+    // What it goes back to is what it was before the first of several changes.
+    let original = temporary.remove(state.name).map_or(before, |(_, original)| original);
+    if lasting.is_zero() {
+        return;
+    }
+    let until = SystemTime::now() + lasting;
+    temporary.insert(state.name, (until, original));
+    drop(temporary);
+    let server = Arc::downgrade(server);
+    tokio::spawn(async move {
+        tokio::time::sleep(lasting).await;
+        let Some(server) = server.upgrade() else { return };
+        let mut temporary = server.temporary.0.lock();
+        // A later change has a time of its own.
+        if temporary.get(state.name).is_some_and(|(due, _)| *due == until)
+            && let Some((_, original)) = temporary.remove(state.name)
+        {
+            let _ = server.log.set_scope(&original);
+        }
+    });
+}
+
+/// Changes one scope, or all of them, from the page.
+pub(super) fn change_by_form(server: &Shared, body: &str) -> Response {
+    let name = form::value(body, "scope");
+    let output = level(&form::value(body, "output_level"));
+    let stack_trace = level(&form::value(body, "stack_trace_level"));
+    let minutes = form::value(body, "minutes").parse::<u64>().unwrap_or(0).min(24 * 60);
+    let callers = form::value(body, "log_callers");
+    for mut state in server.log.scopes() {
+        if name != "*" && state.name != name {
+            continue;
+        }
+        state.output_level = output.unwrap_or(state.output_level);
+        state.stack_trace_level = stack_trace.unwrap_or(state.stack_trace_level);
+        // A box that is not ticked sends nothing, so the row sends what it has as well.
+        state.caller = match callers.as_str() {
+            "on" => true,
+            _ if name == "*" => state.caller,
+            _ => false,
+        };
+        apply(server, state, Duration::from_secs(60 * minutes));
+    }
+    back("/scopez/")
+}
+
+fn menu(name: &str, label: &str, now: &str, read_only: bool) -> Markup {
+    html! {
+        select name=(name) aria-label=(label) disabled[read_only] data-submit {
+            @if !LEVELS.contains(&now) { option value="" selected { "–" } }
+            @for level in LEVELS { option value=(level) selected[level == now] { (level) } }
+        }
+    }
+}
+
+/// The menu that sets all scopes; it does nothing before its button is pressed.
+fn plain_menu(read_only: bool) -> Markup {
+    html! {
+        select name="output_level" aria-label="Output level of all scopes" disabled[read_only] {
+            @for level in LEVELS { option value=(level) selected[level == "info"] { (level) } }
+        }
+    }
+}
+
+/// The page.
+pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
+    let q = parameter(parameters, "q");
+    let read_only = server.guard.read_only;
+    let scopes = server.log.scopes();
+    let temporary = server.temporary.0.lock().clone();
+    let rows: Vec<&ScopeState> = scopes.iter().filter(|s| format::matches(q, &[s.name, s.about])).collect();
+    Page {
+        path: "/scopez/",
+        title: "Logging Scopes",
+        lead: html! { "What is written to the log, by subject. A change takes effect at once and lasts until the process ends." },
+        json: "/scopej/",
+        body: html! {
+            div.bar {
+                (format::filter(q, "scopes"))
+                form.inline method="post" action="/scopez/" data-quiet {
+                    input type="hidden" name="scope" value="*";
+                    label { "All scopes to " (plain_menu(read_only)) }
+                    (lasting(read_only))
+                    button disabled[read_only] { "Set all" }
+                }
+            }
+            section #scopes data-live {
+                div.scroll { table.cards {
+                    thead { tr { th { "Scope" } th { "About" } th { "Output" } th { "Stack trace" } th { "Callers" } th { "For" } th {} } }
+                    tbody { @for scope in &rows {
+                        tr {
+                            th scope="row" { (scope.name) }
+                            td { (scope.about) }
+                            @let id = format!("scope-{}", scope.name);
+                            td data-label="Output" { (in_form(&id, menu("output_level", "Output level", word(scope.output_level), read_only))) }
+                            td data-label="Stack trace" { (in_form(&id, menu("stack_trace_level", "Stack trace level", word(scope.stack_trace_level), read_only))) }
+                            td data-label="Callers" {
+                                input type="checkbox" name="log_callers" form=(id) checked[scope.caller] disabled[read_only]
+                                    aria-label="Name the place in the source" data-submit;
+                            }
+                            td data-label="For" {
+                                @match temporary.get(scope.name) {
+                                    Some((until, original)) => {
+                                        span.pill.warn title=(format::instant(*until)) {
+                                            "back to " (original.output_level.name()) " in "
+                                            (format::long(until.duration_since(SystemTime::now()).unwrap_or_default()))
+                                        }
+                                    }
+                                    None => (in_form(&id, lasting(read_only))),
+                                }
+                            }
+                            td.actions {
+                                form #(id) method="post" action="/scopez/" data-quiet {
+                                    input type="hidden" name="scope" value=(scope.name);
+                                    button disabled[read_only] { "Set" }
+                                }
+                            }
+                        }
+                    } }
+                } }
+                @if rows.is_empty() { (format::nothing("No scope matches.")) }
+            }
+        },
+    }
+    .answer(server)
+}
+
+/// A control that belongs to the form of its row.
+fn in_form(id: &str, control: Markup) -> Markup {
+    maud::PreEscaped(control.into_string().replacen("<select ", &format!("<select form=\"{id}\" "), 1))
+}
+
+fn lasting(read_only: bool) -> Markup {
+    html! {
+        select name="minutes" aria-label="How long" disabled[read_only] {
+            @for minutes in MINUTES {
+                option value=(minutes) {
+                    @if minutes == 0 { "for good" } @else { "for " (minutes) " min" }
+                }
+            }
+        }
+    }
+}

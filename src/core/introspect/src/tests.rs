@@ -1,0 +1,346 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use tower::ServiceExt as _;
+
+use super::*;
+use mixer_engine::adapter::{Commons, SystemClock};
+use mixer_engine::check_cache::CheckCacheLimits;
+use mixer_engine::handler::HandlerEnvironment;
+use mixer_engine::runtime::{Configurator, ConfiguratorOptions};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
+use mixer_config::store::MemoryStore;
+use mixer_base::log::LogOptions;
+
+/// A server with a rule that refuses, one that hands out quota, and one that is wrong.
+const CONFIGURATION: &str = r#"
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    request.headers: {valueType: STRING_MAP}
+    destination.namespace: {valueType: STRING}
+    context.reporter.kind: {valueType: STRING}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: gate, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 7, message: <b>closed</b>}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: knock, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: close, namespace: istio-system}
+spec:
+  match: source.user == "smuggler"
+  actions: [{handler: gate, instances: [knock]}]
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: limits, namespace: istio-system}
+spec:
+  compiledAdapter: memquota
+  params: {quotas: [{name: berths.instance.istio-system, maxAmount: 9, validDuration: 60s}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: berths, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {user: source.user | "nobody"}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: moor, namespace: istio-system}
+spec: {actions: [{handler: limits, instances: [berths]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: crooked, namespace: istio-system}
+spec:
+  match: sorce.user == "x"
+  actions: [{handler: gate, instances: [knock]}]
+"#;
+
+struct Fixture {
+    router: Router,
+    store: Arc<MemoryStore>,
+    configurator: Configurator,
+    runtime: Arc<Runtime>,
+}
+
+impl Fixture {
+    async fn new(guard: Guard) -> Self {
+        let store = Arc::new(MemoryStore::new("memory://", [("conf.yaml", CONFIGURATION)]));
+        let metrics = Arc::new(Metrics::new());
+        let builder = SnapshotBuilder::new(SnapshotOptions {
+            default_namespace: "istio-system".into(),
+            language: None,
+            adapter_kinds: true,
+            template_kinds: true,
+        });
+        let limits = CheckCacheLimits { entries: 10, bytes: 10_000 };
+        let runtime = Arc::new(Runtime::new(builder.empty(), Some(limits)));
+        let options = ConfiguratorOptions {
+            store: Arc::clone(&store) as Arc<dyn ConfigStore>,
+            environment: HandlerEnvironment {
+                clock: Arc::new(SystemClock),
+                runtime: tokio::runtime::Handle::current(),
+                metrics_port: 0,
+                metrics: Arc::clone(&metrics),
+                commons: Arc::new(Commons::default()),
+                build_timeout: Duration::from_secs(5),
+            },
+            metrics: Arc::clone(&metrics),
+        };
+        let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
+        configurator.apply().await;
+        let router = routes(Introspection {
+            runtime: Arc::clone(&runtime),
+            store: Arc::clone(&store) as Arc<dyn ConfigStore>,
+            metrics,
+            log: Log::new(&LogOptions { targets: Vec::new(), ..LogOptions::default() }).unwrap(),
+            callers: Arc::new(Callers::default()),
+            conditions: Arc::new(|| vec![("store".to_owned(), Ok(()))]),
+            actions: vec![Action { name: "SIGUSR1", about: "tells", run: Arc::new(|| {}) }],
+            settings: vec![("APIPort", "9091".to_owned())],
+            guard,
+        });
+        Self { router, store, configurator, runtime }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: &str) -> (u16, BTreeMap<String, String>, String) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .body(Body::from(body.to_owned()));
+        let response = self.router.clone().oneshot(request.unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let headers = response.headers().iter();
+        let headers = headers.map(|(n, v)| (n.to_string(), v.to_str().unwrap().to_owned())).collect();
+        let body: Body = response.into_body();
+        let body = body.collect().await.unwrap().to_bytes();
+        (status, headers, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    async fn get(&self, path: &str) -> String {
+        let (status, _, body) = self.ask(Method::GET, path, "").await;
+        assert_eq!(status, 200, "{path}");
+        body
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_of_the_navigation_answers() {
+    let fixture = Fixture::new(Guard::default()).await;
+    for topic in page::TOPICS.iter().flat_map(|(_, topics)| *topics) {
+        let (status, headers, body) = fixture.ask(Method::GET, topic.path, "").await;
+        assert_eq!(status, 200, "{}", topic.path);
+        assert_eq!(headers.get("content-type").unwrap(), "text/html; charset=utf-8");
+        assert!(headers.get("content-security-policy").unwrap().contains("default-src 'none'"));
+        assert!(body.contains("aria-current=\"page\""), "{} is marked", topic.path);
+        for inline in ["<style", "style=\"", "onclick", "javascript:", "http://", "https://"] {
+            let shown = body.replace("http://www.w3.org/2000/svg", "");
+            assert!(!shown.contains(inline), "{}: {inline}", topic.path);
+        }
+        let without_slash = topic.path.trim_end_matches('/');
+        if !matches!(without_slash, "" | "/scopez") {
+            let (status, headers, _) = fixture.ask(Method::GET, without_slash, "").await;
+            assert_eq!((status, headers.get("location").unwrap().as_str()), (301, topic.path));
+        }
+    }
+    assert_eq!(fixture.ask(Method::GET, "/nosuch", "").await.0, 404);
+    assert_eq!(fixture.ask(Method::HEAD, "/", "").await.0, 405);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_answers_have_the_members_of_the_originals() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let members = async |path: &str| {
+        let (status, headers, body) = fixture.ask(Method::GET, path, "").await;
+        assert_eq!(
+            (status, headers.get("content-type").unwrap().as_str()),
+            (200, "application/json; charset=utf-8")
+        );
+        let value: serde_json::Value = serde_json::from_str(&body).unwrap();
+        value.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>()).unwrap_or_default()
+    };
+    assert_eq!(
+        members("/homej").await,
+        ["ProcessName", "HeapSize", "NumGC", "CurrentTime", "Hostname", "IP"]
+    );
+    assert_eq!(
+        members("/versionj/").await,
+        ["version", "revision", "user", "host", "golang_version", "hub", "status", "tag"]
+    );
+    let process = members("/procj/").await;
+    let wanted = [
+        "egid",
+        "euid",
+        "gid",
+        "groups",
+        "pid",
+        "ppid",
+        "uid",
+        "wd",
+        "hostname",
+        "tempdir",
+        "threads",
+        "goroutines",
+    ];
+    assert_eq!(process.get(..12).unwrap(), wanted);
+    assert!(members("/memj/").await.iter().any(|m| m == "HeapAlloc"));
+    let families: serde_json::Value = serde_json::from_str(&fixture.get("/metricj/").await).unwrap();
+    let threads = families.as_array().unwrap().iter().find(|f| f["name"] == "mixer_process_threads").unwrap();
+    assert_eq!(threads["type"], "GAUGE");
+    assert!(threads["metrics"][0]["value"].is_string());
+    assert!(fixture.get("/argj/").await.starts_with('['));
+    assert_eq!(fixture.ask(Method::PUT, "/signalj/SIGUSR1", "").await.0, 202);
+    assert_eq!(fixture.ask(Method::POST, "/signalj/SIGUSR1", "").await.0, 202);
+    assert_eq!(fixture.ask(Method::PUT, "/signalj/SIGHUP", "").await.0, 405);
+    assert_eq!(fixture.ask(Method::GET, "/homej/exit", "").await.0, 404);
+    assert_eq!(fixture.ask(Method::POST, "/homej/exit", "").await.0, 405);
+    for path in [
+        "/diagnosticsj/",
+        "/historyj/",
+        "/handlerj/",
+        "/quotaj/",
+        "/cachej/",
+        "/callerj/",
+        "/denialj/",
+        "/latencyj/",
+    ] {
+        serde_json::from_str::<serde_json::Value>(&fixture.get(path).await).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn problems_are_shown_with_their_source() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let body = fixture.get("/configz/").await;
+    assert!(body.contains("crooked.rule.istio-system"), "{body}");
+    assert!(body.contains("attribute-unknown"));
+    assert!(body.contains("<mark>"), "the place is marked");
+    let source = fixture.get("/configz/resource?name=gate.handler.istio-system").await;
+    assert!(source.contains("&lt;b&gt;closed&lt;/b&gt;"), "everything is escaped");
+    assert!(source.contains("close.rule.istio-system"), "who uses it");
+    assert_eq!(fixture.ask(Method::GET, "/configz/resource?name=x.y.z", "").await.0, 404);
+    assert!(fixture.get("/configz/?q=crooked").await.contains("crooked"));
+    assert!(fixture.get("/configz/?q=nosuch").await.contains("No resource matches."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_explained() {
+    let fixture = Fixture::new(Guard { read_only: true, ..Guard::default() }).await;
+    let (status, _, body) = fixture
+        .ask(Method::POST, "/explainz/", "attributes=source.user+%3D+smuggler%0Adestination.namespace%3Dx")
+        .await;
+    assert_eq!(status, 200);
+    assert!(body.contains("<strong>Refused</strong>") && body.contains("gate.istio-system"), "{body}");
+    assert!(body.contains("source.user EXACT"));
+    let (_, _, body) = fixture.ask(Method::POST, "/explainz/", "attributes=source.user%3Dann").await;
+    assert!(body.contains("<strong>Allowed</strong>"), "{body}");
+    let (_, _, body) = fixture.ask(Method::POST, "/explainz/", "attributes=sorce.user%3Dann").await;
+    assert!(body.contains("unknown attribute `sorce.user`"), "{body}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_are_compared() {
+    let mut fixture = Fixture::new(Guard::default()).await;
+    let changed = CONFIGURATION.replace("smuggler", "pirate");
+    fixture.store.set([("conf.yaml", changed.as_str())]);
+    fixture.configurator.apply().await;
+    let history = fixture.get("/historyz/").await;
+    assert!(history.contains("/historyz/diff?from=1&amp;to=2"), "{history}");
+    let diff = fixture.get("/historyz/diff?from=1&to=2").await;
+    assert!(diff.contains("source.user == &quot;smuggler&quot;") && diff.contains("pirate"), "{diff}");
+    assert!(diff.contains("1 resources differ"));
+    assert!(fixture.get("/historyz/diff?from=2&to=2").await.contains("They are the same."));
+    assert_eq!(fixture.ask(Method::GET, "/historyz/diff?from=0&to=2", "").await.0, 404);
+    let json: serde_json::Value = serde_json::from_str(&fixture.get("/historyj/").await).unwrap();
+    assert_eq!(json[0]["changes"][0][0], "close.rule.istio-system");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_shown_and_lead_to_their_explanation() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let mut attributes = mixer_attribute::OwnedAttributes::new();
+    attributes.insert("source.user", "smuggler");
+    attributes.insert("request.headers", mixer_attribute::OwnedValue::from([("cookie", "crumbs")]));
+    let mut request = Vec::new();
+    prost::encoding::bytes::encode(1, &attributes.to_bytes(0), &mut request);
+    let (runtime, handle) = (Arc::clone(&fixture.runtime), tokio::runtime::Handle::current());
+    let calls = tokio::task::spawn_blocking(move || {
+        let last_known = Arc::new(mixer_engine::dispatch::LastKnownAnswers::default());
+        let service =
+            mixer_api::MixerService::new(runtime, Arc::new(Metrics::new()), last_known, None);
+        for _ in 0..2 {
+            handle.block_on(service.check(request.clone().into(), None)).unwrap();
+        }
+    });
+    calls.await.unwrap();
+    let body = fixture.get("/denialz/").await;
+    assert!(body.contains("PERMISSION_DENIED") && body.contains("smuggler"), "{body}");
+    assert!(body.contains("from the cache"), "the second answer");
+    assert!(!body.contains("crumbs"), "secrets are not kept");
+    let explain = fixture.get("/explainz/?denial=1").await;
+    assert!(explain.contains("source.user = smuggler"), "{explain}");
+    assert!(!fixture.get("/denialz/?q=nosuch").await.contains("smuggler"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scopes_change_for_good_and_for_a_while() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let level = async || {
+        let scope: serde_json::Value = serde_json::from_str(&fixture.get("/scopej/api").await).unwrap();
+        scope["output_level"].as_str().unwrap().to_owned()
+    };
+    let form = "scope=api&output_level=debug&stack_trace_level=none&minutes=5";
+    let (status, headers, _) = fixture.ask(Method::POST, "/scopez/", form).await;
+    assert_eq!((status, headers.get("location").unwrap().as_str()), (303, "/scopez/"));
+    assert_eq!(level().await, "debug");
+    assert!(fixture.get("/scopez/").await.contains("back to info in"));
+    fixture.ask(Method::POST, "/scopez/", "scope=*&output_level=error").await;
+    assert_eq!(level().await, "error");
+    assert!(!fixture.get("/scopez/").await.contains("back to info in"), "a change for good ends the other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn read_only_shows_everything_and_changes_nothing() {
+    let fixture = Fixture::new(Guard { read_only: true, ..Guard::default() }).await;
+    assert!(fixture.get("/scopez/").await.contains("read only"));
+    for (method, path) in [
+        (Method::PUT, "/scopej/api"),
+        (Method::POST, "/scopez/"),
+        (Method::PUT, "/memj/forcecollection"),
+        (Method::PUT, "/homej/exit"),
+        (Method::POST, "/exit"),
+        (Method::POST, "/signalz/SIGUSR1"),
+    ] {
+        assert_eq!(fixture.ask(method, path, "{}").await.0, 403, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn browsers_get_a_form_for_the_token() {
+    let fixture = Fixture::new(Guard { token: Some("abc".to_owned()), ..Guard::default() }).await;
+    let ask = async |path: &str, name: &str, value: &str| {
+        let request = Request::builder().uri(path).header("host", "localhost").header(name, value);
+        fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
+    };
+    assert_eq!(ask("/", "accept", "text/html").await, 401);
+    assert_eq!(ask("/", "authorization", "Bearer abc").await, 200);
+    assert_eq!(fixture.ask(Method::POST, "/login", "token=wrong").await.0, 401);
+    let (status, headers, _) = fixture.ask(Method::POST, "/login", "token=abc").await;
+    assert_eq!(status, 303);
+    let cookie = headers.get("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!(ask("/memz/", "cookie", &cookie).await, 200);
+}

@@ -1,0 +1,202 @@
+//! Numbers of the last minutes, for plots: noted at a steady pace, in a ring of fixed length, while somebody looks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::latency::quantile;
+use super::memory::Memory;
+use super::{Introspection, Shared};
+use mixer_base::metrics::{Family, Metrics, RpcCounters, cpu_seconds};
+
+/// How often numbers are noted.
+pub(super) const SAMPLE_EVERY: Duration = Duration::from_secs(2);
+/// How long numbers are noted after the last visit.
+const INTEREST: Duration = Duration::from_secs(15 * 60);
+/// Points that are kept: ten minutes.
+const POINTS: usize = 300;
+/// Points over which a rate or a quantile is taken.
+const SMOOTH: usize = 5;
+/// The time behind the present quantiles.
+pub(super) const WINDOW: Duration = Duration::from_secs(SMOOTH as u64 * SAMPLE_EVERY.as_secs());
+
+/// The ring.
+pub(super) struct Trend {
+    check: Arc<RpcCounters>,
+    report: Arc<RpcCounters>,
+    points: Mutex<VecDeque<Point>>,
+    collections: AtomicU64,
+    /// Whether numbers are being noted.
+    is_noting: AtomicBool,
+    visited: Mutex<Option<Instant>>,
+}
+
+/// Numbers at one moment; all but the memory only grow.
+#[derive(Debug, Clone, Default)]
+struct Point {
+    at: Duration,
+    checks: u64,
+    reports: u64,
+    denials: u64,
+    cpu: f64,
+    memory: f64,
+    /// Checks by latency.
+    latency: Vec<u64>,
+}
+
+/// Values over time, oldest first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Series(pub(super) Vec<f64>);
+
+impl Series {
+    /// The newest value.
+    pub(super) fn now(&self) -> f64 {
+        self.0.last().copied().unwrap_or(0.0)
+    }
+}
+
+/// The last minutes as rates.
+#[derive(Debug, Clone, Default)]
+pub(super) struct View {
+    pub(super) checks: Series,
+    pub(super) reports: Series,
+    pub(super) denials: Series,
+    /// Cores in use.
+    pub(super) cpu: Series,
+    /// Bytes.
+    pub(super) memory: Series,
+    /// Seconds.
+    pub(super) check_p50: Series,
+    /// Seconds.
+    pub(super) check_p99: Series,
+    pub(super) checks_total: u64,
+    pub(super) reports_total: u64,
+    pub(super) denials_total: u64,
+}
+
+fn calls(counters: &RpcCounters) -> u64 {
+    counters.completed().map(|(_, count)| count).sum()
+}
+
+impl Trend {
+    /// Nothing noted yet.
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        Self {
+            check: metrics.rpc("istio.mixer.v1.Mixer/Check"),
+            report: metrics.rpc("istio.mixer.v1.Mixer/Report"),
+            points: Mutex::default(),
+            collections: AtomicU64::new(0),
+            is_noting: AtomicBool::new(false),
+            visited: Mutex::default(),
+        }
+    }
+
+    /// Somebody looks: numbers are noted from now on, until nobody has looked for a while. Call it on a tokio runtime.
+    pub(super) fn visit(server: &Shared) {
+        *server.trend.visited.lock() = Some(Instant::now());
+        if server.trend.is_noting.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        server.trend.note(server);
+        let watched = Arc::downgrade(server);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(SAMPLE_EVERY).await;
+                let Some(server) = watched.upgrade() else { return };
+                if server.trend.is_forgotten() {
+                    *server.trend.points.lock() = VecDeque::new();
+                    server.trend.is_noting.store(false, Ordering::Relaxed);
+                    return;
+                }
+                server.trend.note(&server);
+            }
+        });
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.visited.lock().is_none_or(|visited| visited.elapsed() > INTEREST)
+    }
+
+    /// Notes the numbers of now.
+    fn note(&self, server: &Introspection) {
+        use std::sync::OnceLock;
+        static START: OnceLock<Instant> = OnceLock::new();
+        let point = Point {
+            at: START.get_or_init(Instant::now).elapsed(),
+            checks: calls(&self.check),
+            reports: calls(&self.report),
+            denials: server.runtime.denials().total(),
+            cpu: cpu_seconds().unwrap_or(0.0),
+            memory: Memory::now().resident as f64,
+            latency: self.check.latency().get().0,
+        };
+        let mut points = self.points.lock();
+        if points.len() >= POINTS {
+            points.pop_front();
+        }
+        points.push_back(point);
+    }
+
+    /// The last minutes.
+    pub(super) fn view(&self) -> View {
+        let points: Vec<Point> = self.points.lock().iter().cloned().collect();
+        view(&points)
+    }
+
+    /// How often a collection was asked for.
+    pub(super) fn collections(&self) -> u64 {
+        self.collections.load(Ordering::Relaxed)
+    }
+
+    /// Counts such a request.
+    pub(super) fn count_collection(&self) {
+        self.collections.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn view(points: &[Point]) -> View {
+    let mut view = View::default();
+    let bounds = Family::RpcLatency.info().bounds;
+    for (index, point) in points.iter().enumerate().skip(1) {
+        let Some(before) = points.get(index.saturating_sub(SMOOTH)) else { continue };
+        let seconds = (point.at.saturating_sub(before.at)).as_secs_f64().max(1e-3);
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        view.checks.0.push(rate(point.checks, before.checks));
+        view.reports.0.push(rate(point.reports, before.reports));
+        view.denials.0.push(rate(point.denials, before.denials));
+        view.cpu.0.push(((point.cpu - before.cpu) / seconds).max(0.0));
+        view.memory.0.push(point.memory);
+        let counts: Vec<u64> =
+            point.latency.iter().zip(&before.latency).map(|(now, then)| now.saturating_sub(*then)).collect();
+        // The family counts milliseconds.
+        view.check_p50.0.push(quantile(bounds, &counts, 0.5) / 1e3);
+        view.check_p99.0.push(quantile(bounds, &counts, 0.99) / 1e3);
+    }
+    if let Some(last) = points.last() {
+        (view.checks_total, view.reports_total, view.denials_total) =
+            (last.checks, last.reports, last.denials);
+    }
+    view
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_differences_over_time() {
+        let point = |second: u64, checks: u64| Point {
+            at: Duration::from_secs(second),
+            checks,
+            latency: vec![checks, 0],
+            ..Point::default()
+        };
+        let view = view(&[point(0, 0), point(2, 20), point(4, 40)]);
+        assert_eq!(view.checks.0, [10.0, 10.0]);
+        assert_eq!(view.checks_total, 40);
+        assert_eq!(super::view(&[]).checks.now(), 0.0);
+    }
+}

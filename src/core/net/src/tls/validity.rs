@@ -1,0 +1,111 @@
+//! How long a certificate holds.
+
+use std::path::Path;
+
+use super::error::TlsError;
+use super::files;
+use mixer_base::time::Timestamp;
+
+/// DER: a sequence.
+const SEQUENCE: u8 = 0x30;
+/// DER: the version of a certificate, which may be left out.
+const VERSION: u8 = 0xa0;
+/// DER: a time with a year of two digits, and one of four.
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+
+/// When the first certificate of a PEM file ceases to be valid. Errors: there is none, or it cannot be read.
+pub fn valid_until(path: &Path) -> Result<Timestamp, TlsError> {
+    let certificates = files::certificates(path)?;
+    let first = certificates.first().and_then(|certificate| not_after(certificate));
+    first.ok_or_else(|| {
+        let text = "it does not say how long it is valid";
+        TlsError::unusable(format!("the certificate in `{}`", path.display()), text)
+    })
+}
+
+/// `tbsCertificate.validity.notAfter`.
+fn not_after(certificate: &[u8]) -> Option<Timestamp> {
+    let (certificate, _) = expect(certificate, SEQUENCE)?;
+    let (mut rest, _) = expect(certificate, SEQUENCE)?;
+    if let Some((_, after)) = expect(rest, VERSION) {
+        rest = after;
+    }
+    // Serial number, algorithm, issuer.
+    for _ in 0..3 {
+        (_, _, rest) = element(rest)?;
+    }
+    let (validity, _) = expect(rest, SEQUENCE)?;
+    let (_, _, after) = element(validity)?;
+    let (tag, time, _) = element(after)?;
+    instant(tag, std::str::from_utf8(time).ok()?)
+}
+
+/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
+fn instant(tag: u8, text: &str) -> Option<Timestamp> {
+    let text = match tag {
+        // Years from 50 are of the last century. RFC 5280, 4.1.2.5.1.
+        UTC_TIME => format!("{}{text}", if text.get(..2)? >= "50" { "19" } else { "20" }),
+        GENERALIZED_TIME => text.to_owned(),
+        _ => return None,
+    };
+    let part = |from: usize, to: usize| text.get(from..to);
+    let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
+    let (hour, minute, second) = (part(8, 10)?, part(10, 12)?, part(12, 14)?);
+    Timestamp::parse_rfc3339(&format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z")).ok()
+}
+
+/// The content of the first element if it is of this kind, and what follows.
+fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (found, content, rest) = element(bytes)?;
+    (found == tag).then_some((content, rest))
+}
+
+/// The tag and the content of the first element, and what follows.
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (tag, rest) = bytes.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(*first), rest),
+        0x81..=0x84 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+        }
+        _ => return None,
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((*tag, content, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_say_how_long_they_hold() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("certificate.pem");
+        // Years of two and of four digits in the certificate.
+        for year in [2031, 2055] {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 2, 3);
+            std::fs::write(&path, params.self_signed(&key).unwrap().pem()).unwrap();
+            let until = valid_until(&path).unwrap();
+            assert_eq!(until.rfc3339_micros().to_string(), format!("{year}-02-03T00:00:00.000000Z"));
+        }
+        std::fs::write(&path, "nothing").unwrap();
+        assert!(valid_until(&path).unwrap_err().to_string().starts_with("there is no certificate in "));
+    }
+
+    #[test]
+    fn what_is_no_certificate_has_no_end() {
+        let whole = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let whole = whole.cert.der();
+        assert!(not_after(whole).is_some());
+        for length in 0..whole.len().min(120) {
+            assert_eq!(not_after(whole.get(..length).unwrap_or_default()), None, "{length}");
+        }
+        assert_eq!(not_after(&[SEQUENCE, 0x84, 0xff, 0xff, 0xff, 0xff]), None);
+    }
+}

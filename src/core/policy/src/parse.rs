@@ -1,0 +1,390 @@
+//! Files of declared requests: from YAML to a [`Suite`].
+
+mod expect;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::read::{Problem, Reader, json, kind};
+use super::suite::{Act, Case, Step, Stub, Stubs, Suite};
+use mixer_attribute::{OwnedAttributes, Timestamp};
+use mixer_config::message::suggestion;
+use mixer_config::{Location, Node, NodeKind, yaml};
+use mixer_engine::decision::{owned_value, status_code};
+use mixer_expr::Scope as _;
+use mixer_base::rpc_code;
+use mixer_engine::snapshot::Snapshot;
+
+/// The `kind` of a file of tests.
+const KIND: &str = "PolicyTest";
+/// When clocks start unless a file says otherwise: 2026-01-01T00:00:00Z.
+const START: Duration = Duration::from_secs(1_767_225_600);
+
+const SUITE: &[&str] = &["apiVersion", "kind", "metadata", "config", "time", "defaults", "stubs", "tests"];
+const CASE: &[&str] = &["name", "check", "report", "expect", "steps", "stubs"];
+const STEP: &[&str] = &["check", "report", "expect", "advance"];
+const CHECK: &[&str] = &["attributes", "quotas", "deduplicationId", "defaults"];
+const REPORT: &[&str] = &["attributes", "records", "defaults"];
+const STUB: &[&str] = &["handler", "status", "message", "validDuration", "validUseCount", "granted", "error"];
+
+/// A file of tests whose configuration is not known yet.
+#[derive(Debug)]
+pub struct SuiteDocument {
+    file: Arc<str>,
+    root: Node,
+}
+
+impl SuiteDocument {
+    /// Reads a file; `None` if it is something else than a file of tests.
+    ///
+    /// Errors: it is no YAML, or more than one document.
+    pub fn read(file: &Arc<str>, text: &str) -> Result<Option<Self>, Problem> {
+        let problem = |location, message: String, hint: Option<&str>| Problem {
+            file: Arc::clone(file),
+            location,
+            message,
+            hint: hint.map(str::to_owned),
+        };
+        let parsed = match yaml::parse(text) {
+            Ok(parsed) => parsed,
+            // Configuration beside the tests has mistakes of its own, and a command of its own that finds them.
+            Err(_) if !text.contains(KIND) => return Ok(None),
+            Err(error) => {
+                let location = error.location.unwrap_or(Location { line: 1, column: 1 });
+                return Err(problem(location, error.cause().to_owned(), error.hint));
+            }
+        };
+        if parsed.root.get("kind").and_then(Node::as_str) != Some(KIND) {
+            return Ok(None);
+        }
+        for note in &parsed.notes {
+            match note {
+                yaml::Note::SeveralDocuments { at } => {
+                    let hint = "put the second one into a file of its own";
+                    return Err(problem(*at, "a file of tests is one document".to_owned(), Some(hint)));
+                }
+                yaml::Note::DuplicateKey { key, span } => {
+                    return Err(problem(
+                        span.start,
+                        format!("`{key}` stands twice in one mapping"),
+                        Some("remove one"),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(Self { file: Arc::clone(file), root: parsed.root }))
+    }
+
+    /// The configuration that the file names: paths beside the file, or URLs. Empty if it names none.
+    pub fn config(&self) -> Vec<String> {
+        let mut reader = Reader::new(&self.file);
+        let Some(node) = self.root.get("config") else { return Vec::new() };
+        let directory = Path::new(&*self.file).parent().unwrap_or(Path::new(""));
+        let texts = reader.texts(node, "config");
+        texts
+            .into_iter()
+            .map(|(text, _)| match text.contains("://") {
+                true => text,
+                false => directory.join(text).display().to_string(),
+            })
+            .collect()
+    }
+
+    /// Where the configuration is named, for complaints about it.
+    pub fn config_location(&self) -> Location {
+        self.root.get("config").map_or(self.root.span.start, |node| node.span.start)
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<str> {
+        &self.file
+    }
+
+    /// Understands the tests. Errors: everything that is wrong with them.
+    pub fn parse(&self, snapshot: &Snapshot) -> Result<Suite, Vec<Problem>> {
+        let mut parser =
+            SuiteParser { reader: Reader::new(&self.file), snapshot, defaults: OwnedAttributes::new() };
+        let suite = parser.suite(&self.root);
+        let mut problems = parser.reader.problems;
+        problems.sort_by_key(|problem| problem.location);
+        if problems.is_empty() { Ok(suite) } else { Err(problems) }
+    }
+}
+
+struct SuiteParser<'s> {
+    reader: Reader,
+    snapshot: &'s Snapshot,
+    defaults: OwnedAttributes,
+}
+
+impl SuiteParser<'_> {
+    fn suite(&mut self, root: &Node) -> Suite {
+        let mut suite = Suite {
+            file: Arc::clone(&self.reader.file),
+            start: START,
+            stubs: Stubs::default(),
+            cases: Vec::new(),
+        };
+        self.reader.fields(root, "a file of tests", SUITE);
+        if let Some(node) = root.get("defaults") {
+            self.reader.fields(node, "`defaults`", &["attributes"]);
+            if let Some(node) = node.get("attributes") {
+                self.defaults = self.attributes(node);
+            }
+        }
+        if let Some(node) = root.get("time") {
+            suite.start = self.instant(node).unwrap_or(START);
+        }
+        if let Some(node) = root.get("stubs") {
+            suite.stubs = self.stubs(node);
+        }
+        let Some(tests) = root.get("tests") else {
+            let hint = "write `tests:` and below it a list, each with `name`, `check` and `expect`";
+            self.reader.problem(root.span.start, "no tests", Some(hint.to_owned()));
+            return suite;
+        };
+        let mut names: BTreeMap<String, Location> = BTreeMap::new();
+        for node in self.reader.items(tests) {
+            let Some(case) = self.case(node) else { continue };
+            if let Some(first) = names.insert(case.name.clone(), case.location) {
+                let message =
+                    format!("two tests are called `{}`; the other stands on line {}", case.name, first.line);
+                self.reader.problem(case.location, message, Some("rename one".to_owned()));
+            }
+            suite.cases.push(case);
+        }
+        suite
+    }
+
+    fn instant(&mut self, node: &Node) -> Option<Duration> {
+        let text = self.reader.text(node, "`time`")?;
+        let read = Timestamp::parse_rfc3339(&text).ok().and_then(|t| u64::try_from(t.unix_nanos()).ok());
+        if read.is_none() {
+            let hint = Some("write 2026-01-01T00:00:00Z, in quotes".to_owned());
+            self.reader.problem(node.span.start, format!("`{text}` is no time"), hint);
+        }
+        read.map(Duration::from_nanos)
+    }
+
+    fn case(&mut self, node: &Node) -> Option<Case> {
+        self.reader.fields(node, "a test", CASE);
+        let location = node.span.start;
+        let Some(name) = node.get("name").map(|name| self.reader.text(name, "`name`")) else {
+            self.reader.problem(location, "a test without a name", Some("give it a `name`".to_owned()));
+            return None;
+        };
+        let stubs = node.get("stubs").map_or_else(Stubs::default, |node| self.stubs(node));
+        let steps = match node.get("steps") {
+            Some(steps) => {
+                for key in ["check", "report", "expect"] {
+                    if let Some(node) = node.get(key) {
+                        let message = format!("`{key}` beside `steps`");
+                        self.reader.problem(node.span.start, message, Some("put it into a step".to_owned()));
+                    }
+                }
+                let items = self.reader.items(steps);
+                items
+                    .into_iter()
+                    .filter_map(|step| {
+                        self.reader.fields(step, "a step", STEP);
+                        self.step(step)
+                    })
+                    .collect()
+            }
+            None => self.step(node).into_iter().collect(),
+        };
+        Some(Case { name: name?, location, stubs, steps })
+    }
+
+    fn step(&mut self, node: &Node) -> Option<Step> {
+        let acts = ["check", "report", "advance"];
+        let location = node.span.start;
+        let found: Vec<&str> = acts.into_iter().filter(|key| node.get(key).is_some()).collect();
+        let act = match found.as_slice() {
+            ["check"] => self.check(node.get("check")?),
+            ["report"] => self.report(node.get("report")?),
+            ["advance"] => {
+                let by = self.reader.duration(node.get("advance")?, "`advance`")?;
+                Act::Advance(by.to_std_or_zero())
+            }
+            [] => {
+                let hint = "write `check:` with the attributes of a request, `report:`, or `steps:` with a list of them";
+                self.reader.problem(location, "nothing to do", Some(hint.to_owned()));
+                return None;
+            }
+            several => {
+                let message = format!("{} at once", several.join(" and "));
+                let hint = "use `steps` to do one after the other";
+                self.reader.problem(location, message, Some(hint.to_owned()));
+                return None;
+            }
+        };
+        let expectations = node.get("expect").map_or_else(Vec::new, |node| self.expect(node));
+        if let (Act::Advance(_), [(at, _), ..]) = (&act, expectations.as_slice()) {
+            self.reader.problem(*at, "nothing can be expected of `advance`", None);
+        }
+        Some(Step { location, act, expectations })
+    }
+
+    fn check(&mut self, node: &Node) -> Act {
+        self.reader.fields(node, "`check`", CHECK);
+        let attributes = self.with_defaults(node, node.get("attributes"));
+        let mut quotas = BTreeMap::new();
+        if let Some(node) = node.get("quotas") {
+            for entry in node.entries() {
+                if let Some(asked) = self.quota(&entry.value) {
+                    quotas.insert(entry.key.to_string(), asked);
+                }
+            }
+            if !matches!(node.kind, NodeKind::Mapping(_)) {
+                let hint = "write `quotas: {request-count: 1}`";
+                self.reader.problem(
+                    node.span.start,
+                    format!("`quotas` is a mapping, not {}", kind(node)),
+                    Some(hint.to_owned()),
+                );
+            }
+        }
+        let deduplication_id =
+            node.get("deduplicationId").and_then(|id| self.reader.text(id, "`deduplicationId`"));
+        Act::Check { attributes, quotas, deduplication_id }
+    }
+
+    fn quota(&mut self, node: &Node) -> Option<(i64, bool)> {
+        if !matches!(node.kind, NodeKind::Mapping(_)) {
+            return Some((self.reader.number(node, "an amount")?, true));
+        }
+        self.reader.fields(node, "a quota", &["amount", "bestEffort"]);
+        let amount = self.reader.number(node.get("amount")?, "`amount`")?;
+        let best_effort = node.get("bestEffort").map_or(Some(true), |b| self.reader.truth(b, "`bestEffort`"));
+        Some((amount, best_effort?))
+    }
+
+    fn report(&mut self, node: &Node) -> Act {
+        self.reader.fields(node, "`report`", REPORT);
+        let mut records = Vec::new();
+        if let Some(list) = node.get("records") {
+            for item in self.reader.items(list) {
+                records.push(self.with_defaults(node, Some(item)));
+            }
+        }
+        if let Some(attributes) = node.get("attributes") {
+            records.push(self.with_defaults(node, Some(attributes)));
+        }
+        if records.is_empty() {
+            let hint = "write `attributes`, or `records` with a list of them";
+            self.reader.problem(node.span.start, "a report without records", Some(hint.to_owned()));
+        }
+        Act::Report { records }
+    }
+
+    /// The default attributes, unless `defaults: false`, and those written over them.
+    fn with_defaults(&mut self, node: &Node, attributes: Option<&Node>) -> OwnedAttributes {
+        let wanted = node.get("defaults").is_none_or(|n| self.reader.truth(n, "`defaults`").unwrap_or(true));
+        let mut all = if wanted { self.defaults.clone() } else { OwnedAttributes::new() };
+        if let Some(attributes) = attributes {
+            for (name, value) in self.attributes(attributes).iter() {
+                all.insert(name, value.clone());
+            }
+        }
+        all
+    }
+
+    fn attributes(&mut self, node: &Node) -> OwnedAttributes {
+        let vocabulary = &self.snapshot.vocabulary;
+        let mut attributes = OwnedAttributes::new();
+        if !matches!(node.kind, NodeKind::Mapping(_)) {
+            let hint = Some("write `attributes:` and below it `name: value`".to_owned());
+            self.reader.problem(
+                node.span.start,
+                format!("attributes are a mapping, not {}", kind(node)),
+                hint,
+            );
+        }
+        for entry in node.entries() {
+            let Some((_, declared)) = vocabulary.attribute(&entry.key) else {
+                let hint = suggestion(&entry.key, vocabulary.names()).unwrap_or_else(|| {
+                    "declare it in an attributemanifest of the configuration, or use one that is declared"
+                        .to_owned()
+                });
+                self.reader.problem(
+                    entry.key_span.start,
+                    format!("unknown attribute `{}`", entry.key),
+                    Some(hint),
+                );
+                continue;
+            };
+            // Null takes a default away.
+            if matches!(entry.value.kind, NodeKind::Null) {
+                attributes.remove(&*entry.key);
+                continue;
+            }
+            match owned_value(&json(&entry.value), Some(declared)) {
+                Ok(value) => {
+                    attributes.insert(entry.key.as_bytes(), value);
+                }
+                Err(cause) => {
+                    let message = format!("attribute `{}`: {cause}", entry.key);
+                    self.reader.problem(entry.value.span.start, message, None);
+                }
+            }
+        }
+        attributes
+    }
+
+    fn stubs(&mut self, node: &Node) -> Stubs {
+        let mut stubs = Stubs::default();
+        for item in self.reader.items(node) {
+            self.reader.fields(item, "a stub", STUB);
+            let Some(name) = item.get("handler").and_then(|n| self.reader.text(n, "`handler`")) else {
+                let hint = Some("write `handler: NAME.NAMESPACE`".to_owned());
+                self.reader.problem(item.span.start, "a stub without a handler", hint);
+                continue;
+            };
+            let known = || self.snapshot.handlers.iter().map(|handler| &*handler.name);
+            if !known().any(|handler| handler == name) {
+                let hint = suggestion(&name, known());
+                let location = item.get("handler").map_or(item.span.start, |n| n.span.start);
+                self.reader.problem(location, format!("unknown handler `{name}`"), hint);
+                continue;
+            }
+            let stub = self.stub(item);
+            stubs.insert(name, stub);
+        }
+        stubs
+    }
+
+    fn stub(&mut self, node: &Node) -> Stub {
+        let code = node.get("status").and_then(|n| self.status(n)).unwrap_or(0);
+        let text = |parser: &mut Self, key: &str| {
+            node.get(key).and_then(|n| parser.reader.text(n, &format!("`{key}`")))
+        };
+        let mut stub = Stub::refusing(code, text(self, "message").unwrap_or_default());
+        stub.error = text(self, "error");
+        if let Some(duration) =
+            node.get("validDuration").and_then(|n| self.reader.duration(n, "`validDuration`"))
+        {
+            stub.check.valid_duration = duration;
+            stub.quota_valid = Some(duration);
+        }
+        if let Some(uses) = node.get("validUseCount").and_then(|n| self.reader.number(n, "`validUseCount`")) {
+            stub.check.valid_use_count = i32::try_from(uses).unwrap_or(i32::MAX);
+        }
+        stub.granted = node.get("granted").and_then(|n| self.reader.number(n, "`granted`"));
+        stub
+    }
+
+    fn status(&mut self, node: &Node) -> Option<i32> {
+        let text = self.reader.text(node, "`status`")?;
+        let code = status_code(&text);
+        if code.is_none() {
+            let hint = suggestion(&text, (0..17).filter_map(rpc_code::name))
+                .unwrap_or_else(|| "write a name such as OK or PERMISSION_DENIED, or a number".to_owned());
+            self.reader.problem(node.span.start, format!("`{text}` is no status"), Some(hint));
+        }
+        code
+    }
+}

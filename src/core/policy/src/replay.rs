@@ -1,0 +1,354 @@
+//! Recorded calls, put to two configurations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ManualClock, Offline};
+use mixer_attribute::request::CheckCall;
+use mixer_attribute::{OwnedAttributes, Timestamp, ValueType};
+use mixer_engine::decision::{AttributeMap, Decision, InstanceText, Method, owned_attributes};
+use mixer_expr::Scope as _;
+use mixer_engine::snapshot::Snapshot;
+
+/// Longest line of a recording, in bytes.
+const MAX_LINE: usize = 8 << 20;
+
+/// Why a recording cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct RequestsError {
+    /// From 1.
+    pub line: usize,
+    /// From 1; 1 when it is the line as a whole.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Reads a recording or a decision log: one JSON object a line. Empty lines are skipped. The numbers are those of the lines.
+///
+/// Errors: the first line that is no decision.
+pub fn read_requests(input: &mut dyn BufRead) -> Result<Vec<(usize, Decision)>, RequestsError> {
+    let mut decisions = Vec::new();
+    let mut text = Vec::new();
+    for line in 1.. {
+        text.clear();
+        let refuse = |column, message: String| RequestsError { line, column, message };
+        let read = std::io::Read::take(&mut *input, MAX_LINE as u64 + 1).read_until(b'\n', &mut text);
+        match read.map_err(|error| refuse(1, error.to_string()))? {
+            0 => break,
+            length if length > MAX_LINE => return Err(refuse(1, format!("longer than {MAX_LINE} bytes"))),
+            _ => {}
+        }
+        if text.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let decision: Decision = serde_json::from_slice(&text).map_err(|error| {
+            let cause = error.to_string();
+            let cause = cause.split(" at line ").next().unwrap_or_default().to_owned();
+            refuse(error.column().max(1), format!("no recorded call: {cause}"))
+        })?;
+        decisions.push((line, decision));
+    }
+    Ok(decisions)
+}
+
+/// One thing that is not the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Difference {
+    /// `status`, `message`, `error`, `request headers`, `response headers`, `direct response`, `quota NAME` or `reported`.
+    pub what: String,
+    /// Before.
+    pub from: String,
+    /// After.
+    pub to: String,
+}
+
+/// A call that is answered differently.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The line of the recording.
+    pub line: usize,
+    /// When it was recorded.
+    pub time: String,
+    /// What differs.
+    pub differences: Vec<Difference>,
+    /// Why: `+ rule` applies now, `- rule` does not any more, `~ rule` does something else.
+    pub causes: Vec<String>,
+    /// Masked attributes on which one of the answers depends: what really happens may be something else.
+    pub masked: Vec<String>,
+}
+
+/// What became of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Replay {
+    /// Calls that were put to both.
+    pub calls: usize,
+    /// Those that are answered differently, in order.
+    pub changes: Vec<Change>,
+    /// Calls that could not be put, with the reason.
+    pub skipped: Vec<(usize, String)>,
+    /// Calls whose answer depends on a masked attribute, changed or not.
+    pub unsure: usize,
+    /// Lines of calls that the first configuration does not answer as it was recorded.
+    pub drifted: Vec<usize>,
+}
+
+/// One of two configurations on the bench.
+struct Side {
+    offline: Offline,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Side {
+    async fn play(&self, decision: &Decision, line: usize) -> Result<Decision, String> {
+        if let Some(time) = time_of(decision) {
+            self.offline.clock.advance_to(time);
+        }
+        let principal = decision.caller.as_ref().and_then(|caller| caller.principal.as_deref());
+        match decision.method {
+            Method::Check => {
+                let attributes = self.attributes(&decision.attributes)?;
+                // Calls without an id get one, so that none is taken for the repetition of another.
+                let id = match decision.deduplication_id.as_str() {
+                    "" => format!("line {line}"),
+                    id => id.to_owned(),
+                };
+                let asked = decision.quotas.iter();
+                let quotas = asked.map(|(name, q)| (name.clone(), (q.amount, q.best_effort))).collect();
+                let call = CheckCall { deduplication_id: &id, quotas };
+                Ok(self.offline.check(&attributes, &call, principal, false).await)
+            }
+            Method::Limit => Err("calls for limits are not put again".to_owned()),
+            Method::Report => {
+                let records = decision.records.iter().map(|record| self.attributes(record));
+                let records = records.collect::<Result<Vec<_>, _>>()?;
+                Ok(self.offline.report(&records, principal).await)
+            }
+        }
+    }
+
+    fn attributes(&self, map: &AttributeMap) -> Result<OwnedAttributes, String> {
+        // A text stays a text, as it was received; only what is masked has lost its type.
+        let vocabulary = &self.snapshot.vocabulary;
+        let declared = |name: &str| {
+            let (_, kind) = vocabulary.attribute(name)?;
+            matches!(kind, ValueType::String | ValueType::Double).then_some(kind)
+        };
+        owned_attributes(map, &declared)
+    }
+}
+
+/// Puts recorded calls to two configurations, in order, on clocks that follow the recording, and compares the answers.
+/// Must run inside a tokio runtime.
+pub async fn replay(
+    from: (Arc<Snapshot>, Offline),
+    to: (Arc<Snapshot>, Offline),
+    decisions: &[(usize, Decision)],
+) -> Replay {
+    let from = Side { snapshot: from.0, offline: from.1 };
+    let to = Side { snapshot: to.0, offline: to.1 };
+    let mut result = Replay::default();
+    for (line, decision) in decisions {
+        let (before, after) = match (from.play(decision, *line).await, to.play(decision, *line).await) {
+            (Ok(before), Ok(after)) => (before, after),
+            (Err(cause), _) | (_, Err(cause)) => {
+                result.skipped.push((*line, cause));
+                continue;
+            }
+        };
+        result.calls += 1;
+        let masked = depends_on_masked(decision, &[&before, &after]);
+        result.unsure += usize::from(!masked.is_empty());
+        if drifted(decision, &before) {
+            result.drifted.push(*line);
+        }
+        let differences = differences(&before, &after);
+        if !differences.is_empty() {
+            let causes = causes(&before, &after);
+            result.changes.push(Change {
+                line: *line,
+                time: decision.time.clone(),
+                differences,
+                causes,
+                masked,
+            });
+        }
+    }
+    from.offline.close().await;
+    to.offline.close().await;
+    result
+}
+
+/// A clock that stands where a recording begins.
+pub fn clock_of(decisions: &[(usize, Decision)]) -> ManualClock {
+    ManualClock::at(decisions.iter().find_map(|(_, decision)| time_of(decision)).unwrap_or(Duration::ZERO))
+}
+
+fn time_of(decision: &Decision) -> Option<Duration> {
+    let instant = Timestamp::parse_rfc3339(&decision.time).ok()?;
+    u64::try_from(instant.unix_nanos()).ok().map(Duration::from_nanos)
+}
+
+/// The masked attributes that decided.
+fn depends_on_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> {
+    let read: BTreeSet<String> = answers
+        .iter()
+        .filter_map(|decision| decision.answer.as_ref())
+        .flat_map(|answer| &answer.referenced)
+        .map(|reference| match &reference.key {
+            Some(key) => format!("{}[{key}]", reference.name),
+            None => reference.name.clone(),
+        })
+        .collect();
+    recorded.masked.iter().filter(|name| read.contains(*name)).cloned().collect()
+}
+
+/// Whether the answer is another one than was recorded: state from before the recording, or a backend that says something else.
+fn drifted(recorded: &Decision, now: &Decision) -> bool {
+    let (Some(then), Some(now)) = (&recorded.answer, &now.answer) else { return false };
+    let grants = |answer: &mixer_engine::decision::Answer| -> Vec<(String, i64)> {
+        answer.quotas.iter().map(|(name, quota)| (name.clone(), quota.granted)).collect()
+    };
+    then.status.code != now.status.code || grants(then) != grants(now)
+}
+
+fn differences(before: &Decision, after: &Decision) -> Vec<Difference> {
+    let mut all = Vec::new();
+    let mut note = |what: &str, from: String, to: String| {
+        if from != to {
+            all.push(Difference { what: what.to_owned(), from, to });
+        }
+    };
+    let error = |decision: &Decision| {
+        decision.error.as_ref().map_or_else(|| "none".to_owned(), |e| format!("{}: {}", e.name, e.message))
+    };
+    note("error", error(before), error(after));
+    for difference in reported_differences(&before.reported, &after.reported) {
+        note(&difference.what, difference.from, difference.to);
+    }
+    let (Some(a), Some(b)) = (&before.answer, &after.answer) else { return all };
+    note("status", a.status.name.clone(), b.status.name.clone());
+    if a.status.code == b.status.code {
+        note("message", format!("{:?}", a.status.message), format!("{:?}", b.status.message));
+    }
+    let (x, y) = (a.directive.clone().unwrap_or_default(), b.directive.clone().unwrap_or_default());
+    note("request headers", headers(&x.request_headers), headers(&y.request_headers));
+    note("response headers", headers(&x.response_headers), headers(&y.response_headers));
+    let direct = |d: &mixer_engine::decision::DirectiveText| match d.direct_response_code {
+        0 => "none".to_owned(),
+        code => format!("{code} {:?}", d.direct_response_body),
+    };
+    note("direct response", direct(&x), direct(&y));
+    // A refusal takes all grants with it; that is the status's difference.
+    if a.status.code == 0 && b.status.code == 0 {
+        let names: BTreeSet<&String> = a.quotas.keys().chain(b.quotas.keys()).collect();
+        for name in names {
+            let granted = |answer: &mixer_engine::decision::Answer| {
+                answer.quotas.get(name).map_or_else(|| "none".to_owned(), |q| q.granted.to_string())
+            };
+            note(&format!("quota {name}"), granted(a), granted(b));
+        }
+    }
+    all
+}
+
+fn headers(list: &[mixer_engine::decision::HeaderText]) -> String {
+    match list {
+        [] => "none".to_owned(),
+        list => list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// Instances that are sent to one side only, and fields that differ.
+fn reported_differences(before: &[InstanceText], after: &[InstanceText]) -> Vec<Difference> {
+    let (old, new) = (numbered(before), numbered(after));
+    let keys: BTreeSet<&InstanceKey<'_>> = old.keys().chain(new.keys()).collect();
+    let mut all = Vec::new();
+    for key in keys {
+        let what = format!("reported {} at {}", key.0, key.1);
+        let mut note = |what: String, from: String, to: String| all.push(Difference { what, from, to });
+        match (old.get(key), new.get(key)) {
+            (Some(a), Some(b)) => {
+                let failure = |i: &InstanceText| i.error.clone().unwrap_or_else(|| "sent".to_owned());
+                note(what.clone(), failure(a), failure(b));
+                let fields: BTreeSet<&String> = a.values.keys().chain(b.values.keys()).collect();
+                for field in fields {
+                    let value = |i: &InstanceText| {
+                        i.values.get(field).map_or_else(|| "none".to_owned(), |v| format!("{v:?}"))
+                    };
+                    note(format!("{what}: {field}"), value(a), value(b));
+                }
+            }
+            (was, is) => {
+                let word = |there: bool| if there { "sent" } else { "not sent" }.to_owned();
+                note(what, word(was.is_some()), word(is.is_some()));
+            }
+        }
+    }
+    all
+}
+
+/// Instance, handler, record, and which of several it is.
+type InstanceKey<'d> = (&'d str, &'d str, usize, usize);
+
+fn numbered(list: &[InstanceText]) -> BTreeMap<InstanceKey<'_>, &InstanceText> {
+    let mut all = BTreeMap::new();
+    for instance in list {
+        let mut number = 0;
+        while all.contains_key(&(
+            instance.instance.as_str(),
+            instance.handler.as_str(),
+            instance.record,
+            number,
+        )) {
+            number += 1;
+        }
+        all.insert(
+            (instance.instance.as_str(), instance.handler.as_str(), instance.record, number),
+            instance,
+        );
+    }
+    all
+}
+
+/// Which rules make the difference.
+fn causes(before: &Decision, after: &Decision) -> Vec<String> {
+    let (old, new) = (effects(before), effects(after));
+    let mut causes = Vec::new();
+    for (rule, said) in &new {
+        match old.get(rule) {
+            None => causes.push(format!("+ {rule}")),
+            Some(was) if was != said => causes.push(format!("~ {rule}")),
+            Some(_) => {}
+        }
+    }
+    causes.extend(old.keys().filter(|rule| !new.contains_key(*rule)).map(|rule| format!("- {rule}")));
+    if causes.is_empty() {
+        // The same rules act the same way, and yet: their headers say something else.
+        causes.extend(new.keys().map(|rule| format!("~ {rule}")));
+    }
+    causes
+}
+
+/// What every rule did.
+fn effects(decision: &Decision) -> BTreeMap<&str, Vec<String>> {
+    let mut effects: BTreeMap<&str, Vec<String>> =
+        decision.rules.iter().map(|rule| (rule.as_str(), Vec::new())).collect();
+    for handler in &decision.handlers {
+        let status = handler.status.as_ref().map(|status| (status.code, &status.message));
+        let said = format!(
+            "{} {} {status:?} {:?} {:?}",
+            handler.handler, handler.instance, handler.granted, handler.error
+        );
+        effects.entry(&handler.rule).or_default().push(said);
+    }
+    for instance in &decision.reported {
+        let said =
+            format!("{} {} {:?} {:?}", instance.handler, instance.instance, instance.values, instance.error);
+        effects.entry(&instance.rule).or_default().push(said);
+    }
+    effects
+}

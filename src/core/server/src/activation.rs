@@ -1,0 +1,147 @@
+//! Sockets that a supervisor opened for this process before it started: systemd's socket activation.
+//!
+//! They are handed over as descriptors; `LISTEN_FDS` counts them and `LISTEN_FDNAMES` says what each is for: `grpc`, `monitoring`,
+//! `ctrlz` or `envoy`. A single socket of another name is for the API. They belong to the supervisor: they stay open while the server is started
+//! anew, and the file of a unix socket is not removed. Spec: cli-operations.md 9.7.
+
+use std::net::TcpListener;
+
+use super::Endpoint;
+use mixer_net::listener::{InheritedSocket, ListenError};
+use mixer_base::rotate::os_text;
+
+/// The sockets that were handed over.
+#[derive(Debug, Default)]
+pub struct InheritedSockets {
+    /// For the API.
+    pub grpc: Option<InheritedSocket>,
+    /// For the monitoring endpoint.
+    pub monitoring: Option<TcpListener>,
+    /// For ControlZ.
+    pub introspection: Option<TcpListener>,
+    /// For authorization over HTTP, as Envoy asks for it.
+    pub envoy: Option<TcpListener>,
+}
+
+impl InheritedSockets {
+    /// Those that the environment names; none if it is meant for another process.
+    ///
+    /// Errors: a name that means nothing, twice the same, or a socket of the wrong kind.
+    pub fn from_environment() -> Result<Self, ListenError> {
+        let mut handed = listenfd::ListenFd::from_env();
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut sockets = Vec::new();
+        for (number, name) in names_of(&names, handed.len()).into_iter().enumerate() {
+            sockets.push((take(&mut handed, number, &name)?, name));
+        }
+        Self::sort(sockets)
+    }
+
+    /// Finds the place of every socket.
+    fn sort(sockets: Vec<(InheritedSocket, String)>) -> Result<Self, ListenError> {
+        let mut sorted = Self::default();
+        let is_alone = sockets.len() == 1;
+        for (socket, name) in sockets {
+            let taken = match name.as_str() {
+                "monitoring" => sorted.monitoring.replace(over_tcp(socket, &name)?).is_some(),
+                "ctrlz" => sorted.introspection.replace(over_tcp(socket, &name)?).is_some(),
+                "envoy" => sorted.envoy.replace(over_tcp(socket, &name)?).is_some(),
+                "grpc" => sorted.grpc.replace(socket).is_some(),
+                _ if is_alone => sorted.grpc.replace(socket).is_some(),
+                _ => {
+                    let text = "is none of grpc, monitoring, ctrlz and envoy (FileDescriptorName= of the socket unit)";
+                    return Err(refused(&name, text));
+                }
+            };
+            if taken {
+                return Err(refused(&name, "is there twice"));
+            }
+        }
+        Ok(sorted)
+    }
+
+    /// The socket of an HTTP endpoint, if there is one. It is given away once.
+    pub fn take_http(&mut self, endpoint: Endpoint) -> Option<TcpListener> {
+        match endpoint {
+            Endpoint::Monitoring => self.monitoring.take(),
+            Endpoint::Introspection => self.introspection.take(),
+            Endpoint::Envoy => self.envoy.take(),
+        }
+    }
+}
+
+/// The name of every descriptor; empty where there is none.
+fn names_of(names: &str, count: usize) -> Vec<String> {
+    names.split(':').chain(std::iter::repeat("")).take(count).map(str::to_owned).collect()
+}
+
+fn take(handed: &mut listenfd::ListenFd, number: usize, name: &str) -> Result<InheritedSocket, ListenError> {
+    if let Ok(Some(socket)) = handed.take_tcp_listener(number) {
+        return Ok(InheritedSocket::Tcp(socket));
+    }
+    match handed.take_unix_listener(number) {
+        Ok(Some(socket)) => Ok(InheritedSocket::Unix(socket)),
+        Ok(None) => Err(refused(name, "is not there")),
+        Err(error) => {
+            let text = format!("is no listening stream socket: {}", os_text(&error));
+            Err(refused(name, &text))
+        }
+    }
+}
+
+fn over_tcp(socket: InheritedSocket, name: &str) -> Result<TcpListener, ListenError> {
+    match socket {
+        InheritedSocket::Tcp(socket) => Ok(socket),
+        InheritedSocket::Unix(_) => Err(refused(name, "must be a TCP socket")),
+    }
+}
+
+fn refused(name: &str, why: &str) -> ListenError {
+    ListenError(format!("LISTEN_FDS: the socket `{name}` {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp() -> InheritedSocket {
+        InheritedSocket::Tcp(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn sort(sockets: Vec<(InheritedSocket, &str)>) -> Result<InheritedSockets, String> {
+        let named = sockets.into_iter().map(|(socket, name)| (socket, name.to_owned())).collect();
+        InheritedSockets::sort(named).map_err(|error| error.0)
+    }
+
+    #[test]
+    fn names_say_what_sockets_are_for() {
+        assert_eq!(names_of("", 2), ["", ""]);
+        assert_eq!(names_of("grpc:ctrlz:more", 2), ["grpc", "ctrlz"]);
+        let sorted = sort(vec![(tcp(), "ctrlz"), (tcp(), "grpc")]).unwrap();
+        assert!(sorted.grpc.is_some() && sorted.introspection.is_some() && sorted.monitoring.is_none());
+        let alone = sort(vec![(tcp(), "mixer.socket")]).unwrap();
+        assert!(alone.grpc.is_some());
+        assert!(sort(Vec::new()).unwrap().grpc.is_none());
+    }
+
+    #[test]
+    fn sockets_that_nobody_knows_what_to_do_with_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let unix =
+            |name: &str| InheritedSocket::Unix(UnixListener::bind(directory.path().join(name)).unwrap());
+        assert_eq!(
+            sort(vec![(tcp(), "grpc"), (tcp(), "http")]).unwrap_err(),
+            "LISTEN_FDS: the socket `http` is none of grpc, monitoring, ctrlz and envoy (FileDescriptorName= of the socket \
+             unit)"
+        );
+        assert_eq!(
+            sort(vec![(tcp(), "grpc"), (unix("a"), "grpc")]).unwrap_err(),
+            "LISTEN_FDS: the socket `grpc` is there twice"
+        );
+        assert_eq!(
+            sort(vec![(unix("b"), "monitoring")]).unwrap_err(),
+            "LISTEN_FDS: the socket `monitoring` must be a TCP socket"
+        );
+        assert_eq!(unix("c").address(), ListenAddress::Unix(directory.path().join("c")));
+    }
+}

@@ -1,0 +1,218 @@
+//! A running server as its operators' tools see it: everything to look at, and what can be asked of it.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::health::Health;
+use super::supervisor::Supervisor;
+use mixer_net::workers::WorkerGroup;
+use mixer_engine::runtime::Runtime;
+use mixer_config::store::ConfigStore;
+use mixer_base::log::Log;
+use mixer_base::metrics::Metrics;
+
+/// What belongs to a running server. Shared by signals, ControlZ, the monitoring endpoint and the health services.
+pub struct Controls {
+    /// What requests see.
+    pub runtime: Arc<Runtime>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The log of the process.
+    pub log: Log,
+    /// Alive, ready.
+    pub health: Health,
+    /// Where the configuration comes from.
+    pub store: Arc<dyn ConfigStore>,
+    /// The worker threads.
+    pub workers: Arc<WorkerGroup>,
+    /// What was added while the server started, and is asked to read its files anew.
+    reloads: Vec<(&'static str, Reload)>,
+    supervisor: OnceLock<Supervisor>,
+    stop: watch::Sender<Option<String>>,
+    signals: watch::Sender<u64>,
+}
+
+/// Reads files anew. Errors: why what was read before stays in force.
+pub type Reload = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+impl std::fmt::Debug for Controls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controls").field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
+/// The shared parts that controls are made of.
+pub(super) struct Parts {
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) log: Log,
+    pub(super) health: Health,
+    pub(super) store: Arc<dyn ConfigStore>,
+    pub(super) workers: Arc<WorkerGroup>,
+    pub(super) reloads: Vec<(&'static str, Reload)>,
+}
+
+impl Controls {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { runtime, metrics, log, health, store, workers, reloads } = parts;
+        Self {
+            runtime,
+            metrics,
+            log,
+            health,
+            store,
+            workers,
+            reloads,
+            supervisor: OnceLock::new(),
+            stop: watch::Sender::new(None),
+            signals: watch::Sender::new(0),
+        }
+    }
+
+    /// Asks the server to stop as SIGTERM does. `why` is for the log; the first one counts.
+    pub fn request_stop(&self, why: &str) {
+        self.stop.send_if_modified(|asked| {
+            let first = asked.is_none();
+            asked.get_or_insert_with(|| why.to_owned());
+            first
+        });
+    }
+
+    /// Waits until somebody [asks for a stop](Self::request_stop), and says why.
+    pub async fn stop_requested(&self) -> String {
+        let mut asked = self.stop.subscribe();
+        match asked.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            // The sender is part of `self`, which is borrowed.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// SIGUSR1: tells in-process listeners and rotates the log.
+    pub fn user_signal(&self) {
+        self.signals.send_modify(|n| *n += 1);
+        self.rotate_log();
+    }
+
+    /// Changes with every SIGUSR1.
+    pub fn user_signals(&self) -> watch::Receiver<u64> {
+        self.signals.subscribe()
+    }
+
+    /// Begins a new rotated log file and opens the others anew.
+    pub fn rotate_log(&self) {
+        match self.log.rotate() {
+            Ok(()) => tracing::info!("log rotated"),
+            Err(error) => tracing::error!("the log could not be rotated: {error}"),
+        }
+    }
+
+    /// SIGHUP: opens log files anew, reads certificates anew, looks at the store. What cannot be read leaves what was there.
+    pub fn reload(&self) {
+        if let Some(supervisor) = self.supervisor.get() {
+            supervisor.reloading();
+        }
+        if let Err(error) = self.log.reopen() {
+            tracing::error!("log files could not be opened anew: {error}");
+        }
+        for (what, reload) in &self.reloads {
+            match reload() {
+                Ok(()) => tracing::info!("{what} read anew"),
+                Err(error) => tracing::error!("{what} could not be read anew, the old stays: {error}"),
+            }
+        }
+        self.store.rescan();
+        tracing::info!("reloaded");
+        if let Some(supervisor) = self.supervisor.get() {
+            supervisor.ready(&self.status_line());
+        }
+    }
+
+    /// SIGUSR2: what the server runs on and how busy it is, as log records.
+    pub fn dump_to_log(&self) {
+        let published = self.runtime.load_full();
+        let snapshot = published.routes.snapshot();
+        tracing::info!("dump: {}", self.status_line());
+        let json = |value: Result<String, serde_json::Error>| value.unwrap_or_else(|e| e.to_string());
+        let dump = mixer_engine::snapshot::dump(snapshot);
+        tracing::info!("dump: snapshot {}", json(serde_json::to_string(&dump)));
+        let handlers = published.routes.handlers();
+        let outline = mixer_engine::routing::outline(snapshot, &|h| handlers.get(&h.key).is_some());
+        tracing::info!("dump: routes {}", json(serde_json::to_string(&outline)));
+        for (number, connections) in self.workers.connections().into_iter().enumerate() {
+            tracing::info!(connections, "dump: worker {number}");
+        }
+        for handler in handlers.iter() {
+            let (name, tasks) = (handler.name(), handler.live_tasks());
+            tracing::info!(tasks, "dump: handler {name}");
+        }
+    }
+
+    /// SIGQUIT: every thread with what it does, and the tasks that are alive.
+    pub fn thread_report(&self) -> String {
+        let mut text = String::from("threads:\n");
+        for (id, name, state) in threads() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {id:>7}  {name:<16} {state}");
+        }
+        if let Ok(handle) = tokio::runtime::Handle::try_current() {
+            let metrics = handle.metrics();
+            let (tasks, queued) = (metrics.num_alive_tasks(), metrics.global_queue_depth());
+            let _ = writeln!(text, "background: {tasks} tasks alive, {queued} queued");
+        }
+        for (number, connections) in self.workers.connections().into_iter().enumerate() {
+            let turned = self.workers.last_turns().get(number).map_or(Duration::ZERO, |t| t.elapsed());
+            let _ = writeln!(
+                text,
+                "worker {number}: {connections} connections, last turn {} ms ago",
+                turned.as_millis()
+            );
+        }
+        text
+    }
+
+    /// One line about the present state, for supervisors and people.
+    pub fn status_line(&self) -> String {
+        let published = self.runtime.load_full();
+        let counts = &published.routes.snapshot().counts;
+        format!(
+            "serving snapshot {}: {} rules, {} handlers, {} instances, {} connections",
+            published.id(),
+            counts.rule_configs,
+            counts.handler_configs,
+            counts.instance_configs,
+            self.workers.connections().iter().sum::<usize>()
+        )
+    }
+
+    /// Tells the supervisor that the server serves, and again whenever it is told of a change.
+    pub(super) fn supervise(&self, supervisor: Supervisor) {
+        supervisor.ready(&self.status_line());
+        // There is one a server.
+        let _ = self.supervisor.set(supervisor);
+    }
+
+    /// The supervisor, once there is one.
+    pub(super) fn supervisor(&self) -> Option<&Supervisor> {
+        self.supervisor.get()
+    }
+}
+
+/// Number, name and state of every thread of this process, by number.
+fn threads() -> Vec<(u32, String, String)> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let mut found: Vec<(u32, String, String)> = tasks
+        .filter_map(|task| {
+            let read = |name: &str| std::fs::read_to_string(task.path().join(name)).ok();
+            let status = read("status")?;
+            let state = status.lines().find_map(|l| l.strip_prefix("State:")).unwrap_or_default();
+            let id = task.file_name().to_string_lossy().parse().ok()?;
+            Some((id, read("comm")?.trim().to_owned(), state.trim().to_owned()))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}

@@ -1,0 +1,73 @@
+//! A running server as ControlZ shows and controls it.
+
+use std::sync::Arc;
+
+use super::{Controls, IntrospectionOptions, ServerOptions};
+use mixer_introspect::{Action, Guard, Introspection};
+
+/// What ControlZ looks at and can ask for.
+pub(super) fn introspection(
+    controls: &Arc<Controls>,
+    options: &ServerOptions,
+    guard: Guard,
+) -> Introspection {
+    let readiness = controls.health.readiness.clone();
+    Introspection {
+        runtime: Arc::clone(&controls.runtime),
+        store: Arc::clone(&controls.store),
+        metrics: Arc::clone(&controls.metrics),
+        log: controls.log.clone(),
+        callers: Arc::clone(controls.workers.callers()),
+        conditions: Arc::new(move || readiness.emitters()),
+        actions: actions(controls),
+        settings: options.banner(),
+        guard,
+    }
+}
+
+/// The signals of the process, and what they do.
+fn actions(controls: &Arc<Controls>) -> Vec<Action> {
+    type Act = fn(&Controls);
+    let table: [(&'static str, &'static str, Act); 4] = [
+        (
+            "SIGHUP",
+            "opens log files anew, reads certificates and the configuration store again",
+            Controls::reload,
+        ),
+        (
+            "SIGUSR1",
+            "begins a new file of the rotated log, tells listeners in the process",
+            Controls::user_signal,
+        ),
+        ("SIGUSR2", "writes snapshot, routes, workers and handlers to the log", Controls::dump_to_log),
+        (
+            "SIGTERM",
+            "ends the process in order: calls under way are answered, handlers closed, files removed",
+            |controls| controls.request_stop("ControlZ"),
+        ),
+    ];
+    let action = |(name, about, act): (&'static str, &'static str, Act)| {
+        let controls = Arc::clone(controls);
+        Action { name, about, run: Arc::new(move || act(&controls)) }
+    };
+    table.into_iter().map(action).collect()
+}
+
+/// Who may call ControlZ. Errors: the token cannot be read.
+pub(super) fn guard(settings: &IntrospectionOptions) -> Result<Guard, String> {
+    let file = &settings.token_file;
+    let token = if file.as_os_str().is_empty() {
+        None
+    } else {
+        let text =
+            std::fs::read_to_string(file).map_err(|e| format!("token file {}: {e}", file.display()))?;
+        let token = text.trim();
+        if token.is_empty() {
+            return Err(format!("token file {} is empty", file.display()));
+        }
+        Some(token.to_owned())
+    };
+    // Whether the listener is for this machine alone is known once it is bound.
+    let may_reveal = token.is_some() && !settings.read_only;
+    Ok(Guard { hosts: settings.allowed_hosts.clone(), token, read_only: settings.read_only, may_reveal })
+}

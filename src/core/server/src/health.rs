@@ -1,0 +1,182 @@
+//! Is the server alive, is it ready: conditions that are looked at, and who looks.
+//!
+//! One [`Health`] a server feeds the probe files, `/healthz` and `/readyz`, the gRPC health service and the supervisor alike.
+//!
+//! | condition | of | available while |
+//! | --- | --- | --- |
+//! | `server` | liveness | calls are taken |
+//! | `workers` | liveness | every worker's event loop turns |
+//! | `dispatcher` | readiness | changes of configuration are followed |
+//! | `store` | readiness | the store could be read |
+//! | `log` | readiness | the last record could be written |
+//!
+//! Spec: cli-operations.md 2.2 and 9.7.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use tokio_util::sync::CancellationToken;
+
+use mixer_net::workers::WorkerGroup;
+use mixer_base::probe::{Availability, ProbeEmitter};
+use mixer_config::store::ConfigStore;
+use mixer_net::http::answer;
+use mixer_base::log::Log;
+
+/// How often conditions are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// An event loop that has not turned for this long is stuck.
+pub(super) const STUCK: Duration = Duration::from_secs(10);
+
+/// Whether a server is alive and ready. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// Whether it is alive: if not, it should be started anew.
+    pub liveness: Availability,
+    /// Whether it is ready: if not, callers should go elsewhere.
+    pub readiness: Availability,
+}
+
+impl Health {
+    /// Neither alive nor ready. The names are those of the probe files.
+    pub fn new(liveness: impl Into<String>, readiness: impl Into<String>) -> Self {
+        Self { liveness: Availability::new(liveness), readiness: Availability::new(readiness) }
+    }
+}
+
+impl Health {
+    /// `/healthz` and `/readyz` for an HTTP endpoint: 200 while available, else 503, and in any case which emitter says what.
+    pub fn routes(&self) -> Router {
+        let (liveness, readiness) = (self.liveness.clone(), self.readiness.clone());
+        Router::new()
+            .route("/healthz", get(async move || report("liveness", &liveness)))
+            .route("/readyz", get(async move || report("readiness", &readiness)))
+    }
+}
+
+/// The JSON of one availability.
+fn report(probe: &str, availability: &Availability) -> Response {
+    let emitters: serde_json::Map<String, serde_json::Value> = availability
+        .emitters()
+        .into_iter()
+        .map(|(name, status)| (name, status.err().map_or_else(|| "available".into(), Into::into)))
+        .collect();
+    let available = availability.status().is_ok();
+    let body = serde_json::json!({ "probe": probe, "available": available, "emitters": emitters });
+    let status = if available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
+}
+
+/// What is looked at once a second.
+pub(super) struct Conditions {
+    pub(super) store: (Arc<dyn ConfigStore>, ProbeEmitter),
+    pub(super) log: (Log, ProbeEmitter),
+    pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
+    /// An event loop that has not turned for this long is stuck.
+    pub(super) patience: Duration,
+}
+
+impl Conditions {
+    /// Looks until `stop`.
+    pub(super) async fn follow(self, stop: CancellationToken) {
+        loop {
+            self.look();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    fn look(&self) {
+        let (store, emitter) = &self.store;
+        emitter.set(store.contents().unavailable.clone().map_or(Ok(()), Err));
+        let (log, emitter) = &self.log;
+        emitter.set(log.try_again());
+        let (workers, emitter) = &self.workers;
+        emitter.set(stuck(workers, self.patience));
+    }
+}
+
+fn stuck(workers: &WorkerGroup, patience: Duration) -> Result<(), String> {
+    let now = Instant::now();
+    let stuck: Vec<String> = workers
+        .last_turns()
+        .into_iter()
+        .enumerate()
+        .map(|(number, turned)| (number, now.saturating_duration_since(turned)))
+        .filter(|(_, idle)| *idle > patience)
+        .map(|(number, idle)| format!("worker {number} has not turned for {} s", idle.as_secs()))
+        .collect();
+    if stuck.is_empty() { Ok(()) } else { Err(stuck.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use mixer_api::ApiBody;
+    use mixer_http2::{RequestBody, RequestHead};
+    use mixer_net::connection::{ConnectionLimits, WorkerService};
+    use mixer_net::listener::Peer;
+
+    /// Takes so long to be made that its event loop does not turn meanwhile.
+    struct Slow;
+
+    impl Slow {
+        fn new(blocks: Duration) -> Self {
+            std::thread::sleep(blocks);
+            Self
+        }
+    }
+
+    impl WorkerService for Slow {
+        async fn call(
+            self: Rc<Self>,
+            _: Rc<RequestHead>,
+            _: RequestBody,
+            _: Rc<Peer>,
+        ) -> http::Response<ApiBody> {
+            http::Response::new(ApiBody::Empty)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_stuck_makes_the_server_dead_and_one_that_goes_on_alive() {
+        let limits = ConnectionLimits {
+            max_concurrent_streams: 1,
+            keep_alive_timeout: Duration::from_secs(60),
+            max_age: None,
+        };
+        let blocks = Duration::from_millis(600);
+        let made = move |number| Slow::new(if number == 1 { blocks } else { Duration::ZERO });
+        let group = WorkerGroup::start(2, "stuck", limits, CancellationToken::new(), made).unwrap();
+        let workers = Arc::new(group);
+        let health = Health::new("live", "ready");
+        let emitter = health.liveness.emitter("workers", "uninitialized");
+        // Less than an idle loop takes between two turns, so each is missed for a while, and the blocked one from the start.
+        let patience = Duration::from_millis(200);
+        let look = || {
+            emitter.set(stuck(&workers, patience));
+            health.liveness.status().is_err_and(|status| status.contains("worker 1 has not turned for "))
+        };
+        tokio::time::sleep(Duration::from_millis(350)).await;
+        assert!(look(), "{:?}", health.liveness.status());
+        let mut still = true;
+        for _ in 0..500 {
+            still = look();
+            if !still {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(!still, "{:?}", health.liveness.status());
+        assert!(workers.drain(Duration::from_secs(1)).await);
+        assert!(workers.join().await);
+    }
+}

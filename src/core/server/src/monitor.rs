@@ -1,0 +1,114 @@
+//! The monitoring endpoint: `/metrics`, `/version` and, if wanted, `/debug/pprof/`.
+//!
+//! [`routes`] gives a router that others extend with routes of their own before it is served with
+//! [`http::serve`](super::http::serve) on a listener that the caller bound. Spec: cli-operations.md section 5.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::any;
+use http::{HeaderMap, StatusCode};
+
+use mixer_base::exposition::CONTENT_TYPE;
+use mixer_base::metrics::Metrics;
+use mixer_net::http::{answer, compressible};
+
+/// What plain answers are.
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// Tells the number of the snapshot in force.
+pub type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// The routes that every server has. `version` is the short form, without a line end; `profile` turns on what stands below
+/// `/debug/pprof/`; `legacy` adds the metrics under the names of Mixer 1.0.
+pub fn routes(metrics: Arc<Metrics>, version: &str, profile: bool, legacy: Option<SnapshotNumber>) -> Router {
+    let version: Arc<str> = version.into();
+    let text = async move |headers: HeaderMap| metrics_text(&metrics, legacy.as_ref(), &headers);
+    let routes = Router::new()
+        .route("/metrics", any(text))
+        .route("/version", any(async move || answer(StatusCode::OK, PLAIN, version.to_string())));
+    if !profile {
+        return routes;
+    }
+    routes.merge(mixer_profile::pprof::routes())
+}
+
+fn metrics_text(metrics: &Metrics, legacy: Option<&SnapshotNumber>, request: &HeaderMap) -> Response {
+    let mut text = Vec::new();
+    metrics.write(&mut text);
+    if let Some(snapshot) = legacy {
+        metrics.write_legacy(snapshot(), &mut text);
+    }
+    compressible(request, CONTENT_TYPE, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::body::Body;
+    use http::Request;
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+
+    use mixer_base::metrics::Family;
+    use super::*;
+
+    async fn get(routes: &Router, path: &str) -> (u16, String, String) {
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        let response = routes.clone().oneshot(request).await.unwrap();
+        let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, kind.unwrap_or_default(), String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn paths_answer() {
+        let metrics = Arc::new(Metrics::new());
+        metrics.gauge(Family::ConfigRules, &[]).set(7_u64);
+        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", true, None)
+            .fallback(async || mixer_net::http::not_found());
+        let (status, kind, body) = get(&with_profile, "/metrics").await;
+        assert_eq!((status, kind.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
+        assert!(body.contains("\nmixer_config_rule_configs_total 7\n"), "{body}");
+        let plain = "text/plain; charset=utf-8".to_owned();
+        assert_eq!(get(&with_profile, "/version").await, (200, plain.clone(), "a@b-c-d-e-f".to_owned()));
+        assert_eq!(get(&with_profile, "/debug/pprof/").await.0, 200);
+        assert_eq!(get(&with_profile, "/debug/pprof/cmdline").await.0, 200);
+        assert_eq!(get(&with_profile, "/debug/pprof/profile?seconds=x").await.0, 400);
+        let (status, _, text) = get(&with_profile, "/debug/pprof/mutex").await;
+        assert_eq!(status, 501);
+        assert!(text.starts_with("there is no profile `mutex`: "), "{text}");
+        for path in ["/", "/metrics/", "/healthz", "/debug/pprof/nosuch"] {
+            assert_eq!(
+                get(&with_profile, path).await,
+                (404, plain.clone(), "404 page not found\n".to_owned())
+            );
+        }
+        let without = routes(metrics, "v", false, None);
+        assert_eq!(get(&without, "/debug/pprof/").await.0, 404);
+    }
+
+    #[tokio::test]
+    async fn it_serves_until_told_to_stop() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = tokio_util::sync::CancellationToken::new();
+        let router = routes(Arc::new(Metrics::new()), "v", false, None);
+        let served =
+            tokio::spawn(mixer_net::http::serve(listener, router, stop.clone(), Duration::from_secs(5)));
+        let answer = tokio::task::spawn_blocking(move || {
+            use std::io::{Read as _, Write as _};
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        });
+        assert!(answer.await.unwrap().ends_with("\r\n\r\nv"));
+        stop.cancel();
+        tokio::time::timeout(Duration::from_secs(5), served).await.unwrap().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+//! Who wants to know about calls: opened when the server starts, ended when the last call is answered.
+
+use std::sync::Arc;
+
+use super::components::{Components, StopStep};
+use super::effects::Effects;
+use super::{ServerOptions, StartError};
+use mixer_api::Observers;
+use mixer_spans::{SpanCounts, Tracer};
+use mixer_base::metrics::{Collect, Collected, Family, Metrics};
+
+/// Opens what the settings ask for. Errors: a file that cannot be opened; nothing is left of it then.
+pub(super) fn start(
+    options: &ServerOptions,
+    effects: &dyn Effects,
+    metrics: &Metrics,
+    tracer: Option<Arc<Tracer>>,
+    components: &mut Components,
+) -> Result<Option<Arc<Observers>>, StartError> {
+    let decisions = effects
+        .open_decisions(&options.decisions, metrics)
+        .map_err(|error| StartError::because("unable to log decisions", error))?;
+    if let Some(decisions) = decisions.clone() {
+        components.begun(StopStep::Tracing, "decisions", async move |_| {
+            tokio::task::spawn_blocking(move || decisions.close()).await.is_ok()
+        });
+    }
+    if let Some(tracer) = &tracer {
+        let collector = SpanCollector(Arc::clone(tracer.counts()));
+        components.collects(StopStep::Tracing, "counts of spans", metrics, collector);
+    }
+    Ok(Observers { decisions, tracer }.if_any())
+}
+
+/// What became of spans, for the metrics.
+struct SpanCollector(Arc<SpanCounts>);
+
+impl Collect for SpanCollector {
+    fn collect(&self, out: &mut Collected) {
+        use std::sync::atomic::Ordering::Relaxed;
+        out.add(Family::SpansSent, &[], self.0.sent.load(Relaxed) as f64);
+        out.add(Family::SpansLost, &["queue full"], self.0.dropped.load(Relaxed) as f64);
+        out.add(Family::SpansLost, &["collector"], self.0.failed.load(Relaxed) as f64);
+    }
+}

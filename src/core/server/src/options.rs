@@ -1,0 +1,435 @@
+//! The settings of a server, as plain data.
+
+use std::path::PathBuf;
+
+use mixer_attribute::SignedDuration;
+use mixer_engine::decision::DecisionOptions;
+use mixer_api::load_shedding::LoadSheddingOptions;
+use mixer_base::pool::PoolOptions;
+use mixer_spans::TracingOptions;
+use mixer_base::log::{LogOptions, OptionsError};
+use mixer_net::address::{AddressError, ListenAddress};
+use mixer_net::tls::ServerTlsOptions;
+
+/// All settings of one server. [`Default`] is what `mixer server` runs on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerOptions {
+    /// TCP port of the gRPC API on all interfaces; used only if `address` is empty.
+    pub port: u16,
+    /// `network://address` or `host:port`; see [`ListenAddress`].
+    pub address: String,
+    /// How TCP connections to the API are secured.
+    pub tls: ServerTlsOptions,
+    /// Permissions of the file of a unix socket; none means those that the process gives its files.
+    pub socket_mode: Option<u32>,
+    /// HTTP port of metrics, version, health and profiles, on all interfaces.
+    pub monitoring_port: u16,
+    /// Port of the metrics endpoint that all prometheus handlers share.
+    pub metrics_port: u16,
+    /// Largest message in bytes.
+    pub max_message_size: u64,
+    /// Most calls in flight on one connection.
+    pub max_concurrent_streams: u64,
+    /// Age at which callers are asked to make a new connection; 0 means never.
+    pub max_connection_age: SignedDuration,
+    /// Most calls in flight that wait for something.
+    pub api_worker_pool_size: i64,
+    /// Where that bound begins and does not fall below; 0 means that it is fixed.
+    pub api_worker_pool_floor: u32,
+    /// Most calls that wait for their turn.
+    pub api_queue_length: u32,
+    /// Most calls in flight of one handler that waits for the network.
+    pub adapter_worker_pool_size: i64,
+    /// Where that bound begins and does not fall below; 0 means that it is fixed.
+    pub adapter_worker_pool_floor: u32,
+    /// Most calls that wait for their turn with one handler.
+    pub adapter_queue_length: u32,
+    /// Everything on one thread.
+    pub single_threaded: bool,
+    /// Worker threads, each with its own event loop; 0 means one a core.
+    pub concurrency: u32,
+    /// Entries of the check cache as shown in the banner; see [`check_cache_entries`](Self::check_cache_entries).
+    pub num_check_cache_entries: i32,
+    /// Whether the size of the check cache was asked for. Without that there is no cache.
+    pub check_cache_requested: bool,
+    /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `embedded://sample`; never empty.
+    pub config_store_url: String,
+    /// Namespace of mesh-wide rules.
+    pub config_default_namespace: String,
+    /// How long to wait for the first configuration of a remote store.
+    pub config_wait_timeout: SignedDuration,
+    /// Whether all configuration is dropped when its directory disappears, as the originals do; otherwise the last good one stays.
+    pub drop_lost_configuration: bool,
+    /// Certificate for `mcps://`.
+    pub cert_file: PathBuf,
+    /// Its key.
+    pub key_file: PathBuf,
+    /// Roots trusted for `mcps://`.
+    pub ca_cert_file: PathBuf,
+    /// Whether kinds named like adapters are read.
+    pub use_adapter_crds: bool,
+    /// Whether kinds named like templates are read.
+    pub use_template_crds: bool,
+    /// Whether profiles are served on the monitoring port.
+    pub profile: bool,
+    /// Bytes of allocations of which one is noted for heap profiles; 0 notes them only while one is taken.
+    pub heap_profile_rate: u64,
+    /// Whether metrics are shown under the names of Mixer 1.0 as well.
+    pub legacy_metrics: bool,
+    /// Whether `/healthz` and `/readyz` are served on the monitoring port.
+    pub health_endpoints: bool,
+    /// Whether callers are told which services there are.
+    pub reflection: Reflection,
+    /// File that says "alive".
+    pub liveness_probe: ProbeOptions,
+    /// File that says "ready".
+    pub readiness_probe: ProbeOptions,
+    /// Log.
+    pub log: LogOptions,
+    /// Spans.
+    pub tracing: TracingOptions,
+    /// Decisions that are written down.
+    pub decisions: DecisionOptions,
+    /// ControlZ.
+    pub introspection: IntrospectionOptions,
+    /// Overload.
+    pub load_shedding: LoadSheddingOptions,
+    /// File that holds the number of the process while it runs; empty means none.
+    pub pid_file: PathBuf,
+    /// Whether the services that Envoy calls are served.
+    pub envoy_bridge: bool,
+    /// `host:port` of the HTTP flavour of authorization; empty for none.
+    pub envoy_http_address: String,
+    /// Pause between "not ready" and the end of accepting calls, at shutdown.
+    pub drain_delay: SignedDuration,
+    /// Limit of the whole shutdown.
+    pub shutdown_timeout: SignedDuration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            port: 9091,
+            address: String::new(),
+            tls: ServerTlsOptions::default(),
+            socket_mode: None,
+            monitoring_port: 15014,
+            metrics_port: 42422,
+            max_message_size: 1 << 20,
+            max_concurrent_streams: 1024,
+            max_connection_age: SignedDuration::ZERO,
+            api_worker_pool_size: 1024,
+            adapter_worker_pool_size: 1024,
+            api_worker_pool_floor: 0,
+            api_queue_length: 1024,
+            adapter_worker_pool_floor: 0,
+            adapter_queue_length: 1024,
+            single_threaded: false,
+            concurrency: 0,
+            num_check_cache_entries: 1_500_000,
+            check_cache_requested: false,
+            config_store_url: mixer_config::store::EMBEDDED_SAMPLE.to_owned(),
+            config_default_namespace: "istio-system".to_owned(),
+            config_wait_timeout: SignedDuration::from_secs(120),
+            drop_lost_configuration: false,
+            cert_file: PathBuf::from("/etc/certs/cert-chain.pem"),
+            key_file: PathBuf::from("/etc/certs/key.pem"),
+            ca_cert_file: PathBuf::from("/etc/certs/root-cert.pem"),
+            use_adapter_crds: true,
+            use_template_crds: true,
+            profile: true,
+            heap_profile_rate: 0,
+            legacy_metrics: false,
+            health_endpoints: true,
+            reflection: Reflection::default(),
+            liveness_probe: ProbeOptions::default(),
+            readiness_probe: ProbeOptions::default(),
+            log: LogOptions::default(),
+            tracing: TracingOptions::default(),
+            decisions: DecisionOptions::default(),
+            introspection: IntrospectionOptions::default(),
+            load_shedding: LoadSheddingOptions::default(),
+            pid_file: PathBuf::new(),
+            envoy_bridge: true,
+            envoy_http_address: String::new(),
+            drain_delay: SignedDuration::ZERO,
+            shutdown_timeout: SignedDuration::from_secs(30),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Step 1 of the start sequence. Errors: the first bad setting, in the order and words of 1.3.
+    /// Spec: cli-operations.md 1.2, "Start-up failure texts".
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let refuse = |text: String| Err(OptionsError(text));
+        if self.max_message_size == 0 {
+            return refuse("max message size must be > 0, got 0".to_owned());
+        }
+        if self.max_concurrent_streams == 0 {
+            return refuse("max concurrent streams must be > 0, got 0".to_owned());
+        }
+        if self.api_worker_pool_size <= 0 {
+            let size = self.api_worker_pool_size;
+            return refuse(format!("api worker pool size must be > 0, got pool size {size}"));
+        }
+        if self.adapter_worker_pool_size <= 0 {
+            let size = self.adapter_worker_pool_size;
+            return refuse(format!("adapter worker pool size must be > 0 , got pool size {size}"));
+        }
+        if self.num_check_cache_entries < 0 {
+            let entries = self.num_check_cache_entries;
+            return refuse(format!("# check cache entries must be >= 0 and <= 2^31-1, got {entries}"));
+        }
+        Ok(())
+    }
+
+    /// The pool of API calls that wait. Spec: runtime.md section 15.
+    pub fn api_pool(&self) -> PoolOptions {
+        pool(self.api_worker_pool_size, self.api_worker_pool_floor, self.api_queue_length)
+    }
+
+    /// The pool of each handler. Spec: runtime.md section 15.
+    pub fn adapter_pool(&self) -> PoolOptions {
+        pool(self.adapter_worker_pool_size, self.adapter_worker_pool_floor, self.adapter_queue_length)
+    }
+
+    /// Most entries of the check cache; `None` means no cache. Spec: runtime.md section 13.
+    pub fn check_cache_entries(&self) -> Option<usize> {
+        let entries = usize::try_from(self.num_check_cache_entries).unwrap_or(0);
+        (self.check_cache_requested && entries > 0).then_some(entries)
+    }
+
+    /// The settings as `Name` and value, in the order of the start banner. Values of groups are `key=value` lists.
+    pub fn banner(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("MaxMessageSize", self.max_message_size.to_string()),
+            ("MaxConcurrentStreams", self.max_concurrent_streams.to_string()),
+            ("APIWorkerPoolSize", self.api_worker_pool_size.to_string()),
+            ("AdapterWorkerPoolSize", self.adapter_worker_pool_size.to_string()),
+            ("APIPort", self.port.to_string()),
+            ("APIAddress", self.address.clone()),
+            ("MonitoringPort", self.monitoring_port.to_string()),
+            ("EnableProfiling", self.profile.to_string()),
+            ("SingleThreaded", self.single_threaded.to_string()),
+            ("NumCheckCacheEntries", self.num_check_cache_entries.to_string()),
+            ("ConfigStoreURL", self.config_store_url.clone()),
+            ("CertificateFile", self.cert_file.display().to_string()),
+            ("KeyFile", self.key_file.display().to_string()),
+            ("CACertificateFile", self.ca_cert_file.display().to_string()),
+            ("ConfigDefaultNamespace", self.config_default_namespace.clone()),
+            ("ConfigWaitTimeout", self.config_wait_timeout.to_string()),
+            ("LoggingOptions", self.log.to_string()),
+            ("TracingOptions", self.tracing.to_string()),
+            ("IntrospectionOptions", self.introspection.to_string()),
+            ("UseTemplateCRDs", self.use_template_crds.to_string()),
+            ("LoadSheddingOptions", self.load_shedding.to_string()),
+            ("UseAdapterCRDs", self.use_adapter_crds.to_string()),
+        ]
+    }
+
+    /// Whether gRPC reflection is served by an API at `address`.
+    pub fn serves_reflection(&self, address: &ListenAddress) -> bool {
+        match self.reflection {
+            Reflection::On => true,
+            Reflection::Off => false,
+            Reflection::Auto => address.is_local(),
+        }
+    }
+
+    /// Where the gRPC API listens. Errors: as [`ListenAddress::parse`].
+    pub fn listen_address(&self) -> Result<ListenAddress, AddressError> {
+        if self.address.is_empty() {
+            return Ok(ListenAddress::Tcp { network: "tcp".to_owned(), address: format!(":{}", self.port) });
+        }
+        ListenAddress::parse(&self.address)
+    }
+}
+
+fn pool(size: i64, floor: u32, queue: u32) -> PoolOptions {
+    let ceiling = usize::try_from(size).unwrap_or(usize::MAX).max(1);
+    let floor = if floor == 0 { ceiling } else { (floor as usize).min(ceiling) };
+    PoolOptions { floor, ceiling, queue: queue as usize }
+}
+
+/// Whether gRPC reflection is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Reflection {
+    /// Where only callers on this machine can reach the API.
+    #[default]
+    Auto,
+    /// To everybody.
+    On,
+    /// To nobody.
+    Off,
+}
+
+/// A probe file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProbeOptions {
+    /// The file; empty means none.
+    pub path: PathBuf,
+    /// How old the file may get.
+    pub interval: SignedDuration,
+}
+
+impl ProbeOptions {
+    /// Whether there is a probe file at all.
+    pub fn is_enabled(&self) -> bool {
+        !self.path.as_os_str().is_empty() && self.interval > SignedDuration::ZERO
+    }
+}
+
+/// The introspection endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntrospectionOptions {
+    /// 0 turns it off.
+    pub port: u16,
+    /// Host; `*` means all interfaces; with a port of its own (`127.0.0.1:0`) that one counts.
+    pub address: String,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// File with the token that callers must know; empty means none.
+    pub token_file: PathBuf,
+    /// Names beside addresses and `localhost` under which it may be called.
+    pub allowed_hosts: Vec<String>,
+}
+
+impl IntrospectionOptions {
+    /// Where it listens, as `host:port`; `None` when it is off.
+    pub fn listen_address(&self) -> Option<String> {
+        if self.port == 0 {
+            return None;
+        }
+        let host = if self.address == "*" { "" } else { self.address.as_str() };
+        // An address in brackets ends with one.
+        let port = host.rsplit_once(':').map(|(_, port)| port).filter(|p| !p.is_empty());
+        match port.map(str::parse::<u16>) {
+            Some(Ok(_)) if host.starts_with('[') || host.matches(':').count() == 1 => Some(host.to_owned()),
+            _ if host.contains(':') && !host.starts_with('[') => Some(format!("[{host}]:{}", self.port)),
+            _ => Some(format!("{host}:{}", self.port)),
+        }
+    }
+}
+
+impl Default for IntrospectionOptions {
+    fn default() -> Self {
+        Self {
+            port: 9876,
+            address: "localhost".to_owned(),
+            read_only: false,
+            token_file: PathBuf::new(),
+            allowed_hosts: Vec::new(),
+        }
+    }
+}
+
+/// `key=value …`.
+impl std::fmt::Display for IntrospectionOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "port={} address={} readOnly={}", self.port, self.address, self.read_only)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_checked_in_the_words_of_the_originals() {
+        type Change = fn(&mut ServerOptions);
+        let cases: [(Change, &str); 6] = [
+            (|o| o.max_message_size = 0, "max message size must be > 0, got 0"),
+            (|o| o.max_concurrent_streams = 0, "max concurrent streams must be > 0, got 0"),
+            (|o| o.api_worker_pool_size = 0, "api worker pool size must be > 0, got pool size 0"),
+            (|o| o.adapter_worker_pool_size = -1, "adapter worker pool size must be > 0 , got pool size -1"),
+            (|o| o.num_check_cache_entries = -1, "# check cache entries must be >= 0 and <= 2^31-1, got -1"),
+            (
+                |o| {
+                    o.api_worker_pool_size = 0;
+                    o.max_message_size = 0;
+                },
+                "max message size must be > 0, got 0",
+            ),
+        ];
+        assert_eq!(ServerOptions::default().check(), Ok(()));
+        for (change, text) in cases {
+            let mut options = ServerOptions::default();
+            change(&mut options);
+            assert_eq!(options.check(), Err(OptionsError(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn addresses_have_a_network() {
+        let text = |t: &str| ListenAddress::parse(t).map(|a| a.to_string()).unwrap_or_else(|e| e.0);
+        assert_eq!(text("tcp4://127.0.0.1:1"), "tcp4://127.0.0.1:1");
+        assert_eq!(text("127.0.0.1:1"), "tcp://127.0.0.1:1");
+        assert_eq!(text("unix:///run/mixer.sock"), "unix:///run/mixer.sock");
+        assert_eq!(text("[::1]:9091"), "tcp://[::1]:9091");
+        assert_eq!(text("foo://x:1"), "listen foo: unknown network foo");
+        assert_eq!(text("127.0.0.1"), "listen tcp: address 127.0.0.1: missing port in address");
+        assert_eq!(text("::1:9091"), "listen tcp: address ::1:9091: too many colons in address");
+    }
+
+    #[test]
+    fn reflection_is_for_this_machine_unless_asked_for() {
+        let serves = |address: &str, reflection| {
+            let options =
+                ServerOptions { address: address.to_owned(), reflection, ..ServerOptions::default() };
+            options.serves_reflection(&options.listen_address().unwrap())
+        };
+        for address in ["127.0.0.1:1", "tcp://[::1]:1", "localhost:1", "unix:///run/mixer.sock"] {
+            assert!(serves(address, Reflection::Auto), "{address}");
+            assert!(!serves(address, Reflection::Off), "{address}");
+        }
+        for address in ["", "0.0.0.0:1", "tcp://:1", "10.0.0.1:1"] {
+            assert!(!serves(address, Reflection::Auto), "{address}");
+            assert!(serves(address, Reflection::On), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_pool_is_fixed_unless_it_has_a_floor() {
+        let mut options = ServerOptions { adapter_worker_pool_size: 64, ..ServerOptions::default() };
+        assert_eq!(options.adapter_pool(), PoolOptions { floor: 64, ceiling: 64, queue: 1024 });
+        options.adapter_worker_pool_floor = 8;
+        options.adapter_queue_length = 5;
+        assert_eq!(options.adapter_pool(), PoolOptions { floor: 8, ceiling: 64, queue: 5 });
+        options.adapter_worker_pool_floor = 100;
+        assert_eq!(options.adapter_pool().floor, 64);
+        assert_eq!(options.api_pool(), PoolOptions { floor: 1024, ceiling: 1024, queue: 1024 });
+    }
+
+    #[test]
+    fn controlz_listens_on_its_port_or_that_of_its_address() {
+        let at = |address: &str| {
+            IntrospectionOptions { address: address.to_owned(), ..IntrospectionOptions::default() }
+                .listen_address()
+        };
+        for (address, listens) in [
+            ("localhost", "localhost:9876"),
+            ("*", ":9876"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("::1", "[::1]:9876"),
+            ("[::1]", "[::1]:9876"),
+            ("[::1]:0", "[::1]:0"),
+        ] {
+            assert_eq!(at(address).as_deref(), Some(listens), "{address}");
+        }
+        assert_eq!(
+            IntrospectionOptions { port: 0, ..IntrospectionOptions::default() }.listen_address(),
+            None
+        );
+    }
+
+    #[test]
+    fn the_check_cache_is_off_unless_asked_for() {
+        let mut options = ServerOptions::default();
+        assert_eq!(options.check_cache_entries(), None);
+        options.check_cache_requested = true;
+        assert_eq!(options.check_cache_entries(), Some(1_500_000));
+        options.num_check_cache_entries = 0;
+        assert_eq!(options.check_cache_entries(), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! The sockets of a server: opened here or handed over, served, and closed again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{HTTP_GRACE, Start, StartError};
+use mixer_base::build_info::BuildInfo;
+use crate::components::StopStep;
+use crate::controls::Controls;
+use crate::effects::Endpoint;
+use mixer_envoy::EnvoyParts;
+use mixer_net::listener::{Accepted, ListenError, Listener, on_loop};
+use mixer_net::workers::WorkerGroup;
+use crate::controlz;
+use mixer_net::address::ListenAddress;
+use crate::monitor;
+use mixer_net::http;
+use mixer_net::tls::ServerTls;
+
+impl Start<'_> {
+    /// Step 8: the socket of the API, opened here or before.
+    pub(super) fn listen(&mut self, address: &ListenAddress) -> Result<Listener, StartError> {
+        let refuse = |e: String| StartError::because("unable to listen", e);
+        if let Some(socket) = self.inherited.grpc.take() {
+            tracing::info!("the socket of the API was handed over: {address}");
+            return Listener::inherit(socket).map_err(|e| refuse(e.to_string()));
+        }
+        if let ListenAddress::Unix(path) = address {
+            self.effects.remove_socket(path)?;
+        }
+        self.effects.listen(address, self.options.socket_mode).map_err(|e| refuse(e.to_string()))
+    }
+
+    /// The socket of an HTTP endpoint, opened here or before.
+    fn listen_http(&mut self, endpoint: Endpoint, address: &str) -> Result<TcpListener, ListenError> {
+        match self.inherited.take_http(endpoint) {
+            Some(socket) => on_loop(socket).map_err(|e| ListenError(e.to_string())),
+            None => self.effects.listen_http(endpoint, address),
+        }
+    }
+
+    /// The HTTP flavour of authorization, if it is asked for.
+    pub(super) fn start_envoy_http(&mut self, envoy: &EnvoyParts) -> Result<(), StartError> {
+        let address = self.options.envoy_http_address.as_str();
+        if address.is_empty() && self.inherited.envoy.is_none() {
+            return Ok(());
+        }
+        let listener = self.listen_http(Endpoint::Envoy, address).map_err(|e| {
+            StartError::new(format!(
+                "unable to setup the HTTP endpoint for Envoy: unable to listen on socket: {e}"
+            ))
+        })?;
+        let name = self.effects.thread_name("envoy-http");
+        let stop = CancellationToken::new();
+        let thread = mixer_envoy::http::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
+            .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
+        self.components.begun(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
+            stop.cancel();
+            tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false)
+        });
+        Ok(())
+    }
+
+    /// Step 17.
+    pub(super) fn start_monitoring(&mut self, controls: &Arc<Controls>) -> Result<(), StartError> {
+        let address = format!(":{}", self.options.monitoring_port);
+        let listener = self.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
+            StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
+        })?;
+        let version = BuildInfo::stamped().short();
+        let runtime = Arc::clone(&controls.runtime);
+        let snapshot: monitor::SnapshotNumber = Arc::new(move || runtime.load().id().0);
+        let legacy = self.options.legacy_metrics.then_some(snapshot);
+        let mut routes =
+            monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile, legacy);
+        if self.options.health_endpoints {
+            routes = routes.merge(controls.health.routes());
+        }
+        self.serve_http(StopStep::Monitoring, "monitoring endpoint", listener, routes);
+        Ok(())
+    }
+
+    /// Step 18; a failure is logged and does not end the start.
+    pub(super) fn start_introspection(&mut self, controls: &Arc<Controls>) {
+        let settings = &self.options.introspection;
+        let address = match settings.listen_address() {
+            Some(address) => address,
+            None if self.inherited.introspection.is_some() => String::new(),
+            None => return,
+        };
+        let mut guard = match controlz::guard(settings) {
+            Ok(guard) => guard,
+            Err(error) => return tracing::error!("Unable to start ControlZ: {error}"),
+        };
+        match self.listen_http(Endpoint::Introspection, &address) {
+            Ok(listener) => {
+                let bound = listener.local_addr().ok();
+                tracing::info!("ControlZ available at {}", bound.map(|a| a.to_string()).unwrap_or_default());
+                let is_local = bound.is_some_and(|a| a.ip().is_loopback());
+                guard.may_reveal |= is_local && !settings.read_only;
+                if guard.token.is_none() && !is_local {
+                    tracing::warn!(
+                        "ControlZ listens beyond this machine without a token; --ctrlz-token-file sets one"
+                    );
+                }
+                let routes = mixer_introspect::routes(controlz::introspection(controls, self.options, guard));
+                self.serve_http(StopStep::Introspection, "ControlZ", listener, routes);
+            }
+            Err(error) => tracing::error!("Unable to start ControlZ: {error}"),
+        }
+    }
+
+    fn serve_http(
+        &mut self,
+        step: StopStep,
+        name: &'static str,
+        listener: TcpListener,
+        routes: axum::Router,
+    ) {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            if let Err(error) = http::serve(listener, routes, stopped, HTTP_GRACE).await {
+                tracing::error!(%error, "an HTTP endpoint ended");
+            }
+        });
+        self.components.begun(step, name, async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+
+    /// Step 19: begins to accept calls.
+    pub(super) fn accept(
+        &mut self,
+        listener: Listener,
+        tls: Option<Arc<ServerTls>>,
+        workers: Arc<WorkerGroup>,
+    ) {
+        // Cancelled when the workers begin to drain, so that nothing is accepted that nobody serves.
+        let stopped = workers.stopping();
+        let task = tokio::spawn(async move {
+            loop {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    () = stopped.cancelled() => return,
+                };
+                match accepted {
+                    Ok(connection) => workers.serve(Accepted { tls: tls.clone(), ..connection }).await,
+                    Err(error) => {
+                        mixer_base::warn_limited!(1, %error, "a connection could not be accepted");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            }
+        });
+        self.components.begun(StopStep::Listener, "listener", async move |_| task.await.is_ok());
+    }
+}

@@ -1,0 +1,97 @@
+//! What is kept up beside the calls: probe files, the pid file, certificates, health, signs of life.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Start, StartError};
+use mixer_net::address::ListenAddress;
+use crate::components::StopStep;
+use crate::controls::Controls;
+use crate::health::Conditions;
+use mixer_net::tls::{ServerTls, TlsError};
+
+impl Start<'_> {
+    pub(super) fn keep_probe(&mut self, step: StopStep, name: &'static str, alive: bool) {
+        let (options, availability) = match alive {
+            true => (&self.options.liveness_probe, &self.health.liveness),
+            false => (&self.options.readiness_probe, &self.health.readiness),
+        };
+        if let Some(probe) = self.effects.keep_probe_file(options, availability) {
+            self.components.begun(step, name, async move |_| {
+                probe.close().await;
+                true
+            });
+        }
+    }
+
+    /// Reads the certificates, and again whenever they change.
+    pub(super) fn load_tls(&mut self, address: &ListenAddress) -> Result<Option<Arc<ServerTls>>, StartError> {
+        let refuse = |e: TlsError| StartError::because("unable to set up TLS", e);
+        let tls = self.effects.load_tls(&self.options.tls).map_err(refuse)?;
+        if tls.is_some() && matches!(address, ListenAddress::Unix(_)) {
+            let text = "it is for TCP addresses; a unix socket is protected by --socket-mode";
+            return Err(refuse(TlsError::Settings(text.to_owned())));
+        }
+        if let Some(tls) = &tls {
+            let stop = CancellationToken::new();
+            let task = tokio::spawn(Arc::clone(tls).follow(stop.clone()));
+            self.components.begun(StopStep::Probes, "certificates", async move |_| {
+                stop.cancel();
+                task.await.is_ok()
+            });
+        }
+        Ok(tls)
+    }
+
+    /// Before anything that another server on the same files would notice.
+    pub(super) fn write_pid_file(&mut self) -> Result<(), StartError> {
+        let path = &self.options.pid_file;
+        if path.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let refuse = |e| StartError::because(&format!("unable to write the pid file {}", path.display()), e);
+        let file = self.effects.write_pid_file(path).map_err(refuse)?;
+        self.components.begun(StopStep::Probes, "pid file", async move |_| {
+            drop(file);
+            true
+        });
+        Ok(())
+    }
+
+    /// Keeps the health true to the world.
+    pub(super) fn follow(&mut self, conditions: Conditions) {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(conditions.follow(stop.clone()));
+        self.components.begun(StopStep::Probes, "conditions", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+
+    /// Tells the supervisor, and shows it signs of life while the server is alive.
+    pub(super) fn supervise(&mut self, controls: &Arc<Controls>) {
+        let Some(supervisor) = self.effects.supervisor() else { return };
+        let watchdog = supervisor.watchdog();
+        controls.supervise(supervisor);
+        let Some(patience) = watchdog else { return };
+        let (stop, controls) = (CancellationToken::new(), Arc::clone(controls));
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                if let (Ok(()), Some(supervisor)) = (controls.health.liveness.status(), controls.supervisor())
+                {
+                    supervisor.alive();
+                }
+                tokio::select! {
+                    () = stopped.cancelled() => return,
+                    () = tokio::time::sleep(patience / 2) => {}
+                }
+            }
+        });
+        self.components.begun(StopStep::Probes, "watchdog", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+}
