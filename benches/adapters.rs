@@ -14,12 +14,12 @@
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use mixer_adapters::prometheus::{Endpoint, MetricInfo, MetricKind, Prometheus};
+use mixer_adapters::prometheus::{self, Endpoint, MetricInfo, MetricKind, Prometheus};
 use mixer_adapters::stdio::{self, LogStream, Stdio};
-use mixer_engine::adapter::{
-    Adapter, BoundInstance, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner, prometheus,
-};
 use mixer_attribute::{SignedDuration, Timestamp, Value, ValueType};
+use mixer_engine::adapter::{
+    Adapter, BoundInstance, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner,
+};
 use mixer_engine::template;
 
 const DIMENSIONS: [&str; 17] = [

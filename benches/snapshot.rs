@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
 use mixer_config::store::{ConfigStore, MemoryStore, StoreContents};
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
 
 const MANIFEST: &str = "
 kind: attributemanifest

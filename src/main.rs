@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: mixer_profile::heap::SampledAllocator =
-    mixer_profile::heap::SampledAllocator;
+static ALLOCATOR: mixer_profile::heap::SampledAllocator = mixer_profile::heap::SampledAllocator;
 
 fn main() -> ExitCode {
     match mixer::cmd::parse(std::env::args_os()) {

@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
-use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_api::MixerService;
 use mixer_api::proto::istio::mixer::v1::CheckResponse;
 use mixer_attribute::request::{
     CheckCall, ReportWords, Semantics, encode_check_request, encode_report_request,
 };
 use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value};
+use mixer_base::metrics::Metrics;
+use mixer_config::store::MemoryStore;
+use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::routing::{RoutingTable, RuleKind};
 use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{Condition, SnapshotBuilder, SnapshotOptions};
-use mixer_config::store::MemoryStore;
-use mixer_base::metrics::Metrics;
 use proptest::prelude::*;
 use prost::Message as _;
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_api::MixerService;
 use mixer_api::grpc::GrpcError;
+use mixer_base::metrics::Metrics;
+use mixer_config::store::MemoryStore;
+use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
-use mixer_config::store::MemoryStore;
-use mixer_base::metrics::Metrics;
 
 /// A file of configuration: name and text.
 pub(crate) type File = (String, String);

@@ -12,9 +12,9 @@ use super::source::{self, NamespaceFlags};
 use super::{Exit, Failure, Io, Outcome, Stop};
 use mixer_config::Severity;
 use mixer_engine::decision::Decision;
+use mixer_engine::snapshot::Snapshot;
 use mixer_policy::Stubs;
 use mixer_policy::{Change, Offline, Replay, clock_of, read_requests, replay};
-use mixer_engine::snapshot::Snapshot;
 
 /// Flags of `diff`.
 #[derive(Debug, Clone, clap::Args)]

@@ -15,9 +15,9 @@ pub(crate) use flags::{LogFlags, TracingFlags};
 
 use super::{Exit, Failure, Io, Outcome, Personality, Stop};
 use mixer_base::build_info::BuildInfo;
-use mixer_server::{LogLevel, Server, ServerOptions, StartError};
-use mixer_config::store::EMBEDDED_SAMPLE;
 use mixer_base::log::json_record;
+use mixer_config::store::EMBEDDED_SAMPLE;
+use mixer_server::{LogLevel, Server, ServerOptions, StartError};
 
 /// How long after serving began everything of the start has run.
 const START_ENDS: Duration = Duration::from_secs(1);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Failure, Io, Stop};
-use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
 
 /// Configuration to inspect.
 #[derive(Debug, Clone, clap::Args)]

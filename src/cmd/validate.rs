@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::output::{self, Format};
 use super::source::{self, NamespaceFlags};
 use super::{Exit, Failure, Io, Outcome, Stop, Style};
+use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_engine::snapshot::{check_params, lint, pitfalls};
-use mixer_config::store::StoreContents;
 
 /// Flags of `validate`.
 #[derive(Debug, Clone, clap::Args)]

@@ -101,7 +101,7 @@ fn run_all(found: &[Found]) -> Vec<Case> {
 }
 
 fn run_one(found: &Found) -> Case {
-    let Some(adapter) = mixer_engine::adapter::find(&found.adapter) else {
+    let Some(adapter) = mixer_adapters::INVENTORY.find(&found.adapter) else {
         return Case::skipped(&found.id, format!("the adapter `{}` comes later", found.adapter));
     };
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -6,16 +6,14 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bumpalo::Bump;
+use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, SignedDuration, Timestamp, Vocabulary};
+use mixer_config::store;
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
+use mixer_envoy::config::EnvoyConfig;
 use mixer_envoy::{
     AttributePlan, Attributes, ConnectionCounters, Entry, LogIdentity, LogMessage, RateLimitRequest,
     set_check_request, set_descriptor, set_entry,
 };
-use mixer_attribute::{
-    AttributeBag, OwnedAttributes, OwnedValue, SignedDuration, Timestamp, Vocabulary,
-};
-use mixer_envoy::config::EnvoyConfig;
-use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
-use mixer_config::store;
 use prost::Message as _;
 use serde_json::Value as Json;
 
@@ -66,7 +64,7 @@ impl Suite {
     }
 
     fn config(&self) -> &EnvoyConfig {
-        &self.snapshot.envoy
+        mixer_envoy::config::config_of(&self.snapshot)
     }
 
     /// Every message of a capture, in order.

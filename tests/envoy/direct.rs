@@ -5,12 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mixer_wire::envoy::data::accesslog::v3::{
-    AccessLogCommon, HttpAccessLogEntry, HttpRequestProperties,
-};
-use mixer_wire::envoy::extensions::common::ratelimit::v3::{
-    RateLimitDescriptor, rate_limit_descriptor,
-};
+use mixer_wire::envoy::data::accesslog::v3::{AccessLogCommon, HttpAccessLogEntry, HttpRequestProperties};
+use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::accesslog::v3::{StreamAccessLogsMessage, stream_access_logs_message};
 use mixer_wire::envoy::service::auth::v3::{
     AttributeContext, CheckRequest, CheckResponse, attribute_context,

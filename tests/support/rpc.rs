@@ -8,28 +8,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-/// The messages, generated from `proto/`.
-#[expect(
-    clippy::allow_attributes,
-    clippy::allow_attributes_without_reason,
-    reason = "generated code, of which each test uses a part"
-)]
-#[allow(missing_docs, dead_code, unreachable_pub, clippy::all, reason = "generated")]
-pub(crate) mod proto {
-    pub mod google {
-        pub mod rpc {
-            include!(concat!(env!("OUT_DIR"), "/google.rpc.rs"));
-        }
-    }
-    pub mod istio {
-        pub mod mixer {
-            pub mod v1 {
-                include!(concat!(env!("OUT_DIR"), "/istio.mixer.v1.rs"));
-            }
-        }
-    }
-}
-
+pub(crate) use mixer_wire as proto;
 pub(crate) use proto::istio::mixer::v1 as mixer;
 
 /// How long a call may take unless its caller says otherwise.

@@ -7,9 +7,7 @@ use mixer_wire::envoy::config::core::v3::{Address, Node, SocketAddress, address}
 use mixer_wire::envoy::data::accesslog::v3::{
     AccessLogCommon, HttpAccessLogEntry, HttpRequestProperties, HttpResponseProperties,
 };
-use mixer_wire::envoy::extensions::common::ratelimit::v3::{
-    RateLimitDescriptor, rate_limit_descriptor,
-};
+use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::accesslog::v3::{StreamAccessLogsMessage, stream_access_logs_message};
 use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
 use mixer_wire::envoy::service::ratelimit::v3::RateLimitRequest;

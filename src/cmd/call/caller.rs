@@ -10,18 +10,18 @@ use prost::Message;
 use super::{CallFlags, CallTracer, Connection, RpcError};
 use crate::cmd::source::NamespaceFlags;
 use crate::cmd::{Failure, Io, Stop};
-use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_api::MixerService;
 use mixer_api::grpc::GrpcError;
 use mixer_api::mixer::ExplainResponse;
+use mixer_base::metrics::Metrics;
 use mixer_config::Severity;
+use mixer_config::store::{self, ConfigStore, WhenLost};
+use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::explain::Explanation;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::SnapshotBuilder;
-use mixer_config::store::{self, ConfigStore, WhenLost};
-use mixer_base::metrics::Metrics;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
 /// How long one handler may take to build.

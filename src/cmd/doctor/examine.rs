@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::{Finding, Verdict};
-use mixer_config::Severity;
-use mixer_net::listener::{ListenError, bind_tcp};
-use mixer_net::address::ListenAddress;
-use mixer_server::{Effects as _, Rehearsal, ServerOptions};
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params};
-use mixer_config::store::{self, WhenLost};
 use mixer_base::rotate::os_text;
+use mixer_config::Severity;
+use mixer_config::store::{self, WhenLost};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params};
+use mixer_net::address::ListenAddress;
+use mixer_net::listener::{ListenError, bind_tcp};
 use mixer_net::tls;
+use mixer_server::{Effects as _, Rehearsal, ServerOptions};
 
 /// Fewer open files than this are few for a server.
 const FEW_FILES: u64 = 4096;

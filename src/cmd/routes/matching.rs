@@ -8,9 +8,9 @@ use super::super::attributes::{AttributeSet, AttributeValue, Sense};
 use super::super::{Failure, Stop};
 use mixer_attribute::{AttributeBag, StringMap, Value, ValueType};
 use mixer_config::message::suggestion;
-use mixer_expr::Scope as _;
 use mixer_engine::routing::{GroupOutline, RoutingOutline};
 use mixer_engine::snapshot::{Condition, Snapshot};
+use mixer_expr::Scope as _;
 
 /// What became of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]

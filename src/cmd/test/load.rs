@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::cmd::source::{self, NamespaceFlags};
 use crate::cmd::{Exit, Failure, Io, Stop};
 use mixer_config::{Diagnostic, Location, Severity};
-use mixer_policy::{Problem, Suite, SuiteDocument};
 use mixer_engine::snapshot::{Snapshot, check_params};
+use mixer_policy::{Problem, Suite, SuiteDocument};
 
 /// Deepest directory that is read.
 const MAX_DEPTH: usize = 32;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::super::{Io, Style};
 use super::place;
-use mixer_config::{Diagnostic, Severity, Span};
 use mixer_config::store::StoreContents;
+use mixer_config::{Diagnostic, Severity, Span};
 
 /// Longest source line that is shown whole.
 const WIDEST: usize = 160;

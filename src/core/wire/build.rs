@@ -25,6 +25,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     // For reflection, so that generic clients can be pointed at a server.
     let encoded = protox::prost::Message::encode_to_vec(&descriptors);
     std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("descriptors.bin"), encoded)?;
-    tonic_prost_build::configure().bytes(".").btree_map(".").include_file("wire.rs").compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .btree_map(".")
+        .include_file("wire.rs")
+        .compile_fds(descriptors)?;
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use mixer_engine::adapter::{Clock, SystemClock};
 use mixer_config::{Entry, Node, NodeKind};
+use mixer_engine::adapter::{Clock, SystemClock};
 use parking_lot::Mutex;
 
 use super::backend::Backend;

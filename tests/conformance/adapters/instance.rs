@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use mixer_engine::adapter::{BoundInstance, Leaf};
 use mixer_attribute::{
     AttributeBag, SignedDuration, StringMap, Timestamp, Value, ValueType, Vocabulary, text,
 };
 use mixer_config::message::{find_field, upper_camel};
 use mixer_config::{Node, NodeKind};
-use mixer_expr::{self, Language, Program};
+use mixer_engine::adapter::{BoundInstance, Leaf};
 use mixer_engine::template::{self, FieldInfo, FieldKind};
+use mixer_expr::{self, Language, Program};
 
 /// An instance that can be evaluated.
 pub(super) struct Compiled {
@@ -110,7 +110,7 @@ impl Collect<'_> {
         let program = if text.is_empty() {
             None
         } else {
-            let compiled = expr::compile(Language::Cexl, text, self.vocabulary);
+            let compiled = mixer_expr::compile(Language::Cexl, text, self.vocabulary);
             Some(compiled.map_err(|e| format!("{name}: {text}: {e}"))?)
         };
         let value_type = program.as_ref().map_or(ValueType::Unspecified, Program::value_type);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bumpalo::Bump;
+use mixer_attribute::{AttributeBag, SignedDuration, Value, Vocabulary};
+use mixer_base::metrics::Metrics;
+use mixer_config::message::Field as _;
+use mixer_config::{Diagnostics, FieldPath, Node, NodeKind, Severity};
 use mixer_engine::adapter::{
     BuildError, Commons, Env, ErasedAdapter, Handler, Instance, QuotaCall, Reply, TaskSpawner,
 };
-use mixer_attribute::{AttributeBag, SignedDuration, Value, Vocabulary};
-use mixer_config::message::Field as _;
-use mixer_config::{Diagnostics, FieldPath, Node, NodeKind, Severity};
-use mixer_base::metrics::Metrics;
 use serde_json::{Value as Json, json};
 
 use super::compare::compare;

@@ -6,10 +6,10 @@
 mod encode;
 mod schema;
 
-use mixer_engine::adapter::StatusDetail;
 use mixer_config::Node;
 use mixer_config::message::{DecodeContext, Field, go_type, json_kind, suggestion};
 use mixer_config::{FieldPath, NodeKind};
+use mixer_engine::adapter::StatusDetail;
 
 /// An `Any` of the configuration.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -12,11 +12,11 @@ use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 
 use super::any::AnyField;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota,
     HandleReport, Handler, HandlerError, Instance, QuotaCall, QuotaResult, Reply,
 };
-use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
 use mixer_wire::{checknothing, metric, quota, reportnothing};
 

@@ -1,12 +1,12 @@
 //! Refuses every check with one status, and grants no quota. Spec: adapters-inprocess.md section 4.
 
 use super::any::AnyField;
+use mixer_attribute::SignedDuration;
+use mixer_config::Diagnostics;
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota, Handler,
     Instance, QuotaCall, QuotaResult, Reply, Status, StatusDetail,
 };
-use mixer_attribute::SignedDuration;
-use mixer_config::Diagnostics;
 
 mixer_config::message! {
     /// A `google.rpc.Status` in configuration.

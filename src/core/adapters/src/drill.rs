@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use mixer_attribute::SignedDuration;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota,
     HandleReport, Handler, HandlerError, Instance, QuotaCall, QuotaResult, Reply,
 };
-use mixer_attribute::SignedDuration;
-use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 
 mixer_config::message_enum! {
     /// What befalls a call.

@@ -12,13 +12,13 @@ mod url;
 
 use std::sync::Arc;
 
+use mixer_attribute::text::go_text;
+use mixer_attribute::{SignedDuration, Value};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, Handler, HandlerError,
     HandlerStatus, Instance, Reply, Status,
 };
-use mixer_attribute::text::go_text;
-use mixer_attribute::{SignedDuration, Value};
-use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_expr::functions::Regex;
 
 use addresses::Network;

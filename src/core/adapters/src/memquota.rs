@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use mixer_attribute::SignedDuration;
+use mixer_base::metrics::{Counter, Family};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleQuota, Handler, HandlerError,
     HandlerStatus, Instance, NOT_BUILT, QuotaCall, QuotaLevel, QuotaResult, Reply,
 };
-use mixer_attribute::SignedDuration;
-use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_base::metrics::{Counter, Family};
 
 use cells::Cells;
 use dedup::{Dedup, Record};

@@ -1,11 +1,11 @@
 //! Does nothing: agrees to every check, grants every quota, takes every report. Spec: adapters-inprocess.md section 7.
 
+use mixer_attribute::SignedDuration;
+use mixer_config::Diagnostics;
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota,
     HandleReport, Handler, Instance, QuotaCall, QuotaResult, Reply, Status,
 };
-use mixer_attribute::SignedDuration;
-use mixer_config::Diagnostics;
 
 mixer_config::message! {
     /// The adapter has no parameters.

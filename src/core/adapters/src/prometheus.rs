@@ -21,10 +21,12 @@ pub use params::{
     MetricsExpirationPolicy, Params,
 };
 
-use mixer_engine::adapter::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT, join_errors};
+use definition::Definition;
 use mixer_attribute::SignedDuration;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use definition::Definition;
+use mixer_engine::adapter::{
+    Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler, NOT_BUILT, join_errors,
+};
 
 /// The adapter.
 #[derive(Debug)]

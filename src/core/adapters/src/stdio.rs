@@ -25,13 +25,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use line::{Form, Line};
+use mixer_base::metrics::{Counter, Family};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError,
     HandlerStatus, Instance, Reply, join_errors,
 };
-use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use mixer_base::metrics::{Counter, Family};
-use line::{Form, Line};
 use queue::{Losses, WriteQueue};
 use sink::{Batch, Sink};
 

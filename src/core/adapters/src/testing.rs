@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mixer_engine::adapter::{Adapter, BoundInstance, Clock, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner};
 use mixer_attribute::{Value, ValueType};
 use mixer_config::Diagnostics;
+use mixer_engine::adapter::{
+    Adapter, BoundInstance, Clock, Env, Handler, Instance, Leaf, Reply, SystemClock, TaskSpawner,
+};
 use mixer_engine::template;
 
 /// A clock that stands until it is moved.

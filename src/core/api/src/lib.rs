@@ -14,12 +14,12 @@ mod spans;
 mod turns;
 pub mod worker;
 
-pub use mixer_engine::decision::CALLER_PRINCIPAL;
-pub use mixer_wire as proto;
 pub use call::CallInfo;
 pub use draining::DrainingBody;
 pub use grpc::ApiBody;
 pub use mixer::{ExplainResponse, MixerService};
+pub use mixer_engine::decision::CALLER_PRINCIPAL;
+pub use mixer_wire as proto;
 pub use observe::Observers;
 pub use turns::Turns;
 pub use worker::Engine;

@@ -7,26 +7,26 @@ use bumpalo::Bump;
 use bytes::Bytes;
 
 use super::call::{CallInfo, Operation};
-use super::worker::{Engine, WorkerContext, next_record, note_snapshot, preprocess, report_record};
 use super::grpc::{Code, GrpcError, begin_message, finish_message, unframed};
 use super::observe::Watch;
-use mixer_engine::adapter::join_errors;
+use super::worker::{Engine, WorkerContext, next_record, note_snapshot, preprocess, report_record};
+use crate::load_shedding::{Demand, LoadShedder};
 use mixer_attribute::request::{CheckRequest, QuotaParams, ReportRequest, check_global_word_count};
 use mixer_attribute::response::{
     HeaderAction, HeaderOperation, Precondition, QuotaGrant, RouteDirective, push_precondition, push_quota,
 };
 use mixer_attribute::{AttributeBag, ReportRecords, SignedDuration};
+use mixer_base::metrics::Metrics;
+use mixer_engine::adapter::join_errors;
 use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache};
+use mixer_engine::decision::Method;
 use mixer_engine::dispatch::{
     self, CheckOutcome, DispatchContext, DispatchTrace, LastKnownAnswers, QuotaRequest, ReportCollector,
     Trace, TracedPhase, trace_started, trace_step,
 };
 use mixer_engine::explain::{Explanation, explain, referenced};
-use crate::load_shedding::{Demand, LoadShedder};
-use mixer_engine::decision::Method;
 use mixer_engine::runtime::{Published, Runtime};
 use mixer_engine::snapshot::HeaderOperationKind;
-use mixer_base::metrics::Metrics;
 
 /// Answers Check and Report. One a worker: it keeps memory for reuse without locks.
 pub struct MixerService {

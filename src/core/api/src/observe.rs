@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::call::{CallInfo, Operation};
 use super::grpc::GrpcError;
 use super::spans::{Begun, TracedCall, spans_of};
-use mixer_engine::decision::{AnswerFailure, Call, CallAnswer, CallerText, DecisionLog, Method, Wanted};
+use mixer_engine::decision::{AnswerFailure, Call, CallAnswer, CallerText, DecisionLog, Wanted};
 use mixer_engine::dispatch::DispatchTrace;
 use mixer_spans::Tracer;
 

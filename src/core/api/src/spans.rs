@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use super::grpc::{Code, GrpcError};
 use super::call::Operation;
+use super::grpc::{Code, GrpcError};
+use mixer_base::rpc_code;
 use mixer_engine::decision::Method;
 use mixer_engine::dispatch::{DispatchTrace, TracedDispatch, TracedPhase};
-use mixer_base::rpc_code;
 use mixer_spans::{Event, Kind, Span, SpanContext, Tag, child};
 
 /// Most spans of one call: a large report over many handlers must not fill the queue alone.

@@ -8,29 +8,25 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bumpalo::Bump;
-use http::HeaderMap;
 
 use super::Observers;
 use super::call::{CallInfo, Operation};
 use super::observe::Watch;
+use crate::load_shedding::{Demand, LoadShedder};
+use mixer_attribute::AttributeBag;
+use mixer_base::metrics::Metrics;
 use mixer_engine::adapter::join_errors;
-use mixer_attribute::{AttributeBag, SlotId, Value};
-use mixer_engine::decision::{CALLER_PRINCIPAL, CallerText};
 use mixer_engine::dispatch::{
     self, DispatchContext, DispatchError, LastKnownAnswers, ReportCollector, Trace, TracedPhase,
     trace_started, trace_step,
 };
-use mixer_net::listener::CallerAddress;
-use crate::load_shedding::{Demand, LoadShedder};
 use mixer_engine::routing::RuleKind;
 use mixer_engine::runtime::{Published, Runtime};
-use mixer_base::metrics::Metrics;
 
 /// Arenas that a worker keeps for its next requests.
 const SPARE_ARENAS: usize = 64;
 /// An arena that grew beyond this is given back to the allocator.
 const MAX_SPARE_BYTES: usize = 256 << 10;
-
 
 /// The engine as services see it; shared by all workers.
 #[derive(Clone)]

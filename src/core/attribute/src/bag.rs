@@ -297,9 +297,7 @@ impl<'a> AttributeBag<'a> {
 }
 
 /// Keeps the last of the pairs with equal keys, in wire order. Cost: quadratic for a few pairs, sorts many.
-pub fn last_by_key<'a, K: Copy + Ord, V: Copy>(
-    mut pairs: ArenaVec<'a, (K, V)>,
-) -> ArenaVec<'a, (K, V)> {
+pub fn last_by_key<'a, K: Copy + Ord, V: Copy>(mut pairs: ArenaVec<'a, (K, V)>) -> ArenaVec<'a, (K, V)> {
     const FEW: usize = 32;
     let repeated = |i: usize, key: K| pairs.iter().skip(i + 1).any(|(later, _)| *later == key);
     if pairs.len() <= FEW && !pairs.iter().enumerate().any(|(i, (key, _))| repeated(i, *key)) {

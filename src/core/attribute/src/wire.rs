@@ -15,9 +15,7 @@ pub use reader::DecodeError;
 pub use reader::{Reader, VARINT};
 pub use words::Words;
 pub(super) use writer::{SmallSet, WordList, put_zigzag, zigzag};
-pub use writer::{
-    nested, put_bytes, put_duration, put_nonempty, put_nonzero, put_tag, put_time, put_varint,
-};
+pub use writer::{nested, put_bytes, put_duration, put_nonempty, put_nonzero, put_tag, put_time, put_varint};
 
 #[cfg(test)]
 mod tests;

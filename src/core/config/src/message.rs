@@ -620,6 +620,3 @@ pub fn enum_number(
     }
     found.map(|(_, number)| *number)
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,12 +11,12 @@ mod mask;
 mod options;
 mod record;
 
-pub use mixer_base::rpc_code::parse as status_code;
 pub use answer::status_name;
 pub use answer::{Answer, AnswerFailure, DirectiveText, HeaderText, QuotaText, ReferenceText, StatusText};
 pub use attributes::{AttributeMap, attribute_map, owned_attributes, owned_value, value_json};
 pub use log::{Call, CallAnswer, DecisionLog, LogError, Wanted};
 pub use mask::{DEFAULT_MASKS, MASKED, Mask, MaskSet};
+pub use mixer_base::rpc_code::parse as status_code;
 pub use options::{DecisionLogOptions, DecisionOptions, RecordingOptions, Select};
 pub use record::{
     CALLER_PRINCIPAL, CallerText, Decision, DispatchText, DryRunText, InstanceText, Method, QuotaAsked,

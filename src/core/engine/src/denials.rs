@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use mixer_attribute::request::CheckRequest;
 use mixer_attribute::text::text;
 use mixer_attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
-use mixer_base::rpc_code;
-use mixer_base::secrets::{MASKED, is_secret};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::{Collect, Collected, Family};
+use mixer_base::rpc_code;
+use mixer_base::secrets::{MASKED, is_secret};
 use mixer_base::shard::{self, ShardedCounters};
 
 /// Refusals that are kept.

@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use mixer_attribute::{AttributeBag, Condition as Presence};
 use crate::dispatch::DispatchTrace;
-use mixer_expr::{Explanation as Part, Outcome};
 use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::{Condition, MappingOutline, RuleConfig};
 use crate::template::Variety;
+use mixer_attribute::{AttributeBag, Condition as Presence};
+use mixer_expr::{Explanation as Part, Outcome};
 
 /// Everything that is known about one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

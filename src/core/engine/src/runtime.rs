@@ -18,12 +18,12 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 
 use crate::check_cache::{CheckAnswer, CheckCache, CheckCacheCounters, CheckCacheLimits};
-use mixer_config::Diagnostics;
 use crate::denials::Denials;
 use crate::handler::HandlerTable;
 use crate::routing::RoutingTable;
 use crate::snapshot::{Snapshot, SnapshotId};
 use mixer_base::metrics::Metrics;
+use mixer_config::Diagnostics;
 
 /// What requests run on: routes, and the answers that they gave.
 pub struct Published {

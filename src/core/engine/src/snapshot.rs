@@ -24,16 +24,14 @@ mod rules;
 mod vocabulary;
 
 pub use build::{SnapshotBuilder, SnapshotOptions};
-pub use extension::{
-    DecodedResource, Extension, ExtensionConfig, MappingOutline, Registry,
-};
 pub use dump::{
     ActionDump, AdapterDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump, InstanceDump,
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
+pub use extension::{DecodedResource, Extension, ExtensionConfig, MappingOutline, Registry};
 pub use lint::{check_params, lint, pitfalls};
-pub use report::Report;
 pub use model::{
     ActionConfig, AttributeBinding, Condition, HandlerBinding, HandlerConfig, HeaderOperationConfig,
     HeaderOperationKind, InstanceConfig, OnError, RuleConfig, Rules, Snapshot, SnapshotCounts, SnapshotId,
 };
+pub use report::Report;

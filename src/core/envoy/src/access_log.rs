@@ -16,8 +16,8 @@ use super::node::LogIdentity;
 use super::wire::{
     FieldValue, address, concat, each_bytes, each_field, instant, int64, ip_bytes, length, map_entry, wrapped,
 };
-use mixer_attribute::{DecodeError, SignedDuration, Timestamp, Value};
 use crate::config::{EnvoyConfig, Principal, ReporterKind};
+use mixer_attribute::{DecodeError, SignedDuration, Timestamp, Value};
 
 pub(super) use codes::name_of_code;
 pub use tcp::ConnectionCounters;

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Response};
 use tokio_util::sync::CancellationToken;
 
-use mixer_api::Turns;
-use mixer_net::listener::Peer;
 use crate::{BridgeService, BridgeShared};
+use mixer_api::Turns;
 use mixer_api::grpc::{self, Code, GrpcError, Messages};
-use mixer_api::{ApiBody, CallInfo};
-use mixer_http2::{RequestBody, RequestHead};
 use mixer_api::load_shedding::LoadShedder;
+use mixer_api::{ApiBody, CallInfo};
 use mixer_base::metrics::{Metrics, RpcCounters};
+use mixer_http2::{RequestBody, RequestHead};
+use mixer_net::listener::Peer;
 
 /// Largest message of access logs: the first of a stream lists everything that the proxy was built with.
 const MAX_LOG_MESSAGE: usize = 8 << 20;

@@ -6,8 +6,8 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::wire::concat;
-use mixer_attribute::Timestamp;
 use crate::config::CertificateField;
+use mixer_attribute::Timestamp;
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;

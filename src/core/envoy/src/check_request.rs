@@ -12,8 +12,8 @@ use super::identity::{Side, set_principal, without_scheme};
 use super::mapping::{Parts, set_mapped};
 use super::metadata::{set_metadata, set_route_metadata};
 use super::wire::{FieldValue, address, each_bytes, each_field, instant, ip, ip_bytes, map_entry};
-use mixer_attribute::{DecodeError, Timestamp, Value};
 use crate::config::{EnvoyConfig, OriginIp, Principal, StaticAttribute};
+use mixer_attribute::{DecodeError, Timestamp, Value};
 
 /// Attributes in a request header; sent by proxies of old, and by anybody who likes.
 pub(super) const FORWARDED_ATTRIBUTES: &[u8] = b"x-istio-attributes";

@@ -5,10 +5,10 @@ use http::{HeaderName, HeaderValue};
 
 use super::access_log::name_of_code;
 use super::check_request::{FORWARDED_ATTRIBUTES, header};
+use crate::config::DenyBody;
 use mixer_attribute::wire::{nested, put_bytes, put_nonempty, put_nonzero};
 use mixer_engine::dispatch::{HeaderChange, RouteDirective};
 use mixer_engine::snapshot::HeaderOperationKind;
-use crate::config::DenyBody;
 
 /// Numbers of the fields of a CheckResponse.
 const STATUS: u32 = 1;

@@ -19,9 +19,7 @@ use rustc_hash::FxHashMap;
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, RawResource, ResourceKey};
-use mixer_engine::snapshot::{
-    DecodedResource, Extension, ExtensionConfig, MappingOutline, Report, Snapshot,
-};
+use mixer_engine::snapshot::{DecodedResource, Extension, ExtensionConfig, MappingOutline, Report, Snapshot};
 
 use assemble::Assembly;
 pub use descriptors::{DescriptorNode, DescriptorTree, Limit, Unit, glob};
@@ -259,10 +257,7 @@ impl Extension for EnvoyKinds {
 }
 
 /// Decodes a resource of one of [`KINDS`].
-fn build(
-    resource: &RawResource,
-    failure: &dyn Fn(&str) -> String,
-) -> Result<EnvoyResource, Vec<Diagnostic>> {
+fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<EnvoyResource, Vec<Diagnostic>> {
     let mut report = Report::new(resource);
     let (root, base) = match report.spec() {
         Some(spec) => (Some(spec.clone()), FieldPath::root().field("spec")),

@@ -8,8 +8,8 @@ use super::convert::set_by_key;
 use super::identity::set_service;
 use super::mapping::{Parts, set_mapped};
 use super::wire::{FieldValue, each_field, ip, ip_bytes, map_entry, wrapped};
-use mixer_attribute::{DecodeError, Value};
 use crate::config::{EnvoyConfig, Unit};
+use mixer_attribute::{DecodeError, Value};
 
 /// A limit that came with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

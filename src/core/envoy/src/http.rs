@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::calls::EnvoyParts;
-use mixer_api::Turns;
 use crate::{BridgeService, BridgeShared, HttpVerdict};
+use mixer_api::Turns;
 use mixer_wire::envoy::config::core::v3::{Address, SocketAddress, address};
 use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
 

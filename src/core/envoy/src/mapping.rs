@@ -6,8 +6,8 @@ use super::attributes::Attributes;
 use super::certificate::Certificate;
 use super::check_request::{header, query_pairs};
 use super::metadata::{Field, field, flat, joined, namespaces, push_number};
-use mixer_attribute::{StringMap, Timestamp, Value, ValueType, typed_text};
 use crate::config::{CertificateField, CompiledMapping, MappedFrom};
+use mixer_attribute::{StringMap, Timestamp, Value, ValueType, typed_text};
 
 /// The fields that mappings may read.
 #[derive(Default)]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::descriptor::{Descriptor, RateLimitRequest};
-use mixer_attribute::SignedDuration;
 use crate::config::{Domain, EnvoyConfig, Limit, QuotaSelector, Unit, glob};
+use mixer_attribute::SignedDuration;
 use mixer_base::metrics::{Counter, Family, Metrics};
 
 pub(super) use response::{encode, limit_headers};

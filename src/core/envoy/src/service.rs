@@ -22,19 +22,19 @@ use super::access_log::ConnectionCounters;
 use super::attributes::{AttributePlan, Slots};
 use super::metrics::BridgeMetrics;
 use super::rate_limit::{LimitMetrics, Windows};
+use crate::config::settings::Cache;
 use mixer_api::CallInfo;
-use mixer_api::worker::{Engine, WorkerContext};
-use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::call::Operation;
-use mixer_api::observe::Watch;
-use mixer_attribute::{Timestamp, Vocabulary};
-use mixer_engine::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
+use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
+use mixer_api::observe::Watch;
+use mixer_api::worker::{Engine, WorkerContext};
+use mixer_attribute::{Timestamp, Vocabulary};
+use mixer_base::metrics::Family;
+use mixer_engine::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::Method;
 use mixer_engine::runtime::{Published, Runtime};
 use mixer_engine::snapshot::SnapshotId;
-use crate::config::settings::Cache;
-use mixer_base::metrics::Family;
 
 /// The methods that Envoy calls.
 const AUTHORIZATION_CHECK: Operation =
@@ -42,8 +42,10 @@ const AUTHORIZATION_CHECK: Operation =
 const SHOULD_RATE_LIMIT: Operation =
     Operation { method: Method::Limit, path: "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" };
 /// One message of the stream.
-const STREAM_ACCESS_LOGS: Operation =
-    Operation { method: Method::Report, path: "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs" };
+const STREAM_ACCESS_LOGS: Operation = Operation {
+    method: Method::Report,
+    path: "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs",
+};
 
 /// Memory for kept answers, for each that may be kept.
 const CACHE_BYTES_PER_ENTRY: u64 = 1024;

@@ -11,10 +11,10 @@ use serde::Serialize;
 use super::excerpt;
 use super::page::Page;
 use super::{Server, form, format, page, parameter};
+use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, RawResource, Severity};
 use mixer_engine::runtime::Published;
 use mixer_engine::snapshot::{SnapshotDump, dump};
-use mixer_config::store::StoreContents;
 
 /// Resources that are listed at once.
 const LISTED: usize = 200;

@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use regex::Regex;
 
 use super::format::MASKED;
-use mixer_config::{Diagnostic, RawResource, ResourceKey};
 use mixer_config::store::StoreContents;
+use mixer_config::{Diagnostic, RawResource, ResourceKey};
 
 /// Lines shown before the one that is meant.
 const BEFORE: u32 = 2;

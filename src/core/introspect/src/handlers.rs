@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::page::Page;
 use super::{Server, configuration, format, latency, parameter, plot};
-use mixer_engine::adapter::QueueStatus;
-use mixer_base::pool::PoolStatus;
 use mixer_base::metrics::{Family, SampleValue};
+use mixer_base::pool::PoolStatus;
+use mixer_engine::adapter::QueueStatus;
 
 /// Handlers that are listed at once.
 const LISTED: usize = 200;

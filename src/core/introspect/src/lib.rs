@@ -42,11 +42,11 @@ use axum::routing::{MethodRouter, any, get, post, put};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
-use mixer_net::callers::Callers;
-use mixer_engine::runtime::Runtime;
-use mixer_config::store::ConfigStore;
 use mixer_base::log::Log;
 use mixer_base::metrics::Metrics;
+use mixer_config::store::ConfigStore;
+use mixer_engine::runtime::Runtime;
+use mixer_net::callers::Callers;
 
 use form::Parameters;
 pub use guard::Guard;

@@ -7,13 +7,13 @@ use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 use super::*;
+use mixer_base::log::LogOptions;
+use mixer_config::store::MemoryStore;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{Configurator, ConfiguratorOptions};
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
-use mixer_config::store::MemoryStore;
-use mixer_base::log::LogOptions;
+use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
 
 /// A server with a rule that refuses, one that hands out quota, and one that is wrong.
 const CONFIGURATION: &str = r#"
@@ -80,12 +80,10 @@ impl Fixture {
     async fn new(guard: Guard) -> Self {
         let store = Arc::new(MemoryStore::new("memory://", [("conf.yaml", CONFIGURATION)]));
         let metrics = Arc::new(Metrics::new());
-        let builder = SnapshotBuilder::new(SnapshotOptions {
-            default_namespace: "istio-system".into(),
-            language: None,
-            adapter_kinds: true,
-            template_kinds: true,
-        });
+        let builder = SnapshotBuilder::new(SnapshotOptions::new(Registry {
+            adapters: mixer_adapters::INVENTORY,
+            extensions: &[],
+        }));
         let limits = CheckCacheLimits { entries: 10, bytes: 10_000 };
         let runtime = Arc::new(Runtime::new(builder.empty(), Some(limits)));
         let options = ConfiguratorOptions {
@@ -280,8 +278,7 @@ async fn refusals_are_shown_and_lead_to_their_explanation() {
     let (runtime, handle) = (Arc::clone(&fixture.runtime), tokio::runtime::Handle::current());
     let calls = tokio::task::spawn_blocking(move || {
         let last_known = Arc::new(mixer_engine::dispatch::LastKnownAnswers::default());
-        let service =
-            mixer_api::MixerService::new(runtime, Arc::new(Metrics::new()), last_known, None);
+        let service = mixer_api::MixerService::new(runtime, Arc::new(Metrics::new()), last_known, None);
         for _ in 0..2 {
             handle.block_on(service.check(request.clone().into(), None)).unwrap();
         }

@@ -21,7 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::listener::{Accepted, Peer, Stream};
 use crate::callers::{Connection, Entry};
-use mixer_http2::{ConnectionError, FixedResponse, Incoming, Limits, Reason, RequestBody, RequestHead, Session};
+use mixer_http2::{
+    ConnectionError, FixedResponse, Incoming, Limits, Reason, RequestBody, RequestHead, Session,
+};
 
 /// How long a caller may take to hear that the server stops, before what it has not sent is no longer waited for.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(1);

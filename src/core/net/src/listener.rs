@@ -13,8 +13,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::address::ListenAddress;
-use mixer_base::rotate::os_text;
 use crate::tls::{PeerIdentity, ServerTls};
+use mixer_base::rotate::os_text;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;

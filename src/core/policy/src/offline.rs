@@ -9,21 +9,21 @@ use prost::Message as _;
 
 use super::ManualClock;
 use super::suite::Stubs;
-use mixer_engine::adapter::{Clock, Commons};
 use mixer_api::grpc::{GrpcError, unframed};
 use mixer_api::{CallInfo, MixerService};
 use mixer_attribute::OwnedAttributes;
 use mixer_attribute::request::{
     CheckCall, ReportWords, Semantics, encode_check_request, encode_report_request,
 };
+use mixer_base::metrics::Metrics;
 use mixer_config::{Diagnostic, Severity};
+use mixer_engine::adapter::{Clock, Commons};
 use mixer_engine::decision::{AnswerFailure, Decision, Method};
 use mixer_engine::dispatch::DispatchTrace;
 use mixer_engine::handler::{HandlerEnvironment, HandlerTable, retire};
 use mixer_engine::routing::RoutingTable;
 use mixer_engine::runtime::Runtime;
 use mixer_engine::snapshot::Snapshot;
-use mixer_base::metrics::Metrics;
 use mixer_wire::istio::mixer::v1::CheckResponse;
 
 /// How long one handler may take to build.

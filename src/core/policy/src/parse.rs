@@ -10,12 +10,12 @@ use std::time::Duration;
 use super::read::{Problem, Reader, json, kind};
 use super::suite::{Act, Case, Step, Stub, Stubs, Suite};
 use mixer_attribute::{OwnedAttributes, Timestamp};
+use mixer_base::rpc_code;
 use mixer_config::message::suggestion;
 use mixer_config::{Location, Node, NodeKind, yaml};
 use mixer_engine::decision::{owned_value, status_code};
-use mixer_expr::Scope as _;
-use mixer_base::rpc_code;
 use mixer_engine::snapshot::Snapshot;
+use mixer_expr::Scope as _;
 
 /// The `kind` of a file of tests.
 const KIND: &str = "PolicyTest";

@@ -9,8 +9,8 @@ use super::{ManualClock, Offline};
 use mixer_attribute::request::CheckCall;
 use mixer_attribute::{OwnedAttributes, Timestamp, ValueType};
 use mixer_engine::decision::{AttributeMap, Decision, InstanceText, Method, owned_attributes};
-use mixer_expr::Scope as _;
 use mixer_engine::snapshot::Snapshot;
+use mixer_expr::Scope as _;
 
 /// Longest line of a recording, in bytes.
 const MAX_LINE: usize = 8 << 20;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::expect::Expectation;
+use mixer_attribute::{OwnedAttributes, SignedDuration};
+use mixer_config::Location;
 use mixer_engine::adapter::{
     CheckResult, Generated, HandleCheck, HandleGenerate, HandleQuota, HandleReport, Handler, HandlerError,
     Instance, QuotaCall, QuotaResult, Reply, Status,
 };
-use mixer_attribute::{OwnedAttributes, SignedDuration};
-use mixer_config::Location;
 
 /// What a handler says instead of being built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -15,8 +15,8 @@ use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderValue, StatusCode, Uri, header};
 
-use mixer_net::http::answer;
 use super::{cpu, heap};
+use mixer_net::http::answer;
 
 /// Stacks noted a second of CPU time; no divisor of round numbers, so that periodic work is not missed.
 const FREQUENCY: u32 = 99;

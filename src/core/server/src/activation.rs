@@ -7,8 +7,8 @@
 use std::net::TcpListener;
 
 use super::Endpoint;
-use mixer_net::listener::{InheritedSocket, ListenError};
 use mixer_base::rotate::os_text;
+use mixer_net::listener::{InheritedSocket, ListenError};
 
 /// The sockets that were handed over.
 #[derive(Debug, Default)]
@@ -102,7 +102,10 @@ fn refused(name: &str, why: &str) -> ListenError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
+    use mixer_net::address::ListenAddress;
 
     fn tcp() -> InheritedSocket {
         InheritedSocket::Tcp(TcpListener::bind("127.0.0.1:0").unwrap())

@@ -8,11 +8,11 @@ use tokio::sync::watch;
 
 use super::health::Health;
 use super::supervisor::Supervisor;
-use mixer_net::workers::WorkerGroup;
-use mixer_engine::runtime::Runtime;
-use mixer_config::store::ConfigStore;
 use mixer_base::log::Log;
 use mixer_base::metrics::Metrics;
+use mixer_config::store::ConfigStore;
+use mixer_engine::runtime::Runtime;
+use mixer_net::workers::WorkerGroup;
 
 /// What belongs to a running server. Shared by signals, ControlZ, the monitoring endpoint and the health services.
 pub struct Controls {

@@ -11,24 +11,24 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::ProbeOptions;
 use super::activation::InheritedSockets;
-use mixer_net::connection::{ConnectionLimits, WorkerService};
-use mixer_net::listener::{ListenError, Listener, bind_tcp, check_stale_socket, remove_stale_socket};
 use super::pid_file::PidFile;
 use super::supervisor::Supervisor;
-use mixer_net::workers::WorkerGroup;
-use super::ProbeOptions;
-use mixer_net::address::ListenAddress;
-use mixer_engine::check_cache::CheckCacheLimits;
-use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
-use mixer_base::probe::{Availability, FileProbe};
-use mixer_engine::runtime::{Configurator, Runtime};
-use mixer_engine::snapshot::Snapshot;
-use mixer_spans::{Tracer, TracerTask, TracingError, TracingOptions};
-use mixer_config::store::{self, ConfigStore, StoreError, WhenLost};
 use mixer_base::log::{Log, LogOptions, OptionsError};
 use mixer_base::metrics::Metrics;
+use mixer_base::probe::{Availability, FileProbe};
+use mixer_config::store::{self, ConfigStore, StoreError, WhenLost};
+use mixer_engine::check_cache::CheckCacheLimits;
+use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
+use mixer_engine::runtime::{Configurator, Runtime};
+use mixer_engine::snapshot::Snapshot;
+use mixer_net::address::ListenAddress;
+use mixer_net::connection::{ConnectionLimits, WorkerService};
+use mixer_net::listener::{ListenError, Listener, bind_tcp, check_stale_socket, remove_stale_socket};
 use mixer_net::tls::{ServerTls, ServerTlsOptions, TlsError};
+use mixer_net::workers::WorkerGroup;
+use mixer_spans::{Tracer, TracerTask, TracingError, TracingOptions};
 
 /// Threads for everything but requests.
 const BACKGROUND_THREADS: usize = 2;

@@ -21,11 +21,11 @@ use axum::routing::get;
 use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
-use mixer_net::workers::WorkerGroup;
+use mixer_base::log::Log;
 use mixer_base::probe::{Availability, ProbeEmitter};
 use mixer_config::store::ConfigStore;
 use mixer_net::http::answer;
-use mixer_base::log::Log;
+use mixer_net::workers::WorkerGroup;
 
 /// How often conditions are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -136,6 +136,12 @@ mod tests {
     }
 
     impl WorkerService for Slow {
+        type Body = tonic::body::Body;
+
+        fn fixed_response() -> &'static mixer_http2::FixedResponse {
+            &mixer_api::grpc::OK_RESPONSE
+        }
+
         async fn call(
             self: Rc<Self>,
             _: Rc<RequestHead>,

@@ -18,11 +18,11 @@ use mixer_net::http::{answer, compressible};
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Tells the number of the snapshot in force.
-pub type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
+pub(crate) type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The routes that every server has. `version` is the short form, without a line end; `profile` turns on what stands below
 /// `/debug/pprof/`; `legacy` adds the metrics under the names of Mixer 1.0.
-pub fn routes(metrics: Arc<Metrics>, version: &str, profile: bool, legacy: Option<SnapshotNumber>) -> Router {
+pub(crate) fn routes(metrics: Arc<Metrics>, version: &str, profile: bool, legacy: Option<SnapshotNumber>) -> Router {
     let version: Arc<str> = version.into();
     let text = async move |headers: HeaderMap| metrics_text(&metrics, legacy.as_ref(), &headers);
     let routes = Router::new()
@@ -52,8 +52,8 @@ mod tests {
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
 
-    use mixer_base::metrics::Family;
     use super::*;
+    use mixer_base::metrics::Family;
 
     async fn get(routes: &Router, path: &str) -> (u16, String, String) {
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();

@@ -6,8 +6,8 @@ use super::components::{Components, StopStep};
 use super::effects::Effects;
 use super::{ServerOptions, StartError};
 use mixer_api::Observers;
-use mixer_spans::{SpanCounts, Tracer};
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
+use mixer_spans::{SpanCounts, Tracer};
 
 /// Opens what the settings ask for. Errors: a file that cannot be opened; nothing is left of it then.
 pub(super) fn start(

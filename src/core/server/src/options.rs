@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use mixer_attribute::SignedDuration;
-use mixer_engine::decision::DecisionOptions;
 use mixer_api::load_shedding::LoadSheddingOptions;
-use mixer_base::pool::PoolOptions;
-use mixer_spans::TracingOptions;
+use mixer_attribute::SignedDuration;
 use mixer_base::log::{LogOptions, OptionsError};
+use mixer_base::pool::PoolOptions;
+use mixer_engine::decision::DecisionOptions;
 use mixer_net::address::{AddressError, ListenAddress};
 use mixer_net::tls::ServerTlsOptions;
+use mixer_spans::TracingOptions;
 
 /// All settings of one server. [`Default`] is what `mixer server` runs on.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,16 +9,16 @@ use http::{HeaderMap, Method, Response};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use mixer_net::connection::WorkerService;
 use mixer_api::DrainingBody;
-use mixer_envoy::{EnvoyCalls, EnvoyMethod};
-use mixer_net::listener::Peer;
 use mixer_api::Turns;
 use mixer_api::grpc::{self, Code, GrpcError};
-use mixer_api::{ApiBody, CallInfo, MixerService};
-use mixer_http2::{FixedResponse, RequestBody, RequestHead};
 use mixer_api::load_shedding::LoadShedder;
+use mixer_api::{ApiBody, CallInfo, MixerService};
 use mixer_base::metrics::{Metrics, RpcCounters};
+use mixer_envoy::{EnvoyCalls, EnvoyMethod};
+use mixer_http2::{FixedResponse, RequestBody, RequestHead};
+use mixer_net::connection::WorkerService;
+use mixer_net::listener::Peer;
 
 /// The services of one worker.
 pub(super) struct ApiService {

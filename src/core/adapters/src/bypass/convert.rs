@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use prost::Message;
 
 use super::{checknothing, metric, model, quota, reportnothing};
+use mixer_attribute::text::go_text;
+use mixer_attribute::{SignedDuration, Value};
 use mixer_engine::adapter::{
     BoundInstance, CheckResult, HandlerError, Instance, QuotaResult, Status, StatusDetail,
 };
-use mixer_attribute::text::go_text;
-use mixer_attribute::{SignedDuration, Value};
 use mixer_wire::istio::policy::v1beta1 as policy;
 
 /// A value as the backend gets it. There is no form for absent values and maps.

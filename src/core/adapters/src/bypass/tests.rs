@@ -5,12 +5,12 @@ use tonic::{Request, Response, Status};
 
 use super::*;
 use crate::testing::{bound, problems, test_env};
-use mixer_attribute::{SignedDuration, Value, ValueType};
-use mixer_config::Severity;
 use checknothing::handle_check_nothing_service_server::{
     HandleCheckNothingService, HandleCheckNothingServiceServer,
 };
 use metric::handle_metric_service_server::{HandleMetricService, HandleMetricServiceServer};
+use mixer_attribute::{SignedDuration, Value, ValueType};
+use mixer_config::Severity;
 use model::infrastructure_backend_server::{InfrastructureBackend, InfrastructureBackendServer};
 use quota::handle_quota_service_server::{HandleQuotaService, HandleQuotaServiceServer};
 
@@ -54,8 +54,7 @@ impl HandleCheckNothingService for Backend {
         let request = request.into_inner();
         let config = request.adapter_config.map(|c| c.type_url);
         self.note(format!("check {} {config:?}", request.instance.unwrap().name)).await?;
-        let status =
-            mixer_wire::google::rpc::Status { code: 7, message: "no".into(), details: vec![] };
+        let status = mixer_wire::google::rpc::Status { code: 7, message: "no".into(), details: vec![] };
         Ok(Response::new(model::CheckResult {
             status: Some(status),
             valid_duration: Some(prost_types::Duration { seconds: 3, nanos: 5 }),

@@ -68,7 +68,7 @@ struct Fixture {
 impl Fixture {
     async fn new(params: Params) -> Self {
         let env = test_env("h.istio-system");
-        let leaf = super::super::Leaf { field: "value", key: None, value_type: ValueType::String };
+        let leaf = mixer_engine::adapter::Leaf { field: "value", key: None, value_type: ValueType::String };
         let bound = BoundInstance {
             name: "e.instance.istio-system".into(),
             template: template::find("listentry").unwrap(),

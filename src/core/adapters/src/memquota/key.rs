@@ -1,8 +1,8 @@
 //! What tells one cell from another: the instance and the values of all its dimensions, typed.
 
-use mixer_engine::adapter::Instance;
 use mixer_attribute::Value;
 use mixer_attribute::text::ip_from_bytes;
+use mixer_engine::adapter::Instance;
 
 /// Appends bytes that are equal exactly for equal instances with equal values.
 pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {

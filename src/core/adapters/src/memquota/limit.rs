@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use super::{Override, Quota};
-use mixer_engine::adapter::{BoundInstance, Instance};
 use mixer_attribute::text::{ip_from_bytes, push_text};
 use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value};
+use mixer_engine::adapter::{BoundInstance, Instance};
 
 /// A limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

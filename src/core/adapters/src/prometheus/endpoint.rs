@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::definition::Definition;
 use super::metric::Metric;
 use super::{MetricInfo, Params};
-use mixer_engine::adapter::Env;
 use mixer_base::exposition::{CONTENT_TYPE, Writer};
-use mixer_net::http;
 use mixer_base::metrics::{Family, Metrics};
+use mixer_engine::adapter::Env;
+use mixer_net::http;
 
 /// How a build error about the listener begins.
 pub(super) const NOT_STARTED: &str = "could not start prometheus metrics server: ";

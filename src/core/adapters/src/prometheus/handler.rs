@@ -11,14 +11,14 @@ use super::endpoint::{Endpoint, Lease};
 use super::key::{LabelKey, same_values};
 use super::metric::{Metric, NEVER, Recorded, Sample};
 use super::{MetricsExpirationPolicy, Params};
-use mixer_engine::adapter::{
-    BoundInstance, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, QueueStatus,
-    Reply, join_errors,
-};
 use mixer_attribute::text::{go_text, push_text};
 use mixer_attribute::{SignedDuration, Value};
 use mixer_base::exposition::{Labels, push_label};
 use mixer_base::log::RateLimit;
+use mixer_engine::adapter::{
+    BoundInstance, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, QueueStatus,
+    Reply, join_errors,
+};
 
 /// A built prometheus adapter.
 pub(super) struct PrometheusHandler {

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::hash::BuildHasher as _;
 use std::sync::LazyLock;
 
-use mixer_engine::adapter::Instance;
 use mixer_attribute::Value;
 use mixer_attribute::text::push_text;
+use mixer_engine::adapter::Instance;
 
 static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
 

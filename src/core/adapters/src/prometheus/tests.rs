@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::testing::{TestClock, test_env};
-use mixer_engine::adapter::{HandlerError, Instance, Leaf, Reply};
 use mixer_attribute::{Timestamp, Value, ValueType};
 use mixer_config::{Node, NodeKind};
+use mixer_engine::adapter::{HandlerError, Instance, Leaf, Reply};
 use mixer_engine::template;
 
 /// An instance of the metric template with a value and dimensions; its values are the value, then those of the dimensions in
@@ -551,8 +551,7 @@ async fn the_number_of_series_is_limited() {
         }
     };
     add(&*handler);
-    let refused =
-        env.metrics.counter(mixer_base::metrics::Family::PrometheusReportsRefused, &["istio_m"]);
+    let refused = env.metrics.counter(mixer_base::metrics::Family::PrometheusReportsRefused, &["istio_m"]);
     assert_eq!((scrape(&env).len(), refused.get()), (2, 2));
     let wider = build(&limited(-1), std::slice::from_ref(&m), &env).await.unwrap();
     add(&*wider);

@@ -8,10 +8,10 @@ use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Level, Params};
-use mixer_engine::adapter::{BoundInstance, Instance};
 use mixer_attribute::text::{double_text, ip_from_bytes, ip_text, push_text};
 use mixer_attribute::{Timestamp, Value};
 use mixer_base::json::push_string;
+use mixer_engine::adapter::{BoundInstance, Instance};
 
 /// The two line formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

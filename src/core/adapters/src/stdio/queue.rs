@@ -11,9 +11,9 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 use super::sink::{Batch, Sink};
-use mixer_engine::adapter::QueueStatus;
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Counter;
+use mixer_engine::adapter::QueueStatus;
 
 /// How long the writer lets lines gather once it is woken.
 const GATHER: Duration = Duration::from_millis(2);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::{LogStream, Params};
-use mixer_engine::adapter::Env;
 use mixer_base::rotate::{CHEAP_WRITE, RotatingFile, RotationPolicy, append_to, os_text};
+use mixer_engine::adapter::Env;
 
 const MEBIBYTE: u64 = 1 << 20;
 const DEFAULT_MEBIBYTES: u64 = 100;

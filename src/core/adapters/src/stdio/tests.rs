@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::testing::{TestClock, problems, test_env};
-use mixer_engine::adapter::{Instance, Leaf};
 use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value, ValueType};
 use mixer_base::metrics::Family;
+use mixer_engine::adapter::{Instance, Leaf};
 use mixer_engine::template;
 
 const TIME: Timestamp = Timestamp { seconds: 1_546_398_245, nanos: 678_901_234 };

@@ -11,7 +11,7 @@ use crate::{SignedDuration, Timestamp, Value};
 /// The typed map that an entry stands in; the numbers are those of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(in crate) enum Field {
+pub(crate) enum Field {
     Strings = 2,
     Int64s = 3,
     Doubles = 4,
@@ -24,7 +24,7 @@ pub(in crate) enum Field {
 
 impl Field {
     /// The typed map for values of this kind.
-    pub(in crate) fn of(value: &Value<'_>) -> Self {
+    pub(crate) fn of(value: &Value<'_>) -> Self {
         match value {
             Value::String(_) => Field::Strings,
             Value::Int64(_) => Field::Int64s,
@@ -38,7 +38,7 @@ impl Field {
     }
 
     /// Of several entries with one name, that of the lowest rank gives the value. Spec: attributes.md 4.2, step 2.
-    pub(in crate) fn rank(self) -> u8 {
+    pub(crate) fn rank(self) -> u8 {
         match self {
             Field::Strings => 0,
             Field::StringMaps => 1,
@@ -49,7 +49,7 @@ impl Field {
 
 /// The value of an entry, in the state of its interpretation.
 #[derive(Debug, Clone, Copy)]
-pub(in crate) enum Payload<'a> {
+pub(crate) enum Payload<'a> {
     /// The index of the word that is the value.
     Word(i32),
     /// A string map that nobody has asked for yet.
@@ -62,17 +62,17 @@ pub(in crate) enum Payload<'a> {
 
 /// The bytes of a StringMap message, checked.
 #[derive(Debug, Clone, Copy)]
-pub(in crate) struct RawMap<'a>(&'a [u8]);
+pub(crate) struct RawMap<'a>(&'a [u8]);
 
 impl<'a> RawMap<'a> {
     /// About how many pairs there are, rather too many than too few.
-    pub(in crate) fn size_hint(self) -> usize {
+    pub(crate) fn size_hint(self) -> usize {
         // Six bytes: tag and length of the entry, tags and one-byte indexes of key and value.
         self.0.len() / 6
     }
 
     /// The pairs of indexes, in wire order, repeated keys included.
-    pub(in crate) fn pairs(self) -> impl Iterator<Item = (i32, i32)> + 'a {
+    pub(crate) fn pairs(self) -> impl Iterator<Item = (i32, i32)> + 'a {
         let mut reader = Reader::new(self.0);
         // The bytes were checked: no error is left to be found.
         std::iter::from_fn(move || {
@@ -95,11 +95,11 @@ impl<'a> RawMap<'a> {
 
 /// One entry of a typed map.
 #[derive(Debug)]
-pub(in crate) struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     /// The dictionary index of the name.
-    pub(in crate) index: i32,
-    pub(in crate) field: Field,
-    pub(in crate) payload: Cell<Payload<'a>>,
+    pub(crate) index: i32,
+    pub(crate) field: Field,
+    pub(crate) payload: Cell<Payload<'a>>,
 }
 
 /// The words and entries of one set of attributes, borrowed from the bytes that it was sent in.
@@ -107,8 +107,8 @@ pub(in crate) struct Entry<'a> {
 /// Shape: every entry of the typed maps in wire order, repeated keys included. String maps stay bytes until they are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompressedAttributes<'a> {
-    pub(in crate) words: &'a [&'a [u8]],
-    pub(in crate) entries: &'a [Entry<'a>],
+    pub(crate) words: &'a [&'a [u8]],
+    pub(crate) entries: &'a [Entry<'a>],
 }
 
 impl<'a> CompressedAttributes<'a> {
@@ -138,25 +138,25 @@ impl<'a> CompressedAttributes<'a> {
 }
 
 /// A message under construction; a second occurrence of the same field continues it.
-pub(in crate) struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     words: ArenaVec<'a, &'a [u8]>,
     entries: ArenaVec<'a, Entry<'a>>,
 }
 
 impl<'a> Parts<'a> {
     /// Makes room for what a message of `len` bytes usually has.
-    pub(in crate) fn new(len: usize, arena: &'a Bump) -> Self {
+    pub(crate) fn new(len: usize, arena: &'a Bump) -> Self {
         Self {
             words: ArenaVec::with_capacity_in((len / 8).min(64), arena),
             entries: ArenaVec::with_capacity_in((len / 8).min(48), arena),
         }
     }
 
-    pub(in crate) fn finish(self) -> CompressedAttributes<'a> {
+    pub(crate) fn finish(self) -> CompressedAttributes<'a> {
         CompressedAttributes { words: self.words.into_bump_slice(), entries: self.entries.into_bump_slice() }
     }
 
-    pub(in crate) fn read(&mut self, body: &'a [u8]) -> Result<(), DecodeError> {
+    pub(crate) fn read(&mut self, body: &'a [u8]) -> Result<(), DecodeError> {
         let mut reader = Reader::new(body);
         loop {
             let (number, bytes) = match reader.short_field() {

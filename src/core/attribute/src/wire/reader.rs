@@ -46,7 +46,7 @@ pub enum DecodeError {
 pub const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
 /// Wire type of text, bytes and messages.
-pub const LENGTH: u8 = 2;
+pub(super) const LENGTH: u8 = 2;
 const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
@@ -80,7 +80,7 @@ impl<'b> Reader<'b> {
     /// The number and content of the next field if it is text, bytes or a message with a tag and a length of one byte each, which
     /// nearly all are; otherwise nothing is read.
     #[inline]
-    pub(in crate) fn short_field(&mut self) -> Option<(u32, &'b [u8])> {
+    pub(crate) fn short_field(&mut self) -> Option<(u32, &'b [u8])> {
         let [tag @ 8..0x80, len @ ..0x80, ref rest @ ..] = *self.rest else { return None };
         if tag & 7 != LENGTH {
             return None;
@@ -203,7 +203,7 @@ impl<'b> Reader<'b> {
 
 /// The signed number that an unsigned one stands for.
 #[inline]
-pub(in crate) fn zigzag(number: u32) -> i32 {
+pub(crate) fn zigzag(number: u32) -> i32 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 

@@ -41,7 +41,7 @@ impl<'a> Words<'a> {
     }
 
     /// Words whose slots somebody else knows.
-    pub(in crate) fn of_names(texts: &'a [&'a [u8]]) -> Self {
+    pub(crate) fn of_names(texts: &'a [&'a [u8]]) -> Self {
         Self { texts, slots: &[] }
     }
 
@@ -66,13 +66,13 @@ impl<'a> Words<'a> {
     }
 
     /// The attributes that message words name: entries under the global index of these names are invisible.
-    pub(in crate) fn named(&self) -> impl Iterator<Item = SlotId> + 'a {
+    pub(crate) fn named(&self) -> impl Iterator<Item = SlotId> + 'a {
         self.slots.iter().copied().flatten()
     }
 
     /// The attribute that an index names, as far as the words are concerned that are not shadowed.
     #[inline]
-    pub(in crate) fn slot(&self, index: i32, vocabulary: &Vocabulary) -> Option<SlotId> {
+    pub(crate) fn slot(&self, index: i32, vocabulary: &Vocabulary) -> Option<SlotId> {
         match usize::try_from(index) {
             Ok(global) => vocabulary.slot_of_global_word(global),
             Err(_) => self.slots.get(usize::try_from(!index).ok()?).copied().flatten(),

@@ -26,7 +26,7 @@ pub fn put_tag(out: &mut Vec<u8>, field: u32, wire_type: u8) {
 }
 
 /// A varint field, its default included.
-pub fn put_zigzag(out: &mut Vec<u8>, field: u32, number: i32) {
+pub(crate) fn put_zigzag(out: &mut Vec<u8>, field: u32, number: i32) {
     put_tag(out, field, VARINT);
     put_varint(out, u64::from(zigzag(number)));
 }
@@ -40,7 +40,7 @@ pub fn put_nonzero(out: &mut Vec<u8>, field: u32, number: u64) {
 }
 
 /// The unsigned form of a signed number: 0, -1, 1, -2, … become 0, 1, 2, 3, …
-pub fn zigzag(number: i32) -> u32 {
+pub(crate) fn zigzag(number: i32) -> u32 {
     ((number << 1) ^ (number >> 31)).cast_unsigned()
 }
 
@@ -100,23 +100,23 @@ pub fn nested(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// A set that remembers the order of insertion: searched from end to end while small, hashed when it grows.
-pub struct SmallSet<'w, T> {
+pub(crate) struct SmallSet<'w, T> {
     items: ArenaVec<'w, T>,
     /// Made when the items are too many to search; the hash is seeded, for items that callers choose.
     positions: Option<HashMap<T, usize, RandomState>>,
 }
 
 impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
-    pub fn new_in(arena: &'w Bump) -> Self {
+    pub(crate) fn new_in(arena: &'w Bump) -> Self {
         Self { items: ArenaVec::new_in(arena), positions: None }
     }
 
-    pub fn items(&self) -> &[T] {
+    pub(crate) fn items(&self) -> &[T] {
         &self.items
     }
 
     /// The position of an item, and whether it is new.
-    pub fn insert(&mut self, item: T) -> (usize, bool) {
+    pub(crate) fn insert(&mut self, item: T) -> (usize, bool) {
         if let Some(position) = self.position(&item) {
             return (position, false);
         }
@@ -131,7 +131,7 @@ impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
     }
 
     /// Forgets all but the first `len` items.
-    pub fn truncate(&mut self, len: usize) {
+    pub(crate) fn truncate(&mut self, len: usize) {
         while self.items.len() > len
             && let Some(item) = self.items.pop()
         {
@@ -150,24 +150,24 @@ impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
 }
 
 /// Message words under construction: gives every text its dictionary index. Spec: attributes.md 5.
-pub struct WordList<'w> {
+pub(crate) struct WordList<'w> {
     global_word_count: u32,
     words: SmallSet<'w, &'w [u8]>,
 }
 
 impl<'w> WordList<'w> {
     /// Global words below `global_word_count` keep their global index.
-    pub fn new_in(global_word_count: u32, arena: &'w Bump) -> Self {
+    pub(crate) fn new_in(global_word_count: u32, arena: &'w Bump) -> Self {
         Self { global_word_count, words: SmallSet::new_in(arena) }
     }
 
     /// The index of a text.
-    pub fn index(&mut self, text: &'w [u8]) -> i32 {
+    pub(crate) fn index(&mut self, text: &'w [u8]) -> i32 {
         self.index_of_global(global_index(text), text)
     }
 
     /// The index of a text whose place in the global dictionary is known.
-    pub fn index_of_global(&mut self, global: Option<u32>, text: &'w [u8]) -> i32 {
+    pub(crate) fn index_of_global(&mut self, global: Option<u32>, text: &'w [u8]) -> i32 {
         match global.filter(|index| *index < self.global_word_count).map(i32::try_from) {
             Some(Ok(index)) => index,
             _ => self.message_index(text),
@@ -175,13 +175,13 @@ impl<'w> WordList<'w> {
     }
 
     /// The index of a text as a message word, be it global or not.
-    pub fn message_index(&mut self, text: &'w [u8]) -> i32 {
+    pub(crate) fn message_index(&mut self, text: &'w [u8]) -> i32 {
         // Word 0 is -1: the complement. A list of more words than an i32 counts would be larger than any message.
         i32::try_from(self.words.insert(text).0).map_or(i32::MIN, |position| !position)
     }
 
     /// Appends the words as a repeated field.
-    pub fn write(&self, out: &mut Vec<u8>, field: u32) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>, field: u32) {
         self.words.items().iter().for_each(|word| put_bytes(out, field, word));
     }
 }

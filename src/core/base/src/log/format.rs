@@ -9,8 +9,8 @@ use tracing::Event;
 use tracing::field::{Field, Visit};
 
 use super::LogLevel;
-use crate::time::Timestamp;
 use crate::json::push_string;
+use crate::time::Timestamp;
 
 /// What a record says beside its message and fields.
 pub(super) struct Place {

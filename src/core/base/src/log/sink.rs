@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::{LogLevel, LogOptions, OptionsError, format};
-use crate::time::Timestamp;
 use crate::metrics::Counter;
 use crate::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
+use crate::time::Timestamp;
 
 /// All places that every record goes to.
 #[derive(Default)]

@@ -240,7 +240,7 @@ mod tests {
 
     /// Every row of docs/metrics.md: name, type and labels. The meaning is for people.
     fn documented() -> Vec<(String, String, String)> {
-        let page = include_str!("../../../../docs/metrics.md");
+        let page = include_str!("../../../../../docs/metrics.md");
         let rows = page.lines().filter(|line| line.starts_with("| `"));
         rows.map(|line| {
             let mut cells = line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned());

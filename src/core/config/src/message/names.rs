@@ -84,3 +84,22 @@ pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>)
         .min()
         .map(|(_, c)| format!("did you mean `{c}`?"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_two_spellings() {
+        assert!(is_lower_camel_of("validUseCount", "valid_use_count"));
+        assert!(!is_lower_camel_of("valid_use_count", "valid_use_count"));
+        assert!(!is_lower_camel_of("validUse", "valid_use_count"));
+        assert!(is_lower_camel_of("httpStatusCode", "httpStatusCode"));
+        assert_eq!(go_type("adapter.memquota.config.Params.Quota"), "config.Params_Quota");
+        assert_eq!(
+            go_type("adapter.template.kubernetes.InstanceParam"),
+            "adapter_template_kubernetes.InstanceParam"
+        );
+        assert_eq!(enum_name("adapter.stdio.config.Params.Level"), "adapter.stdio.config.Params_Level");
+    }
+}

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use super::parallel;
 use crate::yaml::{self, Note, YamlError};
-use crate::{
-    Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span,
-};
+use crate::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span};
 use identity::{Identity, Unidentified};
 
 /// What a file holds.

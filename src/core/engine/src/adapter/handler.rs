@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::HandlerStatus;
-use mixer_attribute::{SignedDuration, Value, ValueType};
 use crate::template::TemplateInfo;
+use mixer_attribute::{SignedDuration, Value, ValueType};
 
 /// One value of an instance: which field it is and of which type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::log::{Call, CallAnswer};
 use super::mask::{MASKED, MaskSet, without};
 use super::{Answer, AnswerFailure, AttributeMap, StatusText, attribute_map};
-use mixer_attribute::request::{CheckRequest, ReportRequest};
-use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
 use crate::dispatch::{DispatchTrace, TracedDispatch};
 use crate::routing::RuleKind;
+use mixer_attribute::request::{CheckRequest, ReportRequest};
+use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
 use mixer_wire::istio::mixer::v1::CheckResponse;
 
 /// The attribute that tells who called, by the certificate that was shown to this server. It is set where callers are asked for

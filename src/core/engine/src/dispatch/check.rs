@@ -11,12 +11,12 @@ use super::instances::{Evaluated, evaluate};
 use super::trace::TracedCall;
 use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, RouteDirective};
 use crate::adapter::{CheckResult, HandlerError, Reply, Status};
-use mixer_attribute::{AttributeBag, Value};
-use mixer_expr::EvalError;
 use crate::routing::{
     Destination, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind, SelectedRules,
 };
 use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind, OnError};
+use mixer_attribute::{AttributeBag, Value};
+use mixer_expr::EvalError;
 
 /// PERMISSION_DENIED: the code of a refusal because something failed.
 const DENIED: i32 = 7;

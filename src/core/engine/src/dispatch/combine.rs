@@ -4,8 +4,8 @@ use prost::Message as _;
 
 use super::{HeaderChange, RouteDirective};
 use crate::adapter::{CheckResult, Status, StatusDetail};
-use mixer_attribute::SignedDuration;
 use crate::snapshot::HeaderOperationKind;
+use mixer_attribute::SignedDuration;
 
 /// Validity of a check about which nobody had anything to say.
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);

@@ -15,10 +15,8 @@ use super::quota::named;
 use super::trace::{TracedCall, TracedPhase, started, step};
 use super::{DispatchContext, QuotaRequest};
 use crate::adapter::{CheckResult, HandlerError, QuotaCall, QuotaResult, Reply};
+use crate::routing::{DryRunOutcome, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use mixer_attribute::AttributeBag;
-use crate::routing::{
-    DryRunOutcome, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind,
-};
 
 /// Answers that are waited for beside the requests, in the whole process. Beyond it they are not asked for.
 const MAX_WAITING: usize = 1024;

@@ -8,9 +8,9 @@ use super::instances::evaluate;
 use super::trace::TracedCall;
 use super::{DispatchContext, DispatchError};
 use crate::adapter::{Generated, GeneratedValue};
-use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
 use crate::routing::{Matched, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::InstanceConfig;
+use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
 
 /// Runs the generators and sets what they made on top of the received attributes. An attribute that is there already is never
 /// replaced, and generators do not see each other's output. Spec: runtime.md 10.2.

@@ -3,8 +3,8 @@
 use bumpalo::collections::String as ArenaString;
 
 use crate::adapter::Instance;
-use mixer_attribute::{AttributeBag, Value};
 use crate::routing::RouteInstance;
+use mixer_attribute::{AttributeBag, Value};
 
 /// An instance that was evaluated, and whether it holds a whole received map, which references cannot express.
 pub(super) struct Evaluated<'a> {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::adapter::{CheckResult, Instance};
-use mixer_attribute::Value;
 use crate::handler::LiveHandler;
+use mixer_attribute::Value;
 
 /// A bounded memory of good answers by question. A question is a handler and an instance with its values.
 #[derive(Debug)]

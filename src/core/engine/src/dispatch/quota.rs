@@ -8,9 +8,9 @@ use super::instances::evaluate;
 use super::trace::TracedCall;
 use super::{DispatchContext, DispatchError};
 use crate::adapter::{QuotaCall, QuotaLevel, QuotaResult, Reply};
-use mixer_attribute::{AttributeBag, SignedDuration};
 use crate::routing::{Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::OnError;
+use mixer_attribute::{AttributeBag, SignedDuration};
 
 /// How long a grant holds that no handler gave.
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);

@@ -8,9 +8,9 @@ use super::instances::evaluate_sharing;
 use super::trace::{TracedPhase, step};
 use super::{DispatchContext, DispatchError};
 use crate::adapter::Instance;
-use mixer_attribute::AttributeBag;
 use crate::routing::{Matched, RoutingTable, RuleKind};
 use crate::snapshot::OnError;
+use mixer_attribute::AttributeBag;
 
 /// Collects the instances of all bags of a report by destination, and hands each destination all of them in one call.
 pub struct ReportCollector<'a> {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::adapter::{CheckResult, HandlerError, Instance, QuotaResult};
-use mixer_attribute::text::text;
 use crate::routing::{Route, RouteAction, RouteInstance, RuleKind};
 use crate::snapshot::{HandlerConfig, RuleConfig};
+use mixer_attribute::text::text;
 
 /// A rule that applied to a request.
 #[derive(Debug, Clone)]

@@ -12,9 +12,9 @@ use crate::adapter::{
     BoundInstance, CheckResult, Generated, Handler, HandlerError, HandlerStatus, Instance, QuotaCall,
     QuotaLevel, QuotaResult, Reply, TaskSpawner,
 };
-use mixer_base::pool::{Pool, PoolStatus};
 use crate::snapshot::HandlerConfig;
 use crate::template::Variety;
+use mixer_base::pool::{Pool, PoolStatus};
 
 /// A handler that takes calls. Panics stay inside: they become errors of the one call.
 pub struct LiveHandler {
@@ -186,9 +186,11 @@ mod tests {
 
     use super::super::retire;
     use super::*;
-    use crate::adapter::{HandleCheck, find};
-    use mixer_config::{FieldPath, Origin, ResourceKey};
+    use crate::adapter::{
+        Adapter, AdapterInfo, BoundInstance, BuildError, Env, Erase, ErasedAdapter, HandleCheck,
+    };
     use mixer_base::pool::PoolOptions;
+    use mixer_config::{Diagnostics, FieldPath, Origin, ResourceKey};
 
     /// Panics, at once or when it is awaited; counts how often it was closed.
     struct Trouble {
@@ -220,8 +222,32 @@ mod tests {
         }
     }
 
+    mixer_config::message! {
+        /// Nothing of interest.
+        pub struct NoParams: "test.NoParams" {
+            /// Nothing.
+            1 nothing: bool = false;
+        }
+    }
+
+    /// The adapter of handlers that tests make by hand.
+    struct ByHand;
+
+    impl Adapter for ByHand {
+        const INFO: AdapterInfo = AdapterInfo { name: "byhand", about: "", templates: &["checknothing"] };
+        type Params = NoParams;
+
+        fn validate(_: &NoParams, _: &[BoundInstance], _: &mut Diagnostics) {}
+
+        async fn build(_: NoParams, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
+            Err(BuildError::Refused("handlers of this adapter are made by hand".to_owned()))
+        }
+    }
+
+    static BY_HAND: Erase<ByHand> = Erase::new();
+
     fn live(handler: impl Handler) -> LiveHandler {
-        let adapter = find("noop").unwrap();
+        let adapter: &'static dyn ErasedAdapter = &BY_HAND;
         let (params, _) = adapter.decode(None, FieldPath::root());
         let config = HandlerConfig {
             key: ResourceKey { kind: "handler".into(), namespace: "ns".into(), name: "h".into() },

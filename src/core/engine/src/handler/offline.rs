@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::table::{BuildFailure, build_one, validate};
 use super::{HandlerEnvironment, HandlerTable, LiveHandler, Signature};
 use crate::adapter::{BoundInstance, HandleReport, Handler, Instance, Reply, TaskSpawner};
-use mixer_config::Diagnostics;
-use mixer_base::pool::AdapterPools;
 use crate::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
 use crate::template::Variety;
+use mixer_base::pool::AdapterPools;
+use mixer_config::Diagnostics;
 
 /// Takes reports and does nothing with them.
 struct Silent;

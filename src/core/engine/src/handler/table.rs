@@ -14,10 +14,10 @@ use super::{LiveHandler, Signature};
 use crate::adapter::{
     BoundInstance, BuildError, Clock, Commons, Env, Handler, NOT_BUILT, TaskSpawner, join_errors,
 };
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
-use mixer_base::pool::AdapterPools;
 use crate::snapshot::{HandlerBinding, HandlerConfig, Snapshot};
 use mixer_base::metrics::Metrics;
+use mixer_base::pool::AdapterPools;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
 /// What every handler of a process gets from it.
 #[derive(Clone)]

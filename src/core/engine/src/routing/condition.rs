@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::rule_set::Route;
-use mixer_expr::Program;
-use mixer_base::shared_map::{Keyed, SharedMap};
 use crate::snapshot::OnError;
+use mixer_base::shared_map::{Keyed, SharedMap};
+use mixer_expr::Program;
 
 /// A distinct condition and the routes that it guards.
 #[derive(Debug, Clone)]

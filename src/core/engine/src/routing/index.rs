@@ -12,8 +12,8 @@ use std::sync::Arc;
 use super::branches::Branches;
 use super::condition::{SharedCondition, address};
 use mixer_attribute::{AttributeBag, SlotId, Value};
-use mixer_expr::{Conjunct, EvalError, Program};
 use mixer_base::shared_map::SharedMap;
+use mixer_expr::{Conjunct, EvalError, Program};
 
 /// A look-up pays from this many conditions on.
 const WORTH_A_LOOK_UP: usize = 3;

@@ -7,12 +7,12 @@ use super::condition::SharedCondition;
 use super::dry_run::DryRunCounters;
 use super::index::PredicateIndex;
 use super::shared::SharedLeaves;
-use mixer_attribute::AttributeBag;
-use mixer_expr::EvalError;
 use crate::handler::LiveHandler;
-use mixer_base::shared_map::{Keyed, SharedMap};
 use crate::snapshot::{Condition, InstanceConfig, RuleConfig};
 use bumpalo::collections::Vec as ArenaVec;
+use mixer_attribute::AttributeBag;
+use mixer_base::shared_map::{Keyed, SharedMap};
+use mixer_expr::EvalError;
 
 /// An instance on its way to a handler.
 #[derive(Debug, Clone)]

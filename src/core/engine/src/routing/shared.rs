@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::RuleKind;
-use mixer_expr::Program;
 use crate::snapshot::{InstanceConfig, RuleConfig};
+use mixer_expr::Program;
 
 /// Most cells. Every bag pays for clearing them.
 const MAX_CELLS: usize = 256;

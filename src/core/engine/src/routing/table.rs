@@ -8,13 +8,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::dry_run::DryRunCounters;
 use super::rule_set::{Route, RouteAction, RouteInstance, RuleSet};
 use super::shared::{self, SharedLeaves, SharedValues};
-use mixer_attribute::{AttributeBag, Value};
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 use crate::handler::{HandlerTable, LiveHandler};
-use mixer_base::shared_map::Changed;
 use crate::snapshot::{ActionConfig, Condition, InstanceConfig, RuleConfig, Snapshot};
-use mixer_base::metrics::{DispatchCounters, Metrics};
 use crate::template::{TemplateInfo, Variety};
+use mixer_attribute::{AttributeBag, Value};
+use mixer_base::metrics::{DispatchCounters, Metrics};
+use mixer_base::shared_map::Changed;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
 /// What a set of rules is matched for. The first four are varieties; header operations are matched on their own, after a check
 /// that passed.

@@ -8,13 +8,13 @@ use tokio_util::task::TaskTracker;
 
 use super::history::{HistoryEntry, Tally, differences};
 use super::{Published, Runtime};
-use mixer_config::{Diagnostic, Severity};
 use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
 use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::SnapshotBuilder;
-use mixer_config::store::{ConfigStore, StoreContents};
-use mixer_base::metrics::{Family, Metrics};
 use crate::template::Variety;
+use mixer_base::metrics::{Family, Metrics};
+use mixer_config::store::{ConfigStore, StoreContents};
+use mixer_config::{Diagnostic, Severity};
 
 /// How long the calls of a replaced handler are waited for before that is worth a line in the log.
 const RETIREMENT_PATIENCE: Duration = Duration::from_secs(10);

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-use mixer_config::{RawResource, ResourceKey};
-use mixer_base::shared_map::SharedMap;
 use crate::snapshot::SnapshotId;
+use mixer_base::shared_map::SharedMap;
+use mixer_config::{RawResource, ResourceKey};
 
 /// Entries that are kept.
 pub const MAX_ENTRIES: usize = 100;

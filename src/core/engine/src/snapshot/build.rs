@@ -15,12 +15,12 @@ use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCount
 use super::rules::{Known, Names, RuleState, build_rule};
 use super::vocabulary::{Manifest, build_manifest, merge};
 use crate::adapter::ErasedAdapter;
+use crate::template::{self, TEMPLATES, TemplateInfo};
+use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
+use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, RawResource, ResourceKey};
 use mixer_expr::Language;
-use mixer_base::shared_map::SharedMap;
-use mixer_config::store::StoreContents;
-use crate::template::{self, TEMPLATES, TemplateInfo};
 
 /// The annotation that selects the language of a rule or instance.
 const LANGUAGE: &str = "policy.istio.io/lang";
@@ -236,7 +236,8 @@ impl SnapshotBuilder {
                 if let Some(extension) = self.options.registry.extension(kind) {
                     return Kind::Extended(extension);
                 }
-                let adapter = self.options.registry.adapters.find(kind).filter(|_| self.options.adapter_kinds);
+                let adapter =
+                    self.options.registry.adapters.find(kind).filter(|_| self.options.adapter_kinds);
                 let template = template::find(kind).filter(|_| self.options.template_kinds);
                 match (adapter, template) {
                     (Some(adapter), _) => Kind::Handler(Some(adapter)),
@@ -435,7 +436,8 @@ impl SnapshotBuilder {
                     self.dynamic.insert(resource.key.clone(), unit);
                 }
                 Kind::Unknown => {
-                    self.unknown.update(resource, true, |r| Built::Done(Unknown, vec![unknown_kind(r, registry)]));
+                    self.unknown
+                        .update(resource, true, |r| Built::Done(Unknown, vec![unknown_kind(r, registry)]));
                 }
                 _ => {}
             }
@@ -598,6 +600,3 @@ impl Changes {
         rule.advised || rule.references.iter().any(|name| self.changed.contains(&**name))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mixer_attribute::{SignedDuration, ValueType};
-use mixer_config::message::{DecodeContext, Field, enum_number, json_kind};
+use mixer_config::message::{DecodeContext, Field, json_kind};
 use mixer_config::{Node, NodeKind};
 
 mixer_config::message! {

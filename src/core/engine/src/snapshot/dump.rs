@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{HeaderOperationConfig, HeaderOperationKind, RuleConfig, Snapshot};
-use mixer_config::{Diagnostic, Origin, ResourceKey};
-use mixer_base::secrets::mask_document;
 use crate::template::TEMPLATES;
+use mixer_base::secrets::mask_document;
+use mixer_config::{Diagnostic, Origin, ResourceKey};
 
 /// Everything in a snapshot, sorted by name. Serialises to the JSON of `snapshot dump`. Spec: cli-operations.md 9.5.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -234,7 +234,10 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
             .iter()
             .map(|t| TemplateDump { name: t.name.to_owned(), variety: t.variety.name().to_owned() })
             .collect(),
-        adapters: snapshot.registry.adapters.0
+        adapters: snapshot
+            .registry
+            .adapters
+            .0
             .iter()
             .map(|a| AdapterDump {
                 name: a.info().name.to_owned(),

@@ -8,11 +8,11 @@ use super::model::{AttributeBinding, InstanceConfig};
 use super::params::{self, ParamLeaf, Params};
 use super::report::Report;
 use crate::adapter::{BoundInstance, Leaf};
+use crate::template::{self, FieldKind, TEMPLATES, TemplateInfo, Variety};
 use mixer_attribute::ValueType;
 use mixer_config::message::{decode_over, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
 use mixer_expr::{Language, Program};
-use crate::template::{self, FieldKind, TEMPLATES, TemplateInfo, Variety};
 
 /// What became of an instance resource.
 #[derive(Debug, Clone)]

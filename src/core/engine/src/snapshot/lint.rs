@@ -156,6 +156,3 @@ fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
         like.push((&rule.key, work));
     }
 }
-
-#[cfg(test)]
-mod tests;

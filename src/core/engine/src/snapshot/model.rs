@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::extension::{ExtensionConfig, MappingOutline, Registry};
 use crate::adapter::{BoundInstance, ErasedAdapter, ErasedParams};
+use crate::template::TemplateInfo;
 use mixer_attribute::{SlotId, Vocabulary};
+use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
 use mixer_config::{Diagnostics, Origin, ResourceKey};
 use mixer_expr::{Language, Program};
-use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
-use crate::template::TemplateInfo;
 
 /// The number of a snapshot: 0 is the empty one at start, 1 the first real one, then one more a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

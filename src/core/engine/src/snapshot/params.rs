@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json};
 
+use crate::template::{FieldInfo, FieldKind, TEMPLATES, TemplateInfo, Variety};
 use mixer_config::message::{
     DecodeContext, DecodeError, Field, FieldInfo as Known, enter_message, find_field, lower_camel,
     reject_unknown, upper_camel,
 };
 use mixer_config::{FieldPath, Node};
-use crate::template::{FieldInfo, FieldKind, TEMPLATES, TemplateInfo, Variety};
 
 /// One expression, or the place of one.
 #[derive(Debug)]

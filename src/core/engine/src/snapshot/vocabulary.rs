@@ -7,10 +7,10 @@ use super::decode::AttributeManifest;
 use super::extension::Registry;
 use super::memo::{Built, Located};
 use super::report::Report;
+use crate::template::TEMPLATES;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::message::decode_over;
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
-use crate::template::TEMPLATES;
 
 /// What a manifest declares.
 #[derive(Debug)]

@@ -111,7 +111,7 @@ pub(super) fn code_of_name(name: &[u8]) -> Option<i64> {
     i64::try_from(at).ok()
 }
 
-pub(in crate) fn name_of_code(code: i64) -> &'static str {
+pub(crate) fn name_of_code(code: i64) -> &'static str {
     usize::try_from(code).ok().and_then(|code| CODES.get(code)).copied().unwrap_or("UNKNOWN")
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use regex::bytes::Regex;
 
-use mixer_engine::snapshot::Report;
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
 use super::{
     CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, OriginIp,
@@ -14,6 +13,7 @@ use super::{
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
+use mixer_engine::snapshot::Report;
 
 /// Names of access-log types by number.
 const ACCESS_LOG_TYPES: [&str; 15] = [

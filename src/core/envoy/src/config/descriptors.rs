@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use mixer_engine::snapshot::Report;
 use mixer_config::message::{DecodeContext, Field, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
+use mixer_engine::snapshot::Report;
 
 /// Text; numbers and truth values that YAML makes of bare words become text again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,17 +6,13 @@ use http_body_util::Full;
 use prost::Message as _;
 use serde_json::{Value, json};
 
-use mixer_api::Turns;
 use super::plain;
-use mixer_api::CallInfo;
 use crate::BridgeService;
+use mixer_api::CallInfo;
+use mixer_api::Turns;
 use mixer_api::grpc::unframed;
-use mixer_wire::envoy::extensions::common::ratelimit::v3::{
-    RateLimitDescriptor, rate_limit_descriptor,
-};
-use mixer_wire::envoy::service::ratelimit::v3::{
-    RateLimitRequest, RateLimitResponse, rate_limit_response,
-};
+use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
+use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse, rate_limit_response};
 
 /// 200 within the limits, 429 over them, 400 for what is no request or cannot be answered.
 pub(super) async fn should_rate_limit(

@@ -1,16 +1,11 @@
 //! `envoy.service.ratelimit.v3.RateLimitResponse`.
 
 use super::{Code, Status};
-use mixer_attribute::wire::{nested, put_bytes, put_duration, put_nonempty, put_nonzero};
 use crate::config::settings::LimitHeaders;
+use mixer_attribute::wire::{nested, put_bytes, put_duration, put_nonempty, put_nonzero};
 
 /// Appends the answer for these statuses; `force_ok` answers OK whatever they say.
-pub(in crate) fn encode(
-    statuses: &[Status],
-    headers: &LimitHeaders,
-    force_ok: bool,
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn encode(statuses: &[Status], headers: &LimitHeaders, force_ok: bool, out: &mut Vec<u8>) {
     let over = !force_ok && statuses.iter().any(|status| status.code == Code::OverLimit);
     put_nonzero(out, 1, number(if over { Code::OverLimit } else { Code::Ok }));
     for status in statuses {
@@ -50,10 +45,7 @@ fn number(code: Code) -> u64 {
 }
 
 /// Names and values of the headers about the limit of which the least is left.
-pub(in crate) fn limit_headers<'h>(
-    statuses: &[Status],
-    names: &'h LimitHeaders,
-) -> Vec<(&'h str, String)> {
+pub(crate) fn limit_headers<'h>(statuses: &[Status], names: &'h LimitHeaders) -> Vec<(&'h str, String)> {
     let strictest =
         statuses.iter().filter_map(|s| Some((s, s.limit.as_ref()?))).min_by_key(|(s, _)| s.remaining);
     let Some((status, limit)) = strictest else { return Vec::new() };

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::config::{EnvoyConfig, config_of};
 use mixer_attribute::SignedDuration;
-use crate::config::EnvoyConfig;
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 use mixer_config::store;
+use mixer_engine::adapter::Inventory;
+use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
 
 const LIMITS: &str = r#"
 domain: shop
@@ -51,10 +52,14 @@ fn fixture(text: &str) -> Fixture {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("limits.yaml"), text).unwrap();
     let store = store::open(&format!("fs://{}", directory.path().display())).unwrap();
-    let snapshot = SnapshotBuilder::new(SnapshotOptions::default()).build(&store.contents());
+    let snapshot = SnapshotBuilder::new(SnapshotOptions::new(Registry {
+        adapters: Inventory::default(),
+        extensions: &[&crate::EnvoyKinds],
+    }))
+    .build(&store.contents());
     assert!(snapshot.diagnostics.is_empty(), "{:?}", snapshot.diagnostics);
     Fixture {
-        config: Arc::clone(&snapshot.envoy),
+        config: config_of(&snapshot).clone().into(),
         windows: Windows::default(),
         metrics: LimitMetrics::new(Arc::new(Metrics::new())),
     }

@@ -16,22 +16,21 @@ use super::super::check_response::{self, Asked, Decision, ResponseMetadata};
 use super::super::rate_limit::{self, Code as LimitCode, StatedLimit, Status};
 use super::words::{self, Words};
 use super::{BridgeService, Present, enabled, now};
+use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, Mode};
 use mixer_api::CallInfo;
-use mixer_api::worker::{note_snapshot, preprocess};
 use mixer_api::grpc::{GrpcError, begin_message, finish_message};
+use mixer_api::load_shedding::Demand;
 use mixer_api::mixer::undecodable;
-use mixer_api::call::Operation;
 use mixer_api::observe::Watch;
+use mixer_api::worker::{note_snapshot, preprocess};
 use mixer_attribute::{AttributeBag, Value};
 use mixer_engine::check_cache::{CachedAnswer, CheckCache};
 use mixer_engine::denials::request_of;
 use mixer_engine::dispatch::{
     self, CheckOutcome, DispatchContext, QuotaRequest, RouteDirective, TracedPhase, trace_started, trace_step,
 };
-use mixer_api::load_shedding::Demand;
 use mixer_engine::runtime::Published;
 use mixer_engine::snapshot::RuleConfig;
-use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, Mode};
 
 /// A decision that is kept for requests that it holds for.
 #[derive(Clone)]
@@ -424,13 +423,12 @@ fn names_of(rules: &[Arc<RuleConfig>]) -> Vec<String> {
 fn required_quotas<'c>(quotas: &'c [CheckQuota], bag: &AttributeBag<'_>) -> Vec<(&'c str, i64)> {
     let mut required = Vec::new();
     for quota in quotas {
-        let holds =
-            |tests: &Vec<(mixer_attribute::SlotId, crate::config::TextTest)>| {
-                tests.iter().all(|(slot, test)| match bag.peek(*slot) {
-                    Some(Value::String(text)) => test.holds(text),
-                    _ => false,
-                })
-            };
+        let holds = |tests: &Vec<(mixer_attribute::SlotId, crate::config::TextTest)>| {
+            tests.iter().all(|(slot, test)| match bag.peek(*slot) {
+                Some(Value::String(text)) => test.holds(text),
+                _ => false,
+            })
+        };
         if quota.matches.is_empty() || quota.matches.iter().any(holds) {
             required.extend(quota.quotas.iter().map(|(name, charge)| (name.as_str(), *charge)));
         }

@@ -13,19 +13,18 @@ use super::super::rate_limit::{self, Code as LimitCode, Status};
 use super::check::quota_status;
 use super::words::Words;
 use super::{BridgeService, enabled};
+use crate::config::Unmatched;
 use mixer_api::CallInfo;
-use mixer_api::worker::{note_snapshot, preprocess};
 use mixer_api::grpc::{Code, GrpcError, begin_message, finish_message};
+use mixer_api::load_shedding::Demand;
 use mixer_api::mixer::undecodable;
-use mixer_api::call::Operation;
 use mixer_api::observe::Watch;
+use mixer_api::worker::{note_snapshot, preprocess};
 use mixer_attribute::AttributeBag;
 use mixer_engine::dispatch::{
     self, DispatchError, QuotaOutcome, QuotaRequest, TracedPhase, trace_started, trace_step,
 };
-use mixer_api::load_shedding::Demand;
 use mixer_engine::runtime::Published;
-use crate::config::Unmatched;
 
 /// A call for limits.
 #[derive(Clone, Copy)]

@@ -11,18 +11,17 @@ use super::super::access_log::{ConnectionCounters, Entry, LogKind, LogMessage, s
 use super::super::attributes::{AttributePlan, Attributes};
 use super::super::node::LogIdentity;
 use super::{BridgeService, enabled, words};
-use mixer_api::CallInfo;
-use mixer_api::worker::{note_snapshot, report_record};
-use mixer_api::grpc::{Code, GrpcError};
-use mixer_api::mixer::undecodable;
-use mixer_api::call::Operation;
-use mixer_api::observe::Watch;
-use mixer_attribute::OwnedAttributes;
-use mixer_engine::dispatch::ReportCollector;
-use mixer_api::load_shedding::Demand;
-use mixer_engine::runtime::Published;
 use crate::config::EnvoyConfig;
+use mixer_api::CallInfo;
+use mixer_api::grpc::{Code, GrpcError};
+use mixer_api::load_shedding::Demand;
+use mixer_api::mixer::undecodable;
+use mixer_api::observe::Watch;
+use mixer_api::worker::{note_snapshot, report_record};
+use mixer_attribute::OwnedAttributes;
 use mixer_base::metrics::Family;
+use mixer_engine::dispatch::ReportCollector;
+use mixer_engine::runtime::Published;
 
 impl BridgeService {
     /// Begins a stream of access logs.

@@ -5,10 +5,10 @@ use bumpalo::Bump;
 use super::ops;
 use super::plan::{Binary, Constant, FoldOp, Op, OpId, Plan};
 use super::value::{Fault, NO_OVERLOAD, Outcome, Val};
-use mixer_attribute::text::go_text;
-use mixer_attribute::{AttributeBag, SignedDuration, SlotId, StringMap, Timestamp, Value, ValueType};
 use crate::EvalError;
 use crate::functions::Regex;
+use mixer_attribute::text::go_text;
+use mixer_attribute::{AttributeBag, SignedDuration, SlotId, StringMap, Timestamp, Value, ValueType};
 
 /// Steps that one evaluation may take; an element looped over, copied or compared counts as one.
 const MAX_STEPS: u32 = 200_000;

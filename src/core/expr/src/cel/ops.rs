@@ -5,8 +5,8 @@ use super::eval::Evaluator;
 use super::plan::{Binary, Unary};
 use super::time;
 use super::value::{Fault, NO_OVERLOAD, Outcome, Val};
-use mixer_attribute::{SignedDuration, Timestamp, ValueType};
 use crate::functions;
+use mixer_attribute::{SignedDuration, Timestamp, ValueType};
 
 /// Applies a function of one value.
 pub(super) fn unary<'a>(evaluator: &mut Evaluator<'_, 'a>, function: Unary, operand: Val<'a>) -> Outcome<'a> {

@@ -6,9 +6,9 @@ use super::ast::{ACCUMULATOR, Ast, Fold, Literal, NodeId, NodeKind, children};
 use super::check::Attributes;
 use super::types::Type;
 use super::value::Val;
-use mixer_attribute::{SlotId, ValueType};
 use crate::Scope;
 use crate::functions::Regex;
+use mixer_attribute::{SlotId, ValueType};
 
 /// A step of a [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,10 +4,8 @@ use bumpalo::Bump;
 use proptest::prelude::*;
 
 use super::CelProgram;
-use mixer_attribute::{
-    AttributeBag, SignedDuration, StringMap, Timestamp, Value, ValueType, Vocabulary,
-};
 use crate::{CompileError, EvalError, Language, Phase};
+use mixer_attribute::{AttributeBag, SignedDuration, StringMap, Timestamp, Value, ValueType, Vocabulary};
 
 fn vocabulary() -> Vocabulary {
     let mut builder = Vocabulary::builder();

@@ -3,8 +3,8 @@
 use bumpalo::Bump;
 
 use super::convert::to_text;
-use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value, ValueType};
 use crate::EvalError;
+use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value, ValueType};
 
 /// A value of any type. Copy: everything large lies in the request, in the program or in the arena of the bag.
 #[derive(Debug, Clone, Copy)]

@@ -1,15 +1,15 @@
 //! What to do about a mistake, where we know.
 
 use super::function_names;
-use mixer_attribute::ValueType;
 use crate::Scope;
 use crate::term::{Callee, TermId, TermKind, Terms};
+use mixer_attribute::ValueType;
 
 /// Names less alike than this are not worth a suggestion.
 const ALIKE: f64 = 0.8;
 
 /// The declared attribute that is most like `name`.
-pub(in crate) fn nearest_attribute(name: &str, scope: &dyn Scope) -> Option<String> {
+pub(crate) fn nearest_attribute(name: &str, scope: &dyn Scope) -> Option<String> {
     if let Some((map, key)) = map_and_key(name, scope) {
         return Some(format!("write {map}[\"{key}\"]"));
     }

@@ -3,7 +3,6 @@
 use bumpalo::Bump;
 
 use super::{Attribute, Comparison, Entry, Expr, Glob, Kind, Literal, Operands, Unary};
-use mixer_attribute::{Value, ValueType};
 use crate::check::{Function, Meaning, Types};
 use crate::functions::{self, Regex};
 use crate::lexer::Span;
@@ -11,6 +10,7 @@ use crate::literal::Constant;
 use crate::parse::position;
 use crate::term::{TermId, TermKind, Terms};
 use crate::{CompileError, EvalError, Phase};
+use mixer_attribute::{Value, ValueType};
 
 /// Deepest nesting of nodes that are evaluated; flat chains count once. Evaluation, and its explanation, recurse so often.
 const MAX_DEPTH: u32 = 700;

@@ -6,10 +6,10 @@
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::{Attribute, Comparison, Entry, Expr, Glob, Kind, Literal, Operands, Unary};
-use mixer_attribute::text::go_text;
-use mixer_attribute::{AttributeBag, SignedDuration, StringMap, Value, ValueType};
 use crate::functions::Regex;
 use crate::{EvalError, functions};
+use mixer_attribute::text::go_text;
+use mixer_attribute::{AttributeBag, SignedDuration, StringMap, Value, ValueType};
 
 type Evaluated<'a, T> = Result<T, EvalError<'a>>;
 

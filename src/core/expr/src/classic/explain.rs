@@ -1,9 +1,9 @@
 //! Evaluation step by step, for people.
 
 use super::{Attribute, Entry, Expr, Kind, Literal};
+use crate::EvalError;
 use mixer_attribute::text::{go_text, ip_text};
 use mixer_attribute::{AttributeBag, Value};
-use crate::EvalError;
 
 /// What became of one part of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Explanation {
 
 impl Explanation {
     /// A part without parts.
-    pub(in crate) fn leaf(text: impl Into<String>, outcome: Outcome) -> Explanation {
+    pub(crate) fn leaf(text: impl Into<String>, outcome: Outcome) -> Explanation {
         Explanation { text: text.into(), outcome, children: Vec::new() }
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn explain_operands<'a>(root: &'a Expr, text: &str, bag: &AttributeBa
 }
 
 /// The outcome of an evaluation.
-pub(in crate) fn outcome_of(result: Result<Value<'_>, EvalError<'_>>) -> Outcome {
+pub(crate) fn outcome_of(result: Result<Value<'_>, EvalError<'_>>) -> Outcome {
     match result {
         Ok(value) => Outcome::Value(quoted(value)),
         Err(error) => Outcome::Failed(error.to_string()),

@@ -1,12 +1,12 @@
 //! What declared requests are expected to bring about.
 
 use super::SuiteParser;
+use crate::expect::{Expectation, InstancePattern, ReferencePattern, RuleName, TextPattern};
+use crate::read::kind;
 use mixer_config::message::suggestion;
 use mixer_config::{Location, Node, NodeKind};
 use mixer_engine::decision::HeaderText;
 use mixer_expr::Scope as _;
-use crate::expect::{Expectation, InstancePattern, ReferencePattern, RuleName, TextPattern};
-use crate::read::kind;
 
 const EXPECT: &[&str] = &[
     "status",

@@ -7,18 +7,18 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{HTTP_GRACE, Start, StartError};
-use mixer_base::build_info::BuildInfo;
 use crate::components::StopStep;
 use crate::controls::Controls;
-use crate::effects::Endpoint;
-use mixer_envoy::EnvoyParts;
-use mixer_net::listener::{Accepted, ListenError, Listener, on_loop};
-use mixer_net::workers::WorkerGroup;
 use crate::controlz;
-use mixer_net::address::ListenAddress;
+use crate::effects::Endpoint;
 use crate::monitor;
+use mixer_base::build_info::BuildInfo;
+use mixer_envoy::EnvoyParts;
+use mixer_net::address::ListenAddress;
 use mixer_net::http;
+use mixer_net::listener::{Accepted, ListenError, Listener, on_loop};
 use mixer_net::tls::ServerTls;
+use mixer_net::workers::WorkerGroup;
 
 impl Start<'_> {
     /// Step 8: the socket of the API, opened here or before.

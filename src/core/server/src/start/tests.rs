@@ -15,13 +15,13 @@ use super::super::pid_file::PidFile;
 use super::super::supervisor::Supervisor;
 use super::*;
 use mixer_attribute::SignedDuration;
-use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
-use mixer_base::probe::Availability;
-use mixer_engine::snapshot::Snapshot;
-use mixer_spans::{TracingError, TracingOptions};
-use mixer_config::store::StoreError;
 use mixer_base::log::{LogOptions, OptionsError};
+use mixer_base::probe::Availability;
+use mixer_config::store::StoreError;
+use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
+use mixer_engine::snapshot::Snapshot;
 use mixer_net::tls::{ServerTlsOptions, TlsError};
+use mixer_spans::{TracingError, TracingOptions};
 
 /// A step that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

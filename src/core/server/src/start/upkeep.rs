@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Start, StartError};
-use mixer_net::address::ListenAddress;
 use crate::components::StopStep;
 use crate::controls::Controls;
 use crate::health::Conditions;
+use mixer_net::address::ListenAddress;
 use mixer_net::tls::{ServerTls, TlsError};
 
 impl Start<'_> {

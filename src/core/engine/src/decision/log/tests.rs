@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::*;
+use crate::decision::CALLER_PRINCIPAL;
 use mixer_attribute::OwnedAttributes;
 use mixer_attribute::request::{CheckCall, encode_check_request};
-use crate::decision::CALLER_PRINCIPAL;
 use mixer_wire::istio::mixer::v1::CheckResponse;
 use prost::Message as _;
 

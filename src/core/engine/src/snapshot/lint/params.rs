@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::{params_path, placed};
+use crate::snapshot::{HandlerConfig, InstanceConfig};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
-use crate::snapshot::{HandlerConfig, InstanceConfig};
 
 type Instances<'i> = BTreeMap<&'i str, &'i Arc<InstanceConfig>>;
 

@@ -1,9 +1,22 @@
-use super::*;
-use crate::snapshot::model::Condition;
+//! Snapshots built from whole configurations, with the adapters of the product.
+
+#[path = "snapshot/lint.rs"]
+mod lint;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use mixer_config::Diagnostic;
 use mixer_config::store::{ConfigStore, MemoryStore};
+use mixer_engine::snapshot::{Condition, Registry, Snapshot, SnapshotBuilder, SnapshotOptions};
+
+/// What configuration may refer to.
+fn options() -> SnapshotOptions {
+    SnapshotOptions::new(Registry { adapters: mixer_adapters::INVENTORY, extensions: &[] })
+}
 
 fn build(text: &str) -> Arc<Snapshot> {
-    build_all(&mut SnapshotBuilder::new(SnapshotOptions::default()), &[("a.yaml", text)])
+    build_all(&mut SnapshotBuilder::new(options()), &[("a.yaml", text)])
 }
 
 fn build_all(builder: &mut SnapshotBuilder, files: &[(&str, &str)]) -> Arc<Snapshot> {
@@ -49,8 +62,8 @@ fn with_manifest(text: &str) -> Arc<Snapshot> {
 #[test]
 fn sample_configuration_has_no_problems() {
     let store = mixer_config::store::open(mixer_config::store::EMBEDDED_SAMPLE).unwrap();
-    let snapshot = SnapshotBuilder::new(SnapshotOptions::default()).build(&store.contents());
-    let found = snapshot.diagnostics.iter().map(|d| d.code).collect::<FxHashSet<_>>();
+    let snapshot = SnapshotBuilder::new(options()).build(&store.contents());
+    let found = snapshot.diagnostics.iter().map(|d| d.code).collect::<HashSet<_>>();
     if !found.contains("adapter-unknown") {
         assert_eq!(legacies(&snapshot), Vec::<String>::new());
     }
@@ -99,7 +112,7 @@ spec:
 ",
     );
     assert_eq!(legacies(&snapshot), Vec::<String>::new());
-    let dump = crate::snapshot::dump(&snapshot);
+    let dump = mixer_engine::snapshot::dump(&snapshot);
     assert_eq!((dump.handlers[0].source.line, dump.handlers[0].references), (11, 1));
     assert_eq!((dump.rules[0].source.line, dump.instances[0].references), (20, 1));
     assert_eq!(dump.rules[0].request_header_operations[0].values, ["source.user", "\"b\""]);
@@ -158,7 +171,7 @@ fn version(kind: usize, name: usize, variant: usize) -> String {
 
 /// What two snapshots must have in common.
 fn essence(snapshot: &Snapshot) -> String {
-    let mut dump = crate::snapshot::dump(snapshot);
+    let mut dump = mixer_engine::snapshot::dump(snapshot);
     dump.id = 0;
     let hints = snapshot
         .diagnostics
@@ -179,7 +192,7 @@ proptest::proptest! {
         edits in proptest::collection::vec((0usize..4, 0usize..3, 0usize..8, 0usize..4), 1..40)
     ) {
         let mut files = std::collections::BTreeMap::<String, String>::new();
-        let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+        let mut builder = SnapshotBuilder::new(options());
         for (kind, name, variant, action) in edits {
             let file = format!("{kind}-{name}.yaml");
             match action {
@@ -188,7 +201,7 @@ proptest::proptest! {
             }
             let files = files.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect::<Vec<_>>();
             let incremental = build_all(&mut builder, &files);
-            let full = build_all(&mut SnapshotBuilder::new(SnapshotOptions::default()), &files);
+            let full = build_all(&mut SnapshotBuilder::new(options()), &files);
             proptest::prop_assert_eq!(essence(&incremental), essence(&full));
         }
     }
@@ -201,7 +214,7 @@ fn only_what_changed_is_built_again() {
             "kind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\nspec:\n  match: source.user == \"{user}\"\n  actions: [{{handler: deny, instances: [nothing]}}]\n"
         )
     };
-    let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+    let mut builder = SnapshotBuilder::new(options());
     let (a, b) = (rule("a", "x"), rule("b", "x"));
     let first = build_all(&mut builder, &[("m.yaml", MANIFEST), ("a.yaml", &a), ("b.yaml", &b)]);
     let second =
@@ -231,7 +244,7 @@ fn a_version_that_does_not_convert_leaves_the_old_one_in_force() {
         |spec: &str| format!("kind: rule\nmetadata: {{name: r, namespace: istio-system}}\nspec: {spec}\n");
     let good = rule("{actions: [{handler: deny, instances: [nothing]}]}");
     let bad = rule("{bogus: 1}");
-    let mut builder = SnapshotBuilder::new(SnapshotOptions::default());
+    let mut builder = SnapshotBuilder::new(options());
     build_all(&mut builder, &[("m.yaml", MANIFEST), ("r.yaml", &good)]);
     let snapshot = build_all(&mut builder, &[("m.yaml", MANIFEST), ("r.yaml", &bad)]);
     assert_eq!(snapshot.rules.len(), 1);
@@ -239,10 +252,7 @@ fn a_version_that_does_not_convert_leaves_the_old_one_in_force() {
         legacies(&snapshot),
         ["Failed to convert r.rule.istio-system an event: unknown field \"bogus\" in v1beta1.Rule"]
     );
-    let fresh = build_all(
-        &mut SnapshotBuilder::new(SnapshotOptions::default()),
-        &[("m.yaml", MANIFEST), ("r.yaml", &bad)],
-    );
+    let fresh = build_all(&mut SnapshotBuilder::new(options()), &[("m.yaml", MANIFEST), ("r.yaml", &bad)]);
     assert_eq!(fresh.rules.len(), 0);
     assert_eq!(
         legacies(&fresh),

@@ -1,6 +1,10 @@
-use super::*;
-use crate::snapshot::{SnapshotBuilder, SnapshotOptions};
+//! What `validate` finds beyond what does not compile.
+
 use mixer_config::store::{ConfigStore, MemoryStore};
+use mixer_config::{Diagnostic, Diagnostics};
+use mixer_engine::snapshot::{SnapshotBuilder, check_params, lint, pitfalls};
+
+use super::options;
 
 const CONFIG: &str = r#"
 kind: attributemanifest
@@ -54,7 +58,7 @@ fn found(problems: Diagnostics) -> Vec<String> {
 #[test]
 fn useless_and_misleading_configuration_is_found() {
     let contents = MemoryStore::new("memory://test", [("a.yaml", CONFIG)]).contents();
-    let snapshot = SnapshotBuilder::new(SnapshotOptions::default()).build(&contents);
+    let snapshot = SnapshotBuilder::new(options()).build(&contents);
     assert_eq!(
         found(lint(&snapshot)),
         [

@@ -1,6 +1,8 @@
-use super::*;
+//! Typed messages decoded from documents: texts of errors, and places.
+
 use mixer_adapters::denier::Params as Denier;
-use crate::yaml;
+use mixer_config::message::{Message, decode_over};
+use mixer_config::{FieldPath, yaml};
 use mixer_engine::snapshot::decode::{AttributeManifest, Handler, Instance, Rule};
 
 /// The first error of decoding a JSON text over the default.
@@ -115,18 +117,4 @@ fn fields_before_the_first_error_apply() {
     assert_eq!(errors, ["spec.params.status.cod", "spec.params.frobnicate"]);
     let (params, _) = decode("valid_use_count: 1\nvalidUseCount: 2\n");
     assert_eq!(params.valid_use_count, 2, "lowerCamelCase goes first");
-}
-
-#[test]
-fn names_in_two_spellings() {
-    assert!(is_lower_camel_of("validUseCount", "valid_use_count"));
-    assert!(!is_lower_camel_of("valid_use_count", "valid_use_count"));
-    assert!(!is_lower_camel_of("validUse", "valid_use_count"));
-    assert!(is_lower_camel_of("httpStatusCode", "httpStatusCode"));
-    assert_eq!(go_type("adapter.memquota.config.Params.Quota"), "config.Params_Quota");
-    assert_eq!(
-        go_type("adapter.template.kubernetes.InstanceParam"),
-        "adapter_template_kubernetes.InstanceParam"
-    );
-    assert_eq!(enum_name("adapter.stdio.config.Params.Level"), "adapter.stdio.config.Params_Level");
 }
