@@ -624,11 +624,11 @@ fn profiles_name_what_runs_and_what_holds_memory() {
         (cpu.join().unwrap(), heap.join().unwrap())
     });
     assert_eq!(cpu.types(), [("samples", "count"), ("cpu", "nanoseconds")]);
-    assert!(cpu.names("mixer::core::") && cpu.names("worker-0"));
+    assert!(cpu.names("mixer_net::") && cpu.names("worker-0"));
     assert!(cpu.total() > 100_000_000, "{} ns", cpu.total());
     assert_eq!(heap.types(), [("inuse_objects", "count"), ("inuse_space", "bytes")]);
     assert!(heap.total() > 64 << 10, "{} bytes", heap.total());
-    assert!(heap.names("mixer::core::") && !heap.names("SampledAllocator"));
+    assert!(heap.names("mixer_server::") && !heap.names("SampledAllocator"));
 }
 
 #[test]

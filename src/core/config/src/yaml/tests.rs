@@ -18,7 +18,7 @@ fn read_as_json(text: &str) -> String {
 
 #[test]
 fn reads_as_the_originals_do() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/yaml/readings.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata/yaml/readings.json");
     let readings: Vec<Reading> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert!(readings.len() > 500);
     let mut wrong = Vec::new();
@@ -85,7 +85,7 @@ fn is_plain_and_equal(text: &str) -> bool {
 
 /// Every document below testdata, split as the store splits them.
 fn documents() -> Vec<String> {
-    let mut pending = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"))];
+    let mut pending = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata"))];
     let mut documents = Vec::new();
     while let Some(path) = pending.pop() {
         if path.is_dir() {
@@ -131,7 +131,7 @@ fn plain_documents_read_as_by_the_parser() {
 
 #[test]
 fn every_reading_is_the_same_both_ways() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/yaml/readings.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata/yaml/readings.json");
     let readings: Vec<Reading> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     for reading in readings {
         is_plain_and_equal(&reading.text);

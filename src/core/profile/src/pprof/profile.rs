@@ -147,7 +147,7 @@ impl Encoder {
 }
 
 /// What frames are called through which an allocation is noted.
-const OBSERVERS: [&str; 2] = ["backtrace::", "core::telemetry::heap::"];
+const OBSERVERS: [&str; 2] = ["backtrace::", "mixer_profile::heap::"];
 /// How far inside they are looked for.
 const OBSERVED: usize = 24;
 /// How frames begin through which memory is asked for, whoever needs it.
@@ -227,9 +227,9 @@ mod tests {
     fn stacks_begin_with_the_code_that_is_looked_for() {
         let allocated = vec![
             "backtrace::x",
-            "crate::heap::consider",
+            "mixer_profile::heap::consider",
             "std::thread::local::LocalKey<T>::try_with",
-            "<crate::heap::SampledAllocator as core::alloc::GlobalAlloc>::alloc",
+            "<mixer_profile::heap::SampledAllocator as core::alloc::GlobalAlloc>::alloc",
             "__rustc::__rust_alloc",
             "alloc::raw_vec::grow",
             "mixer_config::store::read",
