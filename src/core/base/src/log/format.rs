@@ -145,7 +145,7 @@ fn stack_trace() -> String {
     while let Some(line) = lines.next() {
         let function = line.trim_start().split_once(": ").map_or(line, |(_, function)| function).trim();
         let place = lines.next_if(|l| l.trim_start().starts_with("at ")).map_or("", |l| l.trim_start());
-        own = own && ["backtrace", "telemetry::log", "tracing"].iter().any(|part| function.contains(part));
+        own = own && ["backtrace", "mixer_base::log", "tracing"].iter().any(|part| function.contains(part));
         if own {
             continue;
         }
