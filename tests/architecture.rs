@@ -1,0 +1,183 @@
+//! The structure of the code: `docs/architecture.md` draws the crates as `cargo metadata` reports them, and no modules of a crate
+//! depend on each other in a cycle.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test architecture` rewrites the drawing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use regex::Regex;
+
+/// Direct dependencies by name, sorted.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/architecture.md");
+const BEGIN: &str = "<!-- crates: begin -->\n";
+const END: &str = "<!-- crates: end -->";
+
+/// The crates of the workspace by their short names, as cargo resolves them; dependencies of tests are left out.
+fn crates() -> Graph {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let list = |value: &serde_json::Value| value.as_array().unwrap().clone();
+    let short = |name: &str| name.strip_prefix("mixer-").unwrap_or(name).to_owned();
+    let own: BTreeSet<String> =
+        list(&metadata["packages"]).iter().map(|p| p["name"].as_str().unwrap().to_owned()).collect();
+    list(&metadata["packages"])
+        .iter()
+        .map(|package| {
+            let dependencies = list(&package["dependencies"]);
+            let direct = dependencies
+                .iter()
+                .filter(|d| d["kind"] != "dev")
+                .filter_map(|d| d["name"].as_str().filter(|name| own.contains(*name)))
+                .map(short);
+            (short(package["name"].as_str().unwrap()), direct.collect())
+        })
+        .collect()
+}
+
+/// Everything that can be reached from `from` in one step or more.
+fn reachable(graph: &Graph, from: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut pending: Vec<&str> = graph.get(from).into_iter().flatten().map(String::as_str).collect();
+    while let Some(name) = pending.pop() {
+        if found.insert(name.to_owned()) {
+            pending.extend(graph.get(name).into_iter().flatten().map(String::as_str));
+        }
+    }
+    found
+}
+
+/// The nodes that lie on a cycle.
+fn cyclic(graph: &Graph) -> Vec<&String> {
+    graph.keys().filter(|name| reachable(graph, name).contains(*name)).collect()
+}
+
+/// The drawing: a diagram of the edges that are not implied by others, and a table of all edges.
+fn drawing(graph: &Graph) -> String {
+    let mut out = "```mermaid\nflowchart BT\n".to_owned();
+    for (name, direct) in graph {
+        let implied: BTreeSet<String> = direct.iter().flat_map(|d| reachable(graph, d)).collect();
+        for dependency in direct.difference(&implied) {
+            writeln!(out, "  {name} --> {dependency}").unwrap();
+        }
+    }
+    out.push_str("```\n\n| crate | depends directly on |\n| --- | --- |\n");
+    for (name, direct) in graph {
+        let direct: Vec<&str> = direct.iter().map(String::as_str).collect();
+        let direct = if direct.is_empty() { "–".to_owned() } else { direct.join(", ") };
+        writeln!(out, "| {name} | {direct} |").unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_architecture_page_draws_the_crates() {
+    let graph = crates();
+    assert_eq!(cyclic(&graph), Vec::<&String>::new(), "cargo allows no cycle");
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(BEGIN).expect("the page has the marker");
+    let (drawn, after) = rest.split_once(END).expect("the page has the end marker");
+    let wanted = drawing(&graph);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(PAGE, format!("{before}{BEGIN}{wanted}{END}{after}")).unwrap();
+    } else {
+        assert_eq!(drawn, wanted, "run UPDATE_GOLDEN=1 cargo test --test architecture");
+    }
+}
+
+#[test]
+fn who_may_depend_on_whom() {
+    let graph = crates();
+    // What stands in the way of reuse, or makes a change in one place rebuild everything.
+    let forbidden = [
+        ("base", "wire"),
+        ("net", "wire"),
+        ("net", "engine"),
+        ("net", "api"),
+        ("http2", "base"),
+        ("engine", "net"),
+        ("engine", "adapters"),
+        ("engine", "envoy"),
+        ("api", "envoy"),
+        ("api", "adapters"),
+        ("introspect", "adapters"),
+        ("introspect", "server"),
+        ("policy", "adapters"),
+    ];
+    for (from, to) in forbidden {
+        assert!(!reachable(&graph, from).contains(to), "`{from}` must not depend on `{to}`");
+    }
+    let on_adapters: Vec<&String> =
+        graph.iter().filter(|(_, direct)| direct.contains("adapters")).map(|(name, _)| name).collect();
+    assert_eq!(on_adapters, ["server"], "a change in an adapter compiles it, the server and the binary");
+}
+
+/// All source files below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut pending = vec![folder.to_path_buf()];
+    let mut files = Vec::new();
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+/// The code of a file without comments and unit tests.
+fn code(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Which modules at the top of a crate import which others, by paths from the root of the crate or relative to it.
+fn modules(source: &Path) -> Graph {
+    let from_root = Regex::new(r"\bcrate::([a-z_0-9]+)").unwrap();
+    let mut graph = Graph::new();
+    for file in sources(source) {
+        let relative = file.strip_prefix(source).unwrap().with_extension("");
+        let top = relative.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+        if relative.ends_with("tests") || ["lib", "main"].contains(&top.as_str()) {
+            continue;
+        }
+        let depth = relative.components().count();
+        let relative_path = Regex::new(&format!(r"\b(?:super::){{{depth}}}([a-z_0-9]+)")).unwrap();
+        let code = code(&file);
+        let paths = from_root.captures_iter(&code).chain(relative_path.captures_iter(&code));
+        let imports = graph.entry(top.clone()).or_default();
+        imports.extend(paths.map(|c| c[1].to_owned()).filter(|name| *name != top));
+    }
+    let known: BTreeSet<String> = graph.keys().cloned().collect();
+    for imports in graph.values_mut() {
+        imports.retain(|name| known.contains(name));
+    }
+    graph
+}
+
+#[test]
+fn modules_of_a_crate_import_each_other_in_one_direction() {
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/core");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(core).unwrap() {
+        let folder = entry.unwrap().path();
+        let graph = modules(&folder.join("src"));
+        seen += graph.len();
+        assert_eq!(cyclic(&graph), Vec::<&String>::new(), "modules of {}: {graph:#?}", folder.display());
+    }
+    assert!(seen > 100, "the modules of all crates are looked at, not only {seen}");
+}
