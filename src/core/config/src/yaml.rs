@@ -5,6 +5,8 @@
 //! Nothing here knows what a resource is. Spec: runtime.md 1.3.
 
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod mend;
 mod merge;
 mod plain;

@@ -5,6 +5,7 @@
 
 mod decoder;
 mod encoder;
+pub(super) mod fuzzing;
 mod huffman;
 mod table;
 

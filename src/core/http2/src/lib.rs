@@ -12,6 +12,8 @@
 mod body;
 mod credit;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod head;
 mod hpack;
 mod session;

@@ -1,5 +1,6 @@
 //! One connection without its socket.
 
+pub(super) mod fuzzing;
 mod receive;
 mod send;
 

@@ -64,6 +64,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// Bytes of the dynamic table.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.table.size()
+    }
+
     fn literal(&mut self, input: &mut &[u8], prefix: u32) -> Result<Field, Malformed> {
         let (name, name_len) = match integer(input, prefix)? {
             0 => {

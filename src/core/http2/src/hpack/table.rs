@@ -154,6 +154,11 @@ impl DynamicTable {
         Self { fields: VecDeque::new(), size: 0, max_size, changes: 0 }
     }
 
+    /// Bytes of all fields, each with its overhead.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     /// Makes it smaller or larger.
     pub(super) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size;

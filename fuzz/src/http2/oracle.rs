@@ -1,0 +1,139 @@
+//! What RFC 9113 says of a frame of a client.
+
+use super::client::Client;
+
+pub(super) const PROTOCOL_ERROR: u32 = 1;
+pub(super) const FLOW_CONTROL_ERROR: u32 = 3;
+pub(super) const STREAM_CLOSED: u32 = 5;
+pub(super) const FRAME_SIZE_ERROR: u32 = 6;
+pub(super) const COMPRESSION_ERROR: u32 = 9;
+pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
+
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream: u32,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Frame {
+    pub(super) fn new(kind: u8, flags: u8, stream: u32, payload: Vec<u8>) -> Self {
+        Self { kind, flags, stream: stream & 0x7fff_ffff, payload }
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let length = u32::try_from(self.payload.len()).expect("frames are small").to_be_bytes();
+        let mut out = length[1..].to_vec();
+        out.extend([self.kind, self.flags]);
+        out.extend(self.stream.to_be_bytes());
+        out.extend_from_slice(&self.payload);
+        out
+    }
+
+    /// The number that is the whole payload.
+    pub(super) fn number(&self) -> Option<u32> {
+        Some(u32::from_be_bytes(self.payload.as_slice().try_into().ok()?))
+    }
+
+    fn is_padded_too_much(&self) -> bool {
+        self.flags & 8 != 0 && self.payload.first().is_none_or(|pad| usize::from(*pad) >= self.payload.len())
+    }
+}
+
+/// Errors of the connection, any of which this frame must cause.
+pub(super) fn violations(frame: &Frame, client: &Client) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut rule = |broken: bool, reason: u32| found.extend(broken.then_some(reason));
+    let Frame { kind, flags, stream, payload } = frame;
+    let (is_idle, length) = (*stream > client.last_stream, payload.len());
+    if let Some(open) = client.block {
+        rule(*kind != 9 || *stream != open, PROTOCOL_ERROR);
+    }
+    match kind {
+        0 => {
+            rule(*stream == 0 || is_idle, PROTOCOL_ERROR);
+            rule(frame.is_padded_too_much(), PROTOCOL_ERROR);
+        }
+        1 => {
+            rule(stream.is_multiple_of(2), PROTOCOL_ERROR);
+            rule(frame.is_padded_too_much(), PROTOCOL_ERROR);
+            let pad = if flags & 8 != 0 { 1 + usize::from(payload.first().copied().unwrap_or(0)) } else { 0 };
+            rule(flags & 0x20 != 0 && length < pad + 5, FRAME_SIZE_ERROR);
+        }
+        2 => rule(*stream == 0, PROTOCOL_ERROR),
+        3 => {
+            rule(*stream == 0 || is_idle, PROTOCOL_ERROR);
+            rule(length != 4, FRAME_SIZE_ERROR);
+        }
+        4 => {
+            rule(*stream != 0, PROTOCOL_ERROR);
+            rule(if flags & 1 != 0 { length > 0 } else { !length.is_multiple_of(6) }, FRAME_SIZE_ERROR);
+            if flags & 1 == 0 {
+                for (name, value) in settings(payload) {
+                    rule(name == 2 && value > 1, PROTOCOL_ERROR);
+                    rule(name == 4 && value > 0x7fff_ffff, FLOW_CONTROL_ERROR);
+                    rule(name == 5 && !(16_384..=0xff_ffff).contains(&value), PROTOCOL_ERROR);
+                }
+            }
+        }
+        5 => rule(true, PROTOCOL_ERROR),
+        6 => {
+            rule(*stream != 0, PROTOCOL_ERROR);
+            rule(length != 8, FRAME_SIZE_ERROR);
+        }
+        7 => {
+            rule(*stream != 0, PROTOCOL_ERROR);
+            rule(length < 8, FRAME_SIZE_ERROR);
+        }
+        8 => {
+            rule(length != 4, FRAME_SIZE_ERROR);
+            rule(is_idle, PROTOCOL_ERROR);
+            if let (0, Some(number)) = (*stream, frame.number()) {
+                let increment = i64::from(number & 0x7fff_ffff);
+                rule(increment == 0, PROTOCOL_ERROR);
+                rule(client.window + increment > 0x7fff_ffff, FLOW_CONTROL_ERROR);
+            }
+        }
+        9 => rule(client.block.is_none(), PROTOCOL_ERROR),
+        _ => {}
+    }
+    found
+}
+
+pub(super) fn settings(payload: &[u8]) -> impl Iterator<Item = (u16, u32)> {
+    payload.chunks_exact(6).map(|setting| {
+        let (name, value) = setting.split_at(2);
+        let byte = |number: u32, byte: &u8| number << 8 | u32::from(*byte);
+        (name.iter().fold(0, |number, byte| number << 8 | u16::from(*byte)), value.iter().fold(0, byte))
+    })
+}
+
+/// Errors of the connection that this frame may cause because of what was before it.
+pub(super) fn state_violations(frame: &Frame) -> Vec<u32> {
+    match frame.kind {
+        0 => vec![FLOW_CONTROL_ERROR, ENHANCE_YOUR_CALM],
+        1 | 9 => vec![COMPRESSION_ERROR, STREAM_CLOSED, ENHANCE_YOUR_CALM],
+        // A priority of a stream that is not begun.
+        2 if frame.payload.len() != 5 => vec![FRAME_SIZE_ERROR],
+        3 | 8 => vec![ENHANCE_YOUR_CALM],
+        4 => vec![FLOW_CONTROL_ERROR],
+        _ => Vec::new(),
+    }
+}
+
+/// The stream that this frame must end, and why.
+pub(super) fn stream_violation(frame: &Frame, client: &Client) -> Option<(u32, u32)> {
+    let stream = client.streams.get(&frame.stream).filter(|stream| stream.is_open())?;
+    let reason = match frame.kind {
+        0 if stream.client_ended => STREAM_CLOSED,
+        2 if frame.payload.len() != 5 => FRAME_SIZE_ERROR,
+        8 => match i64::from(frame.number()? & 0x7fff_ffff) {
+            0 => PROTOCOL_ERROR,
+            increment if stream.window + increment > 0x7fff_ffff => FLOW_CONTROL_ERROR,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some((frame.stream, reason))
+}
