@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::lock_api::{Mutex, RawMutex};
 use quick_cache::unsync::Cache;
 use quick_cache::{Equivalent, Lifecycle, Weighter};
 
@@ -95,14 +95,16 @@ pub trait CachedAnswer {
 }
 
 /// Answers by what decided them.
-pub struct CheckCache<V: CachedAnswer> {
-    shards: Box<[Aligned<V>]>,
+///
+/// The lock is a parameter so that the model of the cache can choose who gets it; everything else takes the default.
+pub struct CheckCache<V: CachedAnswer, L: RawMutex = parking_lot::RawMutex> {
+    shards: Box<[Aligned<V, L>]>,
     counters: Arc<CheckCacheCounters>,
 }
 
 /// Neighbouring cache lines are fetched in pairs.
 #[repr(align(128))]
-struct Aligned<V: CachedAnswer>(Mutex<Shard<V>>);
+struct Aligned<V: CachedAnswer, L: RawMutex>(Mutex<L, Shard<V>>);
 
 /// What one worker keeps.
 struct Shard<V: CachedAnswer> {
@@ -225,7 +227,7 @@ impl<V> Lifecycle<Key, Entry<V>> for Counting {
     }
 }
 
-impl<V: CachedAnswer> CheckCache<V> {
+impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
     /// An empty cache.
     pub fn new(limits: CheckCacheLimits, counters: Arc<CheckCacheCounters>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -245,7 +247,7 @@ impl<V: CachedAnswer> CheckCache<V> {
         self.len() == 0
     }
 
-    fn shard(&self) -> Option<&Mutex<Shard<V>>> {
+    fn shard(&self) -> Option<&Mutex<L, Shard<V>>> {
         self.shards.get(shard::current() % self.shards.len()).map(|Aligned(shard)| shard)
     }
 
@@ -417,5 +419,7 @@ fn append_value(value: Value<'_>, out: &mut Vec<u8>) -> bool {
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

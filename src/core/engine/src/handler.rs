@@ -5,6 +5,8 @@
 //! Spec: runtime.md section 7.
 
 mod live;
+#[cfg(test)]
+mod model;
 mod offline;
 mod retire;
 mod signature;

@@ -117,7 +117,7 @@ impl Runtime {
 
     /// Replaces the table. Answers that were kept stay if the new one decides alike; otherwise the cache is empty. Returns the table
     /// before, which requests may still hold.
-    fn publish(&self, routes: RoutingTable, diagnostics: Diagnostics) -> Arc<Published> {
+    pub(crate) fn publish(&self, routes: RoutingTable, diagnostics: Diagnostics) -> Arc<Published> {
         let before = self.published.load();
         let alike = decisions::are_same(&before.routes, &routes);
         let decisions = if alike { before.decisions } else { before.decisions + 1 };
