@@ -3,9 +3,11 @@
 //! Accepted connections are given to the worker that has the fewest, exactly: callers are few and long-lived, so a hash would leave
 //! workers idle. A request runs to completion on the worker of its connection.
 
+mod balance;
+
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -16,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use super::connection::{self, ConnectionLimits, WorkerService};
 use super::listener::Accepted;
 use crate::callers::{Callers, Entry};
+use balance::{Balance, Claim};
 
 /// Connections that may wait for one worker to take them.
 const HAND_OVER_QUEUE: usize = 256;
@@ -26,6 +29,7 @@ const TURN: Duration = Duration::from_secs(2);
 /// A group of worker threads. Ends in two steps: [`drain`](Self::drain), then [`join`](Self::join).
 pub struct WorkerGroup {
     workers: Vec<Worker>,
+    balance: Balance,
     running: TaskTracker,
     callers: Arc<Callers>,
     stop: CancellationToken,
@@ -34,10 +38,9 @@ pub struct WorkerGroup {
 }
 
 struct Worker {
-    connections: Arc<AtomicUsize>,
     /// When the event loop turned last, in milliseconds since the group began.
     turned: Arc<AtomicU64>,
-    hand_over: mpsc::Sender<Accepted>,
+    hand_over: mpsc::Sender<(Accepted, Claim)>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -59,6 +62,7 @@ impl WorkerGroup {
     {
         let mut group = Self {
             workers: Vec::new(),
+            balance: Balance::new(count.max(1)),
             running: TaskTracker::new(),
             callers: Arc::new(Callers::default()),
             stop: stopping,
@@ -91,13 +95,11 @@ impl WorkerGroup {
         F: Fn(usize) -> S + Send + 'static,
     {
         let (hand_over, incoming) = mpsc::channel(HAND_OVER_QUEUE);
-        let connections = Arc::new(AtomicUsize::new(0));
         let turned = Arc::new(AtomicU64::new(0));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let life = Life {
             incoming,
             limits,
-            connections: Arc::clone(&connections),
             running: self.running.clone(),
             callers: Arc::clone(&self.callers),
             number,
@@ -117,17 +119,15 @@ impl WorkerGroup {
             });
             local.block_on(&runtime, life.serve(Rc::new(service(number))));
         })?;
-        Ok(Worker { connections, turned, hand_over, thread: Mutex::new(Some(thread)) })
+        Ok(Worker { turned, hand_over, thread: Mutex::new(Some(thread)) })
     }
 
     /// Gives a connection to the worker with the fewest. Waits while the worker is too busy to take it.
     pub async fn serve(&self, connection: Accepted) {
-        let least = self.workers.iter().min_by_key(|w| w.connections.load(Ordering::Relaxed));
-        if let Some(worker) = least {
-            worker.connections.fetch_add(1, Ordering::Relaxed);
-            if worker.hand_over.send(connection).await.is_err() {
-                worker.connections.fetch_sub(1, Ordering::Relaxed);
-            }
+        let claim = self.balance.claim();
+        if let Some(worker) = self.workers.get(claim.worker()) {
+            // If the worker is gone, the claim ends with the connection.
+            let _ = worker.hand_over.send((connection, claim)).await;
         }
     }
 
@@ -138,7 +138,7 @@ impl WorkerGroup {
 
     /// Connections of each worker.
     pub fn connections(&self) -> Vec<usize> {
-        self.workers.iter().map(|w| w.connections.load(Ordering::Relaxed)).collect()
+        self.balance.counts()
     }
 
     /// When the event loop of each worker turned last; it does so every two seconds at least, unless something blocks it.
@@ -178,9 +178,8 @@ impl WorkerGroup {
 
 /// What a worker lives on.
 struct Life {
-    incoming: mpsc::Receiver<Accepted>,
+    incoming: mpsc::Receiver<(Accepted, Claim)>,
     limits: ConnectionLimits,
-    connections: Arc<AtomicUsize>,
     running: TaskTracker,
     callers: Arc<Callers>,
     number: usize,
@@ -197,14 +196,13 @@ impl Life {
                 accepted = self.incoming.recv() => accepted,
                 () = self.stop.cancelled() => None,
             };
-            let Some(accepted) = accepted else { break };
+            let Some((accepted, claim)) = accepted else { break };
             let service = Rc::clone(&service);
-            let connections = Arc::clone(&self.connections);
             let (limits, stop) = (self.limits, self.stop.clone());
             let entry = Entry { callers: Arc::clone(&self.callers), worker: self.number };
             tokio::task::spawn_local(self.running.track_future(own.track_future(async move {
                 connection::serve(accepted, service, limits, stop, entry).await;
-                connections.fetch_sub(1, Ordering::Relaxed);
+                drop(claim);
             })));
         }
         own.close();
