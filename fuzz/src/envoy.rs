@@ -39,7 +39,10 @@ fn attributes_of(body: &[u8]) -> Option<(OwnedAttributes, bool)> {
     let arena = Bump::new();
     let body = arena.alloc_slice_copy(body);
     let mut out = Attributes::new(&PLAN, &arena);
-    let facts = set_check_request(body, &[], Timestamp::YEAR_ONE, &CONFIG, &mut out).ok()?;
+    let facts = set_check_request(body, &[], Timestamp::YEAR_ONE, &CONFIG, &mut out);
+    let (used, bound) = (arena.allocated_bytes(), 32 * (body.len() + 1024));
+    assert!(used <= bound, "{} bytes take {used} bytes of memory", body.len());
+    let facts = facts.ok()?;
     Some((encodes_to_itself(&out), facts.is_http))
 }
 

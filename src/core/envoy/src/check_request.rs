@@ -1,9 +1,11 @@
 //! `envoy.service.auth.v3.CheckRequest` as attributes. Spec: envoy-bridge.md 2.1 to 2.3.
 
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use bumpalo::collections::Vec as ArenaVec;
+use rustc_hash::FxHashMap;
 
 use super::attributes::{Attributes, Known};
 use super::convert::{Taken, set_by_key};
@@ -270,13 +272,18 @@ fn read_http<'a>(body: &'a [u8], out: &Attributes<'a>) -> Result<Http<'a>, Decod
     result.map(|()| http)
 }
 
-/// Reads a `HeaderMap`; repeated headers are joined with a comma.
+/// Reads a `HeaderMap`; repeated headers are joined with a comma. Cost: linear in the bytes, however often a header is repeated.
 fn read_header_map<'a>(
     body: &'a [u8],
     out: &mut ArenaVec<'a, (&'a [u8], &'a [u8])>,
 ) -> Result<(), DecodeError> {
     let arena = out.bump();
     let mut result = Ok(());
+    let mut places: FxHashMap<&'a [u8], usize> = FxHashMap::default();
+    for (at, (name, _)) in out.iter().enumerate() {
+        places.entry(name).or_insert(at);
+    }
+    let mut joined: FxHashMap<usize, ArenaVec<'a, u8>> = FxHashMap::default();
     each_bytes(body, |number, header| {
         if number != 1 {
             return;
@@ -290,11 +297,28 @@ fn read_header_map<'a>(
         if read.is_err() {
             result = read;
         }
-        match out.iter_mut().find(|(name, _)| *name == key) {
-            Some((_, there)) => *there = super::wire::concat(&[there, b",", value], arena),
-            None => out.push((key, value)),
+        match places.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(out.len());
+                out.push((key, value));
+            }
+            Entry::Occupied(place) => {
+                let first = out.get(*place.get()).map_or(&[][..], |(_, value)| value);
+                let text = joined.entry(*place.get()).or_insert_with(|| {
+                    let mut text = ArenaVec::new_in(arena);
+                    text.extend_from_slice(first);
+                    text
+                });
+                text.push(b',');
+                text.extend_from_slice(value);
+            }
         }
     })?;
+    for (at, text) in joined {
+        if let Some((_, value)) = out.get_mut(at) {
+            *value = text.into_bump_slice();
+        }
+    }
     result
 }
 
@@ -349,15 +373,11 @@ pub(super) fn set_path<'a>(path: &'a [u8], out: &mut Attributes<'a>) {
     if query.is_empty() || !out.wants(Known::RequestQueryParams) {
         return;
     }
-    let mut params: ArenaVec<'a, (&[u8], &[u8])> = ArenaVec::new_in(out.arena());
-    for (key, value) in query_pairs(query) {
-        if !params.iter().any(|(there, _)| *there == key) {
-            params.push((key, value));
-        }
-    }
-    if !params.is_empty() {
-        out.map(Known::RequestQueryParams, params);
-    }
+    let mut params = ArenaVec::new_in(out.arena());
+    params.extend(query_pairs(query));
+    // Of equal keys the first counts; a map keeps the last.
+    params.reverse();
+    out.map(Known::RequestQueryParams, params);
 }
 
 /// Keys and values of a query as they are written; empty pieces are skipped.

@@ -129,6 +129,8 @@ mod tests {
             (r"(?i)straSSE", "STRASSE", true),
             (r"(?P<n>a)(?U:b+)", "ab", true),
             (r"(?-s).", "\n", false),
+            (r"(?imi)A", "a", true),
+            (r"(?i-i:A)", "a", false),
             (r"(?s).", "\n", true),
             (r"a$", "a\n", false),
             (r"\Aa\z", "a", true),

@@ -203,31 +203,31 @@ impl<'p> Translator<'p> {
             self.at += 2;
             return self.named_group(start, named);
         }
-        let mut flags = String::from("(?");
+        // RE2 lets a flag stand twice, or on both sides of the minus, where the last one counts.
+        let (mut on, mut off) = (String::new(), String::new());
         let mut negative = false;
         let mut any = false;
         for c in after.chars() {
             self.at += c.len_utf8();
             match c {
                 'i' | 'm' | 's' | 'U' => {
-                    flags.push(c);
+                    on.retain(|flag| flag != c);
+                    off.retain(|flag| flag != c);
+                    if negative { off.push(c) } else { on.push(c) }
                     any = true;
                 }
                 '-' if !negative => {
-                    flags.push(c);
                     negative = true;
                     any = false;
                 }
                 ':' | ')' if negative && !any => break,
                 ':' => {
-                    flags.push(':');
-                    self.open_group(&flags);
+                    self.open_group(&flags(&on, &off, ':'));
                     return Ok(());
                 }
                 ')' => {
                     if any {
-                        flags.push(')');
-                        self.out.push_str(&flags);
+                        self.out.push_str(&flags(&on, &off, ')'));
                     }
                     // Flags are no atom, but they do not take the last one away either.
                     return Ok(());
@@ -487,6 +487,12 @@ fn perl_class(letter: char) -> &'static str {
         'w' => "[0-9A-Za-z_]",
         _ => "[^0-9A-Za-z_]",
     }
+}
+
+/// The beginning of a group with flags, or flags for the rest of the group.
+fn flags(on: &str, off: &str, end: char) -> String {
+    let minus = if off.is_empty() { "" } else { "-" };
+    format!("(?{on}{minus}{off}{end}")
 }
 
 fn push_literal(out: &mut String, c: char) {
