@@ -113,7 +113,10 @@ fn model_of(message: &proto::CompressedAttributes) -> Option<OwnedAttributes> {
     values.extend(message.doubles.iter().map(|(name, value)| (*name, OwnedValue::Double(*value))));
     values.extend(message.bools.iter().map(|(name, value)| (*name, OwnedValue::Bool(*value))));
     for (name, time) in &message.timestamps {
-        let instant = Timestamp { seconds: time.seconds, nanos: u32::try_from(time.nanos).ok()? };
+        // A value that is not there is the year 1, which the generated message does not tell from the year 1970.
+        let is_default = (time.seconds, time.nanos) == (0, 0);
+        let seconds = if is_default { Timestamp::YEAR_ONE.seconds } else { time.seconds };
+        let instant = Timestamp { seconds, nanos: u32::try_from(time.nanos).ok()? };
         values.push((*name, OwnedValue::Timestamp(instant)));
     }
     for (name, duration) in &message.durations {

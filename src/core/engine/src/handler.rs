@@ -5,12 +5,12 @@
 //! Spec: runtime.md section 7.
 
 mod live;
-#[cfg(test)]
-mod model;
 mod offline;
 mod retire;
 mod signature;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use live::LiveHandler;
 pub use retire::retire;

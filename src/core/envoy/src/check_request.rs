@@ -288,12 +288,14 @@ fn read_header_map<'a>(
         if number != 1 {
             return;
         }
-        let (mut key, mut value) = (&[][..], &[][..]);
+        let (mut key, mut value, mut raw) = (&[][..], &[][..], &[][..]);
         let read = each_bytes(header, |number, bytes| match number {
             1 => key = bytes,
-            2 | 3 if !bytes.is_empty() => value = bytes,
+            2 => value = bytes,
+            3 => raw = bytes,
             _ => {}
         });
+        let value = if raw.is_empty() { value } else { raw };
         if read.is_err() {
             result = read;
         }

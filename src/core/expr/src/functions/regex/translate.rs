@@ -213,7 +213,11 @@ impl<'p> Translator<'p> {
                 'i' | 'm' | 's' | 'U' => {
                     on.retain(|flag| flag != c);
                     off.retain(|flag| flag != c);
-                    if negative { off.push(c) } else { on.push(c) }
+                    if negative {
+                        off.push(c)
+                    } else {
+                        on.push(c)
+                    }
                     any = true;
                 }
                 '-' if !negative => {
