@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-pub use law::{ControlLaw, LatencyWindow};
+use law::{ControlLaw, LatencyWindow};
 
 use crate::metrics::{Collect, Collected, Family};
 

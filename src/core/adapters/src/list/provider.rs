@@ -1,4 +1,4 @@
-//! Where a list comes from: fetched at build, refreshed on an interval, dropped when it is too old.
+//! The provider of a list: fetched at build, refreshed on an interval, purged when it is too old.
 
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
@@ -14,43 +14,43 @@ use super::entries::Entries;
 use super::{EntryType, Params, url};
 use mixer_attribute::SignedDuration;
 
-/// Largest list that is read, in bytes.
+/// Largest list, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
-/// Longest wait for one fetch, even if the refresh interval is longer.
+/// Longest timeout of a fetch, even if the refresh interval is longer.
 const MAX_FETCH_TIME: Duration = Duration::from_secs(30);
-/// How long a file is left alone after a change, so that a burst of changes is read once.
+/// Debounce time of file changes, so that a burst of changes is read once.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 
-/// Where entries come from beside the overrides.
+/// The source of entries beside the overrides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Source {
-    /// Nowhere.
+pub(super) enum ListSource {
+    /// No provider.
     None,
     /// A GET of this URL.
     Url(String),
-    /// A file: as written, and its path.
+    /// A file: its name as configured, and its path.
     File(String, PathBuf),
 }
 
-impl Source {
-    /// The source that valid parameters name.
+impl ListSource {
+    /// The source in valid parameters.
     pub(super) fn of(params: &Params) -> Self {
         if !params.provider_url.is_empty() {
-            Source::Url(params.provider_url.clone())
+            ListSource::Url(params.provider_url.clone())
         } else if !params.provider_file.is_empty() {
             let path = file_path(&params.provider_file).to_owned();
-            Source::File(params.provider_file.clone(), path)
+            ListSource::File(params.provider_file.clone(), path)
         } else {
-            Source::None
+            ListSource::None
         }
     }
 
-    /// As the user wrote it.
+    /// As configured.
     fn name(&self) -> &str {
         match self {
-            Source::None => "",
-            Source::Url(url) => url,
-            Source::File(written, _) => written,
+            ListSource::None => "",
+            ListSource::Url(url) => url,
+            ListSource::File(written, _) => written,
         }
     }
 }
@@ -60,29 +60,29 @@ pub(super) fn file_path(written: &str) -> &Path {
     Path::new(written.strip_prefix("file://").unwrap_or(written))
 }
 
-/// What is known of the list. Replaced as a whole.
+/// The current list. Replaced as a whole.
 #[derive(Debug, Default)]
-pub(super) struct State {
-    /// `None`: no list could be loaded, or it became too old.
+pub(super) struct ListState {
+    /// `None`: no list was loaded, or it was purged.
     pub(super) entries: Option<Arc<Entries>>,
-    /// Why the last fetch failed.
+    /// Error of the last fetch.
     pub(super) error: Option<String>,
 }
 
-/// The list as calls see it.
+/// The list, for concurrent readers.
 #[derive(Debug)]
 pub(super) struct Provider {
-    source: Source,
+    source: ListSource,
     entry_type: EntryType,
     overrides: Vec<String>,
     handler_name: Arc<str>,
-    state: ArcSwap<State>,
+    state: ArcSwap<ListState>,
 }
 
 impl Provider {
     /// Nothing loaded yet.
     pub(super) fn new(
-        source: Source,
+        source: ListSource,
         entry_type: EntryType,
         overrides: Vec<String>,
         handler_name: Arc<str>,
@@ -90,21 +90,21 @@ impl Provider {
         Self { source, entry_type, overrides, handler_name, state: ArcSwap::default() }
     }
 
-    /// The present list. Takes no lock.
-    pub(super) fn state(&self) -> arc_swap::Guard<Arc<State>> {
+    /// The current list. Takes no lock.
+    pub(super) fn state(&self) -> arc_swap::Guard<Arc<ListState>> {
         self.state.load()
     }
 
-    /// Whether there is anything to refresh.
+    /// Whether there is a source to refresh from.
     pub(super) fn has_source(&self) -> bool {
-        self.source != Source::None
+        self.source != ListSource::None
     }
 
-    /// Keeps the list, notes the error.
+    /// Keeps the list and records the error.
     fn fail(&self, text: String) {
         tracing::error!(target: "adapters", adapter = &*self.handler_name, "{text}");
         let entries = self.state.load().entries.clone();
-        self.state.store(Arc::new(State { entries, error: Some(text) }));
+        self.state.store(Arc::new(ListState { entries, error: Some(text) }));
     }
 
     fn info(&self, text: std::fmt::Arguments<'_>) {
@@ -117,10 +117,10 @@ pub(super) struct Refresher {
     provider: Arc<Provider>,
     interval: Duration,
     ttl: Duration,
-    /// Built with the first fetch.
+    /// Created by the first fetch.
     client: Option<reqwest::Client>,
     hasher: std::hash::RandomState,
-    /// Length and hash of the body that the present list was made of.
+    /// Length and hash of the body of the current list.
     latest: Option<(usize, u64)>,
 }
 
@@ -138,7 +138,7 @@ impl Refresher {
         }
     }
 
-    /// Refreshes the list for ever.
+    /// Refreshes the list until the task is aborted.
     pub(super) async fn run(mut self) {
         let start = Instant::now();
         let mut ticks = interval_at(start + self.interval, self.interval);
@@ -169,13 +169,13 @@ impl Refresher {
         }
     }
 
-    /// Watches the directory of a file: the file itself may be replaced, or be a link whose target is.
+    /// Watches the directory of a file, because the file or the target of its link may be replaced.
     fn watch(&self, changed: &Arc<tokio::sync::Notify>) -> Option<notify::RecommendedWatcher> {
-        let Source::File(_, path) = &self.provider.source else { return None };
+        let ListSource::File(_, path) = &self.provider.source else { return None };
         let (directory, name) = (path.parent()?, path.file_name()?.to_owned());
         let changed = changed.clone();
         let concerns = move |path: &PathBuf| {
-            // Config maps of Kubernetes are swapped through links whose names begin with two dots.
+            // Kubernetes updates ConfigMaps through symbolic links whose names begin with two dots.
             path.file_name().is_some_and(|n| n == name || n.as_encoded_bytes().starts_with(b".."))
         };
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -194,7 +194,7 @@ impl Refresher {
                 tracing::warn!(
                     target: "adapters",
                     adapter = &*self.provider.handler_name,
-                    "cannot watch {directory}: {error}; the list is read again on the refresh interval only"
+                    "cannot watch {directory}: {error}; the list is reloaded on the refresh interval only"
                 );
             })
             .ok()
@@ -207,10 +207,10 @@ impl Refresher {
             "Purging list due to inability to refresh it in time"
         );
         let error = self.provider.state.load().error.clone();
-        self.provider.state.store(Arc::new(State { entries: None, error }));
+        self.provider.state.store(Arc::new(ListState { entries: None, error }));
     }
 
-    /// Fetches and installs the list; false when the old one stays because something failed.
+    /// Fetches and installs the list. Returns false if that failed and the old list is kept.
     pub(super) async fn fetch(&mut self) -> bool {
         let provider = self.provider.clone();
         let name = provider.source.name();
@@ -232,7 +232,7 @@ impl Refresher {
         match Entries::parse(provider.entry_type, &body, &provider.overrides) {
             Ok(entries) => {
                 provider.info(format_args!("Installing updated list with {} entries", entries.len));
-                provider.state.store(Arc::new(State { entries: Some(Arc::new(entries)), error: None }));
+                provider.state.store(Arc::new(ListState { entries: Some(Arc::new(entries)), error: None }));
                 self.latest = Some(digest);
                 true
             }
@@ -247,13 +247,13 @@ impl Refresher {
         let provider = self.provider.clone();
         let limit = self.interval.min(MAX_FETCH_TIME);
         match &provider.source {
-            Source::None => Ok(Vec::new()),
-            Source::Url(url) => {
+            ListSource::None => Ok(Vec::new()),
+            ListSource::Url(url) => {
                 let late =
                     |_| Err(format!("could not fetch list from {url}: no complete answer within {limit:?}"));
                 tokio::time::timeout(limit, self.get(url)).await.unwrap_or_else(late)
             }
-            Source::File(written, path) => {
+            ListSource::File(written, path) => {
                 let late =
                     |_| Err(format!("Could not read from {written}: no complete answer within {limit:?}"));
                 tokio::time::timeout(limit, read_file(written, path)).await.unwrap_or_else(late)
@@ -294,17 +294,17 @@ impl Refresher {
     }
 }
 
-/// An HTTP client: at most 10 redirects, proxies of the environment unless the host is this machine.
+/// An HTTP client: at most 10 redirects, proxies of the environment except for loopback hosts.
 fn client(host: &str) -> reqwest::Result<reqwest::Client> {
     mixer_net::tls::install_crypto_provider();
     let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(10));
     let name = host.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map_or(host, |(name, _)| name);
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    let here = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback());
-    if here { builder.no_proxy() } else { builder }.build()
+    let is_loopback = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback());
+    if is_loopback { builder.no_proxy() } else { builder }.build()
 }
 
-/// Why there was no answer; in the words of the originals where users match on them.
+/// The text of a failed request; Istio Mixer's where users match on it.
 fn sending(error: &reqwest::Error, scheme: &str, host: &str) -> String {
     if error.is_redirect() {
         return "stopped after 10 redirects".to_owned();

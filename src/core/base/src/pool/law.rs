@@ -13,15 +13,15 @@ const LARGEST_CUT: f64 = 0.5;
 
 /// Measurements since the last step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct LatencyWindow {
+pub(super) struct LatencyWindow {
     /// Completed calls.
-    pub completed: u64,
+    pub(super) completed: u64,
     /// Their mean latency in seconds, without the time in the queue.
-    pub mean_latency: f64,
+    pub(super) mean_latency: f64,
     /// Most calls in flight.
-    pub peak: usize,
+    pub(super) peak: usize,
     /// Whether a call had to wait in the queue.
-    pub queued: bool,
+    pub(super) queued: bool,
 }
 
 /// Adjusts the limit of one pool between a floor and a ceiling.
@@ -37,7 +37,7 @@ pub struct LatencyWindow {
 /// A pool that was not full does not grow, because nothing was measured at a higher limit. `0.5 * sqrt(limit)` is the headroom by
 /// which the limit grows while latency stays at its baseline; latency above 1.2 times the baseline lowers the limit.
 #[derive(Debug, Clone)]
-pub struct ControlLaw {
+pub(super) struct ControlLaw {
     floor: f64,
     ceiling: f64,
     limit: f64,
@@ -46,19 +46,19 @@ pub struct ControlLaw {
 
 impl ControlLaw {
     /// Starts at the floor. A floor above the ceiling is lowered to it; both are at least 1.
-    pub fn new(floor: usize, ceiling: usize) -> Self {
+    pub(super) fn new(floor: usize, ceiling: usize) -> Self {
         let ceiling = ceiling.max(1);
         let floor = floor.clamp(1, ceiling) as f64;
         Self { floor, ceiling: ceiling as f64, limit: floor, baseline: None }
     }
 
     /// The current limit.
-    pub fn limit(&self) -> usize {
+    pub(super) fn limit(&self) -> usize {
         self.limit as usize
     }
 
     /// Returns the limit after a window of measurements.
-    pub fn step(&mut self, window: LatencyWindow) -> usize {
+    pub(super) fn step(&mut self, window: LatencyWindow) -> usize {
         if window.completed == 0 || window.mean_latency <= 0.0 {
             return self.limit();
         }

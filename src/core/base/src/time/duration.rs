@@ -34,7 +34,7 @@ impl SignedDuration {
     }
 
     /// The same length as a `std` duration; `None` when negative.
-    pub fn to_std(self) -> Option<std::time::Duration> {
+    fn to_std(self) -> Option<std::time::Duration> {
         u64::try_from(self.nanos).ok().map(std::time::Duration::from_nanos)
     }
 

@@ -28,7 +28,7 @@ impl Timestamp {
     }
 
     /// The instant that many nanoseconds after 1970-01-01T00:00:00Z.
-    pub fn from_unix_nanos(nanos: i64) -> Self {
+    fn from_unix_nanos(nanos: i64) -> Self {
         Self {
             seconds: nanos.div_euclid(1_000_000_000),
             nanos: u32::try_from(nanos.rem_euclid(1_000_000_000)).unwrap_or(0),
