@@ -6,6 +6,7 @@
 
 mod addresses;
 mod entries;
+mod fetch;
 mod provider;
 mod text;
 mod url;
@@ -23,7 +24,8 @@ use mixer_expr::functions::Regex;
 
 use addresses::Network;
 use entries::Lookup;
-use provider::{ListSource, Provider};
+use fetch::ListSource;
+use provider::Provider;
 
 mixer_config::message_enum! {
     /// The type of the entries of a list.
@@ -162,7 +164,7 @@ fn validate_provider(params: &Params, problem: &mut dyn FnMut(&str, String)) {
         }
     }
     if !params.provider_file.is_empty() {
-        let path = provider::file_path(&params.provider_file);
+        let path = fetch::file_path(&params.provider_file);
         if !params.provider_url.is_empty() {
             problem("providerFile", "cannot be given together with providerUrl".to_owned());
         } else if !path.is_absolute() {

@@ -13,6 +13,7 @@ mod handler;
 mod key;
 mod metric;
 mod params;
+mod registration;
 
 pub use endpoint::Endpoint;
 pub use params::{

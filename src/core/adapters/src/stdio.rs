@@ -15,6 +15,7 @@
 //!
 //! Spec: adapters-inprocess.md section 11.
 
+mod batch;
 mod line;
 mod queue;
 mod sink;
@@ -25,6 +26,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use batch::Batch;
 use line::{LineFormat, LineTemplate};
 use mixer_base::metrics::{Counter, Family};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
@@ -33,7 +35,7 @@ use mixer_engine::adapter::{
     HandlerStatus, Instance, Reply, join_errors,
 };
 use queue::{Losses, WriteQueue};
-use sink::{Batch, Sink};
+use sink::Sink;
 
 mixer_config::message_enum! {
     /// Destination of lines.

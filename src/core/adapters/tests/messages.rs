@@ -118,5 +118,5 @@ fn fields_before_the_first_error_apply() {
     );
     assert_eq!(errors, ["spec.params.status.cod", "spec.params.frobnicate"]);
     let (params, _) = decode("valid_use_count: 1\nvalidUseCount: 2\n");
-    assert_eq!(params.valid_use_count, 2, "lowerCamelCase goes first");
+    assert_eq!(params.valid_use_count, 2, "lowerCamelCase takes precedence");
 }

@@ -1,12 +1,12 @@
 //! A hash table with a budget of bytes: what a table holds under attack is bounded whatever the length of its keys.
 //!
-//! Entries stand in queues by last use, so that making room costs the same however many entries there are. Each queue should
-//! hold entries of about the same lifetime: then its oldest entry is the first of them to expire. To make room a table looks at
-//! the oldest entry of each queue and removes one that has expired, or else the one with the lowest
-//! [`eviction_rank`](Bounded::eviction_rank). Two entries that have expired are removed at every insertion.
+//! Entries are queued by last use, so that eviction takes constant time. Each queue should have entries of about the same
+//! lifetime: then its oldest entry expires first. To evict, a table inspects the oldest entry of each queue and removes an
+//! expired one, or else the one with the lowest [`eviction_rank`](Bounded::eviction_rank). Every insertion also removes up to two
+//! expired entries.
 //!
-//! A table is not a cache with an admission policy such as `quick_cache`: a new entry is always taken in, and a live entry is
-//! never evicted while an expired one is at the head of a queue.
+//! Unlike a cache with an admission policy such as `quick_cache`, a table always admits a new entry, never evicts a live entry
+//! while an expired one is at the head of a queue, and can refuse instead of evicting.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub trait Bounded {
     /// Bytes that the entry owns on the heap.
     fn heap_bytes(&self) -> usize;
 
-    /// Index of its queue, below [`QUEUES`](Self::QUEUES). Constant while the entry is not used.
+    /// Index of its queue, below [`QUEUES`](Self::QUEUES). Changes only in [`BoundedTable::modify`].
     fn queue(&self) -> usize {
         0
     }
 
-    /// Whether the entry has no effect any more at `now`, in the unit of time of the table's user.
+    /// Whether the entry has expired at `now`, in the caller's unit of time.
     fn is_expired(&self, now: u64) -> bool {
         let _ = now;
         false
@@ -67,14 +67,14 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// What [`BoundedTable::modify`] did to an entry.
+/// The effect of [`BoundedTable::modify`] on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Modified {
-    /// Nothing that changes its size, its queue or its age.
+    /// Its size, queue and age are unchanged.
     InPlace,
-    /// Used it: it is now the newest of its queue.
+    /// It was used: it becomes the newest of its queue.
     Used,
-    /// Made it superfluous: it is removed.
+    /// The entry is obsolete: it is removed.
     Removed,
 }
 
@@ -201,8 +201,8 @@ impl<T: Bounded> BoundedTable<T> {
         Some(result)
     }
 
-    /// Adds an entry whose key the table does not have. Returns whether it was taken in: a table that refuses is full, or the
-    /// entry alone exceeds the budget.
+    /// Inserts an entry whose key is not in the table. Returns false if the table refuses entries and is full, or if the entry
+    /// alone exceeds the budget.
     pub fn insert(&mut self, hash: u64, value: T, now: u64) -> bool {
         for _ in 0..EXPIRED_PER_INSERTION {
             if !self.remove_expired(now) {
@@ -259,7 +259,7 @@ impl<T: Bounded> BoundedTable<T> {
         expired.is_some_and(|at| self.remove_at(at).is_some())
     }
 
-    /// Makes room after the entry at `kept` has grown.
+    /// Evicts entries other than the one at `kept`, which has grown.
     fn evict_others(&mut self, kept: u32, now: u64) {
         let mut kept = kept;
         while self.bytes > self.budget {
@@ -276,7 +276,7 @@ impl<T: Bounded> BoundedTable<T> {
         self.victim(now, kept).is_some_and(|victim| self.evict_at(victim, now))
     }
 
-    /// An expired entry, or else the one with the lowest rank; never the one at `kept`.
+    /// An expired entry, or else the one with the lowest rank, except the one at `kept`.
     fn victim(&self, now: u64, kept: u32) -> Option<u32> {
         let others = || self.oldest().filter(|(at, _)| *at != kept);
         let expired = others().find(|(_, value)| value.is_expired(now));
@@ -305,7 +305,7 @@ impl<T: Bounded> BoundedTable<T> {
         Some(removed.value)
     }
 
-    /// Points at `to` whatever points at the slot `from`.
+    /// Redirects all references from the slot `from` to `to`.
     fn rename(&mut self, from: u32, to: u32) {
         let Some(slot) = self.slot(from) else { return };
         let (hash, older, newer, queue) = (slot.hash, slot.older, slot.newer, slot.value.queue());
@@ -315,7 +315,7 @@ impl<T: Bounded> BoundedTable<T> {
         self.point_at(older, newer, queue, to, to);
     }
 
-    /// Gives memory back after most entries are gone. Amortised over the removals since the table was twice as large.
+    /// Frees memory after most entries have been removed; amortised over these removals.
     fn shrink(&mut self) {
         let capacity = self.slots.capacity();
         if capacity > LEAST_CAPACITY && self.slots.len() < capacity / 4 {
@@ -325,7 +325,7 @@ impl<T: Bounded> BoundedTable<T> {
         }
     }
 
-    /// Takes a slot out of its queue.
+    /// Removes a slot from its queue.
     fn unlink(&mut self, at: u32, queue: usize) {
         if let Some(slot) = self.slot_mut(at) {
             let (older, newer) = (slot.older, slot.newer);
@@ -333,7 +333,7 @@ impl<T: Bounded> BoundedTable<T> {
         }
     }
 
-    /// Makes the neighbours of a slot, or the ends of its queue, point elsewhere.
+    /// Redirects the neighbours of a slot, or the ends of its queue.
     fn point_at(&mut self, older: u32, newer: u32, queue: usize, from_older: u32, from_newer: u32) {
         match self.slot_mut(older) {
             Some(slot) => slot.newer = from_older,
@@ -353,7 +353,7 @@ impl<T: Bounded> BoundedTable<T> {
         }
     }
 
-    /// Puts a slot at the end of its queue.
+    /// Appends a slot to its queue.
     fn link_newest(&mut self, at: u32) {
         let Some(queue) = self.slot(at).map(|slot| slot.value.queue()) else { return };
         debug_assert!(queue < T::QUEUES);

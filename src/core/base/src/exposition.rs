@@ -68,8 +68,7 @@ impl Labels {
     pub fn cmp_values(&self, other: &Labels) -> std::cmp::Ordering {
         let same = self.0.iter().zip(other.0.iter()).take_while(|(a, b)| a == b).count();
         let rank = |text: &[u8]| -> u16 {
-            // The byte that the escape (or plain byte) at the first difference stands for; the closing quote ends a value and
-            // so comes before every byte.
+            // The unescaped byte at the first difference; the closing quote ends a value and so sorts before every byte.
             let escaped = text.iter().take(same).rev().take_while(|b| **b == b'\\').count() % 2 == 1;
             let byte = |at: usize| text.get(at).copied();
             let decode = |b: Option<u8>| match b {

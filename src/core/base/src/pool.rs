@@ -113,13 +113,13 @@ impl Pool {
         Arc::new(Self { options, permits: Semaphore::new(state.limit), state: Mutex::new(state) })
     }
 
-    /// Waits for a permit. Dropping the future gives up. Errors: the queue is full as well.
+    /// Waits for a permit; dropping the future cancels. Errors: pool and queue are full.
     pub async fn enter(self: &Arc<Self>) -> Result<Permit, PoolFull> {
         {
             let mut state = self.state.lock();
             if let Ok(permit) = self.permits.try_acquire() {
                 permit.forget();
-                return Ok(state.begin(self));
+                return Ok(state.start(self));
             }
             let full = state.fill(&self.permits);
             if full.queued >= self.options.queue {
@@ -138,7 +138,7 @@ impl Pool {
         match permit {
             Ok(permit) => {
                 permit.forget();
-                Ok(state.begin(self))
+                Ok(state.start(self))
             }
             // Nothing closes the semaphore.
             Err(_) => Err(state.fill(&self.permits)),
@@ -152,8 +152,8 @@ impl Pool {
         PoolStatus { limit: state.limit, in_flight, queued, refused: state.refused }
     }
 
-    /// Ends a call that began at `started`.
-    fn leave(&self, started: Instant) {
+    /// Completes a call that started at `started`.
+    fn complete(&self, started: Instant) {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.window.completed += 1;
@@ -178,7 +178,7 @@ impl Pool {
 }
 
 impl PoolState {
-    fn begin(&mut self, pool: &Arc<Pool>) -> Permit {
+    fn start(&mut self, pool: &Arc<Pool>) -> Permit {
         self.in_flight += 1;
         self.window.peak = self.window.peak.max(self.in_flight);
         Permit { pool: Arc::clone(pool), started: Instant::now() }
@@ -200,14 +200,14 @@ impl PoolState {
     }
 }
 
-/// A caller in the queue. Dropped when the caller gives up.
+/// A caller in the queue; dropped if the caller cancels.
 struct Waiting<'p>(&'p Pool);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.waiting = state.waiting.saturating_sub(1);
-        // A permit that was granted just before went back to the semaphore.
+        // Cancelling may have returned a granted permit to the semaphore.
         let surplus = state.surplus;
         state.surplus -= self.0.permits.forget_permits(surplus);
     }
@@ -215,7 +215,7 @@ impl Drop for Waiting<'_> {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.pool.leave(self.started);
+        self.pool.complete(self.started);
     }
 }
 

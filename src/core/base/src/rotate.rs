@@ -86,10 +86,10 @@ impl RotatingFile {
         };
         self.size += self.pending.len() as u64;
         self.pending.clear();
-        // One enormous batch must not hold its memory for ever.
+        // Free the memory of an exceptional batch.
         self.pending.shrink_to(64 << 10);
         if result.is_err() {
-            // Perhaps it was removed or its disk went away: open it anew next time.
+            // The file or its disk may be gone: reopen it next time.
             self.file = None;
         }
         result
@@ -106,7 +106,7 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Renames the file, whatever its size, and begins a new one. A file that was never begun, or is empty, stays as it is.
+    /// Rotates the file whatever its size, unless it is empty or was not opened.
     pub(crate) fn rotate_now(&mut self) -> io::Result<()> {
         self.flush()?;
         if self.file.is_none() || self.size == 0 {
@@ -119,7 +119,7 @@ impl RotatingFile {
         self.file = None;
         let mut now = SystemTime::now();
         let mut backup = self.backup_path(now);
-        // Two rotations within a millisecond must not share a name.
+        // Two rotations within a millisecond need different names.
         while backup.exists() {
             now += Duration::from_millis(1);
             backup = self.backup_path(now);
@@ -143,7 +143,7 @@ impl RotatingFile {
         self.path.with_file_name(format!("{stem}{}{extension}", stamp(time)))
     }
 
-    /// Removes rotated files that are too old or too many. What cannot be removed stays.
+    /// Removes rotated files beyond the limits. Errors are ignored.
     fn prune(&self) {
         if self.policy.max_age.is_none() && self.policy.max_backups.is_none() {
             return;

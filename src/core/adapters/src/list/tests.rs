@@ -275,7 +275,7 @@ async fn a_failed_first_fetch_fails_checks() {
     let f = Fixture::new(params(cut.url())).await;
     assert!(f.error().starts_with(&format!("Could not read from {}: ", cut.url())), "{}", f.error());
 
-    let huge = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", "x".repeat(provider::MAX_BODY + 1));
+    let huge = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", "x".repeat(fetch::MAX_BODY + 1));
     let huge = Server::start(huge.as_bytes());
     let f =
         Fixture::new(Params { refresh_interval: SignedDuration::from_secs(30), ..params(huge.url()) }).await;

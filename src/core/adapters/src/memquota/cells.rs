@@ -14,7 +14,7 @@ pub(super) const MAX_BYTES: usize = 256 << 20;
 
 /// Length of a slot of a window, in nanoseconds.
 const TICK: u64 = 100_000_000;
-/// Slots a second.
+/// Slots per second.
 const TICKS_PER_SECOND: i64 = 10;
 
 /// One shard of the cells of a handler.

@@ -51,7 +51,7 @@ impl Dedup {
         Self { start, length, period: 0, answers }
     }
 
-    /// Moves to the period of `now`. A clock that goes back stands still.
+    /// Moves to the period of `now`, never back.
     pub(super) fn advance(&mut self, now: u64) {
         self.period = self.period.max(now.saturating_sub(self.start) / self.length.max(1));
     }

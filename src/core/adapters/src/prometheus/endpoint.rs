@@ -1,6 +1,5 @@
 //! Shared by all prometheus handlers of a server: the metrics and the listener that exposes them. Spec: adapters-inprocess.md 12.2, 12.4.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -14,11 +13,10 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::definition::Definition;
+use super::Params;
 use super::metric::Metric;
-use super::{MetricInfo, Params};
+use super::registration::{OpenHandlers, Registrations, register};
 use mixer_base::exposition::{CONTENT_TYPE, Writer};
-use mixer_base::metrics::{Family, Metrics};
 use mixer_engine::adapter::Env;
 use mixer_net::http;
 
@@ -39,21 +37,9 @@ pub struct Endpoint {
 
 #[derive(Debug, Default)]
 struct EndpointState {
-    /// By full name of the instance.
     metrics: Registrations,
-    /// Number of open handlers by name; two while a handler is replaced.
-    open: BTreeMap<Arc<str>, usize>,
+    open: OpenHandlers,
     server: Option<MetricsServer>,
-}
-
-type Registrations = BTreeMap<String, Registration>;
-
-#[derive(Debug, Clone)]
-struct Registration {
-    info: MetricInfo,
-    /// Handlers whose parameters declared it.
-    owners: BTreeSet<Arc<str>>,
-    metric: Arc<Metric>,
 }
 
 #[derive(Debug)]
@@ -123,7 +109,7 @@ impl Endpoint {
 
     fn try_open(self: &Arc<Self>, params: &Params, env: &Env) -> Result<Lease, OpenError> {
         let mut state = self.state.lock();
-        let metrics = register(&state, params, env).map_err(OpenError::Metrics)?;
+        let metrics = register(&state.metrics, &state.open, params, env).map_err(OpenError::Metrics)?;
         if state.server.is_none() {
             state.server = Some(self.start(env).map_err(OpenError::Listener)?);
         }
@@ -189,87 +175,6 @@ fn listen(port: u16) -> io::Result<TcpListener> {
     };
     listener.set_nonblocking(true)?;
     Ok(listener)
-}
-
-/// The registrations once this handler is built.
-fn register(state: &EndpointState, params: &Params, env: &Env) -> Result<Registrations, Vec<String>> {
-    let mut registered = state.metrics.clone();
-    let redefined = params
-        .metrics
-        .iter()
-        .find(|info| registered.get(&info.instance_name).is_some_and(|known| !is_same(&known.info, info)));
-    if let Some(info) = redefined {
-        tracing::warn!(adapter = &*env.handler_name, "Metric {} redefined. Reloading adapter.", info.name);
-        registered = emptied(state, params, env);
-    }
-    let mut errors = Vec::new();
-    for info in &params.metrics {
-        let definition = match Definition::new(info) {
-            Ok(definition) => definition,
-            Err(text) => {
-                errors.push(text);
-                continue;
-            }
-        };
-        if let Some(known) = registered.get_mut(&info.instance_name)
-            && is_same(&known.info, info)
-        {
-            known.owners.insert(Arc::clone(&env.handler_name));
-            known.metric.set_max_series(definition.max_series);
-            continue;
-        }
-        let metric = match registered.values().find(|r| r.metric.definition.name == definition.name) {
-            None => new_metric(definition, &env.metrics),
-            Some(twin) if twin.metric.definition.is_same_metric(&definition) => Arc::clone(&twin.metric),
-            Some(_) => {
-                errors.push(format!(
-                    "could not register metric: a metric {:?} with other labels, help or kind exists already",
-                    definition.name
-                ));
-                continue;
-            }
-        };
-        let owners = BTreeSet::from([Arc::clone(&env.handler_name)]);
-        let registration = Registration { info: info.clone(), owners, metric };
-        registered.insert(info.instance_name.clone(), registration);
-    }
-    if errors.is_empty() { Ok(registered) } else { Err(errors) }
-}
-
-/// The registrations that remain when a metric is redefined: those of other open handlers only, without values.
-fn emptied(state: &EndpointState, params: &Params, env: &Env) -> Registrations {
-    let mut emptied = Registrations::new();
-    for (instance, known) in &state.metrics {
-        let others: BTreeSet<Arc<str>> = known
-            .owners
-            .iter()
-            .filter(|owner| **owner != env.handler_name && state.open.contains_key(*owner))
-            .cloned()
-            .collect();
-        if others.is_empty() || params.metrics.iter().any(|info| info.instance_name == *instance) {
-            continue;
-        }
-        let twin = emptied
-            .values()
-            .find(|r: &&Registration| r.metric.definition.name == known.metric.definition.name);
-        let metric = match twin {
-            Some(twin) => Arc::clone(&twin.metric),
-            None => new_metric(known.metric.definition.clone(), &env.metrics),
-        };
-        emptied.insert(instance.clone(), Registration { info: known.info.clone(), owners: others, metric });
-    }
-    emptied
-}
-
-fn new_metric(definition: Definition, metrics: &Metrics) -> Arc<Metric> {
-    let refused = metrics.counter(Family::PrometheusReportsRefused, &[&definition.name]);
-    Arc::new(Metric::new(definition, refused))
-}
-
-/// Whether a definition is unchanged, apart from its limit of series.
-fn is_same(known: &MetricInfo, info: &MetricInfo) -> bool {
-    let info = MetricInfo { max_series: known.max_series, ..info.clone() };
-    *known == info
 }
 
 /// The use of the endpoint by one handler.

@@ -117,7 +117,7 @@ fn params_are_checked() {
             &[("adapter-config", "metricsExpiryDuration: metricsExpiryDuration -1s is invalid, must be > 0")],
         ),
         ("good", of(info("m", MetricKind::Counter, &["b", "a"])), &[]),
-        ("instance of somebody else", of(renamed("x.instance.ns")), &[]),
+        ("instance of another handler", of(renamed("x.instance.ns")), &[]),
     ];
     for (name, params, expected) in cases {
         let mut problems = Diagnostics::new();
@@ -467,7 +467,7 @@ async fn values_survive_reloads_unless_a_metric_is_redefined() {
     report(&*other, 0, "o.instance.istio-system", &[number(1.0)]).unwrap();
     assert_eq!(scrape(&env), ["istio_m 1", "istio_n 1", "istio_o 1"]);
 
-    // A metric that is no longer configured goes on, and so does one whose limit changed.
+    // A metric that is no longer configured is kept, and so is one whose limit has changed.
     let limited = MetricInfo { max_series: 7, ..m.clone() };
     let second = build(&params(vec![limited]), &instances, &env).await.unwrap();
     first.close(Duration::from_secs(1)).await.unwrap();

@@ -10,7 +10,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
-use super::sink::{Batch, Sink};
+use super::batch::Batch;
+use super::sink::Sink;
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Counter;
 use mixer_engine::adapter::QueueStatus;
@@ -91,7 +92,7 @@ impl WriteQueue {
         let has_room = state.waiting.is_empty() || state.waiting.len() + batch.len() <= shared.bound;
         if !has_room {
             drop(state);
-            shared.losses.dropped.add(batch.lines().count() as u64);
+            shared.losses.dropped.add(batch.line_count() as u64);
             if let Some(suppressed) = shared.warnings.admit() {
                 let (handler, bytes) = (&*shared.handler, shared.bound);
                 tracing::warn!(handler, bytes, suppressed, "lines are dropped because their queue is full");

@@ -9,81 +9,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::batch::Batch;
 use super::{LogStream, Params};
-use mixer_base::rotate::{CHEAP_WRITE, RotatingFile, RotationPolicy, append_to, os_text};
+use mixer_base::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
 use mixer_engine::adapter::Env;
 
 const MEBIBYTE: u64 = 1 << 20;
 const DEFAULT_MEBIBYTES: u64 = 100;
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// Memory kept between batches.
-const KEPT: usize = 1 << 20;
-
-/// The lines of one report.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    bytes: Vec<u8>,
-    /// Where each line ends.
-    ends: Vec<usize>,
-}
-
-impl Batch {
-    pub(super) fn clear(&mut self) {
-        self.reuse();
-        self.bytes.shrink_to(KEPT);
-    }
-
-    /// Removes all lines and keeps the memory.
-    pub(super) fn reuse(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    /// The buffer to append a line to.
-    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-
-    pub(super) fn end_line(&mut self) {
-        self.ends.push(self.bytes.len());
-    }
-
-    /// Bytes of all lines.
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Appends the lines of another batch.
-    pub(super) fn append(&mut self, other: &Batch) {
-        let before = self.bytes.len();
-        self.bytes.extend_from_slice(&other.bytes);
-        self.ends.extend(other.ends.iter().map(|end| before + end));
-    }
-
-    /// Whole lines in chunks of at most [`CHEAP_WRITE`] bytes, or of one line if it is longer, each with its number of lines.
-    fn chunks(&self) -> impl Iterator<Item = (&[u8], usize)> {
-        let (mut start, mut first) = (0, 0);
-        std::iter::from_fn(move || {
-            let rest = self.ends.get(first..).unwrap_or_default();
-            let fitting = rest.iter().take_while(|end| **end - start <= CHEAP_WRITE).count();
-            let lines = fitting.max(1);
-            let end = *rest.get(lines - 1)?;
-            let chunk = self.bytes.get(start..end)?;
-            (start, first) = (end, first + lines);
-            Some((chunk, lines))
-        })
-    }
-
-    pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
-    }
-}
 
 /// An open sink.
 pub(super) enum Sink {
@@ -159,7 +92,7 @@ fn write_chunks(
     batch: &Batch,
     mut write: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), (io::Error, u64)> {
-    let mut left = batch.ends.len();
+    let mut left = batch.line_count();
     for (chunk, lines) in batch.chunks() {
         write(chunk).map_err(|error| (error, left as u64))?;
         left -= lines;
@@ -205,24 +138,20 @@ fn policy(params: &Params) -> RotationPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mixer_base::rotate::CHEAP_WRITE;
 
     #[test]
-    fn chunks_are_whole_lines() {
+    fn a_failed_write_loses_its_chunk_and_those_after_it() {
         let mut batch = Batch::default();
-        let lengths = [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10];
-        for length in lengths {
+        for length in [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10] {
             batch.bytes().extend(std::iter::repeat_n(b'x', length));
             batch.end_line();
         }
-        let chunks: Vec<(usize, usize)> = batch.chunks().map(|(bytes, lines)| (bytes.len(), lines)).collect();
-        assert_eq!(chunks, [(CHEAP_WRITE, 2), (1, 1), (CHEAP_WRITE, 1), (CHEAP_WRITE + 5, 1), (20, 2)]);
-        assert_eq!(Batch::default().chunks().count(), 0);
-
         let mut written = 0;
         let lost = write_chunks(&batch, |_| {
             written += 1;
             if written == 3 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
-        assert_eq!(lost.unwrap_err().1, 4, "the lines of the chunk that failed and of those after it");
+        assert_eq!(lost.unwrap_err().1, 4);
     }
 }

@@ -1,4 +1,4 @@
-//! The table by itself, and compared with a list that is searched from end to end.
+//! Examples, and a comparison with a plain list.
 
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ impl Bounded for Item {
 
 type Table = BoundedTable<Item>;
 
-/// A budget for so many items that own nothing on the heap.
+/// A budget for this number of items without heap memory.
 fn table(items: usize, when_full: WhenFull) -> Table {
     Table::new(items * Table::ENTRY_BYTES, when_full)
 }
@@ -50,7 +50,7 @@ fn keys(table: &Table) -> Vec<u64> {
     keys
 }
 
-/// Checks everything that holds between calls.
+/// Checks the invariants.
 fn assert_consistent(table: &Table) {
     let bytes: usize = table.iter().map(|item| Table::ENTRY_BYTES + item.heap).sum();
     assert_eq!((table.index.len(), table.bytes), (table.len(), bytes));
@@ -105,7 +105,7 @@ fn an_entry_that_grows_evicts_others_but_not_itself() {
             (Modified::Used, ())
         }
     };
-    // The last slot moves when others go.
+    // The last slot moves when others are removed.
     table.modify(7, |i| i.key == 7, 9, grow(3 * Table::ENTRY_BYTES));
     assert_eq!((keys(&table), table.evicted()), (vec![3, 4, 5, 6, 7], 3));
     table.modify(7, |i| i.key == 7, 9, grow(100 * Table::ENTRY_BYTES));
@@ -137,7 +137,7 @@ fn an_entry_larger_than_the_budget_evicts_nothing() {
 }
 
 #[test]
-fn memory_is_given_back_after_a_burst() {
+fn memory_is_freed_after_a_burst() {
     let mut table = table(1 << 20, WhenFull::Evict);
     (0..100_000).for_each(|key| assert!(table.insert(key, item(key, 0, 1), 0)));
     let burst = table.slots.capacity();
@@ -151,7 +151,7 @@ fn memory_is_given_back_after_a_burst() {
     assert_consistent(&table);
 }
 
-/// Entries visited are counted by how often the table asks whether they have expired.
+/// Counts visited entries by the calls of `is_expired`.
 #[test]
 fn an_insertion_into_a_full_table_visits_few_entries() {
     thread_local! {
@@ -197,7 +197,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// A table that may not evict what is live is a map, and never above its budget.
+    /// Entries that were not evicted are those of a map, and an insertion never exceeds the budget.
     #[test]
     fn live_entries_are_those_of_a_map(steps in proptest::collection::vec(step(), 1..200)) {
         let budget = 10 * Table::ENTRY_BYTES;

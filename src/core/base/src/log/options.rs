@@ -25,7 +25,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// Every level and its word, from most to least silent.
+    /// Every level and its name, by increasing verbosity.
     pub const ALL: [(LogLevel, &'static str); 6] = [
         (LogLevel::None, "none"),
         (LogLevel::Fatal, "fatal"),
@@ -35,12 +35,12 @@ impl LogLevel {
         (LogLevel::Debug, "debug"),
     ];
 
-    /// The level with this word.
-    pub fn from_name(word: &str) -> Option<LogLevel> {
-        Self::ALL.iter().find(|(_, name)| *name == word).map(|(level, _)| *level)
+    /// The level with this name.
+    pub fn from_name(name: &str) -> Option<LogLevel> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(level, _)| *level)
     }
 
-    /// Its word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(level, _)| *level == self).map_or("none", |(_, name)| name)
     }

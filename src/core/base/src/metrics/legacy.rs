@@ -132,7 +132,7 @@ fn write_calls(found: &FamilySamples, writer: &mut Writer<'_>) {
     }
 }
 
-/// How long calls took, in seconds.
+/// Latencies, in seconds.
 fn write_latency(found: &FamilySamples, writer: &mut Writer<'_>) {
     let name = "grpc_server_handling_seconds";
     writer.family(

@@ -32,7 +32,7 @@ async fn permits_are_granted_in_order_and_the_queue_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_gives_up_frees_its_place() {
+async fn a_cancelled_caller_leaves_the_queue() {
     let pool = pool(1, 1, 1);
     let first = pool.enter().await.unwrap();
     let gone = tokio::time::timeout(Duration::from_millis(10), pool.enter()).await;
@@ -72,7 +72,7 @@ async fn a_pool_grows_while_latency_stays_and_shrinks_when_it_rises() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_was_granted_is_in_flight_and_is_returned_by_a_caller_that_gives_up() {
+async fn a_granted_permit_is_in_flight_and_is_returned_by_a_cancelled_caller() {
     let pool = pool(1, 1, 1);
     let first = pool.enter().await.unwrap();
     let mut second = Box::pin(pool.enter());
