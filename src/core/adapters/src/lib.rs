@@ -4,6 +4,7 @@
 
 mod any;
 mod bypass;
+mod causes;
 pub mod denier;
 mod drill;
 mod list;

@@ -72,7 +72,7 @@ const SHARDS: usize = 16;
 #[repr(align(64))]
 struct Shard<T>(Mutex<T>);
 
-/// The adapter, and the handler that it builds.
+/// The adapter, which is also its handler.
 pub(crate) struct Memquota {
     handler_name: Arc<str>,
     clock: Arc<dyn Clock>,
@@ -149,7 +149,7 @@ fn limit_of<'p>(params: &'p Params, instance: &BoundInstance) -> Option<&'p Quot
     params.quotas.iter().rev().find(|quota| quota.name == *instance.name)
 }
 
-/// Nanoseconds that pass evenly, whatever happens to the time of day.
+/// Monotonic time in nanoseconds.
 fn nanos(clock: &dyn Clock) -> u64 {
     u64::try_from(clock.monotonic().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prost::Message;
 
 use super::{checknothing, metric, model, quota, reportnothing};
+use crate::causes::with_causes;
 use mixer_attribute::text::go_text;
 use mixer_attribute::{SignedDuration, Value};
 use mixer_engine::adapter::{
@@ -120,17 +121,7 @@ pub(super) fn error_text(status: &tonic::Status) -> String {
         // The other names are equal to Go's.
         other => format!("{other:?}"),
     };
-    let mut text = format!("rpc error: code = {code} desc = {}", status.message());
-    let mut source = std::error::Error::source(status);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
+    with_causes(format!("rpc error: code = {code} desc = {}", status.message()), status)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
 use super::{Params, url};
+use crate::causes::with_causes;
 
 /// Largest list, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -140,19 +141,8 @@ fn sending(error: &reqwest::Error, scheme: &str, host: &str) -> String {
     causes(error)
 }
 
-/// An error and all its causes on one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
+fn causes(error: &reqwest::Error) -> String {
+    with_causes(error.to_string(), error)
 }
 
 async fn read_file(written: &str, path: &Path) -> Result<Vec<u8>, String> {
