@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use process::{PATIENCE, Server, ServerArguments, free_port, http, programs, run, wait_for};
 
-/// A running Prometheus that is killed when it is dropped.
+/// A running Prometheus, killed on drop.
 struct Prometheus {
     child: Child,
     port: u16,
@@ -22,7 +22,7 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes these jobs four times a second.
+    /// Starts Prometheus; it scrapes these jobs every 250 ms.
     fn start(jobs: &[(&str, u16)]) -> Self {
         let directory = tempfile::Builder::new().prefix("mixer-prometheus").tempdir().unwrap();
         let mut configuration = "global: {scrape_interval: 250ms}\nscrape_configs:\n".to_owned();
@@ -50,7 +50,7 @@ impl Prometheus {
         Self { child, port, directory }
     }
 
-    /// The value of a query that has one, asked again until it is `expected`.
+    /// Repeats a query with one result until it is `expected`.
     fn expect(&self, query: &str, expected: &str) {
         let mut last = String::new();
         let found = wait_for(Duration::from_secs(60), || {
@@ -132,7 +132,7 @@ fn prometheus_scrapes_what_was_reported() {
     prometheus.expect("sum(istio_request_bytes_sum{destination_service=\"reviews\"})", "600");
 }
 
-/// Runs promtool to its success.
+/// Runs promtool, which must succeed.
 fn promtool(arguments: &[&str]) {
     let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
     let done = run(Path::new("promtool"), &arguments, &[], None, None, PATIENCE).unwrap_or_else(|error| {
@@ -145,7 +145,7 @@ fn deployed(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(path).display().to_string()
 }
 
-/// Whether every metric of ours in a query is one that the server has.
+/// Asserts that the server has every `mixer_` metric in a query.
 fn assert_known(query: &str) {
     use mixer_base::metrics::FAMILIES;
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -160,7 +160,7 @@ fn assert_known(query: &str) {
 }
 
 #[test]
-fn alerts_are_sound_and_fire() {
+fn alerts_are_valid_and_fire() {
     let rules = deployed("prometheus/mixer.rules.yml");
     promtool(&["check", "rules", &rules]);
     promtool(&["test", "rules", &deployed("prometheus/mixer.rules.test.yml")]);
@@ -177,7 +177,7 @@ fn alerts_are_sound_and_fire() {
 }
 
 #[test]
-fn queries_of_the_dashboard_are_sound() {
+fn queries_of_the_dashboard_are_valid() {
     let text = std::fs::read_to_string(deployed("grafana/mixer.json")).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
     let targets =
@@ -186,7 +186,7 @@ fn queries_of_the_dashboard_are_sound() {
     let mut count = 0;
     for query in targets.map(|target| target["expr"].as_str().unwrap()) {
         assert_known(query);
-        // Variables of Grafana are texts and times to Prometheus.
+        // Prometheus gets values for Grafana's variables.
         let query = query.replace("$__rate_interval", "5m");
         count += 1;
         rules +=

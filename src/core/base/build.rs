@@ -1,4 +1,4 @@
-//! Notes the compiler that a build is made with.
+//! Stamps the build with the compiler version.
 
 fn main() {
     println!("cargo:rustc-env=MIXER_BUILD_TOOLCHAIN={}", toolchain());

@@ -1,14 +1,14 @@
 //! `google.protobuf.Any` in parameters: JSON with an `@type`, kept as written and as its protobuf encoding.
 //!
-//! Encoding needs the schema of the message; its part `schema` knows the well-known types, the error details of Google APIs and
-//! direct responses. Any other `@type` is an error of the configuration. Spec: adapters-inprocess.md sections 3 and 4.
+//! Encoding needs the schema of the message: `schema` has the well-known types, the error details of Google APIs and direct
+//! responses. Any other `@type` is a configuration error. Spec: adapters-inprocess.md sections 3 and 4.
 
 mod encode;
 mod schema;
 
 use mixer_config::Node;
+use mixer_config::NodeKind;
 use mixer_config::message::{DecodeContext, Field, go_type, json_kind, suggestion};
-use mixer_config::{FieldPath, NodeKind};
 use mixer_engine::adapter::StatusDetail;
 
 /// An `Any` of the configuration.
@@ -32,7 +32,7 @@ impl Field for AnyField {
         } else if let Some(url) = node.get("@type").and_then(Node::as_str)
             && schema::find(url.rsplit('/').next().unwrap_or(url)).is_some()
         {
-            // compat(1.3): the type stays when the message in it does not decode, so that a direct response is one still.
+            // compat(1.3): the type is kept if its message does not decode, so that a direct response remains one.
             self.encoded = StatusDetail { type_url: url.to_owned(), value: Vec::new() };
         }
     }
@@ -42,7 +42,7 @@ impl Field for AnyField {
     }
 }
 
-/// Encodes the message in `node`; problems go to `context`.
+/// Encodes the message in `node`; errors are added to `context`.
 fn encode_any(node: &Node, context: &mut DecodeContext, depth: usize) -> Option<StatusDetail> {
     if !matches!(node.kind, NodeKind::Mapping(_)) {
         let text = format!(
@@ -89,18 +89,6 @@ fn encode_any(node: &Node, context: &mut DecodeContext, depth: usize) -> Option<
         error.message = format!("can't unmarshal Any nested proto *{}: {}", go_type(name), error.message);
     }
     Some(StatusDetail { type_url: url.to_owned(), value })
-}
-
-/// Decodes a lone `Any`, for tests and tools.
-///
-/// Errors: the first problem.
-pub fn parse(node: &Node) -> Result<StatusDetail, String> {
-    let mut context = DecodeContext::at(FieldPath::root());
-    let encoded = encode_any(node, &mut context, 0);
-    match context.errors.into_iter().next() {
-        Some(error) => Err(error.message),
-        None => encoded.ok_or_else(|| "no value".to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Hands every call to a gRPC backend, in plain text, over the protocol of out-of-process adapters.
+//! Forwards every call to a gRPC backend, without TLS, over the protocol of out-of-process adapters.
 //!
-//! With `sessionBased` the parameters are sent once, when the handler is built, else with every call. A backend that is down
-//! fails calls, not the build. Calls are bounded by [`CALL_TIME`]. Spec: adapters-inprocess.md section 3.
+//! With `sessionBased`, parameters are sent once, when the handler is built; otherwise with every call. An unavailable backend
+//! fails calls, not the build. [`CALL_TIMEOUT`] bounds each call. Spec: adapters-inprocess.md section 3.
 
 mod convert;
 
@@ -28,28 +28,28 @@ mixer_config::message! {
     pub struct Params: "adapter.bypass.config.Params" {
         /// `host:port` of the backend.
         1 backend_address: String = String::new();
-        /// What the backend is configured with: any message, with `@type`.
+        /// Configuration of the backend: any message, with `@type`.
         2 params: AnyField = AnyField::default();
         /// Send `params` once instead of with every call.
         3 session_based: bool = false;
     }
 }
 
-/// Longest wait for one answer of the backend.
-pub const CALL_TIME: Duration = Duration::from_secs(10);
-/// Longest wait for a connection.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// Timeout of a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of a connection attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The adapter, and the handler that it builds.
-pub struct Bypass {
-    /// The error is that of every call.
+/// The adapter, which is also its handler.
+pub(crate) struct Bypass {
+    /// An error fails every call.
     channel: Result<Channel, String>,
     /// Sent with every call; `None` in a session.
     adapter_config: Option<prost_types::Any>,
     session: Option<String>,
     instances: Vec<BoundInstance>,
     ids: DeduplicationIds,
-    call_time: Duration,
+    call_timeout: Duration,
 }
 
 impl Adapter for Bypass {
@@ -74,11 +74,11 @@ impl Adapter for Bypass {
         instances: Vec<BoundInstance>,
         _: Env,
     ) -> Result<Box<dyn Handler>, BuildError> {
-        Ok(Box::new(Bypass::connect(params, instances, CALL_TIME).await?))
+        Ok(Box::new(Bypass::connect(params, instances, CALL_TIMEOUT).await?))
     }
 }
 
-/// The address as something to connect to: `host:port`, `:port` of this machine, `unix:///path`.
+/// Parses `host:port`, `:port` on localhost, or `unix:///path`.
 fn endpoint(address: &str) -> Result<Endpoint, String> {
     let address =
         address.strip_prefix("dns:///").or(address.strip_prefix("passthrough:///")).unwrap_or(address);
@@ -89,14 +89,14 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
         other => format!("http://{other}"),
     };
     let endpoint = Endpoint::from_shared(uri).map_err(|e| e.to_string())?;
-    Ok(endpoint.connect_timeout(CONNECT_TIME))
+    Ok(endpoint.connect_timeout(CONNECT_TIMEOUT))
 }
 
 impl Bypass {
     async fn connect(
         params: Params,
         instances: Vec<BoundInstance>,
-        call_time: Duration,
+        call_timeout: Duration,
     ) -> Result<Self, BuildError> {
         let channel = endpoint(&params.backend_address).map(|e| e.connect_lazy()).map_err(|why| {
             format!(
@@ -113,7 +113,7 @@ impl Bypass {
             session: None,
             instances,
             ids: DeduplicationIds::default(),
-            call_time,
+            call_timeout,
         };
         if params.session_based {
             handler.session = Some(handler.open_session(config).await?);
@@ -123,7 +123,7 @@ impl Bypass {
         Ok(handler)
     }
 
-    /// Asks the backend whether the parameters are good, then begins a session.
+    /// Has the backend validate the parameters, then opens a session.
     async fn open_session(&self, adapter_config: Option<prost_types::Any>) -> Result<String, BuildError> {
         let invalid = |text: String| BuildError::Invalid(vec![text]);
         let broken = |text: String| invalid(format!("params: error during validation: {text}"));
@@ -144,19 +144,19 @@ impl Bypass {
         Ok(response.session_id)
     }
 
-    fn timed<T>(&self, call: impl Future<Output = Answer<T>>) -> impl Future<Output = Result<T, String>> {
-        timed(self.call_time, call)
+    fn timed<T>(&self, call: impl Future<Output = RpcResult<T>>) -> impl Future<Output = Result<T, String>> {
+        timed(self.call_timeout, call)
     }
 
-    /// An answer that waits for `call`, which is made from a channel.
+    /// The reply of `call` on the channel.
     fn later<T, F>(&self, call: impl FnOnce(Channel) -> F) -> Reply<T>
     where
         T: Send + 'static,
-        F: Future<Output = Answer<T>> + Send + 'static,
+        F: Future<Output = RpcResult<T>> + Send + 'static,
     {
         match &self.channel {
             Ok(channel) => {
-                let call = timed(self.call_time, call(channel.clone()));
+                let call = timed(self.call_timeout, call(channel.clone()));
                 Reply::Later(Box::pin(async move { call.await.map_err(HandlerError::new) }))
             }
             Err(text) => Reply::Ready(Err(HandlerError::new(text.clone()))),
@@ -164,10 +164,10 @@ impl Bypass {
     }
 }
 
-/// What a generated client answers.
-type Answer<T> = Result<tonic::Response<T>, tonic::Status>;
+/// The result of a generated client.
+type RpcResult<T> = Result<tonic::Response<T>, tonic::Status>;
 
-async fn timed<T>(limit: Duration, call: impl Future<Output = Answer<T>>) -> Result<T, String> {
+async fn timed<T>(limit: Duration, call: impl Future<Output = RpcResult<T>>) -> Result<T, String> {
     match tokio::time::timeout(limit, call).await {
         Ok(Ok(response)) => Ok(response.into_inner()),
         Ok(Err(status)) => Err(error_text(&status)),
@@ -198,7 +198,7 @@ impl Handler for Bypass {
             };
             let mut client = InfrastructureBackendClient::new(channel);
             let request = model::CloseSessionRequest { session_id };
-            let limit = self.call_time.min(deadline);
+            let limit = self.call_timeout.min(deadline);
             timed(limit, client.close_session(request)).await.map(drop).map_err(HandlerError::new)
         })
     }
@@ -229,12 +229,12 @@ impl HandleQuota for Bypass {
             Err(error) => return Reply::Ready(Err(error)),
         };
         let name = instance.name.to_owned();
-        let asked = model::quota_request::QuotaParams { amount: call.amount, best_effort: call.best_effort };
+        let params = model::quota_request::QuotaParams { amount: call.amount, best_effort: call.best_effort };
         let request = quota::HandleQuotaRequest {
             instance: Some(quota::InstanceMsg { name: name.clone(), dimensions }),
             adapter_config: self.adapter_config.clone(),
             dedup_id: call.deduplication_id.to_owned(),
-            quota_request: Some(model::QuotaRequest { quotas: [(name.clone(), asked)].into() }),
+            quota_request: Some(model::QuotaRequest { quotas: [(name.clone(), params)].into() }),
         };
         self.later(|channel| async move {
             let mut client = quota::handle_quota_service_client::HandleQuotaServiceClient::new(channel);
@@ -283,7 +283,7 @@ impl Bypass {
                 ..metric::InstanceMsg::default()
             })
         };
-        // One value that cannot be sent fails the whole batch.
+        // A value that cannot be sent fails the whole batch.
         let instances = match instances.iter().map(message).collect::<Result<_, HandlerError>>() {
             Ok(instances) => instances,
             Err(error) => return Reply::Ready(Err(error)),
@@ -304,7 +304,7 @@ fn unknown<T>(instance: &Instance<'_>) -> Reply<T> {
     Reply::Ready(Err(convert::not_bound(instance)))
 }
 
-/// Ids that no other call has: version 4 UUIDs.
+/// Unique ids of calls: version 4 UUIDs.
 #[derive(Debug, Default)]
 struct DeduplicationIds {
     /// Randomly seeded.

@@ -1,4 +1,4 @@
-//! Refuses every check with one status, and grants no quota. Spec: adapters-inprocess.md section 4.
+//! Denies every check with a configured status, and grants no quota. Spec: adapters-inprocess.md section 4.
 
 use super::any::AnyField;
 use mixer_attribute::SignedDuration;
@@ -11,11 +11,12 @@ use mixer_engine::adapter::{
 mixer_config::message! {
     /// A `google.rpc.Status` in configuration.
     pub struct StatusParams: "google.rpc.Status" {
-        /// FAILED_PRECONDITION unless given. Not checked: codes outside the enum pass.
+        /// FAILED_PRECONDITION by default. Codes outside the enum are allowed.
         1 code: i32 = 9;
-        /// For people.
+        /// Message for the client.
         2 message: String = String::new();
-        /// `{"@type": "type.googleapis.com/NAME", …}` each. A `DirectHttpResponse` becomes the response of the proxy.
+        /// Messages with an `@type`, `{"@type": "type.googleapis.com/NAME", …}`. A `DirectHttpResponse` becomes the response of
+        /// the proxy.
         3 details: Vec<AnyField> = Vec::new();
     }
 }
@@ -23,19 +24,19 @@ mixer_config::message! {
 mixer_config::message! {
     /// Parameters of the denier.
     pub struct Params: "adapter.denier.config.Params" {
-        /// The refusal.
+        /// The status of denied checks.
         1 status: StatusParams = StatusParams::default();
-        /// How long the refusal may be reused.
+        /// How long the answer may be reused.
         2 valid_duration: SignedDuration = SignedDuration::from_secs(5);
-        /// How often the refusal may be reused.
+        /// How often the answer may be reused.
         3 valid_use_count: i32 = 1000;
     }
 }
 
-/// The adapter, and the handler that it builds.
+/// The adapter, which is also its handler.
 #[derive(Debug)]
 pub struct Denier {
-    refusal: CheckResult,
+    denial: CheckResult,
 }
 
 impl Adapter for Denier {
@@ -55,7 +56,7 @@ impl Adapter for Denier {
             details: encoded_details(params.status.details),
         };
         Ok(Box::new(Denier {
-            refusal: CheckResult {
+            denial: CheckResult {
                 status,
                 valid_duration: params.valid_duration,
                 valid_use_count: params.valid_use_count,
@@ -64,7 +65,7 @@ impl Adapter for Denier {
     }
 }
 
-/// The details that decoded.
+/// The details that could be decoded.
 fn encoded_details(details: Vec<AnyField>) -> Vec<StatusDetail> {
     details.into_iter().map(|d| d.encoded).filter(|d| !d.type_url.is_empty()).collect()
 }
@@ -81,7 +82,7 @@ impl Handler for Denier {
 
 impl HandleCheck for Denier {
     fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
-        Reply::Ready(Ok(self.refusal.clone()))
+        Reply::Ready(Ok(self.denial.clone()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Fails on purpose, so that rules, callers and operators can be seen to cope. An addition of this product.
+//! Fault injection: delays, errors, panics and hangs on purpose. Not in Istio Mixer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use mixer_engine::adapter::{
 };
 
 mixer_config::message_enum! {
-    /// What befalls a call.
+    /// The outcome of a call.
     pub enum Outcome: "adapter.drill.config.Params.Outcome" {
-        /// The call is answered: no objection, the quota granted.
+        /// The call succeeds: the check is allowed, the quota granted.
         0 "AGREE" Agree;
         /// The handler answers with an error.
         1 "ERROR" Error;
@@ -27,20 +27,20 @@ mixer_config::message_enum! {
 mixer_config::message! {
     /// Parameters of the drill.
     pub struct Params: "adapter.drill.config.Params" {
-        /// What befalls a call.
+        /// The outcome of a call.
         1 outcome: Outcome = Outcome::Agree;
-        /// It befalls every Nth call only; the others are answered.
+        /// Applies to every Nth call only; the others succeed.
         2 every: i64 = 1;
-        /// How long every answer takes.
+        /// Delay of every answer.
         3 delay: SignedDuration = SignedDuration::ZERO;
         /// Text of errors and panics.
         4 message: String = "drill".to_owned();
     }
 }
 
-/// The adapter, and the handler that it builds.
+/// The adapter, which is also its handler.
 #[derive(Debug)]
-pub struct Drill {
+pub(crate) struct Drill {
     params: Params,
     calls: AtomicU64,
 }
@@ -82,7 +82,7 @@ impl Adapter for Drill {
 }
 
 impl Drill {
-    /// What the parameters say, or else `answer`.
+    /// The configured outcome, or else `answer`.
     fn answer<T: Send + 'static>(&self, answer: T) -> Reply<T> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let every = u64::try_from(self.params.every).unwrap_or(1).max(1);
@@ -92,17 +92,17 @@ impl Drill {
         }
         let message = self.params.message.clone();
         match self.params.delay.to_std_or_zero() {
-            Duration::ZERO => Reply::Ready(come_true(outcome, message, answer)),
+            Duration::ZERO => Reply::Ready(apply(outcome, message, answer)),
             delay => Reply::Later(Box::pin(async move {
                 tokio::time::sleep(delay).await;
-                come_true(outcome, message, answer)
+                apply(outcome, message, answer)
             })),
         }
     }
 }
 
-#[expect(clippy::panic, reason = "a panic is what this handler was asked for")]
-fn come_true<T>(outcome: Outcome, message: String, answer: T) -> Result<T, HandlerError> {
+#[expect(clippy::panic, reason = "the user has configured a panic")]
+fn apply<T>(outcome: Outcome, message: String, answer: T) -> Result<T, HandlerError> {
     match outcome {
         Outcome::Error => Err(HandlerError::new(message)),
         Outcome::Panic => panic!("{message}"),
@@ -126,7 +126,7 @@ impl Handler for Drill {
 
 impl HandleCheck for Drill {
     fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
-        // Nothing to say about how long it holds: every call is part of the exercise.
+        // No valid duration: every call reaches the handler.
         self.answer(CheckResult::default())
     }
 }
@@ -169,10 +169,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_take_as_long_as_they_are_told_to() {
-        let begun = tokio::time::Instant::now();
+    async fn answers_are_delayed() {
+        let start = tokio::time::Instant::now();
         check(&drill(Outcome::Agree, 1, SignedDuration::from_secs(7))).await.unwrap();
-        assert_eq!(begun.elapsed(), Duration::from_secs(7));
+        assert_eq!(start.elapsed(), Duration::from_secs(7));
     }
 
     #[tokio::test(start_paused = true)]
@@ -183,12 +183,12 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "drill")]
-    async fn a_panic_comes_true() {
+    async fn a_panic_is_raised() {
         let _ = check(&drill(Outcome::Panic, 1, SignedDuration::ZERO)).await;
     }
 
     #[test]
-    fn impossible_parameters_are_refused() {
+    fn invalid_parameters_are_refused() {
         let params = Params { every: 0, delay: SignedDuration::from_secs(-1), ..Params::default() };
         let mut problems = Diagnostics::default();
         Drill::validate(&params, &[], &mut problems);

@@ -1,12 +1,15 @@
 //! The in-process adapters, one file or folder each, and their inventory.
+//!
+//! Only the inventory is meant for the server. Modules are public for benchmarks and tests.
 
-pub mod any;
-pub mod bypass;
+mod any;
+mod bypass;
+mod causes;
 pub mod denier;
-pub mod drill;
-pub mod list;
-pub mod memquota;
-pub mod noop;
+mod drill;
+mod list;
+mod memquota;
+mod noop;
 pub mod prometheus;
 pub mod stdio;
 #[cfg(test)]
@@ -33,7 +36,7 @@ mod tests {
     use mixer_config::FieldPath;
 
     #[test]
-    fn the_inventory_keeps_its_claims() {
+    fn the_inventory_is_consistent() {
         assert_eq!(INVENTORY.self_check(), Ok(()));
     }
 

@@ -1,11 +1,12 @@
-//! Says whether a value is on a list: of texts, addresses or patterns, local or fetched from a provider.
+//! Checks whether a value is on a list of strings, addresses or patterns, inline or fetched from a provider.
 //!
-//! A provider is a URL ([`Params::provider_url`]: http or https only) or, an addition of this product, a file
-//! ([`Params::provider_file`]). Its list is read when the handler is built, refreshed in the background, and dropped when it
-//! could not be refreshed for [`Params::ttl`]. Readers take no lock. Spec: adapters-inprocess.md section 5.
+//! A provider is a URL ([`Params::provider_url`], http or https) or, beyond Istio Mixer, a file ([`Params::provider_file`]). Its
+//! list is fetched when the handler is built, refreshed in the background, and purged if it could not be refreshed for
+//! [`Params::ttl`]. Readers take no lock. Spec: adapters-inprocess.md section 5.
 
 mod addresses;
 mod entries;
+mod fetch;
 mod provider;
 mod text;
 mod url;
@@ -23,18 +24,19 @@ use mixer_expr::functions::Regex;
 
 use addresses::Network;
 use entries::Lookup;
-use provider::{Provider, Source};
+use fetch::ListSource;
+use provider::Provider;
 
 mixer_config::message_enum! {
-    /// What the entries of a list are.
+    /// The type of the entries of a list.
     pub enum EntryType: "adapter.list.config.Params_ListEntryType" {
-        /// Texts, compared byte by byte.
+        /// Strings, compared byte by byte.
         0 "STRINGS" Strings;
-        /// Texts, compared in upper case.
+        /// Strings, compared in upper case.
         1 "CASE_INSENSITIVE_STRINGS" CaseInsensitiveStrings;
         /// Addresses and networks.
         2 "IP_ADDRESSES" IpAddresses;
-        /// Regular expressions that may match anywhere.
+        /// Regular expressions, not anchored.
         3 "REGEX" Regex;
     }
 }
@@ -42,24 +44,24 @@ mixer_config::message_enum! {
 mixer_config::message! {
     /// Parameters of the list adapter.
     pub struct Params: "adapter.list.config.Params" {
-        /// Where the list is fetched, http or https; empty: only `overrides` count.
+        /// URL of the list, http or https; empty: only `overrides` apply.
         1 provider_url: String = String::new();
-        /// How often it is fetched; at least 1s.
+        /// Interval between fetches; at least 1s.
         2 refresh_interval: SignedDuration = SignedDuration::from_secs(60);
-        /// How long a list that cannot be refreshed is used; at least `refreshInterval`.
+        /// How long a list is used if it cannot be refreshed; at least `refreshInterval`.
         3 ttl: SignedDuration = SignedDuration::from_secs(300);
         /// How long an answer may be reused.
         4 caching_interval: SignedDuration = SignedDuration::from_secs(300);
         /// How often an answer may be reused.
         5 caching_use_count: i32 = 10_000;
-        /// Entries beside those of the provider.
+        /// Entries in addition to those of the provider.
         6 overrides: Vec<String> = Vec::new();
-        /// What the entries are.
+        /// Type of the entries.
         7 entry_type: EntryType = EntryType::default();
-        /// Refuse what is on the list, not what is missing from it.
+        /// Deny values on the list instead of values not on it.
         8 blacklist: bool = false;
-        /// A file that holds the list, as an absolute path or `file:///path`; read again when it changes and every
-        /// `refreshInterval`. Not in the originals. Not together with `providerUrl`.
+        /// File with the list, as an absolute path or `file:///path`; reloaded when it changes and every `refreshInterval`. Not in
+        /// Istio Mixer. Excludes `providerUrl`.
         1000 provider_file: String = String::new();
     }
 }
@@ -69,13 +71,13 @@ const INVALID_ARGUMENT: i32 = 3;
 /// PERMISSION_DENIED of `google.rpc.Code`.
 const PERMISSION_DENIED: i32 = 7;
 
-/// The adapter, and the handler that it builds.
-pub struct ListChecker {
+/// The adapter, which is also its handler.
+pub(crate) struct ListChecker {
     provider: Arc<Provider>,
     blacklist: bool,
     valid_duration: SignedDuration,
     valid_use_count: i32,
-    /// Where `value` stands in the bound instances.
+    /// Position of `value` in each bound instance.
     positions: Vec<Option<usize>>,
 }
 
@@ -131,11 +133,11 @@ impl Adapter for ListChecker {
         env: Env,
     ) -> Result<Box<dyn Handler>, BuildError> {
         let positions = instances.iter().map(|i| i.position("value")).collect();
-        let source = Source::of(&params);
+        let source = ListSource::of(&params);
         let provider = Provider::new(source, params.entry_type, params.overrides, env.handler_name.clone());
         let provider = Arc::new(provider);
         let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
-        // A handler answers from its first moment on; a fetch that fails now is tried again like any other.
+        // The handler answers as soon as it is built; a failed first fetch is retried like any other.
         refresher.fetch().await;
         if provider.has_source() {
             env.tasks.spawn(refresher.run());
@@ -150,7 +152,7 @@ impl Adapter for ListChecker {
     }
 }
 
-/// Checks the fields that are about the provider.
+/// Checks the fields of the provider.
 fn validate_provider(params: &Params, problem: &mut dyn FnMut(&str, String)) {
     if !params.provider_url.is_empty() {
         match url::scheme_and_host(&params.provider_url) {
@@ -162,7 +164,7 @@ fn validate_provider(params: &Params, problem: &mut dyn FnMut(&str, String)) {
         }
     }
     if !params.provider_file.is_empty() {
-        let path = provider::file_path(&params.provider_file);
+        let path = fetch::file_path(&params.provider_file);
         if !params.provider_url.is_empty() {
             problem("providerFile", "cannot be given together with providerUrl".to_owned());
         } else if !path.is_absolute() {
@@ -208,15 +210,15 @@ impl HandleCheck for ListChecker {
             return Reply::Ready(Err(HandlerError::new(text)));
         };
         let position = self.positions.get(instance.bound).copied().flatten();
-        let mut room = text::Room::default();
+        let mut buffer = text::AddressBuffer::default();
         let symbol = match position.and_then(|at| instance.value(at)) {
             Some(Value::String(bytes)) => bytes,
             Some(Value::Bytes(bytes)) => {
-                // The common answer needs no text.
+                // The common answer needs no formatting.
                 if entries.holds_address(bytes) == Some(!self.blacklist) {
                     return Reply::Ready(Ok(self.result(0, String::new())));
                 }
-                text::address(bytes, &mut room)
+                text::address(bytes, &mut buffer)
             }
             other => {
                 let shown = other.map_or_else(|| "<nil>".to_owned(), |value| go_text(value).to_string());

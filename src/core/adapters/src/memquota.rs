@@ -1,7 +1,7 @@
-//! Quotas kept in memory: counters that hold until they are given back, and rolling windows.
+//! Quotas in memory: counters that hold amounts until they are released, and rolling windows.
 //!
-//! A limit is chosen by the quota's overrides; state is kept per instance and set of dimension values. State is lost with the
-//! handler. Everything is bounded: see `cells::MAX_CELLS` and `dedup::MAX_IDS`. Spec: adapters-inprocess.md section 6.
+//! The overrides of a quota select the limit; the state is kept by instance and dimension values. It is lost with the handler
+//! and bounded in bytes: see `cells::MAX_BYTES` and `dedup::MAX_BYTES`. Spec: adapters-inprocess.md section 6.
 
 mod cells;
 mod dedup;
@@ -29,13 +29,13 @@ use dedup::{Dedup, Record};
 use limit::{Limit, Limits};
 
 mixer_config::message! {
-    /// A limit for some values of the dimensions.
+    /// A limit for certain dimension values.
     pub struct Override: "adapter.memquota.config.Params.Override" {
-        /// Text form of the dimensions that it is for; all must match.
+        /// Dimension values, as text, to which it applies; all must match.
         1 dimensions: BTreeMap<String, String> = BTreeMap::new();
-        /// How much may be in use.
+        /// Amount that may be in use.
         2 max_amount: i64 = 0;
-        /// Length of the rolling window; 0 holds amounts until they are given back.
+        /// Length of the rolling window; 0 holds amounts until they are released.
         3 valid_duration: SignedDuration = SignedDuration::ZERO;
     }
 }
@@ -45,11 +45,11 @@ mixer_config::message! {
     pub struct Quota: "adapter.memquota.config.Params.Quota" {
         /// The full name of the instance, for example `q.instance.istio-system`.
         1 name: String = String::new();
-        /// How much may be in use.
+        /// Amount that may be in use.
         2 max_amount: i64 = 0;
-        /// Length of the rolling window; 0 holds amounts until they are given back.
+        /// Length of the rolling window; 0 holds amounts until they are released.
         3 valid_duration: SignedDuration = SignedDuration::ZERO;
-        /// Limits for some dimension values; the first that matches is used.
+        /// Limits for certain dimension values; the first match applies.
         4 overrides: Vec<Override> = Vec::new();
     }
 }
@@ -57,9 +57,9 @@ mixer_config::message! {
 mixer_config::message! {
     /// Parameters of memquota.
     pub struct Params: "adapter.memquota.config.Params" {
-        /// One entry a quota instance.
+        /// One entry per quota instance.
         1 quotas: Vec<Quota> = Vec::new();
-        /// How long, at least, the answer to a deduplication id is remembered.
+        /// Shortest time for which the answer to a deduplication id is remembered.
         2 min_deduplication_duration: SignedDuration = SignedDuration::from_secs(1);
     }
 }
@@ -67,25 +67,25 @@ mixer_config::message! {
 /// Independent parts of the state; each has its own lock.
 const SHARDS: usize = 16;
 
-/// Keeps neighbours from sharing a cache line.
+/// Avoids false sharing.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Shard<T>(Mutex<T>);
 
-/// The adapter, and the handler that it builds.
-pub struct Memquota {
+/// The adapter, which is also its handler.
+pub(crate) struct Memquota {
     handler_name: Arc<str>,
     clock: Arc<dyn Clock>,
     /// By index of the bound instance.
     limits: Vec<Limits>,
     /// Names of the bound instances.
     names: Vec<Arc<str>>,
-    /// Random per handler, so that callers cannot choose colliding keys.
+    /// Random per handler, so that clients cannot choose colliding keys.
     hasher: foldhash::quality::RandomState,
     // INVARIANT: a thread that holds a lock of `dedup` may take one of `cells`, never the other way round.
     dedup: [Shard<Dedup>; SHARDS],
     cells: [Shard<Cells>; SHARDS],
-    forgotten: Counter,
+    cells_lost: Counter,
 }
 
 impl Adapter for Memquota {
@@ -139,19 +139,19 @@ impl Adapter for Memquota {
             hasher: foldhash::quality::RandomState::default(),
             dedup: std::array::from_fn(|_| Shard(Mutex::new(Dedup::new(start, period)))),
             cells: Default::default(),
-            forgotten: env.metrics.counter(Family::MemquotaCellsForgotten, &[&env.handler_name]),
+            cells_lost: env.metrics.counter(Family::MemquotaCellsForgotten, &[&env.handler_name]),
         }))
     }
 }
 
-/// Of two entries with one name, the last counts.
+/// Of two entries with the same name, the last applies.
 fn limit_of<'p>(params: &'p Params, instance: &BoundInstance) -> Option<&'p Quota> {
     params.quotas.iter().rev().find(|quota| quota.name == *instance.name)
 }
 
-/// Nanoseconds since 1970.
+/// Monotonic time in nanoseconds.
 fn nanos(clock: &dyn Clock) -> u64 {
-    u64::try_from(clock.unix_time().as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(clock.monotonic().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Handler for Memquota {
@@ -222,7 +222,7 @@ impl Memquota {
         result
     }
 
-    /// The recorded answer; what is asked does not matter.
+    /// The recorded answer, whatever amount this call requests.
     fn repeat(&self, record: Record, now: u64, call: QuotaCall<'_>) -> QuotaResult {
         tracing::info!(
             target: "adapters",
@@ -237,13 +237,13 @@ impl Memquota {
     }
 
     #[cold]
-    fn tell_forgotten(&self, forgotten: u64) {
-        self.forgotten.add(forgotten);
+    fn report_lost(&self, evicted: u64) {
+        self.cells_lost.add(evicted);
         mixer_base::warn_limited!(
             1,
             adapter = &*self.handler_name,
-            forgotten,
-            "more quota cells are in use than are kept; those used least recently were forgotten"
+            evicted,
+            "quota cells exceed the memory of the handler; those used least recently were evicted"
         );
     }
 
@@ -253,9 +253,9 @@ impl Memquota {
         let mut cells = shard.0.lock();
         if call.amount > 0 {
             let (granted, valid) = cells.allocate(hash, key, limit, call.amount, call.best_effort, now);
-            let forgotten = cells.take_forgotten();
-            if forgotten > 0 {
-                self.tell_forgotten(forgotten);
+            let lost = cells.take_lost();
+            if lost > 0 {
+                self.report_lost(lost);
             }
             let valid_duration = if valid { limit.valid_duration } else { SignedDuration::ZERO };
             QuotaResult { granted, valid_duration }

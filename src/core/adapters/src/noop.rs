@@ -1,4 +1,4 @@
-//! Does nothing: agrees to every check, grants every quota, takes every report. Spec: adapters-inprocess.md section 7.
+//! Does nothing: allows every check, grants every quota, accepts every report. Spec: adapters-inprocess.md section 7.
 
 use mixer_attribute::SignedDuration;
 use mixer_config::Diagnostics;
@@ -12,14 +12,14 @@ mixer_config::message! {
     pub struct Params: "google.protobuf.Empty" {}
 }
 
-/// How long an answer holds: about 31 years.
+/// Valid duration of an answer: about 31 years.
 const VALID_DURATION: SignedDuration = SignedDuration::from_secs(1_000_000_000);
 /// How often an answer may be reused.
 const VALID_USE_COUNT: i32 = 1_000_000_000;
 
-/// The adapter, and the handler that it builds.
+/// The adapter, which is also its handler.
 #[derive(Debug)]
-pub struct Noop;
+pub(crate) struct Noop;
 
 impl Adapter for Noop {
     const INFO: AdapterInfo = AdapterInfo {
@@ -87,7 +87,7 @@ mod tests {
     use crate::testing::{build_default, instance, ready};
 
     #[tokio::test]
-    async fn agrees_to_everything() {
+    async fn every_call_succeeds() {
         let handler = build_default::<Noop>().await;
         let check = ready(handler.as_check().unwrap().check(&instance("i", &[])));
         assert_eq!(

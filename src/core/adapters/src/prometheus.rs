@@ -1,11 +1,10 @@
 //! Publishes metrics for Prometheus to scrape.
 //!
 //! All prometheus handlers of a server share one [`Endpoint`]: a listener, which starts with the first handler and stops with the
-//! last, and the metrics with their values, which outlive the handlers, so that a new configuration goes on counting. A handler
-//! resolves at build time which metric each of its instances feeds; a report then costs one look-up a metric, in a table of the
-//! worker's own. Labels become text once, when a series is born.
+//! last, and the metrics, whose values survive reloads. A handler resolves the metric of each instance when it is built; a sample
+//! then costs one look-up in a table of the worker. Labels are rendered once, when a series is created.
 //!
-//! Beyond the originals, `maxSeries` limits the series of a metric; what is refused is counted in
+//! Beyond Istio Mixer, `maxSeries` limits the series of a metric; refused samples are counted in
 //! `mixer_prometheus_reports_refused_total`. Spec: adapters-inprocess.md section 12.
 
 mod definition;
@@ -14,6 +13,7 @@ mod handler;
 mod key;
 mod metric;
 mod params;
+mod registration;
 
 pub use endpoint::Endpoint;
 pub use params::{
@@ -48,7 +48,7 @@ impl Adapter for Prometheus {
         }
         for (index, info) in params.metrics.iter().enumerate() {
             let path = FieldPath::root().field("metrics").index(index);
-            foresee(info, path, problems);
+            check_metric(info, path, problems);
         }
     }
 
@@ -66,8 +66,8 @@ impl Adapter for Prometheus {
     }
 }
 
-/// Foresees that a metric cannot be registered.
-fn foresee(info: &MetricInfo, path: FieldPath, problems: &mut Diagnostics) {
+/// Diagnoses a metric that could not be registered.
+fn check_metric(info: &MetricInfo, path: FieldPath, problems: &mut Diagnostics) {
     if let Err(text) = Definition::new(info) {
         problems.push(Diagnostic::error(NOT_BUILT, path, format!("the handler will not be built: {text}")));
     }

@@ -1,20 +1,21 @@
 //! Writes log entries and metrics as lines of JSON or text to a standard stream or a file.
 //!
-//! A handler works out at build time how the lines of each instance begin and where their members stand; a report is formatted
-//! into memory of the worker, and the lines are handed to a thread that writes those of many reports at once. Without a queue
-//! (`writeQueueKilobytes: 0`) they are written before the report is answered, so that whoever got the answer finds the lines, and
-//! hears of it when they cannot be written. Files that are rotated are shared by all handlers of a server that name them.
+//! A handler prepares a template of the lines of each instance. A report is formatted into a buffer of the worker and queued for
+//! a thread that writes the lines of many reports at once. Without a queue (`writeQueueKilobytes: 0`), lines are written before
+//! the report is answered: after the answer they are in the file, and write errors fail the report. All handlers of a server that
+//! use a rotated file share it.
 //!
 //! | Parameter | Meaning |
 //! | --- | --- |
-//! | `outputLevel` | accepted, filters nothing, as in the originals |
-//! | `maxMegabytesBeforeRotation` | 100 unless given; 0 means that as well |
-//! | `maxDaysBeforeRotation` | how long rotated files are kept; 0 means for ever |
-//! | `maxRotatedFiles` | how many are kept; 0 means all |
-//! | `writeQueueKilobytes` | lines that may wait to be written; 0 means that reports wait instead |
+//! | `outputLevel` | accepted without effect, as in Istio Mixer |
+//! | `maxMegabytesBeforeRotation` | 100 by default; 0 means the default |
+//! | `maxDaysBeforeRotation` | how long rotated files are kept; 0 means forever |
+//! | `maxRotatedFiles` | number of rotated files to keep; 0 means all |
+//! | `writeQueueKilobytes` | size of the write queue; 0 means that reports wait for their lines |
 //!
 //! Spec: adapters-inprocess.md section 11.
 
+mod batch;
 mod line;
 mod queue;
 mod sink;
@@ -25,7 +26,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use line::{Form, Line};
+use batch::Batch;
+use line::{LineFormat, LineTemplate};
 use mixer_base::metrics::{Counter, Family};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
@@ -33,10 +35,10 @@ use mixer_engine::adapter::{
     HandlerStatus, Instance, Reply, join_errors,
 };
 use queue::{Losses, WriteQueue};
-use sink::{Batch, Sink};
+use sink::Sink;
 
 mixer_config::message_enum! {
-    /// Where lines go.
+    /// Destination of lines.
     pub enum LogStream: "adapter.stdio.config.Params_Stream" {
         /// Standard output.
         0 "STDOUT" Stdout;
@@ -44,13 +46,13 @@ mixer_config::message_enum! {
         1 "STDERR" Stderr;
         /// One file.
         2 "FILE" File;
-        /// A file that is renamed and begun anew.
+        /// A rotated file.
         3 "ROTATED_FILE" RotatedFile;
     }
 }
 
 mixer_config::message_enum! {
-    /// How bad it is.
+    /// Severity of a line.
     pub enum Level: "adapter.stdio.config.Params_Level" {
         /// Printed as `info`.
         0 "INFO" Info;
@@ -64,25 +66,25 @@ mixer_config::message_enum! {
 mixer_config::message! {
     /// Parameters of the stdio adapter.
     pub struct Params: "adapter.stdio.config.Params" {
-        /// Where lines go.
+        /// Destination of lines.
         1 log_stream: LogStream = LogStream::Stdout;
-        /// The level of each severity, exactly as written; others are INFO.
+        /// Levels by severity, case-sensitive; other severities are INFO.
         2 severity_levels: BTreeMap<String, Level> = default_severities();
         /// The level of metrics.
         3 metric_level: Level = Level::Info;
-        /// JSON or text.
+        /// JSON instead of text.
         4 output_as_json: bool = true;
         /// Without effect.
         5 output_level: Level = Level::Info;
-        /// The file.
+        /// Path of the file.
         6 output_path: String = String::new();
         /// Size before rotation in MiB; 0 means 100.
         7 max_megabytes_before_rotation: i32 = 100;
-        /// Days that rotated files are kept; 0 means for ever.
+        /// Days for which rotated files are kept; 0 means forever.
         8 max_days_before_rotation: i32 = 30;
-        /// Rotated files that are kept; 0 means all.
+        /// Number of rotated files to keep; 0 means all.
         9 max_rotated_files: i32 = 1000;
-        /// KiB of lines that may wait to be written; 0 writes them before the report is answered. Not in the originals.
+        /// Size of the write queue in KiB; 0 writes lines before the report is answered. Not in Istio Mixer.
         1000 write_queue_kilobytes: u32 = 4096;
     }
 }
@@ -93,7 +95,7 @@ fn default_severities() -> BTreeMap<String, Level> {
         (Level::Warning, &["WARNING", "warning", "WARN", "warn"]),
         (Level::Error, &["ERROR", "error", "ERR", "err", "FATAL", "fatal"]),
     ];
-    table.iter().flat_map(|(level, words)| words.iter().map(|word| ((*word).to_owned(), *level))).collect()
+    table.iter().flat_map(|(level, names)| names.iter().map(|name| ((*name).to_owned(), *level))).collect()
 }
 
 /// The adapter.
@@ -126,13 +128,13 @@ impl Adapter for Stdio {
     ) -> Result<Box<dyn Handler>, BuildError> {
         let sink = Sink::open(&params, &env)
             .map_err(|why| BuildError::Refused(format!("could not build logger: {why}")))?;
-        let form = if params.output_as_json { Form::Json } else { Form::Console };
+        let form = if params.output_as_json { LineFormat::Json } else { LineFormat::Console };
         let count = |family| env.metrics.counter(family, &[&env.handler_name]);
         let losses =
             Losses { dropped: count(Family::StdioLinesDropped), lost: count(Family::StdioLinesLost) };
         let output = match params.write_queue_kilobytes as usize {
-            0 => Output::Direct(sink, losses.lost),
-            kilobytes => Output::Queued(WriteQueue::new(
+            0 => LineOutput::Direct(sink, losses.lost),
+            kilobytes => LineOutput::Queued(WriteQueue::new(
                 &env.handler_name,
                 sink,
                 kilobytes.saturating_mul(1024),
@@ -140,7 +142,7 @@ impl Adapter for Stdio {
             )),
         };
         Ok(Box::new(StdioHandler {
-            lines: instances.iter().map(|instance| Line::new(instance, form, &params)).collect(),
+            lines: instances.iter().map(|instance| LineTemplate::new(instance, form, &params)).collect(),
             output,
             clock: env.clock,
         }))
@@ -149,17 +151,17 @@ impl Adapter for Stdio {
 
 /// A built stdio adapter.
 struct StdioHandler {
-    /// One a bound instance.
-    lines: Vec<Line>,
-    output: Output,
+    /// One per bound instance.
+    lines: Vec<LineTemplate>,
+    output: LineOutput,
     clock: Arc<dyn Clock>,
 }
 
 /// How lines are written.
-enum Output {
-    /// Where they come from; the counter is of those that could not be.
+enum LineOutput {
+    /// By the worker; with the counter of lost lines.
     Direct(Sink, Counter),
-    /// By somebody else.
+    /// By the thread of the queue.
     Queued(WriteQueue),
 }
 
@@ -172,15 +174,15 @@ impl StdioHandler {
         batch.clear();
         let now = self.clock.now();
         for instance in instances {
-            // An instance that the handler was not built with cannot come; if it did there would be no line for it.
+            // All instances are bound when the handler is built.
             if let Some(line) = self.lines.get(instance.bound) {
                 line.push(batch.bytes(), instance, now);
                 batch.end_line();
             }
         }
         match &self.output {
-            Output::Queued(queue) => queue.push(batch),
-            Output::Direct(sink, lost) => {
+            LineOutput::Queued(queue) => queue.push(batch),
+            LineOutput::Direct(sink, lost) => {
                 let mut errors = Vec::new();
                 lost.add(sink.write(batch, &mut errors));
                 if !errors.is_empty() {
@@ -199,8 +201,8 @@ impl Handler for StdioHandler {
 
     fn status(&self) -> HandlerStatus {
         let (queues, lost) = match &self.output {
-            Output::Direct(_, lost) => (Vec::new(), lost.get()),
-            Output::Queued(queue) => (vec![queue.status()], queue.lost()),
+            LineOutput::Direct(_, lost) => (Vec::new(), lost.get()),
+            LineOutput::Queued(queue) => (vec![queue.status()], queue.lost()),
         };
         let trouble = (lost > 0).then(|| format!("{lost} lines could not be written"));
         HandlerStatus { trouble, queues, ..HandlerStatus::default() }
@@ -212,8 +214,8 @@ impl Handler for StdioHandler {
     ) -> Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
         Box::pin(async move {
             match &self.output {
-                Output::Queued(queue) if !queue.close(deadline).await => {
-                    Err(HandlerError::new("lines are left that could not be written in time"))
+                LineOutput::Queued(queue) if !queue.close(deadline).await => {
+                    Err(HandlerError::new("lines were not written before the deadline"))
                 }
                 _ => Ok(()),
             }

@@ -1,4 +1,4 @@
-//! What the tests of adapters share.
+//! Fixtures of the tests of adapters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,14 @@ use mixer_engine::adapter::{
 };
 use mixer_engine::template;
 
-/// A clock that stands until it is moved.
+/// A manual clock.
 #[derive(Debug, Default)]
 pub(crate) struct TestClock {
     nanos: AtomicU64,
 }
 
 impl TestClock {
-    /// A clock that stands at `start`.
+    /// A clock at `start`.
     pub(crate) fn at(start: Duration) -> Arc<Self> {
         Arc::new(Self { nanos: AtomicU64::new(start.as_nanos() as u64) })
     }
@@ -35,7 +35,7 @@ impl Clock for TestClock {
     }
 }
 
-/// An environment on the present runtime, with the real time.
+/// An environment on the current runtime, with the system clock.
 pub(crate) fn test_env(name: &str) -> Env {
     Env {
         handler_name: name.into(),
@@ -52,14 +52,14 @@ pub(crate) async fn build_default<A: Adapter>() -> Box<dyn Handler> {
     A::build(A::Params::default(), Vec::new(), test_env("h.istio-system")).await.unwrap()
 }
 
-/// The texts of all problems that an adapter finds.
+/// The messages of all diagnostics of an adapter.
 pub(crate) fn problems<A: Adapter>(params: &A::Params) -> Vec<String> {
     let mut problems = Diagnostics::new();
     A::validate(params, &[], &mut problems);
     problems.into_iter().map(|p| p.message).collect()
 }
 
-/// An instance as a handler sees it.
+/// An instance for a handler.
 pub(crate) fn instance<'a>(name: &'a str, values: &'a [Option<Value<'a>>]) -> Instance<'a> {
     Instance { bound: 0, name, values }
 }
@@ -84,10 +84,10 @@ pub(crate) fn bound(
     }
 }
 
-/// The answer of a handler that need not wait.
+/// The result of a synchronous reply.
 pub(crate) fn ready<T>(reply: Reply<T>) -> T {
     match reply {
         Reply::Ready(result) => result.unwrap(),
-        Reply::Later(_) => panic!("an answer at once is expected"),
+        Reply::Later(_) => panic!("a synchronous reply is expected"),
     }
 }

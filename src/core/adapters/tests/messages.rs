@@ -1,4 +1,6 @@
-//! Typed messages decoded from documents: texts of errors, and places.
+//! Typed messages decoded from documents: error texts and positions.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use mixer_adapters::denier::Params as Denier;
 use mixer_config::message::{Message, decode_over};
@@ -12,7 +14,7 @@ fn error<M: Message>(text: &str) -> Option<String> {
 }
 
 #[test]
-fn texts_are_those_of_the_originals() {
+fn error_texts_are_those_of_istio_mixer() {
     let denier = [
         (r#"{"validUseCount":"12"}"#, None),
         (r#"{"validUseCount":12.0}"#, None),
@@ -116,5 +118,5 @@ fn fields_before_the_first_error_apply() {
     );
     assert_eq!(errors, ["spec.params.status.cod", "spec.params.frobnicate"]);
     let (params, _) = decode("valid_use_count: 1\nvalidUseCount: 2\n");
-    assert_eq!(params.valid_use_count, 2, "lowerCamelCase goes first");
+    assert_eq!(params.valid_use_count, 2, "lowerCamelCase takes precedence");
 }

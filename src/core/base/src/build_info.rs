@@ -1,17 +1,17 @@
-//! Who built this program from what.
+//! Version and build stamps.
 
-/// The words that a build is stamped with; `unknown` where it was not. Spec: cli-operations.md 1.5.
+/// The stamps of a build; `unknown` where one is missing. Spec: cli-operations.md 1.5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildInfo {
     /// For example `1.3.0`.
     pub version: &'static str,
-    /// Commit.
+    /// Revision, a commit id.
     pub revision: &'static str,
-    /// Who built it.
+    /// User that built it.
     pub user: &'static str,
-    /// Where.
+    /// Host that built it.
     pub host: &'static str,
-    /// Where its images are published.
+    /// Registry of its images.
     pub hub: &'static str,
     /// `Clean` or `Modified`.
     pub status: &'static str,
@@ -21,18 +21,18 @@ pub struct BuildInfo {
     pub toolchain: &'static str,
 }
 
-/// The stamp of one build word: an environment variable of the compiler, else `unknown`.
+/// A stamp: an environment variable at compile time, else `unknown`.
 macro_rules! stamp {
     ($name:literal) => {
         match option_env!($name) {
-            Some(word) => word,
+            Some(stamp) => stamp,
             None => "unknown",
         }
     };
 }
 
 impl BuildInfo {
-    /// The stamps alone: what `mixs version` shows. Set `MIXER_BUILD_VERSION` and its like when compiling to stamp a build.
+    /// The stamps alone, as `mixs version` prints them. They are set at compile time by `MIXER_BUILD_VERSION` and so on.
     pub fn stamped() -> Self {
         Self {
             version: stamp!("MIXER_BUILD_VERSION"),
@@ -46,19 +46,19 @@ impl BuildInfo {
         }
     }
 
-    /// The stamps, with the version of the package where the build has none.
+    /// The stamps, with the version of the package if the build is not stamped with one.
     pub fn of_this_program() -> Self {
         let stamped = Self::stamped();
         let version = if stamped.version == "unknown" { env!("CARGO_PKG_VERSION") } else { stamped.version };
         Self { version, ..stamped }
     }
 
-    /// `user@host-hub-version-revision-status`: the short form of 1.0, which the server's log and `/version` show.
+    /// `user@host-hub-version-revision-status`: the short form of Mixer 1.0, in the server's log and at `/version`.
     pub fn short(&self) -> String {
         format!("{}@{}-{}-{}-{}-{}", self.user, self.host, self.hub, self.version, self.revision, self.status)
     }
 
-    /// Six lines, each with its line end: the long form of 1.0.
+    /// Six lines: the long form of Mixer 1.0.
     pub fn long(&self) -> String {
         format!(
             "Version: {}\nGitRevision: {}\nUser: {}@{}\nHub: {}\nGolangVersion: {}\nBuildStatus: {}\n",
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_of_the_originals() {
+    fn forms_are_those_of_istio_mixer() {
         let info = BuildInfo {
             version: "1.3.0",
             revision: "abc",

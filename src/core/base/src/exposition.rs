@@ -1,10 +1,12 @@
-//! Writes Prometheus text, version 0.0.4.
+//! The text format of Prometheus, version 0.0.4.
+//!
+//! Numbers, escapes and the order of series are those of client_golang, so that scrapes are equal byte for byte to Istio Mixer's.
 //!
 //! ```
-//! use crate::exposition::{Kind, Labels, Writer};
+//! use mixer_base::exposition::{FamilyKind, Labels, Writer};
 //! let mut out = Vec::new();
 //! let mut writer = Writer::new(&mut out);
-//! writer.family("hits_total", "hits", Kind::Counter);
+//! writer.family("hits_total", "hits", FamilyKind::Counter);
 //! writer.sample("hits_total", &Labels::of(&[("code", "200")]), 1e6);
 //! assert_eq!(out, b"# HELP hits_total hits\n# TYPE hits_total counter\nhits_total{code=\"200\"} 1e+06\n");
 //! ```
@@ -12,37 +14,37 @@
 
 use std::io::Write as _;
 
-/// What `Content-Type` says about the text.
+/// The `Content-Type` of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a family counts.
+/// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Only grows.
+pub enum FamilyKind {
+    /// Only increases.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
-    /// Counts values by size.
+    /// Counts values in buckets.
     Histogram,
 }
 
-impl Kind {
-    /// The word in `# TYPE`.
+impl FamilyKind {
+    /// The type in `# TYPE`.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            FamilyKind::Counter => "counter",
+            FamilyKind::Gauge => "gauge",
+            FamilyKind::Histogram => "histogram",
         }
     }
 }
 
-/// Names and values of labels as they stand in the text, escaped, without the braces. Names in the order they were given.
+/// Label pairs as rendered: escaped, without braces, in the order given.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Labels(Box<[u8]>);
 
 impl Labels {
-    /// The text of these labels.
+    /// Renders these labels.
     pub fn of<N: AsRef<str>, V: AsRef<str>>(labels: &[(N, V)]) -> Self {
         let mut text = Vec::new();
         for (name, value) in labels {
@@ -51,7 +53,7 @@ impl Labels {
         Self::from_text(text)
     }
 
-    /// Labels that [`push_label`] wrote.
+    /// Labels rendered by [`push_label`].
     pub fn from_text(text: Vec<u8>) -> Self {
         Self(text.into_boxed_slice())
     }
@@ -61,13 +63,12 @@ impl Labels {
         &self.0
     }
 
-    /// The order of series in a family: by label values, where both have the same names. Works on the escaped text, so that
-    /// values need not be kept twice.
+    /// The order of series in a family: by label values, if both have the same names. Compares the escaped text, so that values
+    /// need not be stored twice.
     pub fn cmp_values(&self, other: &Labels) -> std::cmp::Ordering {
         let same = self.0.iter().zip(other.0.iter()).take_while(|(a, b)| a == b).count();
         let rank = |text: &[u8]| -> u16 {
-            // The byte that the escape (or plain byte) at the first difference stands for; the closing quote ends a value and
-            // so comes before every byte.
+            // The unescaped byte at the first difference; the closing quote ends a value and so sorts before every byte.
             let escaped = text.iter().take(same).rev().take_while(|b| **b == b'\\').count() % 2 == 1;
             let byte = |at: usize| text.get(at).copied();
             let decode = |b: Option<u8>| match b {
@@ -104,8 +105,8 @@ pub fn push_label(text: &mut Vec<u8>, name: &str, value: &[u8]) {
     text.push(b'"');
 }
 
-/// Appends a number: shortest digits that give it back, with an exponent of at least two digits when that is below -4 or above
-/// 5; `NaN`, `+Inf`, `-Inf`.
+/// Appends a number: the shortest digits that round-trip, with an exponent of at least two digits if it is below -4 or above 5;
+/// `NaN`, `+Inf`, `-Inf`.
 pub fn push_number(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
         return out.extend_from_slice(b"NaN");
@@ -137,7 +138,7 @@ fn write_with_exponent(out: &mut Vec<u8>, value: f64) -> std::io::Result<()> {
     write!(out, "e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// Writes families one after the other.
+/// Writes metric families in sequence.
 #[derive(Debug)]
 pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
@@ -149,8 +150,8 @@ impl<'o> Writer<'o> {
         Self { out }
     }
 
-    /// Opens a family. The caller has at least one sample for it and brings families in name order.
-    pub fn family(&mut self, name: &str, help: &str, kind: Kind) {
+    /// Starts a family. The caller writes at least one sample of it, and families in name order.
+    pub fn family(&mut self, name: &str, help: &str, kind: FamilyKind) {
         self.text("# HELP ");
         self.text(name);
         self.text(" ");
@@ -168,12 +169,12 @@ impl<'o> Writer<'o> {
         self.text("\n");
     }
 
-    /// One value of a counter or gauge.
+    /// Writes one value of a counter or gauge.
     pub fn sample(&mut self, name: &str, labels: &Labels, value: f64) {
         self.line(name, "", labels, None, value);
     }
 
-    /// One histogram. `counts` has one entry a bound and one more for what lies above the last bound, not cumulative.
+    /// Writes one histogram. `counts` has one entry per bound and one for values above the last bound, not cumulative.
     pub fn histogram(&mut self, name: &str, labels: &Labels, bounds: &[f64], counts: &[u64], sum: f64) {
         let mut total = 0;
         let upper = bounds.iter().copied().chain([f64::INFINITY]);
@@ -245,10 +246,10 @@ mod tests {
     fn families_are_written_with_escapes() {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
-        writer.family("a_b", "Number of\nhits \\ \"so far\"", Kind::Gauge);
+        writer.family("a_b", "Number of\nhits \\ \"so far\"", FamilyKind::Gauge);
         writer.sample("a_b", &Labels::of(&[("who", "q\"u\\o\nte")]), 1.0);
         writer.sample("a_b", &Labels::default(), -1.5);
-        writer.family("h", "", Kind::Histogram);
+        writer.family("h", "", FamilyKind::Histogram);
         writer.histogram("h", &Labels::of(&[("x", "1")]), &[0.5, 2e6], &[1, 0, 2], 3.25);
         let expected = [
             r#"# HELP a_b Number of\nhits \\ "so far""#,

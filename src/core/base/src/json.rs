@@ -1,4 +1,6 @@
-//! JSON text as log lines have it: nothing escaped that need not be.
+//! String escaping of JSON log lines: only what must be escaped is escaped, and bytes need not be UTF-8.
+//!
+//! `serde_json` writes only `str` and other escapes; the format of these lines is fixed by Mixer's stdio adapter.
 
 /// Appends `text` in quotes. `"`, `\`, line feed, carriage return and tab are escaped by letter, other control characters by
 /// number; bytes that are not UTF-8 become `\ufffd` each; everything else stays as it is. Spec: adapters-inprocess.md 11.3.
@@ -17,7 +19,7 @@ pub fn push_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Whether nothing has to be looked at: printable ASCII without quotes and backslashes. Looks at all bytes, many at a time.
+/// Whether nothing needs escaping: printable ASCII without quotes and backslashes. Without an early exit, it vectorises.
 fn is_plain(text: &[u8]) -> bool {
     text.iter()
         .fold(true, |plain, byte| plain & (0x20..0x80).contains(byte) & (*byte != b'"') & (*byte != b'\\'))
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_must_be_is_escaped() {
+    fn strings_are_escaped_minimally() {
         for (text, json) in [
             (&b""[..], r#""""#),
             (b"plain", r#""plain""#),

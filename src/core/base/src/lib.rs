@@ -1,8 +1,27 @@
-//! What every other crate stands on: logs, metrics and their text form, time, file rotation, bounded pools, shared maps, secrets.
+//! The foundation of every other crate. It knows nothing of requests, rules or adapters, and nothing in it may block or fail a
+//! request.
 //!
-//! Nothing here knows of requests, rules or adapters, and nothing here may block or fail a request.
+//! | module | subject |
+//! | --- | --- |
+//! | [`bounded`] | hash table with a budget of bytes |
+//! | [`build_info`] | version and build stamps |
+//! | [`exposition`] | the text format of Prometheus |
+//! | [`json`] | string escaping of JSON log lines |
+//! | [`log`] | log records: scopes, levels, formats, sinks |
+//! | [`metrics`] | the server's own metrics |
+//! | [`pool`] | adaptive concurrency limits |
+//! | [`probe`] | liveness and readiness, and probe files |
+//! | [`rotate`] | log file rotation |
+//! | [`rpc_code`] | names of gRPC status codes |
+//! | [`sample`] | random sampling |
+//! | [`secrets`] | masking of secrets |
+//! | [`shard`] | per-worker shards and sharded counters |
+//! | [`shared_map`] | persistent sorted map |
+//! | [`time`] | timestamps and durations with Go's text forms |
+//!
 //! Spec: cli-operations.md sections 5 and 6.
 
+pub mod bounded;
 pub mod build_info;
 pub mod exposition;
 pub mod json;

@@ -1,8 +1,8 @@
-//! Log records: which are wanted, how they look, where they go.
+//! Logging: scopes and levels, formats, sinks.
 //!
-//! [`Log`] is a `tracing` layer. The target of a record decides its scope (one table, [`scope_of_target`]); a scope has an output
-//! level, a stack trace level and a caller switch, which can be changed while the process runs. Records are written as lines of
-//! text or JSON to every sink at once, each as one write. Logging never fails a request: what cannot be written is counted.
+//! [`Log`] is a `tracing` layer. The target of a record determines its scope (one table, `TARGETS`). A scope has an output level,
+//! a stack trace level and a caller switch, which can be changed at run time. Records are written synchronously to every sink as
+//! lines of text or JSON, each in one write. Logging never fails a request: records that cannot be written are counted.
 //! Spec: cli-operations.md section 6.
 
 mod format;
@@ -25,8 +25,7 @@ pub use rate::RateLimit;
 use super::metrics::Counter;
 use sink::Sinks;
 
-/// Targets of records that have a scope of their own, longest prefix first; everything else is `default`. A scope's own name is
-/// a target too.
+/// Target prefixes and their scopes, longest prefix first. The name of a scope is a target too; all other targets are in `default`.
 const TARGETS: &[(&str, &str)] = &[
     ("mixer_api::load_shedding", "loadshedding"),
     ("mixer_engine::adapter", "adapters"),
@@ -37,45 +36,45 @@ const TARGETS: &[(&str, &str)] = &[
     ("mixer_mcp", "mcp"),
 ];
 
-/// Libraries whose debug records are of no use here. The first tells every event of the file system: a log in a directory that is
-/// watched would feed on itself.
+/// Libraries whose debug records are dropped. `notify` logs every file system event: a log file in a watched directory would cause
+/// records about itself.
 const QUIET: &[&str] = &["notify", "mio"];
 
 /// The index in [`SCOPES`] of the scope of a record with this target.
-pub fn scope_of_target(target: &str) -> usize {
+fn scope_of_target(target: &str) -> usize {
     let scope =
         TARGETS.iter().find(|(prefix, _)| target.starts_with(prefix)).map_or(target, |(_, scope)| scope);
     let index = |name: &str| SCOPES.iter().position(|(scope, _)| *scope == name);
     index(scope).or_else(|| index("default")).unwrap_or(0)
 }
 
-/// What a scope is set to.
+/// The settings of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScopeState {
     /// For example `adapters`.
     pub name: &'static str,
-    /// What it is about.
+    /// Description.
     pub about: &'static str,
     /// Records up to this level are written.
     pub output_level: LogLevel,
     /// Records up to this level carry a stack trace.
     pub stack_trace_level: LogLevel,
-    /// Whether records name their place in the source.
+    /// Whether records carry their source location.
     pub caller: bool,
 }
 
-/// The log of a process. Clones are the same log.
+/// The log of a process. Clones share it.
 #[derive(Clone)]
-pub struct Log(Arc<Core>);
+pub struct Log(Arc<LogState>);
 
-struct Core {
-    scopes: [Switches; SCOPES.len()],
+struct LogState {
+    scopes: [ScopeSwitches; SCOPES.len()],
     json: AtomicBool,
     sinks: Mutex<Sinks>,
     options: Mutex<LogOptions>,
 }
 
-struct Switches {
+struct ScopeSwitches {
     output: AtomicU8,
     stack_trace: AtomicU8,
     caller: AtomicBool,
@@ -92,16 +91,16 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    /// A log with these settings; opens its files.
+    /// Creates a log and opens its files.
     ///
     /// Errors: those of [`LogOptions::check`], then of a file: `couldn't open sink "/x": open /x: no such file or directory`.
     pub fn new(options: &LogOptions) -> Result<Log, OptionsError> {
-        let switches = || Switches {
+        let switches = || ScopeSwitches {
             output: AtomicU8::new(LogLevel::Info as u8),
             stack_trace: AtomicU8::new(LogLevel::None as u8),
             caller: AtomicBool::new(false),
         };
-        let log = Log(Arc::new(Core {
+        let log = Log(Arc::new(LogState {
             scopes: std::array::from_fn(|_| switches()),
             json: AtomicBool::new(false),
             sinks: Mutex::new(Sinks::default()),
@@ -111,8 +110,8 @@ impl Log {
         Ok(log)
     }
 
-    /// The log of the process: all records of this and other crates go there from now on. A second call changes the settings of
-    /// the log that the first one installed. Errors: as [`new`](Self::new); then nothing is changed.
+    /// Installs the log of the process, for the records of all crates. A second call changes the settings of the installed log.
+    /// Errors: as [`new`](Self::new); nothing is changed then.
     pub fn install(options: &LogOptions) -> Result<Log, OptionsError> {
         static INSTALLED: OnceLock<Log> = OnceLock::new();
         if let Some(log) = INSTALLED.get() {
@@ -122,7 +121,7 @@ impl Log {
         let log = Log::new(options)?;
         let installed = INSTALLED.get_or_init(|| {
             let subscriber = tracing_subscriber::registry().with(log.layer());
-            // Fails only if a test or an embedding program has a log of its own, which then stays.
+            // Fails only if a test or an embedding program has installed a subscriber, which then stays.
             let _ = tracing_subscriber::util::SubscriberInitExt::try_init(subscriber);
             log.clone()
         });
@@ -149,7 +148,7 @@ impl Log {
         Ok(())
     }
 
-    /// Opens every file anew, for example because somebody renamed it. Errors: a file that cannot be opened; then all stay.
+    /// Reopens every file, for example after it was renamed. Errors: a file that cannot be opened; all files are kept then.
     pub fn reopen(&self) -> Result<(), OptionsError> {
         let options = self.0.options.lock().clone();
         let sinks = Sinks::open(&options)?;
@@ -157,20 +156,19 @@ impl Log {
         Ok(())
     }
 
-    /// Begins a new file where files are rotated, and opens the others anew. Errors: as [`reopen`](Self::reopen), or the rotated
-    /// file cannot be renamed.
+    /// Rotates the rotated file and reopens the others. Errors: as [`reopen`](Self::reopen), or the rotated file cannot be renamed.
     pub fn rotate(&self) -> Result<(), OptionsError> {
         self.0.sinks.lock().rotate().map_err(|error| OptionsError(error.to_string()))?;
         self.reopen()
     }
 
-    /// Whether the last record could be written everywhere. Errors: where not, and why.
+    /// Whether the last record was written to every sink. Errors: the sink that failed, and why.
     pub fn last_write(&self) -> Result<(), String> {
         self.0.sinks.lock().last_write()
     }
 
-    /// As [`last_write`](Self::last_write); where it failed it is tried once more first, so that a log with nothing to say
-    /// recovers, too. What is written then is how many records are missing.
+    /// As [`last_write`](Self::last_write), after a new attempt at sinks that failed, so that an idle log recovers. The attempt
+    /// writes the number of records that are missing.
     pub fn try_again(&self) -> Result<(), String> {
         let mut sinks = self.0.sinks.lock();
         if sinks.last_write().is_err() {
@@ -179,20 +177,20 @@ impl Log {
         sinks.last_write()
     }
 
-    /// Applies other settings while the log is in use; levels that were changed live are set anew. Errors: as [`new`](Self::new);
-    /// then nothing is changed.
+    /// Applies new settings at run time; they replace levels set with [`set_scope`](Self::set_scope). Errors: as
+    /// [`new`](Self::new); nothing is changed then.
     pub fn change(&self, options: &LogOptions) -> Result<(), OptionsError> {
         self.configure(options)
     }
 
-    /// Counts records that cannot be written in `counter`, too.
+    /// Also counts lost records in `counter`.
     pub fn count_lost_in(&self, counter: Counter) {
         self.0.sinks.lock().count_lost_in(counter);
     }
 
     /// Every scope, in name order.
     pub fn scopes(&self) -> Vec<ScopeState> {
-        let state = |(switches, (name, about)): (&Switches, (&'static str, &'static str))| ScopeState {
+        let state = |(switches, (name, about)): (&ScopeSwitches, (&'static str, &'static str))| ScopeState {
             name,
             about,
             output_level: level_of(switches.output.load(Ordering::Relaxed)),
@@ -202,7 +200,7 @@ impl Log {
         self.0.scopes.iter().zip(SCOPES).map(state).collect()
     }
 
-    /// Changes a scope, at once and for every thread; name and description of `state` say which. Errors: `unknown scope 'X' specified`.
+    /// Changes the scope with the name of `state`. Errors: `unknown scope 'X' specified`.
     pub fn set_scope(&self, state: &ScopeState) -> Result<(), OptionsError> {
         let found = self.0.scopes.iter().zip(SCOPES).find(|(_, (name, _))| *name == state.name);
         let Some((switches, _)) = found else {
@@ -217,10 +215,10 @@ impl Log {
 
     /// This log as a layer of a `tracing` subscriber.
     pub fn layer<S: Subscriber + for<'s> LookupSpan<'s>>(&self) -> impl Layer<S> + use<S> {
-        Output(self.clone()).with_filter(Wanted(self.clone()))
+        RecordWriter(self.clone()).with_filter(ScopeFilter(self.clone()))
     }
 
-    fn is_wanted(&self, metadata: &Metadata<'_>) -> bool {
+    fn is_enabled(&self, metadata: &Metadata<'_>) -> bool {
         let level = level(metadata);
         let target = metadata.target();
         if level > LogLevel::Info && QUIET.iter().any(|library| target.starts_with(library)) {
@@ -231,7 +229,7 @@ impl Log {
     }
 }
 
-/// The level of a record; what is finer than debug counts as debug.
+/// The level of a record; trace counts as debug.
 fn level(metadata: &Metadata<'_>) -> LogLevel {
     match *metadata.level() {
         tracing::Level::ERROR => LogLevel::Error,
@@ -241,12 +239,12 @@ fn level(metadata: &Metadata<'_>) -> LogLevel {
     }
 }
 
-/// Decides which records are formatted at all.
-struct Wanted(Log);
+/// Selects records by scope and level, before they are formatted.
+struct ScopeFilter(Log);
 
-impl<S> Filter<S> for Wanted {
+impl<S> Filter<S> for ScopeFilter {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        self.0.is_wanted(metadata)
+        self.0.is_enabled(metadata)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -261,22 +259,22 @@ impl<S> Filter<S> for Wanted {
     }
 }
 
-/// Formats and writes.
-struct Output(Log);
+/// Formats and writes records.
+struct RecordWriter(Log);
 
-impl<S: Subscriber> Layer<S> for Output {
+impl<S: Subscriber> Layer<S> for RecordWriter {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let core = &*self.0.0;
         let scope = scope_of_target(event.metadata().target());
         let (Some(switches), Some((name, _))) = (core.scopes.get(scope), SCOPES.get(scope)) else { return };
         let level = level(event.metadata());
-        let place = format::Place {
+        let context = format::RecordContext {
             level,
             scope: name,
             caller: switches.caller.load(Ordering::Relaxed),
             stack_trace: level <= level_of(switches.stack_trace.load(Ordering::Relaxed)),
         };
-        format::with_line(core.json.load(Ordering::Relaxed), &place, event, |line| {
+        format::with_line(core.json.load(Ordering::Relaxed), &context, event, |line| {
             core.sinks.lock().write(level, line)
         });
     }

@@ -1,16 +1,15 @@
-//! What the engine counts about itself.
+//! The server's own metrics.
 //!
-//! [`Metrics`] holds one value a family and label set. Whoever counts on the hot path asks once for a handle ([`Counter`],
-//! [`Histogram`], [`DispatchCounters`], [`RpcCounters`]) and keeps it: touching a handle writes to a cache line that no other
-//! worker writes to; the shards are added up when somebody looks. There is one `Metrics` a server, passed to those who count;
-//! tests make their own. Families are declared in one table, [`Family`].
+//! [`Metrics`] holds one value per family and label set. Code on the hot path gets a handle once ([`Counter`], [`Histogram`],
+//! [`DispatchCounters`], [`RpcCounters`]) and keeps it: an update writes to a cache line that no other worker writes to, and a
+//! scrape sums the shards. Each server has one `Metrics`. Families are declared in one table, [`Family`].
 //!
 //! ```
-//! use crate::metrics::{Family, Metrics};
+//! use mixer_base::metrics::{Family, Metrics};
 //! let metrics = Metrics::new();
 //! metrics.gauge(Family::ConfigRules, &[]).set(3_u64);
-//! let dispatches = metrics.dispatch("deny.istio-system", "denier", "checknothing"); // once, when the table is built
-//! dispatches.record(std::time::Duration::from_micros(3), false); // a call
+//! let dispatches = metrics.dispatch("deny.istio-system", "denier", "checknothing"); // once, when the routing table is built
+//! dispatches.record(std::time::Duration::from_micros(3), false); // per call
 //! let mut text = Vec::new();
 //! metrics.write(&mut text);
 //! ```
@@ -31,22 +30,22 @@ pub use process::cpu_seconds;
 
 pub use families::{FAMILIES, Family, FamilyInfo};
 
-use super::exposition::{Kind, Labels, Writer};
+use super::exposition::{FamilyKind, Labels, Writer};
 
-/// A source of values that are only worked out when somebody looks, for example the number of live tasks.
+/// A source of values that are computed at each scrape, for example the number of live tasks.
 pub trait Collect: Send + Sync {
-    /// Adds the present values.
+    /// Adds the current values.
     fn collect(&self, into: &mut Collected);
 }
 
-/// Values of one look, by family and label values.
+/// Values of one scrape, by family and label values.
 #[derive(Debug, Default)]
 pub struct Collected {
     values: BTreeMap<(Family, Vec<String>), f64>,
 }
 
 impl Collected {
-    /// Adds to the value of this family and these label values (in the order of [`FamilyInfo::labels`]).
+    /// Adds to the value of a family and label values (in the order of [`FamilyInfo::labels`]).
     pub fn add(&mut self, family: Family, labels: &[&str], value: f64) {
         debug_assert_eq!(labels.len(), family.info().labels.len());
         let key = (family, labels.iter().map(|l| (*l).to_owned()).collect());
@@ -55,7 +54,7 @@ impl Collected {
 }
 
 #[derive(Debug)]
-enum Cell {
+enum Registered {
     Counter(Counter),
     Gauge(Gauge),
 }
@@ -63,7 +62,7 @@ enum Cell {
 #[derive(Default)]
 struct Tables {
     /// By family and label values.
-    cells: BTreeMap<(Family, Vec<String>), Cell>,
+    cells: BTreeMap<(Family, Vec<String>), Registered>,
     /// By adapter, handler, template.
     dispatches: BTreeMap<[Arc<str>; 3], Arc<DispatchCounters>>,
     /// By full method name.
@@ -71,7 +70,7 @@ struct Tables {
     collectors: Vec<Weak<dyn Collect>>,
 }
 
-/// Everything that one server counts about itself.
+/// The metrics of one server.
 pub struct Metrics {
     tables: Mutex<Tables>,
     destinations: Histogram,
@@ -93,7 +92,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Nothing counted yet.
+    /// No values yet.
     pub fn new() -> Self {
         let tables = Mutex::new(Tables::default());
         let histogram = Histogram::new;
@@ -110,35 +109,38 @@ impl Metrics {
     }
 
     /// The gauge of a family for these label values (in the order of [`FamilyInfo::labels`]); the same one each time. Takes a
-    /// lock; not for every request.
+    /// lock: not for the hot path.
     pub fn gauge(&self, family: Family, labels: &[&str]) -> Gauge {
-        debug_assert_eq!((family.info().kind, family.info().labels.len()), (Kind::Gauge, labels.len()));
-        match self.cell(family, labels, || Cell::Gauge(Gauge::new())) {
-            Cell::Gauge(gauge) => gauge,
-            Cell::Counter(_) => Gauge::new(),
+        debug_assert_eq!((family.info().kind, family.info().labels.len()), (FamilyKind::Gauge, labels.len()));
+        match self.cell(family, labels, || Registered::Gauge(Gauge::new())) {
+            Registered::Gauge(gauge) => gauge,
+            Registered::Counter(_) => Gauge::new(),
         }
     }
 
-    /// The counter of a family for these label values; otherwise as [`gauge`](Self::gauge). A counter without labels is not
-    /// shown while it is 0.
+    /// The counter of a family for these label values; otherwise as [`gauge`](Self::gauge). A counter without labels is
+    /// exposed once it is above 0.
     pub fn counter(&self, family: Family, labels: &[&str]) -> Counter {
-        debug_assert_eq!((family.info().kind, family.info().labels.len()), (Kind::Counter, labels.len()));
-        match self.cell(family, labels, || Cell::Counter(Counter::new())) {
-            Cell::Counter(counter) => counter,
-            Cell::Gauge(_) => Counter::new(),
+        debug_assert_eq!(
+            (family.info().kind, family.info().labels.len()),
+            (FamilyKind::Counter, labels.len())
+        );
+        match self.cell(family, labels, || Registered::Counter(Counter::new())) {
+            Registered::Counter(counter) => counter,
+            Registered::Gauge(_) => Counter::new(),
         }
     }
 
-    fn cell(&self, family: Family, labels: &[&str], make: impl FnOnce() -> Cell) -> Cell {
+    fn cell(&self, family: Family, labels: &[&str], make: impl FnOnce() -> Registered) -> Registered {
         let key = (family, labels.iter().map(|l| (*l).to_owned()).collect());
         match self.tables.lock().cells.entry(key).or_insert_with(make) {
-            Cell::Counter(counter) => Cell::Counter(counter.clone()),
-            Cell::Gauge(gauge) => Cell::Gauge(gauge.clone()),
+            Registered::Counter(counter) => Registered::Counter(counter.clone()),
+            Registered::Gauge(gauge) => Registered::Gauge(gauge.clone()),
         }
     }
 
-    /// What is counted about the calls of `handler` (full name) for `template`: `mixer_runtime_dispatches_total` and
-    /// `mixer_runtime_dispatch_duration_seconds`. Takes a lock: ask when the routing table is built, and keep it.
+    /// The metrics of calls of `handler` (full name) for `template`: `mixer_runtime_dispatches_total` and
+    /// `mixer_runtime_dispatch_duration_seconds`. Takes a lock: get them when the routing table is built, and keep them.
     pub fn dispatch(&self, handler: &str, adapter: &str, template: &str) -> Arc<DispatchCounters> {
         let key = [adapter, handler, template].map(Arc::<str>::from);
         Arc::clone(
@@ -146,21 +148,21 @@ impl Metrics {
         )
     }
 
-    /// What is counted about the calls of a gRPC method, for example `istio.mixer.v1.Mixer/Check`. Takes a lock: ask once.
+    /// The metrics of a gRPC method, for example `istio.mixer.v1.Mixer/Check`. Takes a lock: get them once.
     pub fn rpc(&self, method: &str) -> Arc<RpcCounters> {
         let mut tables = self.tables.lock();
         Arc::clone(tables.rpcs.entry(method.into()).or_insert_with(|| Arc::new(RpcCounters::new())))
     }
 
-    /// Counts one operation (a preprocess, check, quota or report of one bag): how many destinations its rule sets have and how
-    /// many instances were made.
+    /// Records one operation (a preprocess, check, quota or report of one bag): the number of its destinations and of the
+    /// instances created.
     #[inline]
     pub fn dispatch_shape(&self, destinations: usize, instances: usize) {
         self.destinations.observe(destinations as u64);
         self.instances.observe(instances as u64);
     }
 
-    /// Counts conditions of rules that could not be evaluated.
+    /// Counts rule conditions that could not be evaluated.
     #[inline]
     pub fn conditions_failed(&self, count: usize) {
         if count > 0 {
@@ -168,18 +170,18 @@ impl Metrics {
         }
     }
 
-    /// Counts one value of a header operation that could not be evaluated.
+    /// Counts one header operation whose value could not be evaluated.
     #[inline]
     pub fn header_value_failed(&self) {
         self.header_value_errors.increment();
     }
 
-    /// Shows what this release is: `istio_build{component,tag} 1`.
+    /// Exposes the version: `istio_build{component,tag} 1`.
     pub fn set_build(&self, component: &str, tag: &str) {
         self.gauge(Family::Build, &[component, tag]).set(1_u64);
     }
 
-    /// Asks `source` for its values at every look, until it is dropped.
+    /// Collects from `source` at every scrape, until it is dropped.
     pub fn collect_from(&self, source: Weak<dyn Collect>) {
         let mut tables = self.tables.lock();
         tables.collectors.retain(|c| c.strong_count() > 0);
@@ -204,7 +206,8 @@ impl Metrics {
         }
     }
 
-    /// Writes what Mixer 1.0 called otherwise, under the names of that time. `configuration` is the number of the snapshot in force.
+    /// Writes the families that Mixer 1.0 had under other names, under those names. `configuration` is the id of the current
+    /// snapshot.
     pub fn write_legacy(&self, configuration: u64, out: &mut Vec<u8>) {
         legacy::write(&self.samples(), configuration, &mut Writer::new(out));
     }
@@ -218,8 +221,8 @@ impl Metrics {
             .iter()
             .filter_map(|((family, labels), cell)| {
                 let value = match cell {
-                    Cell::Gauge(gauge) => gauge.get()?,
-                    Cell::Counter(counter) => match counter.get() {
+                    Registered::Gauge(gauge) => gauge.get()?,
+                    Registered::Counter(counter) => match counter.get() {
                         0 if labels.is_empty() => return None,
                         count => count as f64,
                     },
@@ -227,7 +230,7 @@ impl Metrics {
                 Some(((*family, labels.clone()), value))
             })
             .collect();
-        // Collectors may ask for metrics themselves.
+        // Collectors may use the metrics themselves.
         drop(tables);
         let mut collected = Collected::default();
         process::collect(&mut collected);
@@ -242,7 +245,7 @@ impl Metrics {
         Family::ALL.iter().filter_map(|family| FamilySamples::of(*family, &values, &histograms)).collect()
     }
 
-    /// What is counted about dispatches and RPCs.
+    /// The metrics of dispatches and RPCs.
     fn calls(
         &self,
         values: &mut BTreeMap<(Family, Vec<String>), f64>,
@@ -274,30 +277,30 @@ impl Metrics {
     }
 }
 
-/// The values of a family at one moment.
+/// The values of a family in one scrape.
 #[derive(Debug, Clone)]
 pub struct FamilySamples {
     /// Name, help, kind, bounds.
     pub info: &'static FamilyInfo,
     /// At least one, by label values.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<FamilySample>,
 }
 
-/// One value.
+/// One value of a family.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
-    /// Names and values.
+pub struct FamilySample {
+    /// Label names and values.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
     pub value: SampleValue,
 }
 
-/// A number, or counts by size.
+/// A number, or a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SampleValue {
     /// Of counters and gauges.
     Number(f64),
-    /// Of histograms: one count a bound of the family and one more, not cumulative; and the sum.
+    /// Of histograms: one count per bound of the family and one more, not cumulative; and the sum.
     Histogram {
         /// Counts.
         counts: Vec<u64>,
@@ -317,15 +320,16 @@ impl FamilySamples {
         let labels = |values: &[String]| info.labels.iter().copied().zip(values.iter().cloned()).collect();
         let from = (family, Vec::new());
         let numbers = values.range(from.clone()..).take_while(|((f, _), _)| *f == family);
-        let numbers =
-            numbers.map(|((_, of), value)| Sample { labels: labels(of), value: SampleValue::Number(*value) });
+        let numbers = numbers
+            .map(|((_, of), value)| FamilySample { labels: labels(of), value: SampleValue::Number(*value) });
         let counted = histograms.range(from..).take_while(|((f, _), _)| *f == family);
         let counted = counted.filter_map(|((_, of), histogram)| {
             let (counts, sum) = histogram.get();
             let counted = counts.iter().any(|count| *count > 0);
-            counted.then(|| Sample { labels: labels(of), value: SampleValue::Histogram { counts, sum } })
+            counted
+                .then(|| FamilySample { labels: labels(of), value: SampleValue::Histogram { counts, sum } })
         });
-        let samples: Vec<Sample> = numbers.chain(counted).collect();
+        let samples: Vec<FamilySample> = numbers.chain(counted).collect();
         (!samples.is_empty()).then_some(FamilySamples { info, samples })
     }
 }

@@ -1,37 +1,36 @@
-//! How much work may be under way at once, and how much may wait for its turn.
+//! Limits on concurrent work that waits, with bounded queues.
 //!
-//! [`Pool`] bounds both. Its size is fixed, or moves between a floor and a ceiling by a [`ControlLaw`] that watches how long work
-//! takes. Work that is done at once never comes here. [`AdapterPools`] gives every handler a pool of its own, so that a slow one
-//! holds up nobody else.
+//! A [`Pool`] bounds the work in flight and the work that waits for a permit. Its limit is fixed, or moves between a floor and a
+//! ceiling by a [`ControlLaw`] that watches latencies. Synchronous calls bypass the pools. [`AdapterPools`] gives every handler
+//! a pool of its own, so that a slow handler delays no other.
 //! Spec: runtime.md section 15.
 
 mod law;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-pub use law::{ControlLaw, Window};
+use law::{ControlLaw, LatencyWindow};
 
 use crate::metrics::{Collect, Collected, Family};
 
-/// How often the size of a pool may change.
+/// How often the limit of a pool may change.
 const STEP: Duration = Duration::from_millis(100);
-/// Work that must have ended before a step says anything.
-const FEWEST: u64 = 8;
+/// Completed calls that a step needs.
+const MIN_COMPLETED: u64 = 8;
 
-/// The size of a pool.
+/// The limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Least work at once; as large as `ceiling` means that the size is fixed.
+    /// Lowest limit of calls in flight; a floor as high as `ceiling` fixes the limit.
     pub floor: usize,
-    /// Most work at once.
+    /// Highest limit of calls in flight.
     pub ceiling: usize,
-    /// Most work that waits.
+    /// Most calls that wait for a permit.
     pub queue: usize,
 }
 
@@ -45,153 +44,178 @@ impl Default for PoolOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{in_flight} calls are under way and {queued} wait, which is the limit")]
 pub struct PoolFull {
-    /// Work under way.
+    /// Calls in flight.
     pub in_flight: usize,
-    /// Work that waits.
+    /// Calls that wait for a permit.
     pub queued: usize,
 }
 
-/// Bounds work. Work enters in the order in which it came.
+/// A semaphore whose limit adapts and whose queue is bounded. Permits are granted in the order of arrival.
 #[derive(Debug)]
 pub struct Pool {
     options: PoolOptions,
-    state: Mutex<State>,
+    permits: Semaphore,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct PoolState {
     limit: usize,
+    /// Permits in use above the limit, which has shrunk: they are not returned to the semaphore.
+    surplus: usize,
+    /// Permits in use.
     in_flight: usize,
-    /// Bounded by the length of the queue; may hold some that have given up.
-    waiting: VecDeque<oneshot::Sender<Permit>>,
+    /// Callers that wait, or have been granted a permit and have not run since.
+    waiting: usize,
     refused: u64,
     law: ControlLaw,
-    window: Window,
+    window: LatencyWindow,
     /// Sum of the latencies of the window, in seconds.
     latencies: f64,
     stepped: Instant,
 }
 
-/// What a pool looks like now.
+/// The state of a pool at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolStatus {
-    /// Most work at once, as it is now.
+    /// Limit of calls in flight.
     pub limit: usize,
-    /// Work under way.
+    /// Calls in flight.
     pub in_flight: usize,
-    /// Work that waits.
+    /// Calls that wait for a permit.
     pub queued: usize,
-    /// Work that was refused so far.
+    /// Calls refused so far.
     pub refused: u64,
 }
 
-/// Leave to work; ends when it is dropped.
+/// A permit for one call; returned when it is dropped.
 #[derive(Debug)]
 pub struct Permit {
-    /// None once it was given back.
-    pool: Option<Arc<Pool>>,
+    pool: Arc<Pool>,
     started: Instant,
 }
 
 impl Pool {
-    /// An empty pool.
+    /// An idle pool.
     pub fn new(options: PoolOptions) -> Arc<Self> {
-        let law = ControlLaw::new(options.floor, options.ceiling);
-        let state = State {
+        let law = ControlLaw::new(options.floor, options.ceiling.min(Semaphore::MAX_PERMITS));
+        let state = PoolState {
             limit: law.limit(),
+            surplus: 0,
             in_flight: 0,
-            waiting: VecDeque::new(),
+            waiting: 0,
             refused: 0,
             law,
-            window: Window::default(),
+            window: LatencyWindow::default(),
             latencies: 0.0,
             stepped: Instant::now(),
         };
-        Arc::new(Self { options, state: Mutex::new(state) })
+        Arc::new(Self { options, permits: Semaphore::new(state.limit), state: Mutex::new(state) })
     }
 
-    /// Waits for its turn. Giving up is dropping the future. Errors: the queue is full as well.
+    /// Waits for a permit; dropping the future cancels. Errors: pool and queue are full.
     pub async fn enter(self: &Arc<Self>) -> Result<Permit, PoolFull> {
-        let turn = {
+        {
             let mut state = self.state.lock();
-            if state.in_flight < state.limit {
-                return Ok(state.begin(self));
+            if let Ok(permit) = self.permits.try_acquire() {
+                permit.forget();
+                return Ok(state.start(self));
             }
-            if state.waiting.len() >= self.options.queue {
-                state.waiting.retain(|turn| !turn.is_closed());
-            }
-            if state.waiting.len() >= self.options.queue {
+            let full = state.fill(&self.permits);
+            if full.queued >= self.options.queue {
                 state.refused += 1;
-                return Err(PoolFull { in_flight: state.in_flight, queued: state.waiting.len() });
+                return Err(full);
             }
             state.window.queued = true;
-            let (sender, turn) = oneshot::channel();
-            state.waiting.push_back(sender);
-            turn
-        };
-        // The sender goes with the pool, which `self` holds.
-        turn.await.map_err(|_| PoolFull { in_flight: 0, queued: 0 })
+            state.waiting += 1;
+        }
+        let waiting = Waiting(self);
+        let permit = self.permits.acquire().await;
+        // One critical section for leaving the queue and being in flight.
+        std::mem::forget(waiting);
+        let mut state = self.state.lock();
+        state.waiting = state.waiting.saturating_sub(1);
+        match permit {
+            Ok(permit) => {
+                permit.forget();
+                Ok(state.start(self))
+            }
+            // Nothing closes the semaphore.
+            Err(_) => Err(state.fill(&self.permits)),
+        }
     }
 
-    /// What it looks like now.
+    /// The present state.
     pub fn status(&self) -> PoolStatus {
         let state = self.state.lock();
-        PoolStatus {
-            limit: state.limit,
-            in_flight: state.in_flight,
-            queued: state.waiting.iter().filter(|turn| !turn.is_closed()).count(),
-            refused: state.refused,
-        }
+        let PoolFull { in_flight, queued } = state.fill(&self.permits);
+        PoolStatus { limit: state.limit, in_flight, queued, refused: state.refused }
     }
 
-    /// Work that was begun at `started` has ended.
-    fn leave(self: &Arc<Self>, started: Instant) {
+    /// Completes a call that started at `started`.
+    fn complete(&self, started: Instant) {
         let now = Instant::now();
         let mut state = self.state.lock();
-        state.in_flight = state.in_flight.saturating_sub(1);
-        state.window.ended += 1;
+        state.window.completed += 1;
         state.latencies += now.saturating_duration_since(started).as_secs_f64();
         let is_adaptive = self.options.floor < self.options.ceiling;
-        if is_adaptive && state.window.ended >= FEWEST && now.saturating_duration_since(state.stepped) >= STEP
-        {
+        let is_due = now.saturating_duration_since(state.stepped) >= STEP;
+        state.in_flight = state.in_flight.saturating_sub(1);
+        let mut returned = 1;
+        if is_adaptive && is_due && state.window.completed >= MIN_COMPLETED {
+            let before = state.limit;
             state.step(now);
+            returned += state.limit.saturating_sub(before);
+            let shrink = before.saturating_sub(state.limit);
+            state.surplus += shrink - self.permits.forget_permits(shrink);
         }
-        while state.in_flight < state.limit
-            && let Some(turn) = state.waiting.pop_front()
-        {
-            if !turn.is_closed() {
-                let permit = state.begin(self);
-                if let Err(mut permit) = turn.send(permit) {
-                    // It gave up just now. Dropping the permit as it is would take the lock again.
-                    permit.pool = None;
-                    state.in_flight = state.in_flight.saturating_sub(1);
-                }
-            }
-        }
+        let withheld = state.surplus.min(returned);
+        state.surplus -= withheld;
+        // Wakes callers, which take the lock.
+        drop(state);
+        self.permits.add_permits(returned - withheld);
     }
 }
 
-impl State {
-    fn begin(&mut self, pool: &Arc<Pool>) -> Permit {
+impl PoolState {
+    fn start(&mut self, pool: &Arc<Pool>) -> Permit {
         self.in_flight += 1;
         self.window.peak = self.window.peak.max(self.in_flight);
-        Permit { pool: Some(Arc::clone(pool)), started: Instant::now() }
+        Permit { pool: Arc::clone(pool), started: Instant::now() }
+    }
+
+    /// A caller that has been granted a permit is in flight, even before it runs.
+    fn fill(&self, permits: &Semaphore) -> PoolFull {
+        let granted = (self.limit + self.surplus).saturating_sub(permits.available_permits());
+        let in_flight = granted.max(self.in_flight);
+        PoolFull { in_flight, queued: self.waiting.saturating_sub(in_flight - self.in_flight) }
     }
 
     fn step(&mut self, now: Instant) {
-        self.window.mean_latency = self.latencies / self.window.ended.max(1) as f64;
+        self.window.mean_latency = self.latencies / self.window.completed.max(1) as f64;
         self.limit = self.law.step(self.window);
-        self.window = Window { peak: self.in_flight, ..Window::default() };
+        self.window = LatencyWindow { peak: self.in_flight, ..LatencyWindow::default() };
         self.latencies = 0.0;
         self.stepped = now;
     }
 }
 
+/// A caller in the queue; dropped if the caller cancels.
+struct Waiting<'p>(&'p Pool);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.waiting = state.waiting.saturating_sub(1);
+        // Cancelling may have returned a granted permit to the semaphore.
+        let surplus = state.surplus;
+        state.surplus -= self.0.permits.forget_permits(surplus);
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool.take() {
-            pool.leave(self.started);
-        }
+        self.pool.complete(self.started);
     }
 }
 
@@ -203,7 +227,7 @@ pub struct AdapterPools {
 }
 
 impl AdapterPools {
-    /// Sizes of all pools from now on; the first one to say counts.
+    /// Sets the limits of all pools made from now on; only the first call has an effect.
     pub fn configure(&self, options: PoolOptions) {
         let _ = self.options.set(options);
     }
@@ -218,7 +242,7 @@ impl AdapterPools {
     }
 }
 
-/// Shows the pools of a server in its metrics.
+/// Publishes the pools of a server as metrics.
 pub struct PoolCollector {
     /// Calls of the API.
     pub api: Arc<Pool>,
@@ -228,16 +252,16 @@ pub struct PoolCollector {
 
 impl Collect for PoolCollector {
     fn collect(&self, out: &mut Collected) {
-        let mut show = |name: &str, status: PoolStatus| {
+        let mut add = |name: &str, status: PoolStatus| {
             out.add(Family::PoolLimit, &[name], status.limit as f64);
             out.add(Family::PoolInFlight, &[name], status.in_flight as f64);
             out.add(Family::PoolQueued, &[name], status.queued as f64);
             out.add(Family::PoolRefused, &[name], status.refused as f64);
         };
-        show("api", self.api.status());
+        add("api", self.api.status());
         let pools: Vec<Arc<Pool>> = self.adapters.pools.lock().iter().filter_map(Weak::upgrade).collect();
         for pool in pools {
-            show("adapter", pool.status());
+            add("adapter", pool.status());
         }
     }
 }

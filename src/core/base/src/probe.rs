@@ -1,8 +1,7 @@
-//! Probes by file: a server keeps a file fresh while it is available, a probe looks at the age of the file.
+//! Liveness and readiness, and probe files: a server refreshes a file while it is available, a probe checks the age of the file.
 //!
-//! [`inspect`] is the looking side. [`Availability`] is what named emitters ([`ProbeEmitter`]) say together: available while every
-//! one of them is. [`FileProbe`] is the keeping side: while its availability lasts the file is refreshed every half interval, else
-//! it is removed. Nothing here knows what the emitters stand for.
+//! [`Availability`] combines named emitters ([`ProbeEmitter`]): available while all of them are. [`FileProbe`] refreshes the file
+//! every half interval while its availability lasts, and removes it otherwise. [`inspect`] is the probe.
 //! Spec: cli-operations.md section 2.
 
 use std::collections::BTreeMap;
@@ -18,21 +17,21 @@ use tracing::{debug, error, info};
 
 use crate::rotate::os_text;
 
-/// Added to the interval before a file counts as too old.
+/// Added to the interval before a file is stale.
 pub const TOLERANCE: Duration = Duration::from_millis(10);
 
-/// What looking at a probe file shows.
+/// The state of a probe file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inspection {
-    /// Young enough, or from the future.
+    /// Modified within the interval, or in the future.
     Fresh,
-    /// Last modified at this time, too long ago.
+    /// Last modified at this time, before the interval.
     Stale(SystemTime),
-    /// It cannot be examined; the words of the operating system in lower case.
+    /// It cannot be read; the error of the operating system in lower case.
     Unreadable(String),
 }
 
-/// Looks at the modification time of `path`; content and type of the file do not matter.
+/// Checks the modification time of `path`, whatever the content and type of the file.
 pub fn inspect(path: &Path, interval: Duration, now: SystemTime) -> Inspection {
     let modified = match std::fs::metadata(path).and_then(|m| m.modified()) {
         Ok(modified) => modified,
@@ -44,37 +43,37 @@ pub fn inspect(path: &Path, interval: Duration, now: SystemTime) -> Inspection {
     }
 }
 
-/// What several emitters say together, for example "alive" or "ready". Clones are the same one.
+/// The combined status of several emitters, for example liveness or readiness. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Availability {
-    shared: Arc<Shared>,
+    shared: Arc<Emitters>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    /// What it is called in errors and in the log.
+struct Emitters {
+    /// Its name in errors and in the log.
     name: String,
     emitters: Mutex<BTreeMap<String, Result<(), String>>>,
-    /// Counts changes of the status as a whole.
+    /// Number of status changes.
     changes: watch::Sender<u64>,
 }
 
-/// One reason to be available or not. It stays registered after it is dropped, with its last status.
+/// One of the conditions of an availability. After it is dropped, it stays registered with its last status.
 #[derive(Debug, Clone)]
 pub struct ProbeEmitter {
-    shared: Arc<Shared>,
+    shared: Arc<Emitters>,
     name: String,
 }
 
 impl Availability {
-    /// Unavailable until emitters say otherwise. `name` is how the log calls it.
+    /// Unavailable until emitters are registered and available. `name` appears in the log.
     pub fn new(name: impl Into<String>) -> Self {
         let emitters = Mutex::new(BTreeMap::new());
-        Self { shared: Arc::new(Shared { name: name.into(), emitters, changes: watch::Sender::new(0) }) }
+        Self { shared: Arc::new(Emitters { name: name.into(), emitters, changes: watch::Sender::new(0) }) }
     }
 
-    /// Registers an emitter, unavailable for `reason` until it says otherwise. A name that is taken already gives the same
-    /// emitter again and changes nothing.
+    /// Registers an emitter, unavailable for `reason` until it is set. A name that is registered already returns the same
+    /// emitter and changes nothing.
     pub fn emitter(&self, name: &str, reason: &str) -> ProbeEmitter {
         let mut emitters = self.shared.emitters.lock();
         if emitters.contains_key(name) {
@@ -87,7 +86,7 @@ impl Availability {
         ProbeEmitter { shared: Arc::clone(&self.shared), name: name.to_owned() }
     }
 
-    /// Whether every emitter is available. Errors: what is wrong, `<emitter>: <reason>, …`.
+    /// Whether every emitter is available. Errors: `<emitter>: <reason>, …`.
     pub fn status(&self) -> Result<(), String> {
         self.shared.status()
     }
@@ -104,17 +103,17 @@ impl Availability {
 }
 
 impl ProbeEmitter {
-    /// Says that it is available, or why not.
+    /// Sets whether it is available, or why not.
     pub fn set(&self, status: Result<(), String>) {
         self.change(status, false);
     }
 
-    /// Says that it is not available any more because that is wanted: nobody needs to act.
+    /// Becomes unavailable on purpose, for example to shut down: logged as info, not as an error.
     pub fn withdraw(&self, reason: &str) {
         self.change(Err(reason.to_owned()), true);
     }
 
-    fn change(&self, status: Result<(), String>, wanted: bool) {
+    fn change(&self, status: Result<(), String>, on_purpose: bool) {
         if self.shared.emitters.lock().get(&self.name) == Some(&status) {
             return;
         }
@@ -123,7 +122,7 @@ impl ProbeEmitter {
         let after = self.shared.status();
         let probe = &self.shared.name;
         match (before, after) {
-            (Ok(()), Err(list)) if wanted => info!("{probe} turns unavailable: {list}"),
+            (Ok(()), Err(list)) if on_purpose => info!("{probe} turns unavailable: {list}"),
             (Ok(()), Err(list)) => error!("{probe} turns unavailable: {list}"),
             (Err(_), Err(list)) => debug!("{probe} is still unavailable: {list}"),
             (Err(_), Ok(())) => debug!("{probe} turns available"),
@@ -133,7 +132,7 @@ impl ProbeEmitter {
     }
 }
 
-impl Shared {
+impl Emitters {
     fn status(&self) -> Result<(), String> {
         let emitters = self.emitters.lock();
         if emitters.is_empty() {
@@ -147,7 +146,7 @@ impl Shared {
     }
 }
 
-/// Keeps one probe file. Dropping it without [`close`](Self::close) leaves the file behind.
+/// Maintains one probe file. Dropping it without [`close`](Self::close) leaves the file behind.
 #[derive(Debug)]
 pub struct FileProbe {
     path: PathBuf,
@@ -156,16 +155,16 @@ pub struct FileProbe {
 }
 
 impl FileProbe {
-    /// Acts on `availability` at once, then every half `interval` on `runtime`. What is available leaves its name to the file.
+    /// Updates the file at once, then every half `interval` on `runtime`.
     ///
-    /// A stale file that an earlier process left is removed by the first act, because nobody is available yet.
+    /// The first update removes a stale file of an earlier process, because no emitter is available yet.
     pub fn start(
         path: PathBuf,
         interval: Duration,
         availability: Availability,
         runtime: &tokio::runtime::Handle,
     ) -> Self {
-        act(&path, &availability);
+        update(&path, &availability);
         let stop = CancellationToken::new();
         let (ticking, stopped) = (path.clone(), stop.clone());
         let period = (interval / 2).max(Duration::from_millis(1));
@@ -175,14 +174,14 @@ impl FileProbe {
             loop {
                 tokio::select! {
                     () = stopped.cancelled() => return,
-                    _ = ticks.tick() => act(&ticking, &availability),
+                    _ = ticks.tick() => update(&ticking, &availability),
                 }
             }
         });
         Self { path, stop, ticker: Some(ticker) }
     }
 
-    /// What a probe file at `path` is called in the log.
+    /// The name of a probe file at `path` in the log.
     pub fn name_of(path: &Path) -> String {
         path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -204,7 +203,7 @@ impl Drop for FileProbe {
     }
 }
 
-fn act(path: &Path, availability: &Availability) {
+fn update(path: &Path, availability: &Availability) {
     if availability.status().is_err() {
         remove(path);
     } else if let Err(error) = std::fs::File::create(path).and_then(|f| touch(&f)) {
@@ -221,7 +220,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Truncating an empty file need not change its time: it is set.
+/// Sets the modification time, which truncating an empty file may not change.
 fn touch(file: &std::fs::File) -> io::Result<()> {
     file.set_modified(SystemTime::now())
 }
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_hears_of_changes_alone() {
+    fn receivers_are_notified_of_changes_only() {
         let live = Availability::new("live");
         let server = live.emitter("server", "first");
         let mut changes = live.changes();
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_age_counts() {
+    fn a_file_is_judged_by_its_age() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("live");
         std::fs::write(&path, "unavailable").unwrap();

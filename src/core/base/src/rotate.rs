@@ -1,4 +1,6 @@
-//! A file that is renamed and begun anew before it grows too large.
+//! Log file rotation by size, with limits on the age and number of rotated files.
+//!
+//! Names of rotated files and error texts are those of lumberjack, which Istio Mixer uses.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,35 +9,35 @@ use std::time::{Duration, SystemTime};
 
 use crate::time::Timestamp;
 
-/// Most bytes that should go to a file in one write. With larger ones Linux takes the pages of its cache in large pieces, which costs
-/// several times as much a byte (docs/benchmarks.md).
+/// Largest efficient write to a file, in bytes. For larger writes, Linux allocates large folios in its page cache, which costs
+/// several times as much per byte (docs/benchmarks.md).
 pub const CHEAP_WRITE: usize = 64 << 10;
 
-/// When to rotate, and what to keep.
+/// Limits of a rotated file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RotationPolicy {
     /// Largest size of the file in bytes.
     pub max_bytes: u64,
-    /// How long rotated files are kept, by the time in their name; `None` means for ever.
+    /// How long rotated files are kept, by the time in their name; `None`: forever.
     pub max_age: Option<Duration>,
-    /// How many rotated files are kept; `None` means all.
+    /// Number of rotated files to keep; `None`: all.
     pub max_backups: Option<usize>,
 }
 
-/// Lines of a file that is rotated. It is opened at the first line, its directories are created, an existing file is continued.
+/// A rotated file. It is opened at the first line; its directories are created, and an existing file is appended to.
 ///
-/// A full file is renamed to `<stem>-<UTC yyyy-MM-ddTHH-mm-ss.SSS><extension>` beside the original. What is too old or too much is
-/// removed after each rotation and when the file is first opened. Lines are gathered until [`flush`](Self::flush), so that many
-/// cost one write. Spec: adapters-inprocess.md 11.4, cli-operations.md 6.4.
+/// A full file is renamed to `<stem>-<UTC yyyy-MM-ddTHH-mm-ss.SSS><extension>` beside the original. Files
+/// beyond the limits are removed after each rotation and when the file is first opened. Lines are buffered until
+/// [`flush`](Self::flush), so that many cost one write. Spec: adapters-inprocess.md 11.4, cli-operations.md 6.4.
 #[derive(Debug)]
 pub struct RotatingFile {
     path: PathBuf,
     policy: RotationPolicy,
     file: Option<File>,
-    /// Of the file, without `pending`.
+    /// Size of the file, without `pending`.
     size: u64,
     pending: Vec<u8>,
-    /// Only the owner may read new files.
+    /// Whether new files are readable by their owner only.
     private: bool,
 }
 
@@ -45,19 +47,19 @@ impl RotatingFile {
         Self { path, policy, file: None, size: 0, pending: Vec::new(), private: false }
     }
 
-    /// The same file, which nobody but its owner may read if it is made here.
+    /// Creates new files readable by their owner only.
     #[must_use]
     pub fn private(mut self) -> Self {
         self.private = true;
         self
     }
 
-    /// Changes when to rotate and what to keep.
+    /// Changes the limits.
     pub fn set_policy(&mut self, policy: RotationPolicy) {
         self.policy = policy;
     }
 
-    /// Takes one line with its line feed. Errors: the line alone is larger than the limit, or the file system refuses.
+    /// Buffers one line with its line feed. Errors: the line alone exceeds the limit, or the file system fails.
     pub fn push(&mut self, line: &[u8]) -> io::Result<()> {
         let length = line.len() as u64;
         let limit = self.policy.max_bytes;
@@ -76,7 +78,7 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Writes what was gathered. What could not be written is lost.
+    /// Writes the buffered lines. Lines that cannot be written are lost.
     pub fn flush(&mut self) -> io::Result<()> {
         let result = match &mut self.file {
             Some(file) => self.pending.chunks(CHEAP_WRITE).try_for_each(|piece| file.write_all(piece)),
@@ -84,10 +86,10 @@ impl RotatingFile {
         };
         self.size += self.pending.len() as u64;
         self.pending.clear();
-        // One enormous batch must not hold its memory for ever.
+        // Free the memory of an exceptional batch.
         self.pending.shrink_to(64 << 10);
         if result.is_err() {
-            // Perhaps it was removed or its disk went away: open it anew next time.
+            // The file or its disk may be gone: reopen it next time.
             self.file = None;
         }
         result
@@ -104,8 +106,8 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Renames the file, whatever its size, and begins a new one. A file that was never begun, or is empty, stays as it is.
-    pub fn rotate_now(&mut self) -> io::Result<()> {
+    /// Rotates the file whatever its size, unless it is empty or was not opened.
+    pub(crate) fn rotate_now(&mut self) -> io::Result<()> {
         self.flush()?;
         if self.file.is_none() || self.size == 0 {
             return Ok(());
@@ -117,7 +119,7 @@ impl RotatingFile {
         self.file = None;
         let mut now = SystemTime::now();
         let mut backup = self.backup_path(now);
-        // Two rotations within a millisecond must not share a name.
+        // Two rotations within a millisecond need different names.
         while backup.exists() {
             now += Duration::from_millis(1);
             backup = self.backup_path(now);
@@ -141,7 +143,7 @@ impl RotatingFile {
         self.path.with_file_name(format!("{stem}{}{extension}", stamp(time)))
     }
 
-    /// Removes rotated files that are too old or too many. What cannot be removed stays.
+    /// Removes rotated files beyond the limits. Errors are ignored.
     fn prune(&self) {
         if self.policy.max_age.is_none() && self.policy.max_backups.is_none() {
             return;
@@ -196,7 +198,7 @@ fn append(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(mode).open(path)
 }
 
-/// What the operating system says, as the originals spell it: lower case, without the number.
+/// An error of the operating system as Go prints it: lower case, without its number.
 pub fn os_text(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_file_is_continued_and_counts() {
+    fn an_existing_file_is_appended_to_and_its_size_counts() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         std::fs::write(&path, "12345\n").unwrap();
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_above_the_limit_is_an_error_and_harms_nothing() {
+    fn a_line_above_the_limit_is_an_error_and_loses_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         let mut file = RotatingFile::new(path.clone(), policy(4));
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusing_file_system_is_an_error() {
+    fn a_file_that_cannot_be_opened_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("file"), "").unwrap();
         let mut file = RotatingFile::new(directory.path().join("file/a.log"), policy(100));

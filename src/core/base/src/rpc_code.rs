@@ -1,6 +1,6 @@
-//! Names of the codes of `google.rpc.Code`, which are those of gRPC.
+//! Names of gRPC status codes, which are those of `google.rpc.Code`.
 
-/// Names by number: in `google.rpc.Code`, and in the originals' RPC library.
+/// Names by number: in `google.rpc.Code`, and in grpc-go.
 const CODES: [(&str, &str); 17] = [
     ("OK", "OK"),
     ("CANCELLED", "Canceled"),
@@ -21,24 +21,24 @@ const CODES: [(&str, &str); 17] = [
     ("UNAUTHENTICATED", "Unauthenticated"),
 ];
 
-/// How many codes have names; their numbers begin with 0.
+/// Number of codes; they start at 0.
 pub const COUNT: usize = CODES.len();
 
-fn entry(code: i32) -> Option<&'static (&'static str, &'static str)> {
+fn names(code: i32) -> Option<&'static (&'static str, &'static str)> {
     CODES.get(usize::try_from(code).ok()?)
 }
 
-/// For example `PERMISSION_DENIED`; `None` for codes that have no name.
+/// For example `PERMISSION_DENIED`; `None` for unknown codes.
 pub fn name(code: i32) -> Option<&'static str> {
-    entry(code).map(|(name, _)| *name)
+    names(code).map(|(name, _)| *name)
 }
 
-/// For example `PermissionDenied`; `None` for codes that have no name.
+/// For example `PermissionDenied`; `None` for unknown codes.
 pub fn camel_name(code: i32) -> Option<&'static str> {
-    entry(code).map(|(_, camel)| *camel)
+    names(code).map(|(_, camel)| *camel)
 }
 
-/// The code of a name, in upper or lower case, or of a number.
+/// Parses a name, ignoring case, or a number.
 pub fn parse(text: &str) -> Option<i32> {
     let named = CODES.iter().position(|(name, _)| name.eq_ignore_ascii_case(text));
     named.and_then(|at| i32::try_from(at).ok()).or_else(|| text.parse().ok())

@@ -1,12 +1,12 @@
-//! Taking a share of many things by chance.
+//! Random sampling.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// Takes a share of what it is asked about. Cost: a few nanoseconds, no shared state.
+/// Selects a share of events at random. Cost: a few nanoseconds, no shared state.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampler {
-    /// What a random number has to be below; `None` takes everything.
+    /// Random numbers below this are selected; `None` selects everything.
     below: Option<u64>,
 }
 
@@ -14,7 +14,7 @@ thread_local! {
     static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0_u8) | 1);
 }
 
-/// A random number, good enough for samples and for ids that must not collide by accident.
+/// A random number for sampling and for ids; not for secrets.
 pub fn random() -> u64 {
     STATE.with(|state| {
         // xorshift64*
@@ -28,12 +28,12 @@ pub fn random() -> u64 {
 }
 
 impl Sampler {
-    /// Takes this share, from 0 to 1.
+    /// Selects a share from 0 to 1.
     pub fn new(share: f64) -> Self {
         Self { below: (share < 1.0).then_some((share.max(0.0) * u64::MAX as f64) as u64) }
     }
 
-    /// Whether to take this one.
+    /// Whether this event is selected.
     #[inline]
     pub fn take(self) -> bool {
         self.below.is_none_or(|below| random() < below)

@@ -1,18 +1,18 @@
-//! What must not be shown, known by its name.
+//! Masking of secrets, which are recognised by name.
 
 use serde_json::Value;
 
-/// Stands for a value that is not shown.
+/// Replaces a secret value.
 pub const MASKED: &str = "***";
 
-/// Whether a value of this name must not be shown.
+/// Whether a value with this name must be masked.
 pub fn is_secret(name: &str) -> bool {
     const SECRET: [&str; 7] = ["token", "secret", "password", "passwd", "key", "authorization", "cookie"];
     let name = name.to_ascii_lowercase();
-    SECRET.iter().any(|word| name.contains(word))
+    SECRET.iter().any(|part| name.contains(part))
 }
 
-/// Masks the texts in a document whose names look secret, at any depth.
+/// Masks strings in a document whose names are those of secrets, at any depth.
 pub fn mask_document(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_known_by_name() {
+    fn secrets_are_recognised_by_name() {
         assert!(is_secret("AWS_SECRET_ACCESS_KEY") && is_secret("x-api-key") && is_secret("Cookie"));
         assert!(!is_secret("PATH"));
     }

@@ -1,8 +1,7 @@
-//! Which share of divided state the present thread writes to.
+//! Per-worker shards of shared state.
 //!
-//! Counters that every request touches are kept once a shard, so that workers on different cores never write to one cache line;
-//! readers add the shards up. Threads get shards in turn; workers claim theirs, so that no two of them meet while there are
-//! enough.
+//! Counters that every request touches exist once per shard, so that workers on different cores never write to the same cache
+//! line; readers sum the shards. Workers claim distinct shards while there are enough; other threads get theirs round-robin.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -14,7 +13,7 @@ thread_local! {
     static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// How many shards divided state has: a power of two, at least twice the number of cores, at most 64.
+/// Number of shards: a power of two, at least twice the number of cores, at most 64.
 pub fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -23,32 +22,32 @@ pub fn count() -> usize {
     })
 }
 
-/// The shard of the present thread, below [`count`].
+/// The shard of the current thread, below [`count`].
 #[inline]
 pub fn current() -> usize {
     let mine = MINE.get();
     if mine != usize::MAX {
         return mine;
     }
-    // Threads that claim nothing share the upper half, away from the first workers.
+    // Threads without a claim share the upper half, away from the first workers.
     let next = count() / 2 + NEXT.fetch_add(1, Ordering::Relaxed) % (count() / 2).max(1);
     MINE.set(next % count());
     MINE.get()
 }
 
-/// Gives the present thread the shard of worker `index`. Call it once, when the worker starts.
+/// Assigns the shard of worker `index` to the current thread. Call it once, when the worker starts.
 pub fn claim(index: usize) {
     MINE.set(index % count());
 }
 
-/// As much as two cache lines, because neighbouring lines are fetched in pairs.
+/// Two cache lines, because adjacent lines are prefetched in pairs.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Lines([AtomicU64; PER_LINES]);
 
 const PER_LINES: usize = 16;
 
-/// A row of counters, once a shard.
+/// A row of counters per shard.
 #[derive(Debug)]
 pub struct ShardedCounters {
     lines_per_shard: usize,
@@ -67,7 +66,7 @@ impl ShardedCounters {
         self.lines.get(shard * self.lines_per_shard + index / PER_LINES)?.0.get(index % PER_LINES)
     }
 
-    /// Adds to counter `index` of the present thread's shard; wraps around. Out of range does nothing.
+    /// Adds to counter `index` in the shard of the current thread; wraps around. An index out of range has no effect.
     #[inline]
     pub fn add(&self, index: usize, amount: u64) {
         debug_assert!(index < self.lines_per_shard * PER_LINES);
@@ -76,7 +75,7 @@ impl ShardedCounters {
         }
     }
 
-    /// Counter `index` over all shards.
+    /// The sum of counter `index` over all shards.
     pub fn total(&self, index: usize) -> u64 {
         (0..count())
             .filter_map(|shard| self.cell(shard, index))
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_add_up() {
+    fn shards_are_summed() {
         let counters = ShardedCounters::new(20);
         std::thread::scope(|scope| {
             for worker in 0..8 {

@@ -1,4 +1,6 @@
-//! Instants and durations with the ranges, grammar and text forms of the wire and of configuration files.
+//! Timestamps and durations with the ranges of protobuf, and the grammar, text forms and error texts of Go's `time` package.
+//!
+//! `jiff` and `humantime` accept other texts and print others; both forms are visible to users and pinned by conformance cases.
 
 mod duration;
 mod timestamp;

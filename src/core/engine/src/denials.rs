@@ -1,8 +1,10 @@
-//! The last checks that were refused, for people who ask why.
+//! Recent denied checks, for debugging.
 //!
-//! Every refusal is counted by its code, once a shard. A bounded number of them a second and worker is kept with its request as it
-//! came, in a ring of fixed size that is made at the first refusal: keeping one copies bytes and allocates nothing. Requests are
-//! read, shortened and masked when somebody looks.
+//! Every denial is counted by status code, per shard. A limited number per second and worker is recorded with its encoded request
+//! in a ring buffer of [`KEPT`] slots of fixed size, 1 MiB in all, allocated at the first denial: recording copies bytes and
+//! allocates nothing. Requests are decoded, truncated and masked when they are read.
+//!
+//! The ring is not a `BoundedTable`: it has no keys, its bytes are fixed, and its entries are overwritten in place.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -19,66 +21,66 @@ use mixer_base::rpc_code;
 use mixer_base::secrets::{MASKED, is_secret};
 use mixer_base::shard::{self, ShardedCounters};
 
-/// Refusals that are kept.
+/// Denials that are recorded.
 pub const KEPT: usize = 256;
-/// Refusals that are kept a second, of each worker.
+/// Denials recorded per second and worker.
 pub const KEPT_A_SECOND: u32 = 20;
-/// Bytes that are kept of one: message and request. A request that does not fit is kept without its attributes.
+/// Bytes of a slot, for message and request. A request that does not fit is recorded without its attributes.
 const SLOT: usize = 4096;
-/// Attributes that are shown of one request; the entries of a map count one each.
+/// Most attributes of a denial; each entry of a map counts.
 const MAX_ATTRIBUTES: usize = 96;
-/// Characters that are shown of one value, and bytes that are kept of a message.
+/// Most characters of a value, and most bytes of a message.
 const MAX_VALUE: usize = 200;
 
-/// A check that was refused.
+/// A denied check.
 #[derive(Debug, Clone)]
 pub struct Denial {
-    /// Counts up from 1.
+    /// Sequence number, from 1.
     pub id: u64,
-    /// When.
+    /// Time of the answer.
     pub time: SystemTime,
     /// Code of `google.rpc.Status`.
     pub code: i32,
-    /// What the caller was told.
+    /// Message of the status.
     pub message: String,
-    /// Number of the snapshot that decided.
+    /// Id of the snapshot that was evaluated.
     pub snapshot: u64,
-    /// Whether the answer was repeated from the check cache.
+    /// Whether the answer is from the check cache.
     pub cached: bool,
-    /// `name` or `name[key]`, and the value as text; what looks like a secret is masked. `None` for a request that was too large
-    /// to be kept.
+    /// `name` or `name[key]`, and the value as text; secrets are masked. `None` for a request larger than a slot.
     pub attributes: Option<Vec<(String, String)>>,
 }
 
-/// The last refusals of a server.
+/// The recent denials of a server.
 pub struct Denials {
     counts: ShardedCounters,
-    /// One a shard, so that workers that refuse everything do not meet here.
+    /// One per shard, so that workers under heavy denial do not contend.
     limits: Box<[ShardLimit]>,
     ring: Mutex<Ring>,
 }
 
-/// As much as two cache lines, because neighbouring lines are fetched in pairs.
+/// Two cache lines, because adjacent lines are prefetched in pairs.
 #[repr(align(128))]
 struct ShardLimit(RateLimit);
 
 struct Ring {
     next: u64,
     /// Oldest first.
-    kept: VecDeque<Kept>,
-    /// A slot each; empty before the first refusal.
+    kept: VecDeque<RecordedDenial>,
+    /// One slot each; empty before the first denial.
     bytes: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
-struct Kept {
+struct RecordedDenial {
     id: u64,
     time: SystemTime,
     code: i32,
     snapshot: u64,
     cached: bool,
+    /// Length.
     message: usize,
-    /// `None` if it did not fit.
+    /// Length; `None` if it did not fit.
     request: Option<usize>,
 }
 
@@ -90,18 +92,18 @@ impl std::fmt::Debug for Denials {
 
 impl Default for Denials {
     fn default() -> Self {
-        Self::keeping(KEPT_A_SECOND)
+        Self::with_rate(KEPT_A_SECOND)
     }
 }
 
-/// Where the bytes of a refusal stand.
+/// Offset of the slot of a denial.
 fn slot(id: u64) -> usize {
     usize::try_from(id % KEPT as u64).unwrap_or(0) * SLOT
 }
 
 impl Denials {
-    /// Keeps so many a second and worker.
-    fn keeping(per_second: u32) -> Self {
+    /// Records `per_second` denials per second and worker.
+    fn with_rate(per_second: u32) -> Self {
         let ring = Ring { next: 0, kept: VecDeque::new(), bytes: Vec::new() };
         Self {
             counts: ShardedCounters::new(rpc_code::COUNT),
@@ -110,8 +112,8 @@ impl Denials {
         }
     }
 
-    /// Counts the refusal of a check, whose CheckRequest `request` gives, and keeps it if not too many were kept within this second. Cost: an addition; for
-    /// those that are kept also a lock and a copy. Allocates nothing but the ring, at the first one.
+    /// Counts a denial, and records it with the encoded CheckRequest of `request` within the rate limit. Cost: an addition, and a
+    /// lock and a copy for recorded ones. Allocates only the ring, at the first denial.
     #[cold]
     pub fn record<R: AsRef<[u8]>>(
         &self,
@@ -133,7 +135,7 @@ impl Denials {
         let mut ring = self.ring.lock();
         if ring.bytes.is_empty() {
             ring.kept.reserve_exact(KEPT);
-            // The kernel gives this memory page by page, when it is first written to.
+            // The kernel allocates these pages when they are first written to.
             ring.bytes = vec![0; KEPT * SLOT];
         }
         ring.next += 1;
@@ -141,27 +143,27 @@ impl Denials {
         if ring.kept.len() >= KEPT {
             ring.kept.pop_front();
         }
-        let place = ring.bytes.get_mut(slot(id)..slot(id) + SLOT).unwrap_or_default();
-        let (first, rest) = place.split_at_mut(message.len().min(place.len()));
+        let buffer = ring.bytes.get_mut(slot(id)..slot(id) + SLOT).unwrap_or_default();
+        let (first, rest) = buffer.split_at_mut(message.len().min(buffer.len()));
         first.copy_from_slice(message.as_bytes().get(..first.len()).unwrap_or_default());
         let fitting = rest.get_mut(..request.len());
-        let request = fitting.map(|place| {
-            place.copy_from_slice(request);
+        let request = fitting.map(|buffer| {
+            buffer.copy_from_slice(request);
             request.len()
         });
-        ring.kept.push_back(Kept { id, time, code, snapshot, cached, message: message.len(), request });
+        ring.kept.push_back(RecordedDenial { id, time, code, snapshot, cached, message: message.len(), request });
     }
 
-    /// Those that are kept, newest first, read over `vocabulary`.
+    /// The recorded denials, newest first, decoded with `vocabulary`.
     pub fn list(&self, vocabulary: &Vocabulary) -> Vec<Denial> {
-        let copies: Vec<(Kept, Vec<u8>)> = {
+        let copies: Vec<(RecordedDenial, Vec<u8>)> = {
             let ring = self.ring.lock();
             ring.kept.iter().rev().map(|kept| (*kept, ring.copy(kept))).collect()
         };
         copies.into_iter().map(|(kept, bytes)| kept.read(&bytes, vocabulary)).collect()
     }
 
-    /// One that is kept.
+    /// The recorded denial with this id.
     pub fn get(&self, id: u64, vocabulary: &Vocabulary) -> Option<Denial> {
         let ring = self.ring.lock();
         let kept = *ring.kept.iter().find(|kept| kept.id == id)?;
@@ -170,12 +172,12 @@ impl Denials {
         Some(kept.read(&bytes, vocabulary))
     }
 
-    /// All refusals so far.
+    /// All denials so far.
     pub fn total(&self) -> u64 {
         (0..rpc_code::COUNT).map(|index| self.counts.total(index)).sum()
     }
 
-    /// Refusals so far by name of their code; those that never happened are left out.
+    /// Denials so far by the name of their code; codes without denials are omitted.
     pub fn by_code(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let codes = (0..).zip(0..rpc_code::COUNT);
         let counts = codes.filter_map(|(code, at)| Some((rpc_code::name(code)?, self.counts.total(at))));
@@ -184,13 +186,13 @@ impl Denials {
 }
 
 impl Ring {
-    fn copy(&self, kept: &Kept) -> Vec<u8> {
+    fn copy(&self, kept: &RecordedDenial) -> Vec<u8> {
         let length = kept.message + kept.request.unwrap_or(0);
         self.bytes.get(slot(kept.id)..slot(kept.id) + length).unwrap_or_default().to_vec()
     }
 }
 
-impl Kept {
+impl RecordedDenial {
     fn read(&self, bytes: &[u8], vocabulary: &Vocabulary) -> Denial {
         let (message, request) = bytes.split_at_checked(self.message).unwrap_or_default();
         let attributes = self.request.and_then(|_| {
@@ -219,7 +221,7 @@ impl Collect for Denials {
     }
 }
 
-/// The CheckRequest of attributes that came otherwise.
+/// The encoded CheckRequest of a bag that did not arrive as one.
 pub fn request_of(bag: &AttributeBag<'_>) -> Vec<u8> {
     let mut request = Vec::new();
     prost::encoding::bytes::encode(1, &OwnedAttributes::from_bag(bag).to_bytes(0), &mut request);
@@ -235,18 +237,18 @@ fn status_index(code: i32) -> usize {
     usize::try_from(code).ok().filter(|code| *code < rpc_code::COUNT).unwrap_or(2)
 }
 
-fn shortened(text: &str) -> String {
+fn truncated(text: &str) -> String {
     match text.char_indices().nth(MAX_VALUE) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),
     }
 }
 
-/// Names and values as people write them.
+/// Names and values for display.
 fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
-    let shown = |name: &str, value: &str| match is_secret(name) && !value.is_empty() {
+    let display = |name: &str, value: &str| match is_secret(name) && !value.is_empty() {
         true => MASKED.to_owned(),
-        false => shortened(value),
+        false => truncated(value),
     };
     let mut list = Vec::new();
     for named in bag.all() {
@@ -256,11 +258,11 @@ fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
             Value::StringMap(map) => {
                 for (key, value) in map.entries {
                     let key = String::from_utf8_lossy(key);
-                    let value = shown(&key, &String::from_utf8_lossy(value));
+                    let value = display(&key, &String::from_utf8_lossy(value));
                     list.push((format!("{name}[{key}]"), value));
                 }
             }
-            value => list.push((name.clone(), shown(&name, &text(value).to_string()))),
+            value => list.push((name.clone(), display(&name, &text(value).to_string()))),
         }
         if list.len() >= MAX_ATTRIBUTES {
             break;
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_masked() {
+    fn secrets_are_masked() {
         let denials = Denials::default();
         denials.record(7, "no", 3, false, || request("/x"));
         let kept = denials.list(&vocabulary());
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn recording_is_rate_limited() {
         let denials = Denials::default();
         for _ in 0..1001 {
             denials.record(7, "no", 3, false, || request("/x"));
@@ -322,15 +324,15 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_turns_and_large_requests_are_kept_without_attributes() {
-        let denials = Denials::keeping(u32::MAX);
+    fn the_ring_wraps_around_and_large_requests_are_recorded_without_attributes() {
+        let denials = Denials::with_rate(u32::MAX);
         for number in 0..KEPT + 10 {
-            denials.record(16, &format!("refusal {number}"), 1, true, || request(&number.to_string()));
+            denials.record(16, &format!("denial {number}"), 1, true, || request(&number.to_string()));
         }
         let list = denials.list(&vocabulary());
         assert_eq!(list.len(), KEPT);
-        assert_eq!(list.first().unwrap().message, format!("refusal {}", KEPT + 9));
-        assert_eq!(list.last().unwrap().message, "refusal 10");
+        assert_eq!(list.first().unwrap().message, format!("denial {}", KEPT + 9));
+        assert_eq!(list.last().unwrap().message, "denial 10");
         let path = list.last().unwrap().attributes.as_ref().unwrap().first().unwrap().1.clone();
         assert_eq!(path, "10");
         denials.record(16, &"ä".repeat(500), 1, true, || request(&"x".repeat(2 * SLOT)));

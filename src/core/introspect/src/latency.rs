@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::page::Page;
 use super::{Server, format, plot};
-use mixer_base::metrics::{Family, FamilySamples, Sample, SampleValue};
+use mixer_base::metrics::{Family, FamilySample, FamilySamples, SampleValue};
 
 /// The value below which the share `q` of all values lies; inside a bucket they count as spread evenly, and what lies above the
 /// last bound counts as that bound. 0 without values.
@@ -62,7 +62,7 @@ pub(super) fn json(server: &Server) -> Latencies {
     Latencies { calls: of(Family::RpcLatency, 1e-3), handlers: of(Family::RuntimeDispatchDuration, 1.0) }
 }
 
-fn durations(family: &FamilySamples, sample: &Sample, unit: f64) -> Option<Durations> {
+fn durations(family: &FamilySamples, sample: &FamilySample, unit: f64) -> Option<Durations> {
     let SampleValue::Histogram { counts, sum } = &sample.value else { return None };
     let bounds = family.info.bounds;
     let count: u64 = counts.iter().sum();

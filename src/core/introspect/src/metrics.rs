@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::page::Page;
 use super::{Server, format, parameter};
 use mixer_base::exposition::push_number;
-use mixer_base::metrics::{FamilySamples, Sample, SampleValue};
+use mixer_base::metrics::{FamilySample, FamilySamples, SampleValue};
 
 fn number(value: f64) -> String {
     let mut text = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn json(server: &Server) -> Vec<Value> {
         .collect()
 }
 
-fn sample_json(family: &FamilySamples, sample: &Sample) -> Value {
+fn sample_json(family: &FamilySamples, sample: &FamilySample) -> Value {
     let mut members = Map::new();
     if !sample.labels.is_empty() {
         let labels = sample.labels.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));

@@ -1,9 +1,11 @@
 //! JSON to protobuf by schema. Fields are written in number order; defaults are left out, as proto3 does.
 
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, Engine as _, GeneralPurpose, GeneralPurposeConfig};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::encode_any;
-use super::schema::{FieldSchema, Kind, Label, Schema, Shape};
+use super::schema::{Cardinality, FieldSchema, FieldType, Schema, Shape};
 use mixer_attribute::{SignedDuration, Timestamp};
 use mixer_config::message::{
     DecodeContext, FieldInfo, enter_message, enum_number, find_field, go_type, json_kind, lower_camel,
@@ -11,10 +13,10 @@ use mixer_config::message::{
 };
 use mixer_config::{Node, NodeKind};
 
-/// Messages in messages that are followed; deeper ones are an error.
+/// Deepest nesting of messages.
 const MAX_DEPTH: usize = 32;
 
-/// Appends the encoding of the message in `node` to `out`. `ignored` is a member that is not a field.
+/// Appends the encoding of the message in `node` to `out`. `ignored` is a key that is not a field.
 pub(super) fn message(
     schema: &Schema,
     node: &Node,
@@ -75,63 +77,64 @@ fn field_values(
     out: &mut Vec<u8>,
     depth: usize,
 ) {
-    match (field.label, &node.kind) {
+    match (field.cardinality, &node.kind) {
         (_, NodeKind::Null) => {}
-        (Label::One, _) => singular(field.number, field.kind, node, context, out, depth, false),
-        (Label::Many, NodeKind::Sequence(items)) => {
+        (Cardinality::One, _) => singular(field.number, field.field_type, node, context, out, depth, false),
+        (Cardinality::Many, NodeKind::Sequence(items)) => {
             for (index, item) in items.iter().enumerate() {
                 let path = context.path().index(index);
-                context.within(path, |c| singular(field.number, field.kind, item, c, out, depth, true));
+                context.within(path, |c| singular(field.number, field.field_type, item, c, out, depth, true));
             }
         }
-        (Label::Map, NodeKind::Mapping(entries)) => {
+        (Cardinality::Map, NodeKind::Mapping(entries)) => {
             let mut entries: Vec<_> = entries.iter().collect();
             entries.sort_by(|a, b| a.key.cmp(&b.key));
             for entry in entries {
                 let mut pair = Vec::new();
                 length_delimited(1, entry.key.as_bytes(), &mut pair);
                 let path = context.path().key(&entry.key);
-                context.within(path, |c| singular(2, field.kind, &entry.value, c, &mut pair, depth, true));
+                context
+                    .within(path, |c| singular(2, field.field_type, &entry.value, c, &mut pair, depth, true));
                 length_delimited(field.number, &pair, out);
             }
         }
-        (Label::Many, _) => wrong_kind(node, "[]json.RawMessage", context),
-        (Label::Map, _) => wrong_kind(node, "map[string]json.RawMessage", context),
+        (Cardinality::Many, _) => wrong_kind(node, "[]json.RawMessage", context),
+        (Cardinality::Map, _) => wrong_kind(node, "map[string]json.RawMessage", context),
     }
 }
 
 /// Appends one value with its key. A default value is written only if `always`.
 fn singular(
     number: u32,
-    kind: Kind,
+    field_type: FieldType,
     node: &Node,
     context: &mut DecodeContext,
     out: &mut Vec<u8>,
     depth: usize,
     always: bool,
 ) {
-    match kind {
-        Kind::Bool => match node.kind {
+    match field_type {
+        FieldType::Bool => match node.kind {
             NodeKind::Bool(value) => varint(number, u64::from(value), always, out),
             _ => wrong_kind(node, "bool", context),
         },
-        Kind::Int32 => match integer(node).and_then(|v| i32::try_from(v).ok()) {
+        FieldType::Int32 => match integer(node).and_then(|v| i32::try_from(v).ok()) {
             Some(value) => varint(number, i64::from(value).cast_unsigned(), always, out),
             None => wrong_kind(node, "int32", context),
         },
-        Kind::Int64 => match integer(node).and_then(|v| i64::try_from(v).ok()) {
+        FieldType::Int64 => match integer(node).and_then(|v| i64::try_from(v).ok()) {
             Some(value) => varint(number, value.cast_unsigned(), always, out),
             None => wrong_kind(node, "int64", context),
         },
-        Kind::Uint32 => match integer(node).and_then(|v| u32::try_from(v).ok()) {
+        FieldType::Uint32 => match integer(node).and_then(|v| u32::try_from(v).ok()) {
             Some(value) => varint(number, u64::from(value), always, out),
             None => wrong_kind(node, "uint32", context),
         },
-        Kind::Uint64 => match integer(node).and_then(|v| u64::try_from(v).ok()) {
+        FieldType::Uint64 => match integer(node).and_then(|v| u64::try_from(v).ok()) {
             Some(value) => varint(number, value, always, out),
             None => wrong_kind(node, "uint64", context),
         },
-        Kind::Float => match number_of(node) {
+        FieldType::Float => match number_of(node) {
             Some(value) => {
                 if always || value as f32 != 0.0 {
                     encode_key(number, WireType::ThirtyTwoBit, out);
@@ -140,7 +143,7 @@ fn singular(
             }
             None => wrong_kind(node, "float32", context),
         },
-        Kind::Double => match number_of(node) {
+        FieldType::Double => match number_of(node) {
             Some(value) => {
                 if always || value != 0.0 {
                     double(number, value, out);
@@ -148,17 +151,17 @@ fn singular(
             }
             None => wrong_kind(node, "float64", context),
         },
-        Kind::String => match &node.kind {
+        FieldType::String => match &node.kind {
             NodeKind::String(text) => bytes(number, text.as_bytes(), always, out),
             _ => wrong_kind(node, "string", context),
         },
-        Kind::Bytes => match node.as_str().map(base64) {
+        FieldType::Bytes => match node.as_str().map(base64) {
             Some(Some(value)) => bytes(number, &value, always, out),
             Some(None) => context.error(node, "illegal base64 data"),
             None => wrong_kind(node, "[]uint8", context),
         },
-        // Numbers pass whether the enum has a name for them or not, as in protobuf's own JSON form.
-        Kind::Enum(name, values) => {
+        // Numbers need no name in the enum, as in protobuf's JSON mapping.
+        FieldType::Enum(name, values) => {
             let bare = match node.kind {
                 NodeKind::String(_) => None,
                 _ => integer(node).and_then(|v| i32::try_from(v).ok()).map(i64::from),
@@ -167,7 +170,7 @@ fn singular(
                 varint(number, value.cast_unsigned(), always, out);
             }
         }
-        Kind::Message(schema) => {
+        FieldType::Message(schema) => {
             if matches!(node.kind, NodeKind::Null) {
                 return;
             }
@@ -332,24 +335,12 @@ fn length_delimited(number: u32, value: &[u8], out: &mut Vec<u8>) {
 
 /// Decodes base64, standard or URL-safe alphabet, padding optional.
 fn base64(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=');
-    let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
-    let (mut bits, mut count) = (0_u32, 0_u32);
-    for c in text.bytes() {
-        let digit = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count & 0xff) as u8);
-        }
-    }
-    (count < 6).then_some(out)
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &alphabet::STANDARD,
+        GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+            .with_decode_allow_trailing_bits(true),
+    );
+    let text = text.trim_end_matches('=').replace('-', "+").replace('_', "/");
+    LENIENT.decode(text).ok()
 }

@@ -1,7 +1,19 @@
 use prost::Message as _;
 
-use super::parse;
-use mixer_config::{Entry, Node, NodeKind, Span};
+use super::encode_any;
+use mixer_config::message::DecodeContext;
+use mixer_config::{Entry, FieldPath, Node, NodeKind, Span};
+use mixer_engine::adapter::StatusDetail;
+
+/// Encodes a single `Any`. Errors: the first problem.
+fn parse(node: &Node) -> Result<StatusDetail, String> {
+    let mut context = DecodeContext::at(FieldPath::root());
+    let encoded = encode_any(node, &mut context, 0);
+    match context.errors.into_iter().next() {
+        Some(error) => Err(error.message),
+        None => encoded.ok_or_else(|| "no value".to_owned()),
+    }
+}
 
 fn text(value: &str) -> Node {
     Node::synthetic(NodeKind::String(value.into()))

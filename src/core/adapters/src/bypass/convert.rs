@@ -1,10 +1,11 @@
-//! Between instances and results and their wire messages.
+//! Conversion of instances and results to and from their wire messages.
 
 use std::collections::BTreeMap;
 
 use prost::Message;
 
 use super::{checknothing, metric, model, quota, reportnothing};
+use crate::causes::with_causes;
 use mixer_attribute::text::go_text;
 use mixer_attribute::{SignedDuration, Value};
 use mixer_engine::adapter::{
@@ -12,7 +13,7 @@ use mixer_engine::adapter::{
 };
 use mixer_wire::istio::policy::v1beta1 as policy;
 
-/// A value as the backend gets it. There is no form for absent values and maps.
+/// Encodes a value. Errors: absent values and maps have no wire form.
 pub(super) fn value(value: Option<Value<'_>>) -> Result<policy::Value, HandlerError> {
     use policy::value::Value as Wire;
     let wire = match value {
@@ -53,7 +54,7 @@ pub(super) fn not_bound(instance: &Instance<'_>) -> HandlerError {
     HandlerError::new(format!("instance `{}` is not bound to this handler", instance.name))
 }
 
-/// The types of all instances by name. Types of expressions only: fixed fields are known to the backend.
+/// The types of all instances by name, for fields with expressions only: the backend knows the types of the others.
 pub(super) fn inferred_types(instances: &[BoundInstance]) -> BTreeMap<String, prost_types::Any> {
     instances.iter().map(|i| (i.name.to_string(), inferred_type(i))).collect()
 }
@@ -94,7 +95,7 @@ pub(super) fn check_result(answer: model::CheckResult) -> CheckResult {
     }
 }
 
-/// The entry of `name`; its status does not matter. Nothing is granted when there is none.
+/// The entry of `name`, whatever its status; without one, nothing is granted.
 pub(super) fn quota_result(mut answer: model::QuotaResult, name: &str) -> QuotaResult {
     let entry = answer.quotas.remove(name).unwrap_or_default();
     QuotaResult { granted: entry.granted_amount, valid_duration: duration(entry.valid_duration) }
@@ -117,20 +118,10 @@ pub(super) fn error_text(status: &tonic::Status) -> String {
     let code = match status.code() {
         tonic::Code::Ok => "OK".to_owned(),
         tonic::Code::Cancelled => "Canceled".to_owned(),
-        // The names are Go's.
+        // The other names are equal to Go's.
         other => format!("{other:?}"),
     };
-    let mut text = format!("rpc error: code = {code} desc = {}", status.message());
-    let mut source = std::error::Error::source(status);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
+    with_causes(format!("rpc error: code = {code} desc = {}", status.message()), status)
 }
 
 #[cfg(test)]

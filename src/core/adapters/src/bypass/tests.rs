@@ -14,7 +14,7 @@ use mixer_config::Severity;
 use model::infrastructure_backend_server::{InfrastructureBackend, InfrastructureBackendServer};
 use quota::handle_quota_service_server::{HandleQuotaService, HandleQuotaServiceServer};
 
-/// A backend that remembers what it was asked.
+/// A backend that records its calls.
 #[derive(Clone, Default)]
 struct Backend {
     seen: Arc<Mutex<Vec<String>>>,
@@ -154,7 +154,7 @@ fn params_table() {
 }
 
 #[tokio::test]
-async fn calls_are_handed_on() {
+async fn calls_are_forwarded() {
     let backend = Backend::default();
     let address = backend.clone().start().await;
     let handler = Bypass::build(params(address), instances(), test_env("h")).await.unwrap();
@@ -217,7 +217,7 @@ async fn failures_of_the_backend_are_errors_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_slow_backend_is_given_up() {
+async fn a_slow_backend_times_out() {
     let slow = Backend { slow: true, ..Backend::default() }.start().await;
     let handler = Bypass::connect(params(slow), instances(), Duration::from_millis(100)).await.unwrap();
     let error = check(&handler).await.unwrap_err();

@@ -83,7 +83,7 @@ async fn a_direct_response_is_passed_on() {
 }
 
 #[test]
-fn an_unknown_detail_is_diagnosed_with_its_place() {
+fn an_unknown_detail_is_diagnosed_with_its_position() {
     let json = serde_json::json!({"status": {"code": 7, "details": [{"@type": "t/istio.policy.v1beta1.DirectHttpRespons"}]}});
     let mut params = Params::default();
     let errors = decode_over(&mut params, &node(&json), FieldPath::root());

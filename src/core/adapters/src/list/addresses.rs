@@ -1,8 +1,8 @@
-//! Networks as sorted ranges.
+//! Sets of networks as sorted ranges.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A network. Host bits are gone; one inside the mapped IPv4 space is an IPv4 network.
+/// A network without host bits. An IPv4-mapped network is an IPv4 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
     /// First and last address.
@@ -12,9 +12,9 @@ pub(super) enum Network {
 }
 
 impl Network {
-    /// Reads `address/length`; an address alone means `/32`, IPv6 included.
+    /// Parses `address/length`; an address alone means `/32`, also for IPv6.
     ///
-    /// Errors: `invalid CIDR address: ` and the entry, `/32` appended where it had no slash.
+    /// Errors: `invalid CIDR address: ` and the entry, with `/32` appended if it has no length.
     pub(super) fn parse(entry: &str) -> Result<Self, String> {
         let (address, length) = entry.split_once('/').unwrap_or((entry, "32"));
         Self::read(address, length).ok_or_else(|| format!("invalid CIDR address: {address}/{length}"))
@@ -43,7 +43,7 @@ impl Network {
     }
 }
 
-/// Many networks. Looking an address up costs the logarithm of their number.
+/// A set of networks. A look-up is a binary search.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     v4: Vec<(u32, u32)>,
@@ -70,7 +70,7 @@ impl Addresses {
     }
 }
 
-/// Sorts ranges and joins those that overlap.
+/// Sorts ranges and merges those that overlap.
 fn merged<T: Ord + Copy>(mut ranges: Vec<(T, T)>) -> Vec<(T, T)> {
     ranges.sort_unstable();
     ranges.dedup_by(|next, kept| {

@@ -1,4 +1,4 @@
-//! A list that can be asked.
+//! The entries of a list, indexed for look-ups.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
@@ -16,27 +16,27 @@ use mixer_expr::functions::RegexSet;
 /// Most patterns of one list.
 pub(super) const MAX_PATTERNS: usize = 50_000;
 
-/// What a list says about a symbol.
+/// The result of a look-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// It is on the list.
+    /// The symbol is on the list.
     Found,
-    /// It is not.
+    /// The symbol is not on the list.
     Missing,
-    /// The list holds addresses, and this is none.
+    /// The list has addresses, and the symbol is not one.
     NotAnAddress,
 }
 
-/// The entries of a list, prepared for look-ups.
+/// The entries of a list.
 #[derive(Debug)]
 pub(super) struct Entries {
-    kind: Kind,
-    /// How many entries, as logged: distinct texts, otherwise all.
+    index: ListIndex,
+    /// Number of entries for the log: distinct strings, otherwise all.
     pub(super) len: usize,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ListIndex {
     Strings(HashSet<Box<[u8]>, foldhash::quality::RandomState>),
     UpperCase(UpperCaseSet),
     Addresses(Addresses),
@@ -44,20 +44,20 @@ enum Kind {
 }
 
 impl Entries {
-    /// Reads what a provider sent, and adds `overrides`, which are known to be good.
+    /// Parses the body of a provider and adds `overrides`, which have been validated.
     ///
-    /// Errors: what is wrong with the first bad entry of `body`.
+    /// Errors: the first invalid entry of `body`.
     pub(super) fn parse(entry_type: EntryType, body: &[u8], overrides: &[String]) -> Result<Self, String> {
         let extra = overrides.iter().map(String::as_bytes);
         let lines = body.split(|b| *b == b'\n').chain(extra.clone()).filter(|line| !line.is_empty());
         Ok(match entry_type {
             EntryType::Strings => {
                 let set: HashSet<_, _> = lines.map(Box::from).collect();
-                Self { len: set.len(), kind: Kind::Strings(set) }
+                Self { len: set.len(), index: ListIndex::Strings(set) }
             }
             EntryType::CaseInsensitiveStrings => {
                 let set = UpperCaseSet::new(lines);
-                Self { len: set.table.len(), kind: Kind::UpperCase(set) }
+                Self { len: set.table.len(), index: ListIndex::UpperCase(set) }
             }
             EntryType::IpAddresses => {
                 let mut networks = Vec::new();
@@ -66,7 +66,7 @@ impl Entries {
                     networks.push(Network::parse(&entry).map_err(error)?);
                 }
                 networks.extend(overrides.iter().filter_map(|o| Network::parse(o).ok()));
-                Self { len: networks.len(), kind: Kind::Addresses(Addresses::new(networks)) }
+                Self { len: networks.len(), index: ListIndex::Addresses(Addresses::new(networks)) }
             }
             EntryType::Regex => {
                 let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
@@ -75,40 +75,40 @@ impl Entries {
                 if patterns.len() > MAX_PATTERNS {
                     return Err(format!("the list has more than {MAX_PATTERNS} patterns"));
                 }
-                Self { len: patterns.len(), kind: Kind::Patterns(RegexSet::compile(&patterns)?) }
+                Self { len: patterns.len(), index: ListIndex::Patterns(RegexSet::compile(&patterns)?) }
             }
         })
     }
 
-    /// Looks `symbol` up. Allocates nothing.
+    /// Looks up `symbol`. Does not allocate.
     pub(super) fn look_up(&self, symbol: &[u8]) -> Lookup {
-        let found = match &self.kind {
-            Kind::Strings(set) => set.contains(symbol),
-            Kind::UpperCase(set) => set.contains(symbol),
-            Kind::Addresses(addresses) => {
+        let found = match &self.index {
+            ListIndex::Strings(set) => set.contains(symbol),
+            ListIndex::UpperCase(set) => set.contains(symbol),
+            ListIndex::Addresses(addresses) => {
                 let ip = std::str::from_utf8(symbol).ok().and_then(|text| text.parse::<IpAddr>().ok());
                 match ip {
                     Some(ip) => addresses.contains(ip),
                     None => return Lookup::NotAnAddress,
                 }
             }
-            Kind::Patterns(patterns) => patterns.is_match(symbol),
+            ListIndex::Patterns(patterns) => patterns.is_match(symbol),
         };
         if found { Lookup::Found } else { Lookup::Missing }
     }
 }
 
 impl Entries {
-    /// Whether an address, in 4 or 16 bytes, is on a list of addresses; `None` for other lists and other bytes.
+    /// Whether an address of 4 or 16 bytes is on a list of addresses; `None` for other lists and other bytes.
     pub(super) fn holds_address(&self, bytes: &[u8]) -> Option<bool> {
-        match &self.kind {
-            Kind::Addresses(addresses) => Some(addresses.contains(ip_from_bytes(bytes)?)),
-            Kind::Strings(_) | Kind::UpperCase(_) | Kind::Patterns(_) => None,
+        match &self.index {
+            ListIndex::Addresses(addresses) => Some(addresses.contains(ip_from_bytes(bytes)?)),
+            ListIndex::Strings(_) | ListIndex::UpperCase(_) | ListIndex::Patterns(_) => None,
         }
     }
 }
 
-/// The texts under `whitelist` of a YAML or JSON mapping; none in an empty text.
+/// The strings under `whitelist` of a YAML or JSON mapping; none in an empty document.
 fn whitelist(body: &[u8]) -> Result<Vec<String>, String> {
     let error = |text: String| format!("could not unmarshal data from list {text}");
     let text = std::str::from_utf8(body).map_err(|e| error(e.to_string()))?;
@@ -141,7 +141,7 @@ fn whitelist(body: &[u8]) -> Result<Vec<String>, String> {
     list.value.items().iter().map(entry).collect()
 }
 
-/// What the originals say about a value of the wrong kind in the body.
+/// Istio Mixer's error for a value of the wrong type.
 fn wrong_field(node: &mixer_config::Node, wanted: &str) -> String {
     let found = json_kind(node);
     format!(
@@ -149,10 +149,10 @@ fn wrong_field(node: &mixer_config::Node, wanted: &str) -> String {
     )
 }
 
-/// Texts that are equal when both are upper-cased, one code point to one code point.
+/// Strings compared by their upper case, code point by code point, as Go's `strings.ToUpper` maps them.
 #[derive(Debug)]
 struct UpperCaseSet {
-    /// Upper case.
+    /// In upper case.
     table: HashTable<Box<str>>,
     hasher: foldhash::quality::RandomState,
 }
@@ -187,7 +187,7 @@ fn hash_chars(hasher: &foldhash::quality::RandomState, chars: impl Iterator<Item
     state.finish()
 }
 
-/// The code points of a text in upper case; bytes that are not UTF-8 become U+FFFD each.
+/// The code points in upper case; each byte that is not UTF-8 becomes U+FFFD.
 fn upper_case(bytes: &[u8]) -> impl Iterator<Item = char> {
     bytes.utf8_chunks().flat_map(|chunk| {
         let bad = chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_compared_byte_by_byte() {
+    fn strings_are_compared_byte_by_byte() {
         let body = b"one\ntwo\r\n\n three \nfour\n\xff";
         for (symbol, found) in [
             (&b"one"[..], true),

@@ -1,88 +1,45 @@
-//! Where a list comes from: fetched at build, refreshed on an interval, dropped when it is too old.
+//! The provider of a list: fetched at build, refreshed on an interval, purged when it is too old.
 
 use std::hash::BuildHasher;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use notify::Watcher;
-use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
+use super::EntryType;
 use super::entries::Entries;
-use super::{EntryType, Params, url};
+use super::fetch::{Fetcher, ListSource};
 use mixer_attribute::SignedDuration;
 
-/// Largest list that is read, in bytes.
-pub(super) const MAX_BODY: usize = 16 << 20;
-/// Longest wait for one fetch, even if the refresh interval is longer.
-const MAX_FETCH_TIME: Duration = Duration::from_secs(30);
-/// How long a file is left alone after a change, so that a burst of changes is read once.
+/// Debounce time of file changes, so that a burst of changes is read once.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 
-/// Where entries come from beside the overrides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Source {
-    /// Nowhere.
-    None,
-    /// A GET of this URL.
-    Url(String),
-    /// A file: as written, and its path.
-    File(String, PathBuf),
-}
-
-impl Source {
-    /// The source that valid parameters name.
-    pub(super) fn of(params: &Params) -> Self {
-        if !params.provider_url.is_empty() {
-            Source::Url(params.provider_url.clone())
-        } else if !params.provider_file.is_empty() {
-            let path = file_path(&params.provider_file).to_owned();
-            Source::File(params.provider_file.clone(), path)
-        } else {
-            Source::None
-        }
-    }
-
-    /// As the user wrote it.
-    fn name(&self) -> &str {
-        match self {
-            Source::None => "",
-            Source::Url(url) => url,
-            Source::File(written, _) => written,
-        }
-    }
-}
-
-/// The path in `providerFile`: either a path or `file://` and a path.
-pub(super) fn file_path(written: &str) -> &Path {
-    Path::new(written.strip_prefix("file://").unwrap_or(written))
-}
-
-/// What is known of the list. Replaced as a whole.
+/// The current list. Replaced as a whole.
 #[derive(Debug, Default)]
-pub(super) struct State {
-    /// `None`: no list could be loaded, or it became too old.
+pub(super) struct ListState {
+    /// `None`: no list was loaded, or it was purged.
     pub(super) entries: Option<Arc<Entries>>,
-    /// Why the last fetch failed.
+    /// Error of the last fetch.
     pub(super) error: Option<String>,
 }
 
-/// The list as calls see it.
+/// The list, for concurrent readers.
 #[derive(Debug)]
 pub(super) struct Provider {
-    source: Source,
+    source: ListSource,
     entry_type: EntryType,
     overrides: Vec<String>,
     handler_name: Arc<str>,
-    state: ArcSwap<State>,
+    state: ArcSwap<ListState>,
 }
 
 impl Provider {
     /// Nothing loaded yet.
     pub(super) fn new(
-        source: Source,
+        source: ListSource,
         entry_type: EntryType,
         overrides: Vec<String>,
         handler_name: Arc<str>,
@@ -90,21 +47,21 @@ impl Provider {
         Self { source, entry_type, overrides, handler_name, state: ArcSwap::default() }
     }
 
-    /// The present list. Takes no lock.
-    pub(super) fn state(&self) -> arc_swap::Guard<Arc<State>> {
+    /// The current list. Takes no lock.
+    pub(super) fn state(&self) -> arc_swap::Guard<Arc<ListState>> {
         self.state.load()
     }
 
-    /// Whether there is anything to refresh.
+    /// Whether there is a source to refresh from.
     pub(super) fn has_source(&self) -> bool {
-        self.source != Source::None
+        self.source != ListSource::None
     }
 
-    /// Keeps the list, notes the error.
+    /// Keeps the list and records the error.
     fn fail(&self, text: String) {
         tracing::error!(target: "adapters", adapter = &*self.handler_name, "{text}");
         let entries = self.state.load().entries.clone();
-        self.state.store(Arc::new(State { entries, error: Some(text) }));
+        self.state.store(Arc::new(ListState { entries, error: Some(text) }));
     }
 
     fn info(&self, text: std::fmt::Arguments<'_>) {
@@ -117,10 +74,9 @@ pub(super) struct Refresher {
     provider: Arc<Provider>,
     interval: Duration,
     ttl: Duration,
-    /// Built with the first fetch.
-    client: Option<reqwest::Client>,
+    fetcher: Fetcher,
     hasher: std::hash::RandomState,
-    /// Length and hash of the body that the present list was made of.
+    /// Length and hash of the body of the current list.
     latest: Option<(usize, u64)>,
 }
 
@@ -132,13 +88,13 @@ impl Refresher {
             provider,
             interval: positive(interval),
             ttl: positive(ttl),
-            client: None,
+            fetcher: Fetcher::default(),
             hasher: std::hash::RandomState::new(),
             latest: None,
         }
     }
 
-    /// Refreshes the list for ever.
+    /// Refreshes the list until the task is aborted.
     pub(super) async fn run(mut self) {
         let start = Instant::now();
         let mut ticks = interval_at(start + self.interval, self.interval);
@@ -169,13 +125,13 @@ impl Refresher {
         }
     }
 
-    /// Watches the directory of a file: the file itself may be replaced, or be a link whose target is.
+    /// Watches the directory of a file, because the file or the target of its link may be replaced.
     fn watch(&self, changed: &Arc<tokio::sync::Notify>) -> Option<notify::RecommendedWatcher> {
-        let Source::File(_, path) = &self.provider.source else { return None };
+        let ListSource::File(_, path) = &self.provider.source else { return None };
         let (directory, name) = (path.parent()?, path.file_name()?.to_owned());
         let changed = changed.clone();
         let concerns = move |path: &PathBuf| {
-            // Config maps of Kubernetes are swapped through links whose names begin with two dots.
+            // Kubernetes updates ConfigMaps through symbolic links whose names begin with two dots.
             path.file_name().is_some_and(|n| n == name || n.as_encoded_bytes().starts_with(b".."))
         };
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -194,7 +150,7 @@ impl Refresher {
                 tracing::warn!(
                     target: "adapters",
                     adapter = &*self.provider.handler_name,
-                    "cannot watch {directory}: {error}; the list is read again on the refresh interval only"
+                    "cannot watch {directory}: {error}; the list is reloaded on the refresh interval only"
                 );
             })
             .ok()
@@ -207,17 +163,17 @@ impl Refresher {
             "Purging list due to inability to refresh it in time"
         );
         let error = self.provider.state.load().error.clone();
-        self.provider.state.store(Arc::new(State { entries: None, error }));
+        self.provider.state.store(Arc::new(ListState { entries: None, error }));
     }
 
-    /// Fetches and installs the list; false when the old one stays because something failed.
+    /// Fetches and installs the list. Returns false if that failed and the old list is kept.
     pub(super) async fn fetch(&mut self) -> bool {
         let provider = self.provider.clone();
         let name = provider.source.name();
         if provider.has_source() {
             provider.info(format_args!("Fetching list from {name}"));
         }
-        let body = match self.body().await {
+        let body = match self.fetcher.fetch(&provider.source, self.interval).await {
             Ok(body) => body,
             Err(text) => {
                 provider.fail(text);
@@ -232,7 +188,7 @@ impl Refresher {
         match Entries::parse(provider.entry_type, &body, &provider.overrides) {
             Ok(entries) => {
                 provider.info(format_args!("Installing updated list with {} entries", entries.len));
-                provider.state.store(Arc::new(State { entries: Some(Arc::new(entries)), error: None }));
+                provider.state.store(Arc::new(ListState { entries: Some(Arc::new(entries)), error: None }));
                 self.latest = Some(digest);
                 true
             }
@@ -242,112 +198,4 @@ impl Refresher {
             }
         }
     }
-
-    async fn body(&mut self) -> Result<Vec<u8>, String> {
-        let provider = self.provider.clone();
-        let limit = self.interval.min(MAX_FETCH_TIME);
-        match &provider.source {
-            Source::None => Ok(Vec::new()),
-            Source::Url(url) => {
-                let late =
-                    |_| Err(format!("could not fetch list from {url}: no complete answer within {limit:?}"));
-                tokio::time::timeout(limit, self.get(url)).await.unwrap_or_else(late)
-            }
-            Source::File(written, path) => {
-                let late =
-                    |_| Err(format!("Could not read from {written}: no complete answer within {limit:?}"));
-                tokio::time::timeout(limit, read_file(written, path)).await.unwrap_or_else(late)
-            }
-        }
-    }
-
-    async fn get(&mut self, url: &str) -> Result<Vec<u8>, String> {
-        let failed = |cause: String| format!("could not fetch list from {url}: {cause}");
-        let (scheme, host) = url::scheme_and_host(url).map_err(failed)?;
-        if scheme != "http" && scheme != "https" {
-            return Err(failed(format!("Get \"{url}\": unsupported protocol scheme \"{scheme}\"")));
-        }
-        let client = match &self.client {
-            Some(client) => client.clone(),
-            None => {
-                let client = client(host).map_err(|e| failed(causes(&e)))?;
-                self.client.insert(client).clone()
-            }
-        };
-        let mut response = client
-            .get(url)
-            .send()
-            .await
-            .map_err(|e| failed(format!("Get \"{url}\": {}", sending(&e, &scheme, host))))?;
-        if response.status() != reqwest::StatusCode::OK {
-            return Err(failed(response.status().as_u16().to_string()));
-        }
-        let broken = |cause: String| format!("Could not read from {url}: {cause}");
-        let mut body = Vec::new();
-        while let Some(part) = response.chunk().await.map_err(|e| broken(causes(&e)))? {
-            if body.len() + part.len() > MAX_BODY {
-                return Err(broken(format!("the list is larger than {MAX_BODY} bytes")));
-            }
-            body.extend_from_slice(&part);
-        }
-        Ok(body)
-    }
-}
-
-/// An HTTP client: at most 10 redirects, proxies of the environment unless the host is this machine.
-fn client(host: &str) -> reqwest::Result<reqwest::Client> {
-    mixer_net::tls::install_crypto_provider();
-    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(10));
-    let name = host.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map_or(host, |(name, _)| name);
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    let here = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback());
-    if here { builder.no_proxy() } else { builder }.build()
-}
-
-/// Why there was no answer; in the words of the originals where users match on them.
-fn sending(error: &reqwest::Error, scheme: &str, host: &str) -> String {
-    if error.is_redirect() {
-        return "stopped after 10 redirects".to_owned();
-    }
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(found) = cause {
-        let refused = found.downcast_ref::<std::io::Error>();
-        if refused.is_some_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
-            let port = if scheme == "https" { 443 } else { 80 };
-            let address = host.parse::<std::net::SocketAddr>().or_else(|_| {
-                host.trim_matches(['[', ']']).parse().map(|ip: std::net::IpAddr| (ip, port).into())
-            });
-            let at = address.map(|address| format!(" {address}")).unwrap_or_default();
-            return format!("dial tcp{at}: connect: connection refused");
-        }
-        cause = found.source();
-    }
-    causes(error)
-}
-
-/// An error and all its causes on one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
-}
-
-async fn read_file(written: &str, path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |e: std::io::Error| format!("could not fetch list from {written}: {e}");
-    let file = tokio::fs::File::open(path).await.map_err(failed)?;
-    let mut body = Vec::new();
-    let broken = |cause: String| format!("Could not read from {written}: {cause}");
-    file.take(MAX_BODY as u64 + 1).read_to_end(&mut body).await.map_err(|e| broken(e.to_string()))?;
-    if body.len() > MAX_BODY {
-        return Err(broken(format!("the list is larger than {MAX_BODY} bytes")));
-    }
-    Ok(body)
 }

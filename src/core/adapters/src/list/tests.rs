@@ -8,7 +8,7 @@ use crate::testing::{problems, ready, test_env};
 use mixer_attribute::ValueType;
 use mixer_engine::template;
 
-/// An HTTP server that sends whatever it was last given, byte for byte.
+/// An HTTP server that sends a configured response, byte for byte.
 struct Server {
     address: SocketAddr,
     answer: Arc<Mutex<Vec<u8>>>,
@@ -266,7 +266,7 @@ async fn a_list_is_refreshed_kept_through_an_outage_and_purged() {
 }
 
 #[tokio::test]
-async fn failures_of_the_first_fetch_are_the_answer() {
+async fn a_failed_first_fetch_fails_checks() {
     let server = Server::start(b"garbage\r\n\r\n");
     let f = Fixture::new(params(server.url())).await;
     assert!(f.error().starts_with(&format!("could not fetch list from {}: ", server.url())), "{}", f.error());
@@ -275,7 +275,7 @@ async fn failures_of_the_first_fetch_are_the_answer() {
     let f = Fixture::new(params(cut.url())).await;
     assert!(f.error().starts_with(&format!("Could not read from {}: ", cut.url())), "{}", f.error());
 
-    let huge = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", "x".repeat(provider::MAX_BODY + 1));
+    let huge = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", "x".repeat(fetch::MAX_BODY + 1));
     let huge = Server::start(huge.as_bytes());
     let f =
         Fixture::new(Params { refresh_interval: SignedDuration::from_secs(30), ..params(huge.url()) }).await;
@@ -295,7 +295,7 @@ async fn failures_of_the_first_fetch_are_the_answer() {
 }
 
 #[tokio::test]
-async fn a_provider_that_hangs_is_given_up() {
+async fn a_provider_that_hangs_times_out() {
     let server = Server::start(b"");
     let started = std::time::Instant::now();
     let f = Fixture::new(params(server.url())).await;
@@ -307,7 +307,7 @@ async fn a_provider_that_hangs_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_file_is_read_again_when_it_changes() {
+async fn a_file_is_reloaded_when_it_changes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("list");
     let hour = SignedDuration::from_secs(3600);
@@ -320,7 +320,7 @@ async fn a_file_is_read_again_when_it_changes() {
     };
     let f = Fixture::new(file(format!("file://{}", path.display()))).await;
     assert!(f.error().starts_with("could not fetch list from file:///"), "{}", f.error());
-    // Changes before the watch begins are seen on the interval only.
+    // Changes before the watch starts are noticed on the interval only.
     let written_until = |f: &Fixture, body: &'static str, symbol: &'static str| {
         let _ = std::fs::write(&path, body);
         matches!(f.reply(None), Reply::Ready(Ok(_))) && f.has(symbol)

@@ -1,26 +1,26 @@
-//! Symbols as text, without allocating where an answer needs none.
+//! Addresses as text, without allocation.
 
 use std::io::Write as _;
 
 use mixer_attribute::text::ip_text;
 
-/// Room for the text of one address.
+/// Buffer for the text of one address.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct AddressBuffer {
     bytes: [u8; 64],
 }
 
-impl Default for Room {
+impl Default for AddressBuffer {
     fn default() -> Self {
         Self { bytes: [0; 64] }
     }
 }
 
-/// The text of an address; bytes that are no address have a text that is none.
-pub(super) fn address<'r>(bytes: &[u8], room: &'r mut Room) -> &'r [u8] {
-    let mut rest = &mut room.bytes[..];
-    // What does not fit is left out: no address is that long.
+/// The text of an address. Bytes of any other length become text that is not an address.
+pub(super) fn address<'b>(bytes: &[u8], buffer: &'b mut AddressBuffer) -> &'b [u8] {
+    let mut rest = &mut buffer.bytes[..];
+    // Longer text is truncated: no address is that long.
     let _ = write!(rest, "{}", ip_text(bytes));
     let left = rest.len();
-    room.bytes.get(..room.bytes.len() - left).unwrap_or_default()
+    buffer.bytes.get(..buffer.bytes.len() - left).unwrap_or_default()
 }

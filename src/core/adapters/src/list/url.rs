@@ -1,4 +1,6 @@
-//! The little that validation asks of a URL, with the error texts of Go's `net/url`.
+//! Scheme and host of a URL, with the verdicts and error texts of Go's `net/url`, which Istio Mixer's validation shows.
+//!
+//! The `url` crate follows WHATWG: it has other errors, and rewrites `http:opaque` to `http://opaque/`.
 
 /// Scheme and host (port included) of `text`; either may be empty.
 ///

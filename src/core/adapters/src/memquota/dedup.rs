@@ -1,110 +1,71 @@
-//! Answers by deduplication id.
+//! Recorded answers by deduplication id.
 
-use hashbrown::HashTable;
+use mixer_base::bounded::{Bounded, BoundedTable, WhenFull};
 
 use super::SHARDS;
 
-/// Most ids of one period of one handler. When there are more, the period ends early: ids are then remembered for less than
-/// the configured time.
-pub(super) const MAX_IDS: usize = 524_288;
-/// Most bytes of ids of one period in one part; as above.
-const MAX_ID_BYTES: usize = 1 << 20;
-/// Tables larger than this are given back when a period ends.
-const KEPT_CAPACITY: usize = 4096;
+/// Budget of the recorded answers of one handler: about 750 000 ids of 36 bytes. Beyond it, the oldest answers are evicted: ids
+/// are then remembered for less than the configured time.
+const MAX_BYTES: usize = 96 << 20;
 
 /// A recorded answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
-    /// What was granted or given back.
+    /// The amount granted or released.
     pub(super) granted: i64,
-    /// Nanoseconds since 1970; `None`: the grant had no duration.
+    /// On the clock of the handler, in nanoseconds; `None`: the grant has no duration.
     pub(super) expires: Option<u64>,
 }
 
-/// Two generations of records: one that grows and one that waits for its end.
+/// Answers of the current period and of the one before.
 #[derive(Debug)]
 pub(super) struct Dedup {
     start: u64,
     length: u64,
     period: u64,
-    recent: Generation,
-    old: Generation,
-}
-
-#[derive(Debug, Default)]
-struct Generation {
-    table: HashTable<Entry>,
-    /// The ids, one after the other.
-    ids: Vec<u8>,
+    answers: BoundedTable<Answer>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    hash: u64,
-    start: usize,
-    len: usize,
+struct Answer {
+    id: Box<[u8]>,
+    period: u64,
     record: Record,
+}
+
+impl Bounded for Answer {
+    fn heap_bytes(&self) -> usize {
+        self.id.len()
+    }
+
+    /// The time of the table is the number of the current period.
+    fn is_expired(&self, period: u64) -> bool {
+        self.period + 1 < period
+    }
 }
 
 impl Dedup {
     /// Periods of `length` nanoseconds, counted from `start`.
     pub(super) fn new(start: u64, length: u64) -> Self {
-        Self { start, length, period: 0, recent: Generation::default(), old: Generation::default() }
+        let answers = BoundedTable::new(MAX_BYTES / SHARDS, WhenFull::Evict);
+        Self { start, length, period: 0, answers }
     }
 
-    /// Ends the periods that are over at `now`.
+    /// Moves to the period of `now`, never back.
     pub(super) fn advance(&mut self, now: u64) {
-        let period = now.saturating_sub(self.start) / self.length.max(1);
-        if period <= self.period {
-            return;
-        }
-        if period > self.period + 1 {
-            self.recent.clear();
-        }
-        self.period = period;
-        self.end_period();
-    }
-
-    fn end_period(&mut self) {
-        std::mem::swap(&mut self.recent, &mut self.old);
-        self.recent.clear();
+        self.period = self.period.max(now.saturating_sub(self.start) / self.length.max(1));
     }
 
     /// The answer recorded for `id`.
     pub(super) fn find(&self, hash: u64, id: &[u8]) -> Option<Record> {
-        self.recent.find(hash, id).or_else(|| self.old.find(hash, id))
+        let is_current = |answer: &Answer| *answer.id == *id && !answer.is_expired(self.period);
+        self.answers.find(hash, is_current).map(|answer| answer.record)
     }
 
-    /// Records the answer for an id that has none. An id too long to be kept is not deduplicated.
+    /// Records the answer for an id that has none. An id larger than the budget is not deduplicated.
     pub(super) fn insert(&mut self, hash: u64, id: &[u8], record: Record) {
-        if self.recent.table.len() >= MAX_IDS / SHARDS || self.recent.ids.len() + id.len() > MAX_ID_BYTES {
-            self.end_period();
-        }
-        if id.len() <= MAX_ID_BYTES {
-            self.recent.insert(hash, id, record);
-        }
-    }
-}
-
-impl Generation {
-    fn find(&self, hash: u64, id: &[u8]) -> Option<Record> {
-        let same = |e: &Entry| self.ids.get(e.start..e.start + e.len) == Some(id);
-        self.table.find(hash, same).map(|e| e.record)
-    }
-
-    fn insert(&mut self, hash: u64, id: &[u8], record: Record) {
-        let entry = Entry { hash, start: self.ids.len(), len: id.len(), record };
-        self.ids.extend_from_slice(id);
-        self.table.insert_unique(hash, entry, |e| e.hash);
-    }
-
-    fn clear(&mut self) {
-        if self.table.capacity() > KEPT_CAPACITY {
-            *self = Self::default();
-        } else {
-            self.table.clear();
-            self.ids.clear();
-        }
+        let answer = Answer { id: id.into(), period: self.period, record };
+        self.answers.insert(hash, answer, self.period);
     }
 }
 
@@ -138,15 +99,28 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn memory_is_bounded_and_the_oldest_ids_are_evicted() {
         let mut dedup = Dedup::new(0, u64::MAX);
         for i in 0..200_000_u64 {
             dedup.insert(i, &i.to_le_bytes(), ANSWER);
         }
-        assert!(dedup.recent.table.len() <= MAX_IDS / SHARDS);
-        assert!(dedup.old.table.len() <= MAX_IDS / SHARDS);
+        assert!(dedup.answers.bytes() <= MAX_BYTES / SHARDS);
+        assert!(dedup.answers.len() > 32_768, "{}", dedup.answers.len());
         assert_eq!(dedup.find(199_999, &199_999_u64.to_le_bytes()), Some(ANSWER));
-        dedup.insert(1, &vec![0; MAX_ID_BYTES + 1], ANSWER);
-        assert!(dedup.recent.ids.len() <= MAX_ID_BYTES);
+        assert_eq!(dedup.find(0, &0_u64.to_le_bytes()), None);
+        let long = vec![0; MAX_BYTES / SHARDS];
+        dedup.insert(1, &long, ANSWER);
+        assert_eq!(dedup.find(1, &long), None);
+        assert_eq!(dedup.find(199_999, &199_999_u64.to_le_bytes()), Some(ANSWER));
+    }
+
+    #[test]
+    fn answers_of_past_periods_are_removed() {
+        let mut dedup = Dedup::new(0, 10);
+        for i in 0..100_000_u64 {
+            dedup.advance(i);
+            dedup.insert(i, &i.to_le_bytes(), ANSWER);
+            assert!(dedup.answers.len() <= 22, "{}", dedup.answers.len());
+        }
     }
 }

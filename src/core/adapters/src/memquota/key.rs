@@ -1,12 +1,12 @@
-//! What tells one cell from another: the instance and the values of all its dimensions, typed.
+//! Keys of cells: the instance and the typed values of all its dimensions.
 
 use mixer_attribute::Value;
 use mixer_attribute::text::ip_from_bytes;
 use mixer_engine::adapter::Instance;
 
-/// Appends bytes that are equal exactly for equal instances with equal values.
+/// Appends an injective encoding of the instance and its values.
 pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
-    // Names and order of dimensions follow from the instance.
+    // The instance determines names and order of the dimensions.
     out.extend_from_slice(&(instance.bound as u32).to_le_bytes());
     for value in instance.values {
         match *value {
@@ -38,7 +38,7 @@ pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// What [`encode`] wrote, for people: the bound instance and the values of its dimensions.
+/// Decodes a key of [`encode`] for display: the bound instance and the values of its dimensions.
 pub(super) fn describe(key: &[u8]) -> Option<(usize, String)> {
     let mut rest = key;
     let bound = u32::from_le_bytes(take(&mut rest)?) as usize;

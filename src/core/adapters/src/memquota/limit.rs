@@ -1,4 +1,4 @@
-//! Which limit applies to a call.
+//! Limits, and the overrides that select them.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use mixer_engine::adapter::{BoundInstance, Instance};
 /// A limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limit {
-    /// How much may be in use.
+    /// Amount that may be in use.
     pub(super) max_amount: i64,
     /// Length of the window; zero: no window.
     pub(super) valid_duration: SignedDuration,
@@ -19,15 +19,15 @@ pub(super) struct Limit {
 /// The limits of one instance.
 #[derive(Debug)]
 pub(super) struct Limits {
-    overrides: Vec<(Vec<Condition>, Limit)>,
+    overrides: Vec<(Vec<DimensionMatch>, Limit)>,
     default: Limit,
 }
 
 impl Limits {
-    /// Prepares the limits of `quota` for the dimensions of `instance`.
+    /// Resolves the limits of `quota` against the dimensions of `instance`.
     pub(super) fn new(quota: &Quota, instance: &BoundInstance) -> Self {
         let prepare = |over: &Override| {
-            let conditions = over.dimensions.iter().map(|(name, text)| Condition {
+            let conditions = over.dimensions.iter().map(|(name, text)| DimensionMatch {
                 position: instance.entries("dimensions").find(|(key, _)| key == name).map(|(_, at)| at),
                 text: Pattern::new(text),
             });
@@ -41,13 +41,13 @@ impl Limits {
     }
 
     /// The limit of keys without an override.
-    pub(super) fn general(&self) -> Limit {
+    pub(super) fn default_limit(&self) -> Limit {
         self.default
     }
 
-    /// The first override whose conditions all hold, or else the limit of the quota.
+    /// The first override whose conditions all match, or else the limit of the quota.
     pub(super) fn select(&self, instance: &Instance<'_>) -> Limit {
-        let holds = |condition: &Condition| {
+        let holds = |condition: &DimensionMatch| {
             condition.text.matches(condition.position.and_then(|at| instance.value(at)))
         };
         self.overrides
@@ -59,13 +59,13 @@ impl Limits {
 
 /// One dimension of an override.
 #[derive(Debug)]
-struct Condition {
+struct DimensionMatch {
     /// `None`: the instance has no such dimension.
     position: Option<usize>,
     text: Pattern,
 }
 
-/// Configuration text with everything that it could mean.
+/// Configuration text with its value in every type.
 #[derive(Debug)]
 struct Pattern {
     text: Box<str>,
@@ -90,13 +90,13 @@ impl Pattern {
             },
             timestamp: Timestamp::from_text(text.as_bytes()),
             duration: SignedDuration::parse(text).ok(),
-            // Addresses compare by text, so a form that is never printed never matches.
+            // Istio Mixer compares addresses as text: only the canonical form matches.
             ip: text.parse().ok().filter(|ip: &IpAddr| ip.to_canonical().to_string() == text),
         }
     }
 
-    /// Whether the text means `value`. compat(1.3): empty text means any number, truth value or time, because it does not
-    /// parse and then compares like an absent value; pinned by `an_empty_override_matches_what_it_cannot_be`.
+    /// Whether the text denotes `value`. compat(1.3): empty text matches any number, Boolean or time, because it does not parse
+    /// and then compares like an absent value; pinned by `an_empty_override_matches_what_it_cannot_be`.
     fn matches(&self, value: Option<Value<'_>>) -> bool {
         let or_empty = |parsed: Option<bool>| parsed.unwrap_or(self.text.is_empty());
         match value {

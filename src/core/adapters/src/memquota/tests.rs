@@ -77,7 +77,7 @@ fn params_table() {
 }
 
 #[test]
-fn a_missing_limit_is_foreseen() {
+fn a_missing_limit_is_diagnosed() {
     let instance = bound(NAME, "quota", "dimensions", &[]);
     let params = Params { quotas: vec![Quota { name: "q".into(), ..quota(1, 1) }], ..Params::default() };
     let mut found = Diagnostics::new();
@@ -88,7 +88,7 @@ fn a_missing_limit_is_foreseen() {
 }
 
 #[tokio::test]
-async fn an_instance_without_a_limit_is_refused_and_the_last_of_two_limits_counts() {
+async fn an_instance_without_a_limit_is_refused_and_the_last_of_two_limits_applies() {
     let instance = || vec![bound(NAME, "quota", "dimensions", &[])];
     let error = Memquota::build(Params::default(), instance(), test_env("h")).await.err().unwrap();
     assert_eq!(error.to_string(), "did not find limit defined for quota q.instance.istio-system");
@@ -100,7 +100,7 @@ async fn an_instance_without_a_limit_is_refused_and_the_last_of_two_limits_count
 }
 
 #[tokio::test]
-async fn an_amount_is_back_after_the_window() {
+async fn an_amount_is_available_again_after_the_window() {
     let f = Fixture::new(quota(5, 1)).await;
     assert_eq!(f.ask(A, 5), (5, 1000));
     assert_eq!(f.at(900).ask(A, 1), (0, 0));
@@ -134,8 +134,8 @@ async fn overrides_compare_by_type() {
         ("number with a zero in front", "07", Some(Value::Int64(7)), true),
         ("fraction", "2.50", Some(Value::Double(2.5)), true),
         ("no text for a number", "x", Some(Value::Int64(7)), false),
-        ("truth", "T", Some(Value::Bool(true)), true),
-        ("not truth", "yes", Some(Value::Bool(true)), false),
+        ("Boolean", "T", Some(Value::Bool(true)), true),
+        ("not a Boolean", "yes", Some(Value::Bool(true)), false),
         ("instant with an offset", "2019-01-02T04:04:05+01:00", Some(Value::Timestamp(instant)), true),
         ("IPv4", "10.1.2.3", Some(Value::Bytes(&[10, 1, 2, 3])), true),
         ("mapped IPv4", "10.1.2.3", Some(Value::Bytes(&mapped)), true),
@@ -169,7 +169,7 @@ async fn an_empty_override_matches_what_it_cannot_be() {
 }
 
 #[tokio::test]
-async fn a_dimension_that_the_instance_lacks_matches_only_nothing() {
+async fn a_dimension_that_the_instance_lacks_matches_only_empty_text() {
     let f = Fixture::new(Quota { overrides: vec![over("b", "x", 1), over("b", "", 2)], ..quota(9, 0) }).await;
     assert_eq!(f.most(A), 2);
 }

@@ -1,25 +1,25 @@
-//! What a metric is, worked out of its parameters: full name, labels, help and bounds. Spec: adapters-inprocess.md 12.3 and 12.4.
+//! Validated metric definitions: full name, labels, help and bounds. Spec: adapters-inprocess.md 12.3 and 12.4.
 
 use super::{BucketsDefinition, MetricInfo, MetricKind};
 
-/// Buckets of a distribution that does not say.
+/// Default bounds of distributions.
 const DEFAULT_BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// More bounds than this are a mistake.
-const MOST_BOUNDS: usize = 10_000;
+/// Most bounds of a distribution.
+const MAX_BOUNDS: usize = 10_000;
 
-/// Series of a metric that does not say.
+/// Default limit of series.
 const DEFAULT_MAX_SERIES: usize = 500_000;
 
-/// A checked metric.
+/// A valid metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Definition {
     pub(super) name: String,
     pub(super) help: String,
     pub(super) kind: MetricKind,
-    /// In byte order, each once.
+    /// In byte order, distinct.
     pub(super) labels: Vec<String>,
-    /// Growing, finite; empty unless a distribution.
+    /// Increasing, finite; empty except for distributions.
     pub(super) bounds: Vec<f64>,
     pub(super) max_series: usize,
 }
@@ -68,23 +68,23 @@ impl Definition {
         Ok(Self { name, help: help.clone(), kind: info.kind, labels, bounds, max_series })
     }
 
-    /// Whether two metrics of one name can be one.
+    /// Whether two metrics of one name can share their series.
     pub(super) fn is_same_metric(&self, other: &Definition) -> bool {
         (&self.name, &self.help, self.kind, &self.labels)
             == (&other.name, &other.help, other.kind, &other.labels)
     }
 }
 
-/// The name as Prometheus takes it, as far as the originals go.
+/// Replaces the characters that Istio Mixer replaces in names.
 fn safe_name(name: &str) -> String {
     let name = name.strip_prefix('/').unwrap_or(name);
     name.chars().filter(|c| *c != '-').map(|c| if matches!(c, '/' | '.' | ' ') { '_' } else { c }).collect()
 }
 
 fn is_name(name: &str, colons: bool) -> bool {
-    let letter = |b: u8| b.is_ascii_alphabetic() || b == b'_' || (colons && b == b':');
+    let is_letter = |b: u8| b.is_ascii_alphabetic() || b == b'_' || (colons && b == b':');
     let mut bytes = name.bytes();
-    bytes.next().is_some_and(letter) && bytes.all(|b| letter(b) || b.is_ascii_digit())
+    bytes.next().is_some_and(is_letter) && bytes.all(|b| is_letter(b) || b.is_ascii_digit())
 }
 
 fn bounds(definition: Option<&BucketsDefinition>) -> Result<Vec<f64>, String> {
@@ -111,8 +111,8 @@ fn bounds(definition: Option<&BucketsDefinition>) -> Result<Vec<f64>, String> {
     if bounds.is_empty() {
         return Ok(DEFAULT_BOUNDS.to_vec());
     }
-    if bounds.len() > MOST_BOUNDS {
-        return Err(format!("a histogram has at most {MOST_BOUNDS} buckets, these are {}", bounds.len()));
+    if bounds.len() > MAX_BOUNDS {
+        return Err(format!("a histogram has at most {MAX_BOUNDS} buckets, these are {}", bounds.len()));
     }
     if let Some([a, b]) = bounds.array_windows().find(|[a, b]| a.is_nan() || b.is_nan() || a >= b) {
         return Err(format!("histogram buckets must be in increasing order: {a:.6} >= {b:.6}"));
@@ -128,8 +128,8 @@ fn count(finite: i32, who: &str) -> Result<usize, String> {
     if count == 0 {
         return Err(format!("{who} needs a positive count"));
     }
-    // One too many is enough to be refused.
-    Ok(count.min(MOST_BOUNDS + 1))
+    // One too many is enough for the error.
+    Ok(count.min(MAX_BOUNDS + 1))
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_safe() {
+    fn names_are_sanitised() {
         let name = |namespace: &str, name: &str| {
             let info = MetricInfo { namespace: namespace.to_owned(), ..info(name, MetricKind::Gauge, &[]) };
             Definition::new(&info).map(|d| (d.name, d.help))

@@ -1,6 +1,5 @@
-//! What all prometheus handlers of a server share: the metrics and the listener that shows them. Spec: adapters-inprocess.md 12.2, 12.4.
+//! Shared by all prometheus handlers of a server: the metrics and the listener that exposes them. Spec: adapters-inprocess.md 12.2, 12.4.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -14,62 +13,49 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::definition::Definition;
+use super::Params;
 use super::metric::Metric;
-use super::{MetricInfo, Params};
+use super::registration::{OpenHandlers, Registrations, register};
 use mixer_base::exposition::{CONTENT_TYPE, Writer};
-use mixer_base::metrics::{Family, Metrics};
 use mixer_engine::adapter::Env;
 use mixer_net::http;
 
-/// How a build error about the listener begins.
+/// Prefix of build errors of the listener.
 pub(super) const NOT_STARTED: &str = "could not start prometheus metrics server: ";
 
-/// How long scrapes in flight may take when the last handler closes.
+/// Grace period of scrapes in flight after the last handler has closed.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How long a listener that is going away may keep its port from the next one.
-const PORT_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to retry while a closing listener still holds the port.
+const BIND_RETRY_TIME: Duration = Duration::from_secs(1);
 
 /// The metrics of all prometheus handlers of one server, and their HTTP server.
 #[derive(Debug, Default)]
 pub struct Endpoint {
-    state: Mutex<State>,
+    state: Mutex<EndpointState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// By full name of the instance that feeds it.
-    metrics: Registered,
-    /// Handlers that are open, by name; a name is there twice while a handler is replaced.
-    open: BTreeMap<Arc<str>, usize>,
-    server: Option<Server>,
-}
-
-type Registered = BTreeMap<String, Registration>;
-
-#[derive(Debug, Clone)]
-struct Registration {
-    info: MetricInfo,
-    /// Handlers whose parameters declared it.
-    owners: BTreeSet<Arc<str>>,
-    metric: Arc<Metric>,
+struct EndpointState {
+    metrics: Registrations,
+    open: OpenHandlers,
+    server: Option<MetricsServer>,
 }
 
 #[derive(Debug)]
-struct Server {
+struct MetricsServer {
     address: SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Endpoint {
-    /// Where `/metrics` is served; `None` while no handler is open.
+    /// Address of `/metrics`; `None` while no handler is open.
     pub fn address(&self) -> Option<SocketAddr> {
         self.state.lock().server.as_ref().map(|s| s.address)
     }
 
-    /// What a scrape shows.
+    /// The response of a scrape.
     pub fn text(&self) -> Vec<u8> {
         let mut metrics = self.metrics();
         metrics.sort_by(|a, b| a.definition.name.cmp(&b.definition.name));
@@ -79,7 +65,7 @@ impl Endpoint {
         out
     }
 
-    /// Every metric once.
+    /// The distinct metrics.
     pub(super) fn metrics(&self) -> Vec<Arc<Metric>> {
         let state = self.state.lock();
         let mut metrics: Vec<Arc<Metric>> = Vec::new();
@@ -91,25 +77,25 @@ impl Endpoint {
         metrics
     }
 
-    /// The metric that an instance feeds.
+    /// The metric of an instance.
     pub(super) fn metric(&self, instance: &str) -> Option<Arc<Metric>> {
         self.state.lock().metrics.get(instance).map(|r| Arc::clone(&r.metric))
     }
 
-    /// Registers the metrics of a handler and starts the listener unless it runs. Errors: every problem; then nothing is changed.
+    /// Registers the metrics of a handler and starts the listener unless it runs. Errors: all problems; nothing is changed then.
     pub(super) async fn open(self: &Arc<Self>, params: &Params, env: &Env) -> Result<Lease, Vec<String>> {
         let waited = tokio::time::Instant::now();
         loop {
             match self.try_open(params, env) {
                 Ok(lease) => return Ok(lease),
-                Err(Refusal::Metrics(errors)) => return Err(errors),
-                // Ours that is just stopping, if it is not somebody else's.
-                Err(Refusal::Listener(error))
-                    if error.kind() == io::ErrorKind::AddrInUse && waited.elapsed() < PORT_PATIENCE =>
+                Err(OpenError::Metrics(errors)) => return Err(errors),
+                // Perhaps the previous listener of this endpoint is still closing.
+                Err(OpenError::Listener(error))
+                    if error.kind() == io::ErrorKind::AddrInUse && waited.elapsed() < BIND_RETRY_TIME =>
                 {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Err(Refusal::Listener(error)) => {
+                Err(OpenError::Listener(error)) => {
                     let port = env.metrics_port;
                     let why = match error.kind() {
                         io::ErrorKind::AddrInUse => "bind: address already in use".to_owned(),
@@ -121,11 +107,11 @@ impl Endpoint {
         }
     }
 
-    fn try_open(self: &Arc<Self>, params: &Params, env: &Env) -> Result<Lease, Refusal> {
+    fn try_open(self: &Arc<Self>, params: &Params, env: &Env) -> Result<Lease, OpenError> {
         let mut state = self.state.lock();
-        let metrics = register(&state, params, env).map_err(Refusal::Metrics)?;
+        let metrics = register(&state.metrics, &state.open, params, env).map_err(OpenError::Metrics)?;
         if state.server.is_none() {
-            state.server = Some(self.start(env).map_err(Refusal::Listener)?);
+            state.server = Some(self.start(env).map_err(OpenError::Listener)?);
         }
         state.metrics = metrics;
         *state.open.entry(Arc::clone(&env.handler_name)).or_default() += 1;
@@ -136,7 +122,7 @@ impl Endpoint {
         })
     }
 
-    fn start(self: &Arc<Self>, env: &Env) -> io::Result<Server> {
+    fn start(self: &Arc<Self>, env: &Env) -> io::Result<MetricsServer> {
         let listener = listen(env.metrics_port)?;
         let address = listener.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -149,19 +135,19 @@ impl Endpoint {
         let routes = Router::new().route("/metrics", any(scrape));
         let (handler, until) = (Arc::clone(&env.handler_name), stop.clone());
         tracing::info!(adapter = &*handler, "serving prometheus metrics on {}", address.port());
-        // It serves all handlers, so it must not end with the tasks of the first one.
+        // It serves all handlers, so it is not a task of the first one.
         let task = tokio::spawn(async move {
             match http::serve(listener, routes, until, GRACE).await {
                 Ok(()) => tracing::info!(adapter = &*handler, "HTTP server stopped"),
                 Err(error) => tracing::error!(adapter = &*handler, "prometheus HTTP server error: {error}"),
             }
         });
-        Ok(Server { address, stop, task })
+        Ok(MetricsServer { address, stop, task })
     }
 }
 
 async fn scrape(endpoint: Arc<Endpoint>, request: HeaderMap) -> Response {
-    // Many series take a while to write; other tasks of the runtime need not wait for that.
+    // Rendering many series would block the other tasks of the runtime.
     let answer =
         tokio::task::spawn_blocking(move || http::compressible(&request, CONTENT_TYPE, endpoint.text()))
             .await;
@@ -169,12 +155,12 @@ async fn scrape(endpoint: Arc<Endpoint>, request: HeaderMap) -> Response {
         http::answer(
             StatusCode::INTERNAL_SERVER_ERROR,
             "text/plain; charset=utf-8",
-            "cannot show the metrics\n",
+            "cannot render the metrics\n",
         )
     })
 }
 
-enum Refusal {
+enum OpenError {
     Metrics(Vec<String>),
     Listener(io::Error),
 }
@@ -191,88 +177,7 @@ fn listen(port: u16) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// The metrics there will be once this handler is built.
-fn register(state: &State, params: &Params, env: &Env) -> Result<Registered, Vec<String>> {
-    let mut registered = state.metrics.clone();
-    let redefined = params
-        .metrics
-        .iter()
-        .find(|info| registered.get(&info.instance_name).is_some_and(|known| !is_same(&known.info, info)));
-    if let Some(info) = redefined {
-        tracing::warn!(adapter = &*env.handler_name, "Metric {} redefined. Reloading adapter.", info.name);
-        registered = emptied(state, params, env);
-    }
-    let mut errors = Vec::new();
-    for info in &params.metrics {
-        let definition = match Definition::new(info) {
-            Ok(definition) => definition,
-            Err(text) => {
-                errors.push(text);
-                continue;
-            }
-        };
-        if let Some(known) = registered.get_mut(&info.instance_name)
-            && is_same(&known.info, info)
-        {
-            known.owners.insert(Arc::clone(&env.handler_name));
-            known.metric.set_max_series(definition.max_series);
-            continue;
-        }
-        let metric = match registered.values().find(|r| r.metric.definition.name == definition.name) {
-            None => new_metric(definition, &env.metrics),
-            Some(twin) if twin.metric.definition.is_same_metric(&definition) => Arc::clone(&twin.metric),
-            Some(_) => {
-                errors.push(format!(
-                    "could not register metric: a metric {:?} with other labels, help or kind exists already",
-                    definition.name
-                ));
-                continue;
-            }
-        };
-        let owners = BTreeSet::from([Arc::clone(&env.handler_name)]);
-        let registration = Registration { info: info.clone(), owners, metric };
-        registered.insert(info.instance_name.clone(), registration);
-    }
-    if errors.is_empty() { Ok(registered) } else { Err(errors) }
-}
-
-/// What stays when a metric is redefined: what other open handlers declared and this one does not, without values.
-fn emptied(state: &State, params: &Params, env: &Env) -> Registered {
-    let mut emptied = Registered::new();
-    for (instance, known) in &state.metrics {
-        let others: BTreeSet<Arc<str>> = known
-            .owners
-            .iter()
-            .filter(|owner| **owner != env.handler_name && state.open.contains_key(*owner))
-            .cloned()
-            .collect();
-        if others.is_empty() || params.metrics.iter().any(|info| info.instance_name == *instance) {
-            continue;
-        }
-        let twin = emptied
-            .values()
-            .find(|r: &&Registration| r.metric.definition.name == known.metric.definition.name);
-        let metric = match twin {
-            Some(twin) => Arc::clone(&twin.metric),
-            None => new_metric(known.metric.definition.clone(), &env.metrics),
-        };
-        emptied.insert(instance.clone(), Registration { info: known.info.clone(), owners: others, metric });
-    }
-    emptied
-}
-
-fn new_metric(definition: Definition, metrics: &Metrics) -> Arc<Metric> {
-    let refused = metrics.counter(Family::PrometheusReportsRefused, &[&definition.name]);
-    Arc::new(Metric::new(definition, refused))
-}
-
-/// Whether a definition is the one that is known. The limit of series may change without harm.
-fn is_same(known: &MetricInfo, info: &MetricInfo) -> bool {
-    let info = MetricInfo { max_series: known.max_series, ..info.clone() };
-    *known == info
-}
-
-/// The share of one handler in the endpoint.
+/// The use of the endpoint by one handler.
 #[derive(Debug)]
 pub(super) struct Lease {
     endpoint: Arc<Endpoint>,
@@ -285,15 +190,15 @@ impl Lease {
         &self.endpoint
     }
 
-    /// Gives the share back; the last one stops the server and waits at most `deadline` for scrapes in flight.
+    /// Releases the endpoint. The last release stops the server and waits at most `deadline` for scrapes in flight.
     pub(super) async fn close(&self, deadline: Duration) {
-        if let Some(server) = self.give_back() {
-            // What still runs then ends by itself after its grace.
+        if let Some(server) = self.release() {
+            // Scrapes that still run end with the grace period.
             let _ = tokio::time::timeout(deadline.min(GRACE), server.task).await;
         }
     }
 
-    fn give_back(&self) -> Option<Server> {
+    fn release(&self) -> Option<MetricsServer> {
         if std::mem::replace(&mut *self.closed.lock(), true) {
             return None;
         }
@@ -317,6 +222,6 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.give_back();
+        self.release();
     }
 }

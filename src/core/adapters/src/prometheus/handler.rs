@@ -1,4 +1,4 @@
-//! Takes reports in. Spec: adapters-inprocess.md 12.5 and 12.7.
+//! Records reports. Spec: adapters-inprocess.md 12.5 and 12.7.
 
 use std::fmt::Write as _;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::endpoint::{Endpoint, Lease};
 use super::key::{LabelKey, same_values};
-use super::metric::{Metric, NEVER, Recorded, Sample};
+use super::metric::{Metric, NEVER, Observation, Recorded};
 use super::{MetricsExpirationPolicy, Params};
 use mixer_attribute::text::{go_text, push_text};
 use mixer_attribute::{SignedDuration, Value};
@@ -23,22 +23,22 @@ use mixer_engine::adapter::{
 /// A built prometheus adapter.
 pub(super) struct PrometheusHandler {
     name: Arc<str>,
-    /// One a bound instance.
+    /// One per bound instance.
     feeds: Vec<Feed>,
     expiry: Option<Expiry>,
-    /// Against this, gauges say when they were set.
+    /// Zero of the times at which gauges are set.
     started: Instant,
     refusals: RateLimit,
     lease: Lease,
 }
 
-/// Where the values of an instance go.
+/// The metric of an instance.
 enum Feed {
-    /// No metric names this instance.
+    /// No metric is defined for it.
     Nowhere,
-    /// Its dimensions are not the labels of its metric.
+    /// Its dimensions differ from the labels of its metric.
     Mismatch { value: Option<usize>, labels: Box<[Box<str>]>, dimensions: Vec<(Box<str>, usize)> },
-    /// To this metric; `labels` are the positions of its label values, in the order of label names.
+    /// A metric; `labels` are the positions of its label values, in the order of label names.
     Metric { metric: Arc<Metric>, value: Option<usize>, labels: Box<[usize]> },
 }
 
@@ -53,7 +53,7 @@ impl Feed {
 
 struct Expiry {
     after: u64,
-    /// The last sweep, at first the build; nanoseconds since the epoch.
+    /// The last sweep, initially the build; nanoseconds of the clock.
     base: Arc<AtomicU64>,
 }
 
@@ -66,13 +66,13 @@ impl PrometheusHandler {
         Self { name, feeds, expiry, started, refusals: RateLimit::new(1), lease }
     }
 
-    /// Takes one instance in. `same_key` says that its key is the one of the instance before.
-    fn take(
+    /// Records one instance. `same_key`: it has the key of the previous instance.
+    fn record(
         &self,
         key: &mut LabelKey,
         same_key: bool,
         instance: &Instance<'_>,
-        sample: Sample,
+        sample: Observation,
     ) -> Result<(), String> {
         let feed = self.feeds.get(instance.bound).unwrap_or(&Feed::Nowhere);
         let (metric, value, positions) = match feed {
@@ -86,7 +86,7 @@ impl PrometheusHandler {
             }
             Feed::Metric { metric, value, labels } => (metric, *value, labels),
         };
-        let sample = Sample { value: numeric(instance, value)?, ..sample };
+        let sample = Observation { value: numeric(instance, value)?, ..sample };
         if !same_key {
             key.set(instance, positions);
         }
@@ -112,11 +112,11 @@ impl PrometheusHandler {
         }
     }
 
-    fn sample(&self) -> Sample {
+    fn sample(&self) -> Observation {
         let expires =
             self.expiry.as_ref().map_or(NEVER, |e| e.base.load(Ordering::Relaxed).saturating_add(e.after));
         let at = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Sample { value: 0.0, expires, at }
+        Observation { value: 0.0, expires, at }
     }
 }
 
@@ -153,19 +153,20 @@ impl HandleReport for PrometheusHandler {
         let sample = self.sample();
         let mut errors = Vec::new();
         LabelKey::with(|key| {
-            let mut before: Option<(&Instance<'_>, &[usize])> = None;
+            let mut previous: Option<(&Instance<'_>, &[usize])> = None;
             for instance in instances {
                 let positions = match self.feeds.get(instance.bound) {
                     Some(Feed::Metric { labels, .. }) => Some(&**labels),
                     _ => None,
                 };
                 let this = positions.map(|positions| (instance, positions));
-                let same = matches!((before, this), (Some(before), Some(this)) if same_values(before, this));
-                match self.take(key, same, instance, sample) {
-                    Ok(()) => before = this.or(before),
-                    // Perhaps its key was not made.
+                let same =
+                    matches!((previous, this), (Some(previous), Some(this)) if same_values(previous, this));
+                match self.record(key, same, instance, sample) {
+                    Ok(()) => previous = this.or(previous),
+                    // Its key may not have been encoded.
                     Err(error) => {
-                        before = None;
+                        previous = None;
                         errors.push(error);
                     }
                 }
@@ -203,7 +204,7 @@ impl Expiry {
     fn start(policy: &MetricsExpirationPolicy, endpoint: &Arc<Endpoint>, env: &Env) -> Self {
         let nanos = |d: SignedDuration| u64::try_from(d.nanos).unwrap_or(0);
         let after = nanos(policy.metrics_expiry_duration);
-        let base = Arc::new(AtomicU64::new(unix_nanos(&*env.clock)));
+        let base = Arc::new(AtomicU64::new(nanos_now(&*env.clock)));
         let interval = match policy.expiry_check_interval_duration.nanos {
             0 => after / 2,
             interval => u64::try_from(interval).unwrap_or(0),
@@ -224,22 +225,22 @@ impl Expiry {
 async fn sweep(endpoint: Weak<Endpoint>, base: Arc<AtomicU64>, clock: Arc<dyn Clock>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // The first one is at once.
+    // The first tick is immediate.
     ticks.tick().await;
     loop {
         ticks.tick().await;
         let Some(endpoint) = endpoint.upgrade() else { return };
-        let now = unix_nanos(&*clock);
+        let now = nanos_now(&*clock);
         base.store(now, Ordering::Relaxed);
         endpoint.metrics().iter().for_each(|metric| metric.sweep(now));
     }
 }
 
-fn unix_nanos(clock: &dyn Clock) -> u64 {
-    u64::try_from(clock.unix_time().as_nanos()).unwrap_or(u64::MAX)
+fn nanos_now(clock: &dyn Clock) -> u64 {
+    u64::try_from(clock.monotonic().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The start of the process, or nearly; the same for all handlers, because their gauges can be the same.
+/// About the start of the process; the same for all handlers, because they can share gauges.
 fn epoch() -> Instant {
     static EPOCH: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     *EPOCH.get_or_init(Instant::now)
@@ -263,11 +264,11 @@ fn numeric(instance: &Instance<'_>, position: Option<usize>) -> Result<f64, Stri
 fn parse(text: &[u8]) -> Result<f64, &'static str> {
     let text = std::str::from_utf8(text).map_err(|_| "invalid syntax")?;
     let number: f64 = text.parse().map_err(|_| "invalid syntax")?;
-    let says_infinite = text.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
-    if number.is_infinite() && !says_infinite { Err("value out of range") } else { Ok(number) }
+    let is_infinity = text.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
+    if number.is_infinite() && !is_infinity { Err("value out of range") } else { Ok(number) }
 }
 
-/// The text of the labels of a new series. Errors: a value that is not UTF-8.
+/// Renders the labels of a new series. Errors: a value that is not UTF-8.
 fn labels_text(metric: &Metric, instance: &Instance<'_>, positions: &[usize]) -> Result<Labels, String> {
     let mut text = Vec::new();
     let mut value = Vec::new();

@@ -1,4 +1,4 @@
-//! Label values as a key: typed bytes that are written, hashed and compared without becoming text.
+//! Keys of series: typed label values, encoded, hashed and compared without formatting them.
 
 use std::cell::RefCell;
 use std::hash::BuildHasher as _;
@@ -10,7 +10,7 @@ use mixer_engine::adapter::Instance;
 
 static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
 
-/// The key of the instance looked at last.
+/// The key of an instance, in reusable memory.
 #[derive(Debug, Default)]
 pub(super) struct LabelKey {
     bytes: Vec<u8>,
@@ -22,7 +22,7 @@ thread_local! {
 }
 
 impl LabelKey {
-    /// Runs `step` with a key whose memory belongs to the thread.
+    /// Runs `step` with a key in thread-local memory.
     pub(super) fn with<T>(step: impl FnOnce(&mut LabelKey) -> T) -> T {
         SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
             Ok(mut key) => step(&mut key),
@@ -30,7 +30,7 @@ impl LabelKey {
         })
     }
 
-    /// Makes this the key of the values at `positions`.
+    /// Encodes the values at `positions`.
     pub(super) fn set(&mut self, instance: &Instance<'_>, positions: &[usize]) {
         self.bytes.clear();
         for position in positions {
@@ -48,8 +48,8 @@ impl LabelKey {
     }
 }
 
-/// Whether two instances have the same values, as far as that is cheaper to see than to make their key: then they have the same
-/// key. Instances of one request with the same dimensions do.
+/// Whether two instances have the same values and thus the same key, as far as a comparison is cheaper than encoding. Instances
+/// of one request with the same dimensions do.
 pub(super) fn same_values(a: (&Instance<'_>, &[usize]), b: (&Instance<'_>, &[usize])) -> bool {
     let same = |(x, y): (&usize, &usize)| match (a.0.value(*x), b.0.value(*y)) {
         (Some(Value::String(x)), Some(Value::String(y))) | (Some(Value::Bytes(x)), Some(Value::Bytes(y))) => {
@@ -65,7 +65,7 @@ pub(super) fn same_values(a: (&Instance<'_>, &[usize]), b: (&Instance<'_>, &[usi
     a.1.len() == b.1.len() && a.1.iter().zip(b.1).all(same)
 }
 
-/// Values with one text have one key, as far as one type goes.
+/// Values of one type with the same text have the same key.
 fn push_value(key: &mut Vec<u8>, value: Option<Value<'_>>) {
     let sized = |key: &mut Vec<u8>, tag: u8, bytes: &[u8]| {
         key.push(tag);
@@ -82,7 +82,7 @@ fn push_value(key: &mut Vec<u8>, value: Option<Value<'_>>) {
         Some(Value::Int64(number)) => fixed(key, 2, number.to_le_bytes()),
         Some(Value::Double(number)) if number.is_nan() => fixed(key, 3, f64::NAN.to_le_bytes()),
         Some(Value::Double(number)) => fixed(key, 3, number.to_le_bytes()),
-        Some(Value::Bool(truth)) => key.extend_from_slice(&[4, u8::from(truth)]),
+        Some(Value::Bool(value)) => key.extend_from_slice(&[4, u8::from(value)]),
         Some(Value::Timestamp(instant)) => {
             fixed(key, 5, instant.seconds.to_le_bytes());
             key.extend_from_slice(&(instant.nanos / 1000).to_le_bytes());

@@ -1,7 +1,7 @@
 //! A metric and its series.
 //!
-//! Series are known to all shards by a [`Series`], born once under a lock; values are kept a shard, each behind a lock of its own
-//! that only its worker takes, but for scrapes and sweeps. Locks are taken in the order `sorted`, `born`, shards by index.
+//! A [`Series`] is created once, under a lock, and shared by all shards. Values are per shard, each shard behind a lock that only
+//! its worker takes, apart from scrapes and sweeps. Lock order: `sorted`, `registry`, shards by index.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,17 @@ use parking_lot::Mutex;
 use super::MetricKind;
 use super::definition::Definition;
 use super::key::LabelKey;
-use mixer_base::exposition::{Kind, Labels, Writer};
+use mixer_base::bounded::{Bounded, BoundedTable, WhenFull};
+use mixer_base::exposition::{FamilyKind, Labels, Writer};
 use mixer_base::metrics::Counter;
 use mixer_base::shard;
 
-/// Expires never.
+/// Time at which nothing expires.
 pub(super) const NEVER: u64 = u64::MAX;
+/// Budget of the label texts of a metric, for each series that it may have.
+const BYTES_PER_SERIES: usize = 2048;
+/// Smallest such budget.
+const LEAST_BYTES: usize = 64 << 20;
 
 /// A metric with its values.
 #[derive(Debug)]
@@ -26,70 +31,78 @@ pub(super) struct Metric {
     max_series: AtomicUsize,
     refused: Counter,
     shards: Box<[Shard]>,
-    born: Mutex<Born>,
-    sorted: Mutex<Sorted>,
+    registry: Mutex<SeriesRegistry>,
+    sorted: Mutex<SortedSeries>,
 }
 
-/// Labels with at least one value somewhere.
+/// Labels with a value in at least one shard.
 #[derive(Debug)]
 struct Series {
     key: Box<[u8]>,
     hash: u64,
     labels: Labels,
-    /// Its place in the sorted list of the scrape that is going on; only meaningful under the lock `sorted`.
-    place: AtomicUsize,
+    /// Its index in the sorted list of the current scrape; only meaningful under the lock `sorted`.
+    rank: AtomicUsize,
+}
+
+impl Bounded for Series {
+    fn heap_bytes(&self) -> usize {
+        self.key.len() + self.labels.text().len()
+    }
+}
+
+/// The series of all shards.
+#[derive(Debug)]
+struct SeriesRegistry {
+    table: BoundedTable<Arc<Series>>,
+    /// Version of the set of series.
+    version: u64,
 }
 
 #[derive(Debug, Default)]
-struct Born {
-    table: HashTable<Arc<Series>>,
-    /// Counts births and deaths.
-    changes: u64,
-}
-
-#[derive(Debug, Default)]
-struct Sorted {
-    /// Of which `changes` this is the list.
-    of: u64,
+struct SortedSeries {
+    /// The version that is sorted.
+    version: u64,
     series: Vec<Arc<Series>>,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard(Mutex<HashTable<Entry>>);
+struct Shard(Mutex<HashTable<ShardSeries>>);
 
+/// The value of a series in one shard.
 #[derive(Debug)]
-struct Entry {
+struct ShardSeries {
     series: Arc<Series>,
-    /// Nanoseconds since the epoch.
+    /// Nanoseconds of the adapter's clock.
     expires: u64,
-    cell: Cell,
+    value: SeriesValue,
 }
 
 #[derive(Debug, Clone)]
-enum Cell {
-    /// A counter, or a gauge with the moment when it was set.
+enum SeriesValue {
+    /// A counter, or a gauge with the time when it was set.
     Number { value: f64, set_at: u64 },
     /// Counts by bucket, not cumulative.
     Distribution { counts: Box<[u64]>, sum: f64 },
 }
 
-/// One value to take in.
+/// One value to record.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct Observation {
     pub(super) value: f64,
-    /// When its series is forgotten unless there is another; nanoseconds since the epoch.
+    /// When its series is removed unless another sample arrives; nanoseconds of the adapter's clock.
     pub(super) expires: u64,
-    /// When it was reported, on a clock that never goes back and is the same for all threads; for gauges.
+    /// When it was reported, on a monotonic clock that all threads share; for gauges.
     pub(super) at: u64,
 }
 
-/// What became of a value.
+/// The result of recording a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Recorded {
-    /// It counts.
+    /// It is recorded.
     Taken,
-    /// It would have made a series too many.
+    /// It would have exceeded the limit of series, or the memory for their labels.
     Refused,
     /// The text of the error.
     Invalid(String),
@@ -97,12 +110,13 @@ pub(super) enum Recorded {
 
 impl Metric {
     pub(super) fn new(definition: Definition, refused: Counter) -> Self {
+        let table = BoundedTable::new(label_budget(definition.max_series), WhenFull::Refuse);
         Self {
             max_series: AtomicUsize::new(definition.max_series),
             definition,
             refused,
             shards: (0..shard::count()).map(|_| Shard::default()).collect(),
-            born: Mutex::default(),
+            registry: Mutex::new(SeriesRegistry { table, version: 0 }),
             sorted: Mutex::default(),
         }
     }
@@ -110,30 +124,31 @@ impl Metric {
     /// Changes the limit; series above it stay.
     pub(super) fn set_max_series(&self, max_series: usize) {
         self.max_series.store(max_series, Ordering::Relaxed);
+        self.registry.lock().table.set_budget(label_budget(max_series));
     }
 
-    /// Series now, and how many there may be.
+    /// The number of series and its limit.
     pub(super) fn fill(&self) -> (usize, usize) {
-        (self.born.lock().table.len(), self.max_series.load(Ordering::Relaxed))
+        (self.registry.lock().table.len(), self.max_series.load(Ordering::Relaxed))
     }
 
-    /// Reports that would have made a series too many.
+    /// Samples refused so far.
     pub(super) fn refused(&self) -> u64 {
         self.refused.get()
     }
 
-    /// Takes one value in. `labels` makes the text of the labels of a new series.
+    /// Records one sample. `labels` renders the labels of a new series.
     ///
-    /// Cost, when the series exists in this shard: one lock that nobody else wants, one look-up, no allocation.
+    /// Cost, if the series exists in this shard: one uncontended lock, one look-up, no allocation.
     pub(super) fn record(
         &self,
         key: &LabelKey,
-        sample: Sample,
+        sample: Observation,
         labels: impl FnOnce() -> Result<Labels, String>,
     ) -> Recorded {
         if self.definition.kind == MetricKind::Counter && sample.value < 0.0 {
-            // compat(1.3): the series is there from now on.
-            return match self.record(key, Sample { value: 0.0, ..sample }, labels) {
+            // compat(1.3): the series exists from now on.
+            return match self.record(key, Observation { value: 0.0, ..sample }, labels) {
                 Recorded::Taken => Recorded::Invalid("counter cannot decrease in value".to_owned()),
                 other => other,
             };
@@ -151,16 +166,16 @@ impl Metric {
     #[cold]
     fn record_new(
         &self,
-        shard: &Mutex<HashTable<Entry>>,
+        shard: &Mutex<HashTable<ShardSeries>>,
         key: &LabelKey,
-        sample: Sample,
+        sample: Observation,
         labels: impl FnOnce() -> Result<Labels, String>,
     ) -> Recorded {
-        let mut born = self.born.lock();
-        let known = born.table.find(key.hash(), |s| *s.key == *key.bytes()).cloned();
+        let mut registry = self.registry.lock();
+        let known = registry.table.find(key.hash(), |s| *s.key == *key.bytes()).cloned();
         let series = match known {
             Some(series) => series,
-            None if born.table.len() >= self.max_series.load(Ordering::Relaxed) => {
+            None if registry.table.len() >= self.max_series.load(Ordering::Relaxed) => {
                 self.refused.increment();
                 return Recorded::Refused;
             }
@@ -170,18 +185,23 @@ impl Metric {
                     Err(text) => return Recorded::Invalid(text),
                 };
                 let (key, hash) = (key.bytes().into(), key.hash());
-                let series = Arc::new(Series { key, hash, labels, place: AtomicUsize::new(usize::MAX) });
-                born.table.insert_unique(hash, Arc::clone(&series), |s| s.hash);
-                born.changes += 1;
+                let series = Arc::new(Series { key, hash, labels, rank: AtomicUsize::new(usize::MAX) });
+                // Sweeps remove series that have expired, so the table needs no time.
+                if !registry.table.insert(hash, Arc::clone(&series), 0) {
+                    self.refused.increment();
+                    return Recorded::Refused;
+                }
+                registry.version += 1;
                 series
             }
         };
         let mut shard = shard.lock();
         match find(&mut shard, key) {
-            // Another thread of this shard was faster.
+            // Another thread of this shard created it meanwhile.
             Some(entry) => entry.take(&self.definition, sample),
             None => {
-                let mut entry = Entry { series, expires: 0, cell: Cell::new(&self.definition) };
+                let value = SeriesValue::zero(&self.definition);
+                let mut entry = ShardSeries { series, expires: 0, value };
                 entry.take(&self.definition, sample);
                 shard.insert_unique(key.hash(), entry, |e| e.series.hash);
             }
@@ -189,26 +209,26 @@ impl Metric {
         Recorded::Taken
     }
 
-    /// Forgets every series whose time is over in all shards.
+    /// Removes every series that has expired in all shards.
     pub(super) fn sweep(&self, now: u64) {
-        let mut born = self.born.lock();
-        if born.table.is_empty() {
+        let mut registry = self.registry.lock();
+        if registry.table.is_empty() {
             return;
         }
-        // A series lives as long as one of its shards does.
+        // A series lives as long as its value in one of the shards.
         let mut living = hashbrown::HashSet::<*const Series, foldhash::fast::RandomState>::default();
         for Shard(shard) in &self.shards {
             living.extend(shard.lock().iter().filter(|e| e.expires > now).map(|e| Arc::as_ptr(&e.series)));
         }
-        if living.len() == born.table.len() {
+        if living.len() == registry.table.len() {
             return;
         }
-        // Values may have come in since: look again, with everybody waiting, but only at those.
+        // Samples may have arrived since: check the others again, with all shards locked.
         let mut shards: Vec<_> = self.shards.iter().map(|Shard(shard)| shard.lock()).collect();
         let dead: Vec<Arc<Series>> =
-            born.table.iter().filter(|s| !living.contains(&Arc::as_ptr(s))).cloned().collect();
+            registry.table.iter().filter(|s| !living.contains(&Arc::as_ptr(s))).cloned().collect();
         for series in dead {
-            let of = |e: &Entry| Arc::ptr_eq(&e.series, &series);
+            let of = |e: &ShardSeries| Arc::ptr_eq(&e.series, &series);
             if shards.iter().any(|t| t.find(series.hash, of).is_some_and(|e| e.expires > now)) {
                 continue;
             }
@@ -217,9 +237,8 @@ impl Metric {
                     entry.remove();
                 }
             }
-            if let Ok(entry) = born.table.find_entry(series.hash, |s| Arc::ptr_eq(s, &series)) {
-                entry.remove();
-                born.changes += 1;
+            if registry.table.remove(series.hash, |s| Arc::ptr_eq(s, &series)).is_some() {
+                registry.version += 1;
             }
         }
     }
@@ -234,20 +253,20 @@ impl Metric {
         let values = self.collect(&sorted.series);
         let Definition { name, help, kind, bounds, .. } = &self.definition;
         let kind = match kind {
-            MetricKind::Gauge => Kind::Gauge,
-            MetricKind::Distribution => Kind::Histogram,
-            MetricKind::Counter | MetricKind::Unspecified => Kind::Counter,
+            MetricKind::Gauge => FamilyKind::Gauge,
+            MetricKind::Distribution => FamilyKind::Histogram,
+            MetricKind::Counter | MetricKind::Unspecified => FamilyKind::Counter,
         };
         writer.family(name, help, kind);
         let mut rows = sorted.series.iter().zip(values).filter_map(|(s, v)| Some((s, v?))).peekable();
-        while let Some((series, mut cell)) = rows.next() {
+        while let Some((series, mut value)) = rows.next() {
             // Two keys with one text (a number and the same number as text) are one series to Prometheus.
             while let Some((_, twin)) = rows.next_if(|(next, _)| next.labels == series.labels) {
-                cell.merge(&twin, self.definition.kind);
+                value.merge(&twin, self.definition.kind);
             }
-            match cell {
-                Cell::Number { value, .. } => writer.sample(name, &series.labels, value),
-                Cell::Distribution { counts, sum } => {
+            match value {
+                SeriesValue::Number { value, .. } => writer.sample(name, &series.labels, value),
+                SeriesValue::Distribution { counts, sum } => {
                     writer.histogram(name, &series.labels, bounds, &counts, sum);
                 }
             }
@@ -255,32 +274,32 @@ impl Metric {
     }
 
     /// Brings the sorted list up to date.
-    fn sort(&self, sorted: &mut Sorted) {
-        let born = self.born.lock();
-        if sorted.of == born.changes {
+    fn sort(&self, sorted: &mut SortedSeries) {
+        let registry = self.registry.lock();
+        if sorted.version == registry.version {
             return;
         }
-        sorted.of = born.changes;
+        sorted.version = registry.version;
         sorted.series.clear();
-        sorted.series.extend(born.table.iter().cloned());
-        // Workers may go on while this sorts.
-        drop(born);
+        sorted.series.extend(registry.table.iter().cloned());
+        // Workers need not wait for the sort.
+        drop(registry);
         sorted.series.sort_unstable_by(|a, b| a.labels.cmp_values(&b.labels));
-        for (place, series) in sorted.series.iter().enumerate() {
-            series.place.store(place, Ordering::Relaxed);
+        for (rank, series) in sorted.series.iter().enumerate() {
+            series.rank.store(rank, Ordering::Relaxed);
         }
     }
 
-    /// The values of these series over all shards, in the same order; `None` for one that was forgotten meanwhile.
-    fn collect(&self, series: &[Arc<Series>]) -> Vec<Option<Cell>> {
-        let mut values: Vec<Option<Cell>> = vec![None; series.len()];
+    /// The values of these series over all shards, in the same order; `None` for one that was removed meanwhile.
+    fn collect(&self, series: &[Arc<Series>]) -> Vec<Option<SeriesValue>> {
+        let mut values: Vec<Option<SeriesValue>> = vec![None; series.len()];
         for Shard(shard) in &self.shards {
             for entry in shard.lock().iter() {
-                let place = entry.series.place.load(Ordering::Relaxed);
-                // Series born after the list was made have no place in it.
-                match values.get_mut(place) {
-                    Some(Some(cell)) => cell.merge(&entry.cell, self.definition.kind),
-                    Some(empty) => *empty = Some(entry.cell.clone()),
+                let rank = entry.series.rank.load(Ordering::Relaxed);
+                // Series created after the list have no rank in it.
+                match values.get_mut(rank) {
+                    Some(Some(value)) => value.merge(&entry.value, self.definition.kind),
+                    Some(empty) => *empty = Some(entry.value.clone()),
                     None => {}
                 }
             }
@@ -289,16 +308,21 @@ impl Metric {
     }
 }
 
-fn find<'t>(shard: &'t mut HashTable<Entry>, key: &LabelKey) -> Option<&'t mut Entry> {
+/// Memory for the labels of a metric. Unlimited series have unlimited labels.
+fn label_budget(max_series: usize) -> usize {
+    max_series.saturating_mul(BYTES_PER_SERIES).max(LEAST_BYTES)
+}
+
+fn find<'t>(shard: &'t mut HashTable<ShardSeries>, key: &LabelKey) -> Option<&'t mut ShardSeries> {
     shard.find_mut(key.hash(), |e| e.series.hash == key.hash() && *e.series.key == *key.bytes())
 }
 
-impl Entry {
+impl ShardSeries {
     #[inline]
-    fn take(&mut self, definition: &Definition, sample: Sample) {
+    fn take(&mut self, definition: &Definition, sample: Observation) {
         self.expires = sample.expires;
-        match &mut self.cell {
-            Cell::Number { value, set_at } => {
+        match &mut self.value {
+            SeriesValue::Number { value, set_at } => {
                 if definition.kind == MetricKind::Gauge {
                     *value = sample.value;
                     *set_at = sample.at;
@@ -306,8 +330,8 @@ impl Entry {
                     *value += sample.value;
                 }
             }
-            Cell::Distribution { counts, sum } => {
-                // NaN is at most no bound: it counts in the last bucket.
+            SeriesValue::Distribution { counts, sum } => {
+                // NaN is less than no bound: it counts in the last bucket.
                 let bucket = definition.bounds.iter().position(|bound| sample.value <= *bound);
                 if let Some(count) = counts.get_mut(bucket.unwrap_or(definition.bounds.len())) {
                     *count += 1;
@@ -318,33 +342,36 @@ impl Entry {
     }
 }
 
-impl Cell {
-    fn new(definition: &Definition) -> Self {
+impl SeriesValue {
+    fn zero(definition: &Definition) -> Self {
         match definition.kind {
             MetricKind::Distribution => {
-                Cell::Distribution { counts: vec![0; definition.bounds.len() + 1].into(), sum: 0.0 }
+                SeriesValue::Distribution { counts: vec![0; definition.bounds.len() + 1].into(), sum: 0.0 }
             }
-            _ => Cell::Number { value: 0.0, set_at: 0 },
+            _ => SeriesValue::Number { value: 0.0, set_at: 0 },
         }
     }
 
-    /// Makes this the value over two shards.
-    fn merge(&mut self, other: &Cell, kind: MetricKind) {
+    /// Adds the value of another shard.
+    fn merge(&mut self, other: &SeriesValue, kind: MetricKind) {
         match (self, other) {
-            (Cell::Number { value, set_at }, Cell::Number { value: other, set_at: later })
+            (SeriesValue::Number { value, set_at }, SeriesValue::Number { value: other, set_at: later })
                 if kind == MetricKind::Gauge =>
             {
                 if later > set_at {
                     (*value, *set_at) = (*other, *later);
                 }
             }
-            (Cell::Number { value, .. }, Cell::Number { value: other, .. }) => *value += other,
-            (Cell::Distribution { counts, sum }, Cell::Distribution { counts: others, sum: other }) => {
+            (SeriesValue::Number { value, .. }, SeriesValue::Number { value: other, .. }) => *value += other,
+            (
+                SeriesValue::Distribution { counts, sum },
+                SeriesValue::Distribution { counts: others, sum: other },
+            ) => {
                 counts.iter_mut().zip(others).for_each(|(count, other)| *count += other);
                 *sum += other;
             }
-            // INVARIANT: all cells of a metric are of one sort.
-            _ => debug_assert!(false, "cells of two sorts in one metric"),
+            // INVARIANT: all values of a metric are of one variant.
+            _ => debug_assert!(false, "values of two variants in one metric"),
         }
     }
 }

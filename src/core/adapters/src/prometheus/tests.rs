@@ -59,7 +59,7 @@ fn reports(handler: &dyn Handler, all: &[(usize, &str, &[Option<Value<'_>>])]) -
         all.iter().map(|(bound, name, values)| Instance { bound: *bound, name, values }).collect();
     match handler.as_report().unwrap().report(&instances) {
         Reply::Ready(result) => result,
-        Reply::Later(_) => panic!("an answer at once is expected"),
+        Reply::Later(_) => panic!("a synchronous answer is expected"),
     }
 }
 
@@ -117,7 +117,7 @@ fn params_are_checked() {
             &[("adapter-config", "metricsExpiryDuration: metricsExpiryDuration -1s is invalid, must be > 0")],
         ),
         ("good", of(info("m", MetricKind::Counter, &["b", "a"])), &[]),
-        ("instance of somebody else", of(renamed("x.instance.ns")), &[]),
+        ("instance of another handler", of(renamed("x.instance.ns")), &[]),
     ];
     for (name, params, expected) in cases {
         let mut problems = Diagnostics::new();
@@ -166,7 +166,7 @@ fn params_decode_in_either_spelling() {
 }
 
 #[tokio::test]
-async fn kinds_do_what_they_are_for() {
+async fn each_kind_aggregates_as_documented() {
     let env = test_env("h.istio-system");
     let instances = [metric("g", &["l"]), metric("c", &["l"]), metric("d", &["l"])];
     let explicit = ExplicitBuckets { bounds: vec![1.0, 2.5, 100.0] };
@@ -286,7 +286,7 @@ async fn one_bad_instance_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_counter_that_shall_decrease_is_there_from_then_on() {
+async fn a_counter_that_would_decrease_exists_from_then_on() {
     let env = test_env("h.istio-system");
     let instances = [metric("c", &["l"])];
     let handler =
@@ -297,7 +297,7 @@ async fn a_counter_that_shall_decrease_is_there_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_dimension_with_another_name_is_told_apart_from_another_number() {
+async fn an_unknown_dimension_and_a_wrong_number_of_dimensions_are_different_errors() {
     let env = test_env("h.istio-system");
     let instances = [metric("c", &["l"])];
     let handler =
@@ -467,7 +467,7 @@ async fn values_survive_reloads_unless_a_metric_is_redefined() {
     report(&*other, 0, "o.instance.istio-system", &[number(1.0)]).unwrap();
     assert_eq!(scrape(&env), ["istio_m 1", "istio_n 1", "istio_o 1"]);
 
-    // A metric that is no longer configured goes on, and so does one whose limit changed.
+    // A metric that is no longer configured is kept, and so is one whose limit has changed.
     let limited = MetricInfo { max_series: 7, ..m.clone() };
     let second = build(&params(vec![limited]), &instances, &env).await.unwrap();
     first.close(Duration::from_secs(1)).await.unwrap();
@@ -560,7 +560,29 @@ async fn the_number_of_series_is_limited() {
 }
 
 #[tokio::test]
-async fn series_are_forgotten_after_their_time() {
+async fn the_memory_of_labels_is_limited_unless_the_number_of_series_is_not() {
+    let env = test_env("h.istio-system");
+    let m = metric("m", &["l"]);
+    let limited =
+        |max_series| params(vec![MetricInfo { max_series, ..info("m", MetricKind::Counter, &["l"]) }]);
+    let handler = build(&limited(100), std::slice::from_ref(&m), &env).await.unwrap();
+    let long = |first: char| format!("{first}{}", "x".repeat(20 << 20));
+    let add = |handler: &dyn Handler, label: &str| {
+        report(handler, 0, &m.name, &[number(1.0), text(label)]).unwrap();
+    };
+    let refused = env.metrics.counter(mixer_base::metrics::Family::PrometheusReportsRefused, &["istio_m"]);
+    // Key and text of each take 40 MiB of 64.
+    add(&*handler, &long('a'));
+    add(&*handler, &long('b'));
+    add(&*handler, "short");
+    assert_eq!((scrape(&env).len(), refused.get()), (2, 1));
+    let wider = build(&limited(-1), std::slice::from_ref(&m), &env).await.unwrap();
+    add(&*wider, &long('b'));
+    assert_eq!((scrape(&env).len(), refused.get()), (3, 1));
+}
+
+#[tokio::test]
+async fn series_are_removed_when_they_expire() {
     let clock = TestClock::at(Duration::from_secs(1_000));
     let env = Env { clock: clock.clone(), ..test_env("h.istio-system") };
     let m = metric("m", &["l"]);

@@ -1,4 +1,4 @@
-//! How a line looks. Spec: adapters-inprocess.md 11.3.
+//! Line formats. Spec: adapters-inprocess.md 11.3.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -15,60 +15,60 @@ use mixer_engine::adapter::{BoundInstance, Instance};
 
 /// The two line formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum LineFormat {
     Json,
     Console,
 }
 
-/// How the lines of one instance look: everything that is the same in all of them is made beforehand.
+/// The lines of one instance, with everything constant already rendered.
 #[derive(Debug)]
-pub(super) struct Line {
-    form: Form,
-    /// What stands between the time and the first member.
+pub(super) struct LineTemplate {
+    form: LineFormat,
+    /// Text between the time and the first member.
     name: Box<[u8]>,
-    content: Content,
-    members: Vec<Member>,
+    content: LineSource,
+    members: Vec<MemberTemplate>,
 }
 
-/// Where time and level come from.
+/// The source of time and level.
 #[derive(Debug)]
-enum Content {
+enum LineSource {
     /// A log entry: from the instance.
     Log { timestamp: Option<usize>, severity: Option<usize>, levels: BTreeMap<Box<[u8]>, Level> },
-    /// A metric: now, and as configured.
+    /// A metric: the current time, and the configured level.
     Metric { level: Level },
 }
 
 #[derive(Debug)]
-struct Member {
+struct MemberTemplate {
     /// The quoted key and its colon.
     key: Box<[u8]>,
     position: Option<usize>,
-    /// Whether it is written as `null` when it is absent.
+    /// Whether an absent value is written as `null`.
     null: bool,
 }
 
-impl Line {
-    pub(super) fn new(instance: &BoundInstance, form: Form, params: &Params) -> Self {
+impl LineTemplate {
+    pub(super) fn new(instance: &BoundInstance, form: LineFormat, params: &Params) -> Self {
         let member = |key: &str, position, null| {
             let mut text = Vec::new();
             push_string(&mut text, key.as_bytes());
-            text.extend_from_slice(if form == Form::Json { b":" } else { b": " });
-            Member { key: text.into(), position, null }
+            text.extend_from_slice(if form == LineFormat::Json { b":" } else { b": " });
+            MemberTemplate { key: text.into(), position, null }
         };
         let (content, members) = if instance.template.name == "metric" {
             let mut members = vec![member("value", instance.position("value"), true)];
             members.extend(instance.entries("dimensions").map(|(key, at)| member(key, Some(at), true)));
-            (Content::Metric { level: params.metric_level }, members)
+            (LineSource::Metric { level: params.metric_level }, members)
         } else {
             let members =
                 instance.entries("variables").map(|(key, at)| member(key, Some(at), false)).collect();
-            let levels = params.severity_levels.iter().map(|(word, level)| (word.as_bytes().into(), *level));
+            let levels = params.severity_levels.iter().map(|(name, level)| (name.as_bytes().into(), *level));
             let (timestamp, severity) = (instance.position("timestamp"), instance.position("severity"));
-            (Content::Log { timestamp, severity, levels: levels.collect() }, members)
+            (LineSource::Log { timestamp, severity, levels: levels.collect() }, members)
         };
         let mut name = Vec::new();
-        if form == Form::Json {
+        if form == LineFormat::Json {
             name.extend_from_slice(b"\",\"instance\":");
             push_string(&mut name, instance.name.as_bytes());
         } else {
@@ -77,11 +77,11 @@ impl Line {
         Self { form, name: name.into(), content, members }
     }
 
-    /// Appends the line for an instance, line feed included. `now` is the time of metrics.
+    /// Appends the line of an instance with its line feed. `now` is the time of metrics.
     pub(super) fn push(&self, out: &mut Vec<u8>, instance: &Instance<'_>, now: Timestamp) {
         let (level, time) = self.level_and_time(instance, now);
         match self.form {
-            Form::Json => {
+            LineFormat::Json => {
                 out.extend_from_slice(b"{\"level\":\"");
                 out.extend_from_slice(level);
                 out.extend_from_slice(b"\",\"time\":\"");
@@ -90,7 +90,7 @@ impl Line {
                 self.push_members(out, instance, b",", b",");
                 out.extend_from_slice(b"}\n");
             }
-            Form::Console => {
+            LineFormat::Console => {
                 push_time(out, time);
                 out.push(b'\t');
                 out.extend_from_slice(level);
@@ -106,11 +106,11 @@ impl Line {
 
     fn level_and_time(&self, instance: &Instance<'_>, now: Timestamp) -> (&'static [u8], Timestamp) {
         let (level, time) = match &self.content {
-            Content::Metric { level } => (*level, now),
-            Content::Log { timestamp, severity, levels } => {
+            LineSource::Metric { level } => (*level, now),
+            LineSource::Log { timestamp, severity, levels } => {
                 let value = |position: Option<usize>| position.and_then(|at| instance.value(at));
                 let level = match value(*severity) {
-                    Some(Value::String(word)) => levels.get(word).copied().unwrap_or(Level::Info),
+                    Some(Value::String(name)) => levels.get(name).copied().unwrap_or(Level::Info),
                     _ => Level::Info,
                 };
                 let time = match value(*timestamp) {
@@ -120,15 +120,15 @@ impl Line {
                 (level, time)
             }
         };
-        let word: &[u8] = match level {
+        let name: &[u8] = match level {
             Level::Info => b"info",
             Level::Warning => b"warn",
             Level::Error => b"error",
         };
-        (word, time)
+        (name, time)
     }
 
-    /// Appends the members, `first` before the first and `next` before each other; says whether there was any.
+    /// Appends the members, `first` before the first and `next` before the others. Returns whether there are any.
     fn push_members(&self, out: &mut Vec<u8>, instance: &Instance<'_>, first: &[u8], next: &[u8]) -> bool {
         let mut separator = first;
         let mut any = false;
@@ -141,7 +141,7 @@ impl Line {
             out.extend_from_slice(&member.key);
             match (value, &self.content) {
                 // compat(1.3): addresses in metrics are written as base64; pinned by scenarios/report-metric-stdio.
-                (Some(Value::Bytes(bytes)), Content::Metric { .. }) => {
+                (Some(Value::Bytes(bytes)), LineSource::Metric { .. }) => {
                     push_quoted(out, Base64Display::new(bytes, &STANDARD));
                 }
                 _ => push_value(out, value),
@@ -173,7 +173,7 @@ fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
 }
 
 fn push_address(out: &mut Vec<u8>, bytes: &[u8]) {
-    // Every entry has some of these, and formatting them as others would take longer than the rest of a member.
+    // IPv4 addresses are frequent, and `Display` would dominate the cost of a member.
     let Some(IpAddr::V4(address)) = ip_from_bytes(bytes) else { return push_quoted(out, ip_text(bytes)) };
     let mut separator = b'"';
     for octet in address.octets() {

@@ -1,8 +1,8 @@
-//! Writes lines on a thread of its own, so that no worker ever waits for a disk or a terminal.
+//! A write queue with its own thread, so that workers never wait for a disk or a terminal.
 //!
-//! Reports put their lines into one buffer; the writer swaps it for an empty one and writes the lines of all reports that came
-//! meanwhile at once. The buffer has a bound: a report whose lines have no room is dropped and counted, nothing waits. Lines are
-//! written in the order they were taken in, and what was taken in is written before the handler is closed.
+//! Reports append their lines to one buffer; the writer swaps it for an empty one and writes the lines of all reports since at
+//! once. The buffer is bounded: reports that do not fit are dropped and counted, and no report waits. Lines are written in order
+//! of arrival, and queued lines are written before the handler is closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,67 +10,68 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
-use super::sink::{Batch, Sink};
+use super::batch::Batch;
+use super::sink::Sink;
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Counter;
 use mixer_engine::adapter::QueueStatus;
 
-/// How long the writer lets lines gather once it is woken.
+/// How long a woken writer waits for more lines.
 const GATHER: Duration = Duration::from_millis(2);
-/// Bytes for which it waits no longer.
+/// Bytes at which it stops waiting.
 const ENOUGH: usize = 256 << 10;
 
-/// Where problems are counted.
+/// Counters of losses.
 #[derive(Debug, Clone)]
 pub(super) struct Losses {
-    /// Lines that had no room.
+    /// Lines that did not fit into the queue.
     pub(super) dropped: Counter,
     /// Lines that could not be written.
     pub(super) lost: Counter,
 }
 
-/// Lines on their way to a sink.
+/// A bounded queue of lines.
 pub(super) struct WriteQueue {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     ended: watch::Receiver<bool>,
 }
 
-struct Shared {
+struct SharedQueue {
     handler: Arc<str>,
     sink: Sink,
     bound: usize,
     losses: Losses,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     work: Condvar,
     ended: watch::Sender<bool>,
-    complaints: RateLimit,
+    warnings: RateLimit,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: Batch,
-    writer: Writer,
+    writer: WriterState,
     closing: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Writer {
-    /// No line has come yet.
+enum WriterState {
+    /// No line has arrived.
     #[default]
     NotStarted,
-    /// It waits for lines.
+    /// Waits for lines.
     Asleep,
-    /// It looks for lines before it sleeps again.
+    /// Checks for lines before it sleeps again.
     Awake,
-    /// It has written everything.
+    /// Has written all lines.
     Ended,
 }
 
 impl WriteQueue {
-    /// A queue of at most `bound` bytes. Its thread begins with the first line.
+    /// A queue of at most `bound` bytes. Its thread starts with the first line.
     pub(super) fn new(handler: &Arc<str>, sink: Sink, bound: usize, losses: Losses) -> Self {
         let (sender, ended) = watch::channel(false);
-        let shared = Shared {
+        let shared = SharedQueue {
             handler: Arc::clone(handler),
             sink,
             bound,
@@ -78,21 +79,21 @@ impl WriteQueue {
             state: Mutex::default(),
             work: Condvar::new(),
             ended: sender,
-            complaints: RateLimit::new(1),
+            warnings: RateLimit::new(1),
         };
         Self { shared: Arc::new(shared), ended }
     }
 
-    /// Takes lines in, or drops all of them. Cost: a copy, a lock, and a wake-up if the writer sleeps.
+    /// Queues all lines of a batch, or drops them all. Cost: a copy, a lock, and a wake-up if the writer sleeps.
     pub(super) fn push(&self, batch: &Batch) {
         let shared = &self.shared;
         let mut state = shared.state.lock();
-        // One report that is larger than the queue must not be lost for ever.
+        // A report larger than the queue is accepted while the queue is empty.
         let has_room = state.waiting.is_empty() || state.waiting.len() + batch.len() <= shared.bound;
         if !has_room {
             drop(state);
-            shared.losses.dropped.add(batch.lines().count() as u64);
-            if let Some(suppressed) = shared.complaints.admit() {
+            shared.losses.dropped.add(batch.line_count() as u64);
+            if let Some(suppressed) = shared.warnings.admit() {
                 let (handler, bytes) = (&*shared.handler, shared.bound);
                 tracing::warn!(handler, bytes, suppressed, "lines are dropped because their queue is full");
             }
@@ -100,18 +101,18 @@ impl WriteQueue {
         }
         state.waiting.append(batch);
         match state.writer {
-            Writer::Awake => {}
-            Writer::Asleep => {
-                state.writer = Writer::Awake;
+            WriterState::Awake => {}
+            WriterState::Asleep => {
+                state.writer = WriterState::Awake;
                 shared.work.notify_one();
             }
-            Writer::NotStarted => {
-                state.writer = Writer::Awake;
+            WriterState::NotStarted => {
+                state.writer = WriterState::Awake;
                 drop(state);
                 self.start();
             }
-            // Nobody should report to a closed handler; if somebody does, nothing is lost.
-            Writer::Ended => {
+            // Reports to a closed handler are unexpected; their lines are written all the same.
+            WriterState::Ended => {
                 let late = std::mem::take(&mut state.waiting);
                 drop(state);
                 shared.write(&late);
@@ -119,7 +120,7 @@ impl WriteQueue {
         }
     }
 
-    /// How full it is.
+    /// Length, capacity and losses.
     pub(super) fn status(&self) -> QueueStatus {
         QueueStatus {
             name: "bytes to be written".to_owned(),
@@ -138,9 +139,9 @@ impl WriteQueue {
         let shared = Arc::clone(&self.shared);
         let name = format!("stdio-{}", shared.handler);
         if std::thread::Builder::new().name(name).spawn(move || shared.run()).is_err() {
-            // Without a thread, lines are written where they come from.
+            // Without a thread, workers write the lines.
             let mut state = self.shared.state.lock();
-            state.writer = Writer::Ended;
+            state.writer = WriterState::Ended;
             let waiting = std::mem::take(&mut state.waiting);
             drop(state);
             self.shared.write(&waiting);
@@ -148,7 +149,7 @@ impl WriteQueue {
         }
     }
 
-    /// Writes what was taken in, at most until `deadline` has passed; says whether that was all.
+    /// Writes the queued lines within `deadline`. Returns whether all were written.
     pub(super) async fn close(&self, deadline: Duration) -> bool {
         self.shared.close();
         let mut ended = self.ended.clone();
@@ -162,12 +163,12 @@ impl Drop for WriteQueue {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     fn close(&self) {
         let mut state = self.state.lock();
         state.closing = true;
-        if state.writer == Writer::NotStarted {
-            state.writer = Writer::Ended;
+        if state.writer == WriterState::NotStarted {
+            state.writer = WriterState::Ended;
             drop(state);
             self.ended.send_replace(true);
         } else {
@@ -175,21 +176,21 @@ impl Shared {
         }
     }
 
-    /// The life of the writer.
+    /// Runs the writer until the queue is closed and empty.
     fn run(&self) {
         let mut batch = Batch::default();
         loop {
             let mut state = self.state.lock();
             while state.waiting.is_empty() && !state.closing {
-                state.writer = Writer::Asleep;
-                // The memory of a burst goes when it is over.
+                state.writer = WriterState::Asleep;
+                // Free the memory of a burst.
                 batch.clear();
                 state.waiting.clear();
                 self.work.wait(&mut state);
             }
-            state.writer = Writer::Awake;
+            state.writer = WriterState::Awake;
             if state.waiting.is_empty() {
-                state.writer = Writer::Ended;
+                state.writer = WriterState::Ended;
                 break;
             }
             if !state.closing && state.waiting.len() < ENOUGH.min(self.bound / 4) {
@@ -208,7 +209,7 @@ impl Shared {
         let lost = self.sink.write(batch, &mut errors);
         self.losses.lost.add(lost);
         if let Some(error) = errors.first()
-            && let Some(suppressed) = self.complaints.admit()
+            && let Some(suppressed) = self.warnings.admit()
         {
             tracing::warn!(handler = &*self.handler, lines = lost, suppressed, "lines are lost: {error}");
         }

@@ -1,4 +1,4 @@
-//! Where lines go. Spec: adapters-inprocess.md 11.4.
+//! Destinations of lines. Spec: adapters-inprocess.md 11.4.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,100 +9,33 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::batch::Batch;
 use super::{LogStream, Params};
-use mixer_base::rotate::{CHEAP_WRITE, RotatingFile, RotationPolicy, append_to, os_text};
+use mixer_base::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
 use mixer_engine::adapter::Env;
 
 const MEBIBYTE: u64 = 1 << 20;
 const DEFAULT_MEBIBYTES: u64 = 100;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Memory that is kept from one batch to the next.
-const KEPT: usize = 1 << 20;
-
-/// The lines of one report.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    bytes: Vec<u8>,
-    /// Where each line ends.
-    ends: Vec<usize>,
-}
-
-impl Batch {
-    pub(super) fn clear(&mut self) {
-        self.reuse();
-        self.bytes.shrink_to(KEPT);
-    }
-
-    /// Empties it and keeps all of its memory.
-    pub(super) fn reuse(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    /// To append a line to.
-    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-
-    pub(super) fn end_line(&mut self) {
-        self.ends.push(self.bytes.len());
-    }
-
-    /// Bytes of all lines.
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Takes the lines of another batch in.
-    pub(super) fn append(&mut self, other: &Batch) {
-        let before = self.bytes.len();
-        self.bytes.extend_from_slice(&other.bytes);
-        self.ends.extend(other.ends.iter().map(|end| before + end));
-    }
-
-    /// Whole lines in pieces of at most [`CHEAP_WRITE`] bytes, or of one line if that is longer; and how many lines each has.
-    fn chunks(&self) -> impl Iterator<Item = (&[u8], usize)> {
-        let (mut start, mut first) = (0, 0);
-        std::iter::from_fn(move || {
-            let rest = self.ends.get(first..).unwrap_or_default();
-            let fitting = rest.iter().take_while(|end| **end - start <= CHEAP_WRITE).count();
-            let lines = fitting.max(1);
-            let end = *rest.get(lines - 1)?;
-            let chunk = self.bytes.get(start..end)?;
-            (start, first) = (end, first + lines);
-            Some((chunk, lines))
-        })
-    }
-
-    pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
-    }
-}
-
 /// An open sink.
 pub(super) enum Sink {
     Stdout,
     Stderr,
-    /// Appended to; the kernel keeps writes of several workers apart.
+    /// Opened for appending; the kernel does not interleave the writes of several workers.
     File(File, PathBuf),
     Rotated(Arc<Mutex<RotatingFile>>),
 }
 
-/// The rotated files of one server, by path: one that two handlers write to, as a handler and its successor do, must be rotated
-/// once, not twice.
+/// The rotated files of one server, by path: a file that two handlers write to, such as a handler and its successor, must be
+/// rotated once.
 #[derive(Default)]
 struct RotatedFiles {
     open: Mutex<HashMap<PathBuf, Weak<Mutex<RotatingFile>>>>,
 }
 
 impl Sink {
-    /// Errors: the file cannot be opened, in the words of the originals.
+    /// Errors: the file cannot be opened; Istio Mixer's text.
     pub(super) fn open(params: &Params, env: &Env) -> Result<Self, String> {
         let path = Path::new(&params.output_path);
         match params.log_stream {
@@ -130,9 +63,9 @@ impl Sink {
         }
     }
 
-    /// Writes all lines. Gives the number of lines that were lost, and tells why.
+    /// Writes all lines. Returns the number of lost lines and adds the errors.
     pub(super) fn write(&self, batch: &Batch, errors: &mut Vec<String>) -> u64 {
-        let (result, place) = match self {
+        let (result, name) = match self {
             Sink::Stdout => {
                 (write_chunks(batch, |chunk| write_now(io::stdout().lock(), chunk)), "/dev/stdout".into())
             }
@@ -147,19 +80,19 @@ impl Sink {
         match result {
             Ok(()) => 0,
             Err((error, lost)) => {
-                errors.push(format!("write {place}: {}", os_text(&error)));
+                errors.push(format!("write {name}: {}", os_text(&error)));
                 lost
             }
         }
     }
 }
 
-/// Writes piece by piece up to the first that fails. Errors: why, and how many lines are lost.
+/// Writes chunk by chunk until one fails. Errors: why, and how many lines are lost.
 fn write_chunks(
     batch: &Batch,
     mut write: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), (io::Error, u64)> {
-    let mut left = batch.ends.len();
+    let mut left = batch.line_count();
     for (chunk, lines) in batch.chunks() {
         write(chunk).map_err(|error| (error, left as u64))?;
         left -= lines;
@@ -167,12 +100,12 @@ fn write_chunks(
     Ok(())
 }
 
-/// Line by line, because a line can be too long, or need a new file, while its neighbours do not.
+/// Writes line by line, because each line can be too long or start a new file.
 fn write_rotated(file: &mut RotatingFile, batch: &Batch, errors: &mut Vec<String>) -> u64 {
-    let (mut gathered, mut lost) = (0, 0);
+    let (mut buffered, mut lost) = (0, 0);
     for line in batch.lines() {
         match file.push(line) {
-            Ok(()) => gathered += 1,
+            Ok(()) => buffered += 1,
             Err(error) => {
                 errors.push(os_text(&error));
                 lost += 1;
@@ -181,7 +114,7 @@ fn write_rotated(file: &mut RotatingFile, batch: &Batch, errors: &mut Vec<String
     }
     if let Err(error) = file.flush() {
         errors.push(os_text(&error));
-        lost += gathered;
+        lost += buffered;
     }
     lost
 }
@@ -205,24 +138,20 @@ fn policy(params: &Params) -> RotationPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mixer_base::rotate::CHEAP_WRITE;
 
     #[test]
-    fn pieces_hold_whole_lines_and_all_of_them() {
+    fn a_failed_write_loses_its_chunk_and_those_after_it() {
         let mut batch = Batch::default();
-        let lengths = [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10];
-        for length in lengths {
+        for length in [1, CHEAP_WRITE - 1, 1, CHEAP_WRITE, CHEAP_WRITE + 5, 10, 10] {
             batch.bytes().extend(std::iter::repeat_n(b'x', length));
             batch.end_line();
         }
-        let pieces: Vec<(usize, usize)> = batch.chunks().map(|(bytes, lines)| (bytes.len(), lines)).collect();
-        assert_eq!(pieces, [(CHEAP_WRITE, 2), (1, 1), (CHEAP_WRITE, 1), (CHEAP_WRITE + 5, 1), (20, 2)]);
-        assert_eq!(Batch::default().chunks().count(), 0);
-
         let mut written = 0;
         let lost = write_chunks(&batch, |_| {
             written += 1;
             if written == 3 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
-        assert_eq!(lost.unwrap_err().1, 4, "the lines of the piece that failed and of those after it");
+        assert_eq!(lost.unwrap_err().1, 4);
     }
 }

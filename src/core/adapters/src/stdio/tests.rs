@@ -196,7 +196,7 @@ async fn severities_have_levels() {
 }
 
 #[tokio::test]
-async fn files_are_appended_to_and_errors_are_told() {
+async fn files_are_appended_to_and_errors_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.log");
     std::fs::write(&path, "before\n").unwrap();
@@ -279,7 +279,7 @@ async fn workers_do_not_mix_their_lines() {
 }
 
 #[tokio::test]
-async fn what_was_queued_is_written_in_order_before_the_handler_is_closed() {
+async fn queued_lines_are_written_in_order_before_the_handler_is_closed() {
     let directory = tempfile::tempdir().unwrap();
     for stream in [LogStream::File, LogStream::RotatedFile] {
         let path = directory.path().join(stream.name());
@@ -295,7 +295,7 @@ async fn what_was_queued_is_written_in_order_before_the_handler_is_closed() {
         let mut files: Vec<_> =
             std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().path()).collect();
         files.retain(|file| file.file_name().unwrap().to_string_lossy().starts_with(stream.name()));
-        // Rotated ones have their time in the name, and the present one sorts first.
+        // Rotated files have their time in the name, and the current one sorts first.
         files.sort();
         files.rotate_left(1);
         assert_eq!(files.len() > 1, stream == LogStream::RotatedFile);
@@ -312,17 +312,17 @@ async fn what_was_queued_is_written_in_order_before_the_handler_is_closed() {
     }
 }
 
-/// A pipe that nobody reads yet, as a file to write to.
+/// A named pipe without a reader, as a file to write to.
 fn stuck_pipe(directory: &Path) -> (std::path::PathBuf, std::fs::File) {
     let path = directory.join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    // Opened for both, so that neither open waits.
+    // Opened for reading and writing, so that neither open blocks.
     let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     (path, reader)
 }
 
 #[tokio::test]
-async fn a_sink_that_hangs_delays_nobody_and_costs_what_has_no_room() {
+async fn a_sink_that_hangs_delays_no_report_and_drops_lines_that_do_not_fit() {
     use std::io::{BufRead as _, BufReader};
     let directory = tempfile::tempdir().unwrap();
     let (path, reader) = stuck_pipe(directory.path());
@@ -330,17 +330,17 @@ async fn a_sink_that_hangs_delays_nobody_and_costs_what_has_no_room() {
     let handler = build(&queued(LogStream::File, &path, 64), &[log_entry(&["k"])], &env).await;
     let value = "x".repeat(1000);
     let values = [text(&value), None, None];
-    let begun = std::time::Instant::now();
+    let start = std::time::Instant::now();
     for _ in 0..1000 {
         report(&*handler, &[(0, &values)]).unwrap();
     }
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     let dropped = env.metrics.counter(Family::StdioLinesDropped, &["h.istio-system"]).get();
-    // What the pipe and two buffers hold, and no more, is on its way.
+    // The pipe and two buffers hold lines; the others are dropped.
     assert!((700..1000).contains(&dropped), "{dropped}");
     let error = handler.close(Duration::from_millis(50)).await.unwrap_err();
-    assert_eq!(error.message, "lines are left that could not be written in time");
-    // When it moves again, everything that was taken in arrives.
+    assert_eq!(error.message, "lines were not written before the deadline");
+    // Once the pipe is read, all queued lines arrive.
     let kept = 1000 - dropped as usize;
     let lines = tokio::task::spawn_blocking(move || {
         BufReader::new(reader)
@@ -355,7 +355,7 @@ async fn a_sink_that_hangs_delays_nobody_and_costs_what_has_no_room() {
 }
 
 #[tokio::test]
-async fn a_sink_that_refuses_is_counted() {
+async fn lines_that_cannot_be_written_are_counted() {
     let env = test_env("h.istio-system");
     let handler = build(&queued(LogStream::File, Path::new("/dev/full"), 64), &[log_entry(&[])], &env).await;
     report(&*handler, &[(0, &[None, None]), (0, &[None, None])]).unwrap();
@@ -364,7 +364,7 @@ async fn a_sink_that_refuses_is_counted() {
 }
 
 #[tokio::test]
-async fn a_handler_that_is_dropped_writes_what_it_took_in() {
+async fn a_dropped_handler_writes_its_queued_lines() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.log");
     let handler = build(&queued(LogStream::File, &path, 64), &[log_entry(&[])], &test_env("h")).await;

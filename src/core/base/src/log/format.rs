@@ -1,4 +1,4 @@
-//! How a record looks. Spec: cli-operations.md 6.2 and 6.3.
+//! Record formats. Spec: cli-operations.md 6.2 and 6.3.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
@@ -12,8 +12,8 @@ use super::LogLevel;
 use crate::json::push_string;
 use crate::time::Timestamp;
 
-/// What a record says beside its message and fields.
-pub(super) struct Place {
+/// What a record carries beside its message and fields.
+pub(super) struct RecordContext {
     pub(super) level: LogLevel,
     pub(super) scope: &'static str,
     pub(super) caller: bool,
@@ -24,25 +24,25 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Formats a record, line end included, into memory of the thread and hands it to `write`.
-pub(super) fn with_line(json: bool, place: &Place, event: &Event<'_>, write: impl FnOnce(&[u8])) {
+/// Formats a record with its line feed into a buffer of the thread and passes it to `write`.
+pub(super) fn with_line(json: bool, context: &RecordContext, event: &Event<'_>, write: impl FnOnce(&[u8])) {
     BUFFER.with(|buffer| {
-        // A `Display` that logs while it is displayed gets a buffer of its own.
+        // A `Display` that logs while it is formatted gets its own buffer.
         let mut own = Vec::new();
         let mut shared = buffer.try_borrow_mut();
         let line = shared.as_deref_mut().unwrap_or(&mut own);
         line.clear();
         if json {
-            push_json(line, place, event)
+            push_json(line, context, event)
         } else {
-            push_text(line, place, event)
+            push_text(line, context, event)
         };
         write(line);
         line.shrink_to(64 << 10);
     });
 }
 
-/// A record of the log itself, line end included.
+/// A record of the log itself, with its line feed.
 pub(super) fn note(json: bool, level: LogLevel, text: &str) -> Vec<u8> {
     if json {
         return json_record(level, text, &[]);
@@ -53,7 +53,7 @@ pub(super) fn note(json: bool, level: LogLevel, text: &str) -> Vec<u8> {
     line
 }
 
-/// A record in JSON, as the log writes it, with these fields: for whoever prints beside the log. With its line end.
+/// A JSON record as the log writes it, with its line feed, for output outside of the log.
 pub fn json_record(level: LogLevel, message: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut line = Vec::new();
     let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", level.name());
@@ -74,17 +74,17 @@ fn push_time(line: &mut Vec<u8>) {
     let _ = write!(line, "{}", Timestamp::from_system_time(SystemTime::now()).rfc3339_micros());
 }
 
-fn push_text(line: &mut Vec<u8>, place: &Place, event: &Event<'_>) {
+fn push_text(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) {
     push_time(line);
-    let _ = write!(line, "\t{}\t", place.level.name());
-    if place.scope != "default" {
-        let _ = write!(line, "{}\t", place.scope);
+    let _ = write!(line, "\t{}\t", context.level.name());
+    if context.scope != "default" {
+        let _ = write!(line, "{}\t", context.scope);
     }
-    if place.caller {
+    if context.caller {
         push_caller(line, event);
         line.push(b'\t');
     }
-    let mut fields = Fields { message: String::new(), members: Vec::new(), gap: true };
+    let mut fields = Fields { message: String::new(), members: Vec::new(), spaced: true };
     event.record(&mut fields);
     line.extend_from_slice(fields.message.as_bytes());
     if !fields.members.is_empty() {
@@ -93,42 +93,42 @@ fn push_text(line: &mut Vec<u8>, place: &Place, event: &Event<'_>) {
         line.push(b'}');
     }
     line.push(b'\n');
-    if place.stack_trace {
+    if context.stack_trace {
         line.extend_from_slice(stack_trace().as_bytes());
         line.push(b'\n');
     }
 }
 
-fn push_json(line: &mut Vec<u8>, place: &Place, event: &Event<'_>) {
-    let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", place.level.name());
+fn push_json(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) {
+    let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", context.level.name());
     push_time(line);
     line.push(b'"');
     let member = |line: &mut Vec<u8>, name: &str, value: &[u8]| {
         let _ = write!(line, ",\"{name}\":");
         push_string(line, value);
     };
-    if place.scope != "default" {
-        member(line, "scope", place.scope.as_bytes());
+    if context.scope != "default" {
+        member(line, "scope", context.scope.as_bytes());
     }
-    if place.caller {
+    if context.caller {
         let mut caller = Vec::new();
         push_caller(&mut caller, event);
         member(line, "caller", &caller);
     }
-    let mut fields = Fields { message: String::new(), members: Vec::new(), gap: false };
+    let mut fields = Fields { message: String::new(), members: Vec::new(), spaced: false };
     event.record(&mut fields);
     member(line, "msg", fields.message.as_bytes());
     if !fields.members.is_empty() {
         line.push(b',');
         line.extend_from_slice(&fields.members);
     }
-    if place.stack_trace {
+    if context.stack_trace {
         member(line, "stack", stack_trace().as_bytes());
     }
     line.extend_from_slice(b"}\n");
 }
 
-/// The last two parts of the path, and the line.
+/// Appends the last two components of the path, and the line.
 fn push_caller(line: &mut Vec<u8>, event: &Event<'_>) {
     let file = event.metadata().file().unwrap_or("unknown");
     let start = file.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1);
@@ -136,7 +136,7 @@ fn push_caller(line: &mut Vec<u8>, event: &Event<'_>) {
     let _ = write!(line, "{file}:{}", event.metadata().line().unwrap_or(0));
 }
 
-/// Function and place in turn, a line each; the frames of logging itself are left out.
+/// Functions and their locations, a line each, without the frames of logging itself.
 fn stack_trace() -> String {
     let trace = std::backtrace::Backtrace::force_capture().to_string();
     let mut lines = trace.lines().peekable();
@@ -159,21 +159,21 @@ fn stack_trace() -> String {
 struct Fields {
     message: String,
     members: Vec<u8>,
-    /// Whether blanks follow `:` and `,`.
-    gap: bool,
+    /// Whether spaces follow `:` and `,`.
+    spaced: bool,
 }
 
 impl Fields {
     fn member(&mut self, field: &Field, value: impl FnOnce(&mut Vec<u8>)) {
-        // Records of the `log` crate carry their origin in fields of the bridge.
+        // tracing-log adds the origin of records of the `log` crate as fields.
         if field.name().starts_with("log.") {
             return;
         }
         if !self.members.is_empty() {
-            self.members.extend_from_slice(if self.gap { b", " } else { b"," });
+            self.members.extend_from_slice(if self.spaced { b", " } else { b"," });
         }
         push_string(&mut self.members, field.name().as_bytes());
-        self.members.extend_from_slice(if self.gap { b": " } else { b":" });
+        self.members.extend_from_slice(if self.spaced { b": " } else { b":" });
         value(&mut self.members);
     }
 

@@ -1,8 +1,8 @@
-//! Where and what to log: the settings, their words and their errors. Spec: cli-operations.md 6.1 and 1.2.
+//! Log settings, their syntax and their errors. Spec: cli-operations.md 6.1 and 1.2.
 
 use std::path::PathBuf;
 
-/// A setting that the server refuses. The text is that of the originals.
+/// An invalid setting. The text is Istio Mixer's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OptionsError(pub String);
@@ -25,7 +25,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// Every level and its word, from most to least silent.
+    /// Every level and its name, by increasing verbosity.
     pub const ALL: [(LogLevel, &'static str); 6] = [
         (LogLevel::None, "none"),
         (LogLevel::Fatal, "fatal"),
@@ -35,12 +35,12 @@ impl LogLevel {
         (LogLevel::Debug, "debug"),
     ];
 
-    /// The level with this word.
-    pub fn from_name(word: &str) -> Option<LogLevel> {
-        Self::ALL.iter().find(|(_, name)| *name == word).map(|(level, _)| *level)
+    /// The level with this name.
+    pub fn from_name(name: &str) -> Option<LogLevel> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(level, _)| *level)
     }
 
-    /// Its word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(level, _)| *level == self).map_or("none", |(_, name)| name)
     }
@@ -59,20 +59,20 @@ pub const SCOPES: [(&str, &str); 9] = [
     ("meshconfig", "Mesh configuration messages"),
 ];
 
-/// Where and what to log.
+/// Log settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Files, or the words `stdout` and `stderr`.
+    /// Paths of files, `stdout` or `stderr`.
     pub targets: Vec<String>,
-    /// An additional file that is rotated; empty means none.
+    /// An additional, rotated file; empty: none.
     pub rotate: PathBuf,
     /// Size before rotation in MiB.
     pub rotate_max_size: i64,
-    /// Days that rotated files are kept; 0 means for ever.
+    /// Days for which rotated files are kept; 0: forever.
     pub rotate_max_age: i64,
-    /// Rotated files that are kept; 0 means all.
+    /// Number of rotated files to keep; 0: all.
     pub rotate_max_backups: i64,
-    /// One JSON object a record.
+    /// Whether records are JSON objects.
     pub as_json: bool,
     /// `[scope:]level,…`.
     pub output_level: String,
@@ -98,26 +98,26 @@ impl Default for LogOptions {
     }
 }
 
-/// Levels of the scopes that a list names; scopes without an entry keep their default.
+/// Levels by scope; scopes without an entry keep their default.
 pub type LogLevels = Vec<(String, LogLevel)>;
 
-/// Scopes that a list names.
+/// Names of scopes.
 pub type LogScopes = Vec<String>;
 
 impl LogOptions {
-    /// Output level of every scope that the setting names; `all` stands for every scope and ends the list.
+    /// Output levels by scope; `all` means every scope and ends the list.
     ///
     /// Errors: `invalid output level 'X'`, `invalid output level format 'X'`, `unknown scope 'X' specified`.
-    pub fn output_levels(&self) -> Result<LogLevels, OptionsError> {
+    pub(super) fn output_levels(&self) -> Result<LogLevels, OptionsError> {
         parse_levels(&self.output_level)
     }
 
     /// Stack trace levels; otherwise as [`output_levels`](Self::output_levels), texts included.
-    pub fn stack_trace_levels(&self) -> Result<LogLevels, OptionsError> {
+    pub(super) fn stack_trace_levels(&self) -> Result<LogLevels, OptionsError> {
         parse_levels(&self.stack_trace_level)
     }
 
-    /// Scopes whose records name the caller. Empty elements are skipped. Errors: `unknown scope 'X' specified`.
+    /// Scopes whose records carry the caller. Empty elements are skipped. Errors: `unknown scope 'X' specified`.
     pub fn callers(&self) -> Result<LogScopes, OptionsError> {
         let mut scopes = Vec::new();
         for element in self.caller.split(',').filter(|e| !e.is_empty()) {
@@ -130,7 +130,7 @@ impl LogOptions {
         Ok(scopes)
     }
 
-    /// The part of the `configLog` step that opens nothing. Errors: see the three lists, in that order.
+    /// Validates the settings without opening files. Errors: those of the three lists, in the order of the fields.
     pub fn check(&self) -> Result<(), OptionsError> {
         self.output_levels()?;
         self.stack_trace_levels()?;
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn log_lists_are_checked_in_the_words_of_the_originals() {
+    fn errors_of_log_lists_are_those_of_istio_mixer() {
         let levels =
             |list: &str| LogOptions { output_level: list.to_owned(), ..LogOptions::default() }.check();
         for good in ["info", "api:debug,default:none", "all:debug,nosuch:loud", "default:fatal"] {

@@ -1,25 +1,25 @@
-//! Keeps one place in the code from flooding the log.
+//! Rate limits of log records, per call site.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Lets a number of records a second pass and counts the others. One a call site; see [`warn_limited!`](crate::warn_limited).
+/// Admits a number of records per second and counts the suppressed ones. One per call site; see [`warn_limited!`](crate::warn_limited).
 #[derive(Debug)]
 pub struct RateLimit {
     per_second: u32,
-    /// The second in the upper half, how many passed in it in the lower.
+    /// The second in the upper half, records admitted in it in the lower.
     window: AtomicU64,
     suppressed: AtomicU64,
 }
 
 impl RateLimit {
-    /// Lets `per_second` records pass.
+    /// Admits `per_second` records per second.
     pub const fn new(per_second: u32) -> Self {
         Self { per_second, window: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
     }
 
-    /// Whether one more may pass now; then how many could not since the last one that could.
+    /// Admits a record, and returns how many were suppressed since the last admitted one; `None`: it is suppressed.
     pub fn admit(&self) -> Option<u64> {
         static START: OnceLock<Instant> = OnceLock::new();
         self.admit_at(START.get_or_init(Instant::now).elapsed().as_secs())
@@ -44,11 +44,11 @@ impl RateLimit {
     }
 }
 
-/// A warning, at most so many a second from this place. When some were held back, the next one says how many in its field
-/// `suppressed`.
+/// Logs a warning, at most so many per second from this call site. The field `suppressed` of the next one counts those that were
+/// suppressed.
 ///
 /// ```
-/// mixer::warn_limited!(5, quota = "rq", "Requested quota is not configured");
+/// mixer_base::warn_limited!(5, quota = "rq", "Requested quota is not configured");
 /// ```
 #[macro_export]
 macro_rules! warn_limited {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_a_second_pass() {
+    fn records_per_second_are_limited() {
         let limit = RateLimit::new(2);
         let admitted = [0, 0, 0, 0, 1, 1, 1, 5].map(|second| limit.admit_at(second));
         assert_eq!(admitted, [Some(0), Some(0), None, None, Some(2), Some(0), None, Some(1)]);

@@ -1,4 +1,4 @@
-//! Where records go.
+//! Sinks of log records.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,43 +11,43 @@ use crate::metrics::Counter;
 use crate::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
 use crate::time::Timestamp;
 
-/// All places that every record goes to.
+/// The sinks of a log; each gets every record.
 #[derive(Default)]
 pub(super) struct Sinks {
-    sinks: Vec<Sink>,
+    sinks: Vec<LogSink>,
     lost: Option<Counter>,
 }
 
-/// A place, and how it takes records.
-struct Sink {
+/// A sink and its health.
+struct LogSink {
     name: String,
-    place: Place,
-    /// What the last record met with, if it could not be written.
+    target: SinkTarget,
+    /// Why the last record could not be written.
     failed: Option<String>,
-    /// Records that were not written since the last one that was.
+    /// Records lost since the last one written.
     missing: u64,
 }
 
-enum Place {
-    /// Whether the journal of systemd reads it.
+enum SinkTarget {
+    /// Whether it is connected to the systemd journal.
     Stdout(bool),
     Stderr(bool),
     File(File),
     Rotating(RotatingFile),
 }
 
-impl Place {
+impl SinkTarget {
     fn write(&mut self, level: LogLevel, line: &[u8]) -> io::Result<()> {
         match self {
-            Place::Stdout(journal) => write_now(&mut io::stdout().lock(), *journal, level, line),
-            Place::Stderr(journal) => write_now(&mut io::stderr().lock(), *journal, level, line),
-            Place::File(file) => file.write_all(line),
-            Place::Rotating(file) => file.push(line).and_then(|()| file.flush()),
+            SinkTarget::Stdout(journal) => write_now(&mut io::stdout().lock(), *journal, level, line),
+            SinkTarget::Stderr(journal) => write_now(&mut io::stderr().lock(), *journal, level, line),
+            SinkTarget::File(file) => file.write_all(line),
+            SinkTarget::Rotating(file) => file.push(line).and_then(|()| file.flush()),
         }
     }
 }
 
-/// Whether the journal of systemd reads what is written there: `JOURNAL_STREAM` names its device and inode.
+/// Whether a stream is connected to the systemd journal: `JOURNAL_STREAM` holds its device and inode.
 fn is_journal(stream: impl AsFd) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
@@ -55,7 +55,7 @@ fn is_journal(stream: impl AsFd) -> bool {
     own.is_ok_and(|own| named == format!("{}:{}", own.dev(), own.ino()))
 }
 
-/// What the journal calls a level.
+/// The syslog priority of a level, for the journal.
 fn priority(level: LogLevel) -> u8 {
     match level {
         LogLevel::Fatal => 2,
@@ -66,9 +66,9 @@ fn priority(level: LogLevel) -> u8 {
     }
 }
 
-impl Sink {
-    fn new(name: String, place: Place) -> Self {
-        Self { name, place, failed: None, missing: 0 }
+impl LogSink {
+    fn new(name: String, target: SinkTarget) -> Self {
+        Self { name, target, failed: None, missing: 0 }
     }
 }
 
@@ -76,26 +76,26 @@ const MEBIBYTE: u64 = 1 << 20;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl Sinks {
-    /// Opens the files. Errors: the text of the originals.
+    /// Opens the files. Errors: Istio Mixer's text.
     pub(super) fn open(options: &LogOptions) -> Result<Self, OptionsError> {
         let mut sinks = Vec::new();
         for target in &options.targets {
-            let place = match target.as_str() {
-                "stdout" => Place::Stdout(is_journal(io::stdout())),
-                "stderr" => Place::Stderr(is_journal(io::stderr())),
+            let opened = match target.as_str() {
+                "stdout" => SinkTarget::Stdout(is_journal(io::stdout())),
+                "stderr" => SinkTarget::Stderr(is_journal(io::stderr())),
                 path => {
                     let file = append_to(Path::new(path)).map_err(|error| {
                         let why = os_text(&error);
                         OptionsError(format!("couldn't open sink \"{path}\": open {path}: {why}"))
                     })?;
-                    Place::File(file)
+                    SinkTarget::File(file)
                 }
             };
-            sinks.push(Sink::new(target.clone(), place));
+            sinks.push(LogSink::new(target.clone(), opened));
         }
         if !options.rotate.as_os_str().is_empty() {
             let file = RotatingFile::new(options.rotate.clone(), rotation(options));
-            sinks.push(Sink::new(options.rotate.display().to_string(), Place::Rotating(file)));
+            sinks.push(LogSink::new(options.rotate.display().to_string(), SinkTarget::Rotating(file)));
         }
         Ok(Self { sinks, lost: None })
     }
@@ -105,18 +105,18 @@ impl Sinks {
         self.sinks = other.sinks;
     }
 
-    /// Begins a new rotated file.
+    /// Rotates the rotated file.
     pub(super) fn rotate(&mut self) -> io::Result<()> {
-        let rotating = |sink: &mut Sink| match &mut sink.place {
-            Place::Rotating(file) => file.rotate_now(),
-            Place::Stdout(_) | Place::Stderr(_) | Place::File(_) => Ok(()),
+        let rotating = |sink: &mut LogSink| match &mut sink.target {
+            SinkTarget::Rotating(file) => file.rotate_now(),
+            SinkTarget::Stdout(_) | SinkTarget::Stderr(_) | SinkTarget::File(_) => Ok(()),
         };
         self.sinks.iter_mut().try_for_each(rotating)
     }
 
-    /// Errors: what the last record met with, and where.
+    /// Errors: the sink that failed to write the last record, and why.
     pub(super) fn last_write(&self) -> Result<(), String> {
-        let failed = |sink: &Sink| sink.failed.as_ref().map(|why| format!("{}: {why}", sink.name));
+        let failed = |sink: &LogSink| sink.failed.as_ref().map(|why| format!("{}: {why}", sink.name));
         self.sinks.iter().find_map(failed).map_or(Ok(()), Err)
     }
 
@@ -124,32 +124,32 @@ impl Sinks {
         self.lost = Some(counter);
     }
 
-    /// One write a sink. What fails is told on standard error, and counted.
+    /// One write per sink. Failures are written to standard error and counted.
     pub(super) fn write(&mut self, level: LogLevel, line: &[u8]) {
         for sink in &mut self.sinks {
-            match sink.place.write(level, line) {
+            match sink.target.write(level, line) {
                 Ok(()) => (sink.failed, sink.missing) = (None, 0),
                 Err(error) => {
                     if let Some(lost) = &self.lost {
                         lost.increment();
                     }
                     let now = Timestamp::from_system_time(SystemTime::now()).rfc3339_micros();
-                    // Nobody is left to tell if this fails as well.
+                    // A failure here cannot be reported anywhere.
                     let _ = writeln!(io::stderr().lock(), "{now} log write error: {error}");
                     sink.missing += 1;
-                    // The text is only made when it is needed, and once a failure.
+                    // Formatted once per failure.
                     sink.failed.get_or_insert_with(|| os_text(&error));
                 }
             }
         }
     }
 
-    /// Tries the sinks that failed once more, with a record that says how many are missing before it.
+    /// Retries failed sinks with a record that counts the records missing before it.
     pub(super) fn recover(&mut self, json: bool) {
         for sink in &mut self.sinks {
             let Some(why) = &sink.failed else { continue };
             let text = format!("{} log records before this one could not be written: {why}", sink.missing);
-            if sink.place.write(LogLevel::Warn, &format::note(json, LogLevel::Warn, &text)).is_ok() {
+            if sink.target.write(LogLevel::Warn, &format::note(json, LogLevel::Warn, &text)).is_ok() {
                 (sink.failed, sink.missing) = (None, 0);
             }
         }
@@ -164,7 +164,7 @@ fn write_now(stream: &mut impl Write, journal: bool, level: LogLevel, line: &[u8
     stream.flush()
 }
 
-/// Sizes that mean nothing count as the default; an age or number of 0 means no limit.
+/// A size below 1 means the default; an age or number of 0 means no limit.
 fn rotation(options: &LogOptions) -> RotationPolicy {
     let size = u64::try_from(options.rotate_max_size).ok().filter(|size| *size > 0).unwrap_or(100);
     let days = u32::try_from(options.rotate_max_age).unwrap_or(0);

@@ -8,7 +8,7 @@ struct Fixture {
     path: PathBuf,
 }
 
-/// Runs `records` against a log that writes to a file, and gives its text.
+/// Logs `records` to a file and returns its text.
 fn logged(change: impl FnOnce(&mut LogOptions), records: impl FnOnce()) -> String {
     let fixture = Fixture::new(change);
     fixture.run(records);
@@ -48,7 +48,7 @@ fn text_is_tab_separated() {
             tracing::info!("Built new config.Snapshot: id='{}'", 0);
             tracing::warn!(target: "adapters", adapter = "till.memquota.istio-system", n = 3, "over");
             tracing::error!(target: "mixer_api::check", ok = true, ratio = 0.5, "1 error occurred:\n\t* x\n");
-            tracing::debug!("unseen");
+            tracing::debug!("hidden");
             tracing::error!(n = -1_i64, text = %"a\"b", opt = ?Some(1));
         },
     );
@@ -84,14 +84,14 @@ fn json_is_one_object_a_line() {
 }
 
 #[test]
-fn levels_count_by_scope() {
+fn levels_are_per_scope() {
     let text = logged(
         |o| o.output_level = "default:none,api:debug,mcp:error".to_owned(),
         || {
-            tracing::error!("unseen");
+            tracing::error!("hidden");
             tracing::trace!(target: "api", "one");
-            tracing::warn!(target: "mcp", "unseen");
-            tracing::info!(target: "notify::inotify", "unseen");
+            tracing::warn!(target: "mcp", "hidden");
+            tracing::info!(target: "notify::inotify", "hidden");
             tracing::error!(target: "mcp", "two");
             tracing::info!(target: "adapters", "three");
         },
@@ -100,7 +100,7 @@ fn levels_count_by_scope() {
 }
 
 #[test]
-fn callers_and_stack_traces_are_shown_where_wanted() {
+fn callers_and_stack_traces_are_per_scope() {
     let text = logged(
         |o| {
             o.caller = "default".to_owned();
@@ -127,7 +127,7 @@ fn scopes_change_while_running() {
             (state.output_level, state.stack_trace_level, state.caller),
             (LogLevel::Info, LogLevel::None, false)
         );
-        for (level, text) in [(LogLevel::Debug, "one"), (LogLevel::None, "unseen"), (LogLevel::Debug, "two")]
+        for (level, text) in [(LogLevel::Debug, "one"), (LogLevel::None, "hidden"), (LogLevel::Debug, "two")]
         {
             state.output_level = level;
             fixture.log.set_scope(&state).unwrap();
@@ -158,7 +158,7 @@ fn records_go_to_every_target() {
 }
 
 #[test]
-fn settings_are_refused_in_the_words_of_the_originals() {
+fn errors_of_settings_are_those_of_istio_mixer() {
     let refuse = |change: fn(&mut LogOptions)| {
         let mut options = LogOptions::default();
         change(&mut options);
@@ -207,18 +207,18 @@ fn lost_records_are_counted() {
 }
 
 #[test]
-fn a_log_whose_disk_has_room_again_recovers_without_being_asked() {
+fn an_idle_log_recovers_when_its_disk_has_space_again() {
     let fixture = Fixture::new(|o| {
         let place = Path::new(&o.targets[0]).parent().unwrap().join("gone/rotated.log");
         o.rotate = place;
     });
-    // A file where the directory should be stands for a disk without room.
+    // A file in place of the directory stands for a full disk.
     let blocked = fixture.directory.path().join("gone");
     std::fs::write(&blocked, "").unwrap();
     fixture.run(|| (0..3).for_each(|n| tracing::info!("record {n}")));
     let failure = format!("{}: ", blocked.join("rotated.log").display());
     assert!(fixture.log.last_write().unwrap_err().starts_with(&failure));
-    assert!(fixture.log.try_again().is_err(), "there is no room yet");
+    assert!(fixture.log.try_again().is_err(), "the disk is still full");
     std::fs::remove_file(&blocked).unwrap();
     assert_eq!(fixture.log.try_again(), Ok(()));
     assert_eq!(fixture.log.last_write(), Ok(()));
@@ -226,11 +226,11 @@ fn a_log_whose_disk_has_room_again_recovers_without_being_asked() {
     let text = read(&blocked.join("rotated.log"));
     assert!(text.starts_with("TIME\twarn\t3 log records before this one could not be written: "), "{text}");
     assert!(text.ends_with("\nTIME\tinfo\tafter\n"), "{text}");
-    assert_eq!(fixture.text().lines().count(), 4, "the places that took all are left alone");
+    assert_eq!(fixture.text().lines().count(), 4, "sinks that did not fail get no extra record");
 }
 
 #[test]
-fn libraries_that_tell_every_event_are_not_heard_at_debug() {
+fn debug_records_of_noisy_libraries_are_dropped() {
     let text = logged(
         |o| o.output_level = "all:debug".to_owned(),
         || {

@@ -1,4 +1,4 @@
-//! Counters, gauges and histograms that cost a few nanoseconds to touch.
+//! Counters, gauges and histograms that cost a few nanoseconds to update.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use super::families::{Family, FamilyInfo};
 use crate::rpc_code;
 use crate::shard::ShardedCounters;
 
-/// A handle on something that only grows. Cost of adding: one write to a cache line of the present thread's shard.
+/// A handle on a counter. Cost of an update: one write to a cache line of the current thread's shard.
 #[derive(Debug, Clone)]
 pub struct Counter(Arc<ShardedCounters>);
 
@@ -17,29 +17,29 @@ impl Counter {
         Self(Arc::new(ShardedCounters::new(1)))
     }
 
-    /// One more.
+    /// Adds one.
     #[inline]
     pub fn increment(&self) {
         self.0.add(0, 1);
     }
 
-    /// Several more.
+    /// Adds `amount`.
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.add(0, amount);
     }
 
-    /// The present count. Cost: a read a shard.
+    /// The current count. Cost: a read per shard.
     pub fn get(&self) -> u64 {
         self.0.total(0)
     }
 }
 
-/// A handle on something that goes up and down. It is not shown until it was set.
+/// A handle on a gauge, which is exposed once it has been set.
 #[derive(Debug, Clone)]
 pub struct Gauge(Arc<AtomicU64>);
 
-/// The bits of a NaN that no calculation gives: not set yet.
+/// The bits of a NaN that no calculation produces: not set.
 const UNSET: u64 = u64::MAX;
 
 impl Gauge {
@@ -47,24 +47,24 @@ impl Gauge {
         Self(Arc::new(AtomicU64::new(UNSET)))
     }
 
-    /// Shows this value from now on.
+    /// Sets the value.
     pub fn set(&self, value: impl Into<GaugeValue>) {
         self.0.store(value.into().0.to_bits(), Ordering::Relaxed);
     }
 
-    /// Is not shown any more until it is set again.
+    /// Removes the value: the gauge is no longer exposed.
     pub fn clear(&self) {
         self.0.store(UNSET, Ordering::Relaxed);
     }
 
-    /// What is shown.
+    /// The value, if it is set.
     pub fn get(&self) -> Option<f64> {
         let bits = self.0.load(Ordering::Relaxed);
         (bits != UNSET).then(|| f64::from_bits(bits))
     }
 }
 
-/// What a gauge can be set to.
+/// A value of a gauge.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaugeValue(f64);
 
@@ -86,12 +86,12 @@ impl From<usize> for GaugeValue {
     }
 }
 
-/// A handle on a count of values by size. Values are whole numbers: nanoseconds, bytes or things.
+/// A handle on a histogram. Values are integers: nanoseconds, bytes or counts.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     family: Family,
     buckets: Buckets,
-    /// One a bucket, then the sum.
+    /// One per bucket, then the sum.
     cells: Arc<ShardedCounters>,
 }
 
@@ -102,16 +102,16 @@ impl Histogram {
         Self { family, buckets, cells }
     }
 
-    /// Counts one value, in the unit that is recorded.
+    /// Records one value, in the recorded unit.
     #[inline]
     pub fn observe(&self, value: u64) {
         self.cells.add(self.buckets.index(value), 1);
         self.cells.add(self.buckets.width(), value);
     }
 
-    /// Counts one duration, for families of durations.
+    /// Records one duration, for families of durations.
     #[inline]
-    pub fn observe_duration(&self, value: Duration) {
+    fn observe_duration(&self, value: Duration) {
         self.observe(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
     }
 
@@ -135,14 +135,14 @@ impl Buckets {
         self.0.len() + 1
     }
 
-    /// Small values are the common ones, so this looks from below.
+    /// Small values are the common ones, so the search starts at the lowest bound.
     #[inline]
     fn index(&self, value: u64) -> usize {
         self.0.iter().position(|bound| value < *bound).unwrap_or(self.0.len())
     }
 }
 
-/// Everything that is counted about the calls of one handler for one template.
+/// The metrics of calls of one handler for one template.
 #[derive(Debug)]
 pub struct DispatchCounters {
     succeeded: Histogram,
@@ -155,7 +155,7 @@ impl DispatchCounters {
         Self { succeeded: histogram(), failed: histogram() }
     }
 
-    /// Counts one call. Cost: two writes to a cache line of the present thread's shard.
+    /// Records one call. Cost: two writes to a cache line of the current thread's shard.
     #[inline]
     pub fn record(&self, elapsed: Duration, failed: bool) {
         if failed { &self.failed } else { &self.succeeded }.observe_duration(elapsed);
@@ -166,7 +166,7 @@ impl DispatchCounters {
     }
 }
 
-/// Everything that is counted about the calls of one gRPC method.
+/// The metrics of calls of one gRPC method.
 #[derive(Debug)]
 pub struct RpcCounters {
     completed: ShardedCounters,
@@ -185,8 +185,8 @@ impl RpcCounters {
         }
     }
 
-    /// Counts one call that ended with gRPC status `code` (0 is OK; numbers that are none count as UNKNOWN). Sizes are those of
-    /// the encoded messages, in bytes.
+    /// Records one call that ended with gRPC status `code` (0 is OK; unknown codes count as UNKNOWN). Sizes are those of the
+    /// encoded messages, in bytes.
     #[inline]
     pub fn record(&self, code: i32, elapsed: Duration, received: usize, sent: usize) {
         let code = usize::try_from(code).ok().filter(|code| *code < rpc_code::COUNT).unwrap_or(2);
@@ -196,7 +196,7 @@ impl RpcCounters {
         self.sent.observe(sent as u64);
     }
 
-    /// How calls were carried through so far.
+    /// Latencies of calls so far.
     pub fn latency(&self) -> &Histogram {
         &self.latency
     }

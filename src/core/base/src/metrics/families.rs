@@ -1,8 +1,8 @@
-//! The one table of the engine's own metric families.
+//! The table of the server's own metric families.
 
-use crate::exposition::Kind;
+use crate::exposition::FamilyKind;
 
-/// What a family is called, means and is divided by.
+/// Name, meaning and labels of a family.
 #[derive(Debug, Clone, Copy)]
 pub struct FamilyInfo {
     /// Full name.
@@ -10,12 +10,12 @@ pub struct FamilyInfo {
     /// One sentence.
     pub help: &'static str,
     /// Counter, gauge or histogram.
-    pub kind: Kind,
+    pub kind: FamilyKind,
     /// Label names, in byte order.
     pub labels: &'static [&'static str],
     /// Of histograms: the upper bounds, in the unit of the name. A bucket counts the values *below* its bound.
     pub bounds: &'static [f64],
-    /// Of histograms: how many of the units that are recorded (nanoseconds, bytes, one) make one unit of the name.
+    /// Of histograms: recorded units (nanoseconds, bytes, one) per unit of the name.
     pub scale: f64,
 }
 
@@ -51,7 +51,7 @@ const BYTES: &[f64] = &[
     4.0 * GIB,
 ];
 
-/// Bounds of things a request causes.
+/// Bounds of counts per request.
 const FEW: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 20.0];
 
 const DISPATCH: &[&str] = &["adapter", "error", "handler", "meshFunction"];
@@ -70,7 +70,7 @@ macro_rules! families {
         pub const FAMILIES: &[FamilyInfo] = &[$(FamilyInfo {
             name: $name,
             help: $help,
-            kind: Kind::$kind,
+            kind: FamilyKind::$kind,
             labels: $labels,
             bounds: families!(@bounds $($bounds)?),
             scale: families!(@scale $($scale)?),
@@ -180,7 +180,7 @@ families! {
     LogRecordsLost: Counter "mixer_log_records_lost_total"
         "The number of log records that could not be written." [&[]];
     MemquotaCellsForgotten: Counter "mixer_memquota_cells_forgotten_total"
-        "The number of quota cells in use that the memquota adapter forgot to stay within its limit." [&["handler"]];
+        "The number of quota cells in use that the memquota adapter evicted to stay within its memory limit." [&["handler"]];
     PoolInFlight: Gauge "mixer_pool_in_flight" "The number of calls under way that wait for something, by pool."
         [&["pool"]];
     PoolLimit: Gauge "mixer_pool_limit" "The number of such calls that may be under way, by pool." [&["pool"]];
@@ -229,7 +229,7 @@ impl Family {
     /// Name, help, kind and labels.
     pub fn info(self) -> &'static FamilyInfo {
         const UNKNOWN: &FamilyInfo =
-            &FamilyInfo { name: "", help: "", kind: Kind::Gauge, labels: &[], bounds: &[], scale: 1.0 };
+            &FamilyInfo { name: "", help: "", kind: FamilyKind::Gauge, labels: &[], bounds: &[], scale: 1.0 };
         FAMILIES.get(self as usize).unwrap_or(UNKNOWN)
     }
 }
@@ -238,7 +238,7 @@ impl Family {
 mod tests {
     use super::*;
 
-    /// Every row of docs/metrics.md: name, type and labels. The meaning is for people.
+    /// Every row of docs/metrics.md: name, type and labels.
     fn documented() -> Vec<(String, String, String)> {
         let page = include_str!("../../../../../docs/metrics.md");
         let rows = page.lines().filter(|line| line.starts_with("| `"));
@@ -267,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn families_and_labels_stand_in_order() {
+    fn families_and_labels_are_sorted() {
         assert!(FAMILIES.is_sorted_by(|a, b| a.name < b.name));
         for (family, info) in Family::ALL.iter().zip(FAMILIES) {
             assert_eq!(family.info().name, info.name);
             assert!(info.labels.is_sorted(), "{}", info.name);
             assert!(info.bounds.is_sorted(), "{}", info.name);
-            assert_eq!(info.kind == Kind::Histogram, !info.bounds.is_empty(), "{}", info.name);
+            assert_eq!(info.kind == FamilyKind::Histogram, !info.bounds.is_empty(), "{}", info.name);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The names of Mixer 1.0, for dashboards of that time: the same numbers once more. Spec: cli-operations.md 5.2.
+//! Metric names of Mixer 1.0, for existing dashboards: the same values under both names. Spec: cli-operations.md 5.2.
 
-use super::super::exposition::{Kind, Labels, Writer};
-use super::{Family, FamilySamples, Sample, SampleValue};
+use super::super::exposition::{FamilyKind, Labels, Writer};
+use super::{Family, FamilySample, FamilySamples, SampleValue};
 use crate::rpc_code;
 
-/// Families under another name.
+/// Renamed families.
 const RENAMED: &[(Family, &str)] = &[
     (Family::CheckCacheEvictions, "mixer_checkcache_cache_evictions"),
     (Family::CheckCacheHits, "mixer_checkcache_cache_hits"),
@@ -16,7 +16,7 @@ const RENAMED: &[(Family, &str)] = &[
     (Family::RuntimeDispatchDuration, "mixer_runtime_dispatch_duration"),
 ];
 
-/// Numbers of the last change of configuration; they had its number as a label.
+/// Families about the current configuration; Mixer 1.0 labelled them with its id.
 const OF_CONFIGURATION: &[(Family, &str)] = &[
     (Family::ConfigAdapterInfos, "mixer_config_adapter_info_config_count"),
     (Family::ConfigAdapterInfoErrors, "mixer_config_adapter_info_config_error_count"),
@@ -38,16 +38,16 @@ const OF_CONFIGURATION: &[(Family, &str)] = &[
     (Family::HandlerReused, "mixer_handler_reused_handler_count"),
 ];
 
-/// Buckets of `grpc_server_handling_seconds`, as far as the new ones tell them apart: the one of 2.5 s is missing.
+/// Buckets of `grpc_server_handling_seconds` that can be derived from the current ones: that of 2.5 s cannot.
 const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0];
 
-/// Writes what `families` hold under the old names. `configuration` is the number of the snapshot in force.
+/// Writes `families` under the names of Mixer 1.0. `configuration` is the id of the current snapshot.
 pub(super) fn write(families: &[FamilySamples], configuration: u64, writer: &mut Writer<'_>) {
     let samples = |family: Family| families.iter().find(|found| found.info.name == family.info().name);
     for (family, name) in RENAMED {
         let Some(found) = samples(*family) else { continue };
-        let kind = if found.info.kind == Kind::Gauge && name.contains("checkcache") {
-            Kind::Counter
+        let kind = if found.info.kind == FamilyKind::Gauge && name.contains("checkcache") {
+            FamilyKind::Counter
         } else {
             found.info.kind
         };
@@ -59,7 +59,7 @@ pub(super) fn write(families: &[FamilySamples], configuration: u64, writer: &mut
     let configuration = Labels::of(&[("configID", configuration.to_string())]);
     for (family, name) in OF_CONFIGURATION {
         let Some(found) = samples(*family) else { continue };
-        writer.family(name, found.info.help, Kind::Counter);
+        writer.family(name, found.info.help, FamilyKind::Counter);
         for sample in &found.samples {
             write_sample(name, found, sample, &configuration, writer);
         }
@@ -75,7 +75,7 @@ pub(super) fn write(families: &[FamilySamples], configuration: u64, writer: &mut
 fn write_sample(
     name: &str,
     found: &FamilySamples,
-    sample: &Sample,
+    sample: &FamilySample,
     labels: &Labels,
     writer: &mut Writer<'_>,
 ) {
@@ -87,8 +87,8 @@ fn write_sample(
     }
 }
 
-/// Method and service of `istio.mixer.v1.Mixer/Check`, as labels were called and sorted.
-fn rpc_labels(sample: &Sample) -> Vec<(&'static str, String)> {
+/// The labels of Mixer 1.0 for a method such as `istio.mixer.v1.Mixer/Check`.
+fn rpc_labels(sample: &FamilySample) -> Vec<(&'static str, String)> {
     let method = sample.labels.iter().find(|(name, _)| *name == "grpc_server_method");
     let full = method.map_or("", |(_, value)| value.as_str());
     let (service, method) = full.rsplit_once('/').unwrap_or(("", full));
@@ -99,12 +99,12 @@ fn rpc_labels(sample: &Sample) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Calls that ended. Of a call with one message each way all four numbers are the same once it has ended.
+/// Completed calls. A completed unary call counts once in each of the four families.
 fn write_calls(found: &FamilySamples, writer: &mut Writer<'_>) {
     writer.family(
         "grpc_server_handled_total",
         "Total number of RPCs completed on the server.",
-        Kind::Counter,
+        FamilyKind::Counter,
     );
     let mut all: Vec<(Vec<(&'static str, String)>, f64)> = Vec::new();
     for sample in &found.samples {
@@ -125,20 +125,20 @@ fn write_calls(found: &FamilySamples, writer: &mut Writer<'_>) {
         ("grpc_server_msg_sent_total", "Total number of RPC messages sent by the server."),
         ("grpc_server_started_total", "Total number of RPCs started on the server."),
     ] {
-        writer.family(name, help, Kind::Counter);
+        writer.family(name, help, FamilyKind::Counter);
         for (labels, count) in &all {
             writer.sample(name, &Labels::of(labels), *count);
         }
     }
 }
 
-/// How long calls took, in seconds.
+/// Latencies, in seconds.
 fn write_latency(found: &FamilySamples, writer: &mut Writer<'_>) {
     let name = "grpc_server_handling_seconds";
     writer.family(
         name,
         "Histogram of response latency (seconds) of RPCs handled by the server.",
-        Kind::Histogram,
+        FamilyKind::Histogram,
     );
     for sample in &found.samples {
         let SampleValue::Histogram { counts, sum } = &sample.value else { continue };
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_under_their_old_names_as_well() {
+    fn values_are_written_under_the_names_of_mixer_1_0() {
         let metrics = Metrics::new();
         metrics.gauge(Family::ConfigRules, &[]).set(7_u64);
         metrics.gauge(Family::CheckCacheHits, &[]).set(3_u64);
@@ -173,7 +173,7 @@ mod tests {
         let mut text = Vec::new();
         metrics.write(&mut text);
         let new = String::from_utf8(text.clone()).unwrap();
-        assert!(!new.contains("_count{configID"), "only where they are asked for");
+        assert!(!new.contains("_count{configID"), "not among the current names");
         metrics.write_legacy(5, &mut text);
         let text = String::from_utf8(text).unwrap();
         assert!(text.starts_with(&new));
@@ -199,6 +199,6 @@ mod tests {
         let mut names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         let count = names.len();
         names.dedup();
-        assert_eq!(names.len(), count, "no family stands twice");
+        assert_eq!(names.len(), count, "each family is written once");
     }
 }

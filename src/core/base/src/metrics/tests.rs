@@ -11,7 +11,7 @@ fn text(metrics: &Metrics, prefix: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_shown_before_it_happened() {
+fn only_families_with_values_are_written() {
     let metrics = Metrics::new();
     metrics.dispatch("h.ns", "denier", "checknothing");
     metrics.rpc("istio.mixer.v1.Mixer/Check");
@@ -21,7 +21,7 @@ fn nothing_is_shown_before_it_happened() {
 }
 
 #[test]
-fn gauges_show_what_was_set_last() {
+fn a_gauge_has_its_last_value() {
     let metrics = Metrics::new();
     let gauge = metrics.gauge(Family::ConfigRules, &[]);
     gauge.set(3_u64);
@@ -65,7 +65,7 @@ fn a_zero_is_below_one_but_not_below_zero() {
 }
 
 #[test]
-fn dispatches_are_told_apart_by_outcome() {
+fn dispatches_are_labelled_by_outcome() {
     let metrics = Metrics::new();
     let dispatch = metrics.dispatch("deny.istio-system", "denier", "checknothing");
     dispatch.record(Duration::from_nanos(6_574), false);
@@ -119,7 +119,7 @@ fn rpcs_are_counted_by_method_and_status() {
 }
 
 #[test]
-fn sources_are_asked_until_they_are_dropped() {
+fn sources_are_collected_until_they_are_dropped() {
     struct Source;
     impl Collect for Source {
         fn collect(&self, into: &mut Collected) {

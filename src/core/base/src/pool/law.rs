@@ -1,32 +1,32 @@
-//! How large a pool should be: the control law, free of clocks and threads.
+//! The control law of adaptive concurrency limits, free of clocks and threads.
 
-/// Latency over its baseline that is tolerated before a pool shrinks.
+/// Ratio of latency to its baseline above which a pool shrinks.
 const TOLERANCE: f64 = 1.2;
-/// Share of the new target that is taken over at a step.
+/// Weight of the new target in a step.
 const SMOOTHING: f64 = 0.6;
-/// Room in which a larger pool is tried out, in square roots of its size.
+/// Headroom for exploring a higher limit, in square roots of the limit.
 const EXPLORATION: f64 = 0.5;
-/// How fast the baseline follows latencies above it, per step: slowly, so that overload does not become the norm.
+/// How fast the baseline follows higher latencies, per step: slowly, so that overload does not become the baseline.
 const BASELINE_DRIFT: f64 = 0.005;
-/// The most that one step shrinks a pool to.
+/// Lowest factor by which one step shrinks a limit.
 const LARGEST_CUT: f64 = 0.5;
 
-/// What happened since the last step.
+/// Measurements since the last step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Window {
-    /// Calls that ended.
-    pub ended: u64,
-    /// Their mean latency in seconds, from the moment when they left the queue.
-    pub mean_latency: f64,
-    /// The most calls in flight at one time.
-    pub peak: usize,
+pub(super) struct LatencyWindow {
+    /// Completed calls.
+    pub(super) completed: u64,
+    /// Their mean latency in seconds, without the time in the queue.
+    pub(super) mean_latency: f64,
+    /// Most calls in flight.
+    pub(super) peak: usize,
     /// Whether a call had to wait in the queue.
-    pub queued: bool,
+    pub(super) queued: bool,
 }
 
 /// Adjusts the limit of one pool between a floor and a ceiling.
 ///
-/// Each step compares the mean latency of the window with a baseline, the lowest latency that was seen, which drifts up slowly:
+/// Each step compares the mean latency of the window with a baseline, the lowest latency so far, which drifts up slowly:
 ///
 /// ```text
 /// gradient = clamp(1.2 * baseline / latency, 0.5, 1)
@@ -34,10 +34,10 @@ pub struct Window {
 /// limit    = clamp(0.4 * limit + 0.6 * target, floor, ceiling)
 /// ```
 ///
-/// A pool that was not full does not grow: nothing was learnt about a larger one. `0.5 * sqrt(limit)` is the room in which a larger pool
-/// is tried out; latency that stays at its baseline lets the pool grow by it, latency above 1.2 times the baseline shrinks the pool.
+/// A pool that was not full does not grow, because nothing was measured at a higher limit. `0.5 * sqrt(limit)` is the headroom by
+/// which the limit grows while latency stays at its baseline; latency above 1.2 times the baseline lowers the limit.
 #[derive(Debug, Clone)]
-pub struct ControlLaw {
+pub(super) struct ControlLaw {
     floor: f64,
     ceiling: f64,
     limit: f64,
@@ -45,21 +45,21 @@ pub struct ControlLaw {
 }
 
 impl ControlLaw {
-    /// Begins at the floor. A floor above the ceiling counts as the ceiling, and both are at least 1.
-    pub fn new(floor: usize, ceiling: usize) -> Self {
+    /// Starts at the floor. A floor above the ceiling is lowered to it; both are at least 1.
+    pub(super) fn new(floor: usize, ceiling: usize) -> Self {
         let ceiling = ceiling.max(1);
         let floor = floor.clamp(1, ceiling) as f64;
         Self { floor, ceiling: ceiling as f64, limit: floor, baseline: None }
     }
 
-    /// The present limit.
-    pub fn limit(&self) -> usize {
+    /// The current limit.
+    pub(super) fn limit(&self) -> usize {
         self.limit as usize
     }
 
-    /// Takes a window in; gives the limit from now on.
-    pub fn step(&mut self, window: Window) -> usize {
-        if window.ended == 0 || window.mean_latency <= 0.0 {
+    /// Returns the limit after a window of measurements.
+    pub(super) fn step(&mut self, window: LatencyWindow) -> usize {
+        if window.completed == 0 || window.mean_latency <= 0.0 {
             return self.limit();
         }
         let latency = window.mean_latency;

@@ -15,7 +15,7 @@ pub struct SignedDuration {
 const LIMIT: u64 = 1 << 63;
 
 impl SignedDuration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: SignedDuration = SignedDuration { nanos: 0 };
 
     /// A duration of whole seconds; saturates.
@@ -34,7 +34,7 @@ impl SignedDuration {
     }
 
     /// The same length as a `std` duration; `None` when negative.
-    pub fn to_std(self) -> Option<std::time::Duration> {
+    fn to_std(self) -> Option<std::time::Duration> {
         u64::try_from(self.nanos).ok().map(std::time::Duration::from_nanos)
     }
 
@@ -56,7 +56,7 @@ impl SignedDuration {
         parse(text.as_bytes()).map(Self::from_nanos).map_err(|problem| problem.text(text))
     }
 
-    /// Like [`parse`](Self::parse) for bytes that need not be UTF-8, without an error text: is this text a duration?
+    /// Like [`parse`](Self::parse) for bytes that need not be UTF-8, without an error text.
     pub fn from_text(text: &[u8]) -> Option<Self> {
         parse(text).ok().map(Self::from_nanos)
     }

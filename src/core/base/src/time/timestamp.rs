@@ -1,4 +1,4 @@
-//! Instants: RFC 3339 with Go's tolerances and error texts, and three text forms.
+//! Timestamps: RFC 3339 with Go's tolerances and error texts, and three text forms.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ impl Timestamp {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos)
     }
 
-    /// The instant that many nanoseconds after 1970-01-01T00:00:00Z.
-    pub fn from_unix_nanos(nanos: i64) -> Self {
+    /// The instant `nanos` nanoseconds after 1970-01-01T00:00:00Z.
+    fn from_unix_nanos(nanos: i64) -> Self {
         Self {
             seconds: nanos.div_euclid(1_000_000_000),
             nanos: u32::try_from(nanos.rem_euclid(1_000_000_000)).unwrap_or(0),
@@ -123,7 +123,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// How a timestamp is written.
+/// Text form of a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextForm {
     /// See [`Timestamp::rfc3339_micros`].
@@ -134,7 +134,7 @@ pub enum TextForm {
     Go,
 }
 
-/// A timestamp that displays itself in one of its text forms, without allocation.
+/// Formats a timestamp in one of its text forms, without allocation.
 #[derive(Debug, Clone, Copy)]
 pub struct TimestampText {
     timestamp: Timestamp,
@@ -325,7 +325,7 @@ fn days_in(year: i64, month: i64) -> i64 {
 
 /// Days since 1970-01-01 of a date in the proleptic Gregorian calendar.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March here, so that the leap day is the last day of a year; 400 years are 146 097 days.
+    // Years start in March, so that the leap day is the last day of a year; 400 years have 146 097 days.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);

@@ -2,8 +2,8 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
@@ -14,6 +14,11 @@ use mixer_base::metrics::Metrics;
 pub trait Clock: Send + Sync {
     /// Since 1970-01-01T00:00:00Z.
     fn unix_time(&self) -> Duration;
+
+    /// Monotonic time since an arbitrary point.
+    fn monotonic(&self) -> Duration {
+        self.unix_time()
+    }
 
     /// The present instant.
     fn now(&self) -> Timestamp {
@@ -29,6 +34,11 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn unix_time(&self) -> Duration {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn monotonic(&self) -> Duration {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed()
     }
 }
 

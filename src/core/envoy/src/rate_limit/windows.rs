@@ -2,135 +2,130 @@
 
 use std::hash::BuildHasher as _;
 
-use hashbrown::HashTable;
+use mixer_base::bounded::{Bounded, BoundedTable, Modified, WhenFull};
 use parking_lot::Mutex;
 
 /// Independent parts; each has its own lock.
 const SHARDS: usize = 64;
-/// Most counters. When there are more, those whose windows end first are forgotten.
-const MAX_COUNTERS: usize = 1 << 20;
+/// Budget of all counters: more than a million with keys of 60 bytes. Beyond it, the counters whose windows end first are
+/// evicted.
+const MAX_BYTES: usize = 128 << 20;
 
-/// How much was counted in the present window of each key. Survives changes of configuration, as the keys say what they count.
+/// The count of the current window of each key. Survives configuration changes, because keys identify what they count.
 ///
-/// Bounded by `MAX_COUNTERS`. Cost of a call: a hash and one lock that is hardly ever contended.
+/// Cost of a call: a hash, and a lock that is rarely contended.
 pub struct Windows {
     hasher: foldhash::quality::RandomState,
     shards: Vec<Shard>,
-    capacity: usize,
 }
 
-#[derive(Default)]
 #[repr(align(64))]
-struct Shard(Mutex<HashTable<Counted>>);
+struct Shard(Mutex<BoundedTable<WindowCounter>>);
 
-struct Counted {
-    hash: u64,
+struct WindowCounter {
     key: Box<[u8]>,
     /// Length of the window in seconds.
     length: u64,
-    /// When the window began, in seconds.
-    began: u64,
+    /// Start of the window, in seconds since 1970.
+    start: u64,
     count: i64,
 }
 
-impl Counted {
+impl WindowCounter {
     fn end(&self) -> u64 {
-        self.began.saturating_add(self.length)
+        self.start.saturating_add(self.length)
+    }
+}
+
+impl Bounded for WindowCounter {
+    const QUEUES: usize = 32;
+
+    fn heap_bytes(&self) -> usize {
+        self.key.len()
+    }
+
+    /// Windows of one length end in the order in which they began.
+    fn queue(&self) -> usize {
+        self.length.ilog2().min(31) as usize
+    }
+
+    fn is_expired(&self, now: u64) -> bool {
+        self.end() <= now
+    }
+
+    fn eviction_rank(&self) -> u64 {
+        self.end()
     }
 }
 
 impl Default for Windows {
     fn default() -> Self {
-        Self::with_capacity(MAX_COUNTERS)
+        Self::with_budget(MAX_BYTES)
     }
 }
 
 impl Windows {
-    /// Nothing counted yet, at most `capacity` counters.
-    pub fn with_capacity(capacity: usize) -> Self {
+    fn with_budget(bytes: usize) -> Self {
+        let shard = || Shard(Mutex::new(BoundedTable::new(bytes / SHARDS, WhenFull::Evict)));
         Self {
             hasher: foldhash::quality::RandomState::default(),
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-            capacity: (capacity / SHARDS).max(1),
+            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
         }
     }
 
-    /// Number of counters.
-    pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
-    }
-
-    /// Whether nothing is counted.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Adds to the counter of `key` in the window of `length` seconds that `now`, in seconds since 1970, is in; gives its new
-    /// value. 0 only looks; a negative amount gives back, at most what there is.
+    /// Adds `amount` to the counter of `key` in the window of `length` seconds that contains `now`, in seconds since 1970.
+    /// Returns the new count. An amount of 0 reads the counter; a negative amount is refunded, to no less than 0.
     pub fn add(&self, key: &[u8], length: u64, now: u64, amount: i64) -> i64 {
         let length = length.max(1);
-        let began = now - now % length;
+        let start = now - now % length;
         let hash = self.hasher.hash_one((key, length));
         let shard = usize::try_from(hash >> 40).unwrap_or(0) % SHARDS;
         let Some(shard) = self.shards.get(shard) else { return 0 };
         let mut table = shard.0.lock();
-        if let Some(counted) = table.find_mut(hash, |c| c.length == length && *c.key == *key) {
-            // A clock that goes back stays in the window that it had reached.
-            if began > counted.began {
-                (counted.began, counted.count) = (began, 0);
+        let is_key = |counter: &WindowCounter| counter.length == length && *counter.key == *key;
+        let counted = table.modify(hash, is_key, now, |counter| {
+            // If the clock goes back, the counter stays in the window that it has reached.
+            let is_new_window = start > counter.start;
+            if is_new_window {
+                (counter.start, counter.count) = (start, 0);
             }
-            counted.count = counted.count.saturating_add(amount).max(0);
-            return counted.count;
+            counter.count = counter.count.saturating_add(amount).max(0);
+            (if is_new_window { Modified::Used } else { Modified::InPlace }, counter.count)
+        });
+        match counted {
+            Some(count) => count,
+            None if amount <= 0 => 0,
+            None => {
+                table.insert(hash, WindowCounter { key: key.into(), length, start, count: amount }, now);
+                amount
+            }
         }
-        if amount <= 0 {
-            return 0;
-        }
-        make_room(&mut table, self.capacity, now);
-        table
-            .insert_unique(hash, Counted { hash, key: key.into(), length, began, count: amount }, |c| c.hash);
-        amount
     }
-}
-
-/// Forgets windows that are over; if that is not enough, a sixteenth of the rest, those that end first.
-fn make_room(table: &mut HashTable<Counted>, capacity: usize, now: u64) {
-    if table.len() < capacity {
-        return;
-    }
-    table.retain(|counted| counted.end() > now);
-    if table.len() < capacity {
-        return;
-    }
-    let mut ends: Vec<u64> = table.iter().map(Counted::end).collect();
-    let wanted = (capacity / 16).max(1);
-    let (_, threshold, _) = ends.select_nth_unstable(wanted - 1);
-    let mut gone = 0;
-    table.retain(|counted| {
-        let goes = gone < wanted && counted.end() <= *threshold;
-        gone += usize::from(goes);
-        !goes
-    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn len(windows: &Windows) -> usize {
+        windows.shards.iter().map(|shard| shard.0.lock().len()).sum()
+    }
+
     #[test]
     fn a_window_ends_at_a_multiple_of_its_length() {
         let windows = Windows::default();
         assert_eq!(windows.add(b"k", 60, 119, 3), 3);
         assert_eq!(windows.add(b"k", 60, 119, 1), 4);
-        assert_eq!(windows.add(b"k", 60, 120, 1), 1, "a new minute");
-        assert_eq!(windows.add(b"k", 60, 119, 1), 2, "a clock that goes back");
-        assert_eq!(windows.add(b"k", 1, 120, 1), 1, "another length is another counter");
+        assert_eq!(windows.add(b"k", 60, 120, 1), 1, "the next window");
+        assert_eq!(windows.add(b"k", 60, 119, 1), 2, "the clock goes back");
+        assert_eq!(windows.add(b"k", 1, 120, 1), 1, "each length has its own counter");
     }
 
     #[test]
-    fn looking_counts_nothing_and_giving_back_stops_at_nothing() {
+    fn a_read_counts_nothing_and_a_refund_stops_at_zero() {
         let windows = Windows::default();
         assert_eq!(windows.add(b"k", 60, 0, 0), 0);
-        assert!(windows.is_empty());
+        assert_eq!(len(&windows), 0);
         assert_eq!(windows.add(b"k", 60, 0, 5), 5);
         assert_eq!(windows.add(b"k", 60, 0, -2), 3);
         assert_eq!(windows.add(b"k", 60, 0, -9), 0);
@@ -139,11 +134,16 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_counters_is_bounded() {
-        let windows = Windows::with_capacity(64 * 16);
+    fn memory_is_bounded_and_windows_that_end_first_are_evicted() {
+        let budget = SHARDS * 16 * (BoundedTable::<WindowCounter>::ENTRY_BYTES + 8);
+        let windows = Windows::with_budget(budget);
         for i in 0..10_000_u64 {
-            windows.add(&i.to_le_bytes(), 3600, 7, 1);
+            windows.add(&i.to_le_bytes(), if i == 0 { 86_400 } else { 3600 }, 7, 1);
         }
-        assert!(windows.len() <= 64 * 16, "{}", windows.len());
+        assert!(len(&windows) <= SHARDS * 16, "{}", len(&windows));
+        assert_eq!(windows.add(&0_u64.to_le_bytes(), 86_400, 7, 0), 1, "this window ends last");
+        let long = vec![0; budget];
+        assert_eq!(windows.add(&long, 3600, 7, 1), 1);
+        assert_eq!(windows.add(&long, 3600, 7, 0), 0, "a key larger than the budget is not counted");
     }
 }

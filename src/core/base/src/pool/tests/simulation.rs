@@ -2,20 +2,20 @@
 
 use std::collections::VecDeque;
 
-use super::super::{ControlLaw, Window};
+use super::super::{ControlLaw, LatencyWindow};
 
 /// How long the simulation runs, in milliseconds.
 const LENGTH: u64 = 40_000;
-/// How long a caller waits, in milliseconds.
+/// Deadline of a caller, in milliseconds.
 const DEADLINE: u64 = 200;
 /// Calls that may wait for the pool.
 const QUEUE: usize = 256;
-/// A call that takes longer is given up by the backend, in milliseconds.
-const GIVEN_UP: u64 = 1000;
-/// Work of one call for a backend at ease, in milliseconds.
+/// The backend abandons calls after this time, in milliseconds.
+const ABANDONED: u64 = 1000;
+/// Service time of one call at an idle backend, in milliseconds.
 const SERVICE: f64 = 10.0;
 
-/// Calls that the backend works on at full speed: it grows, loses most of its machines, and recovers in part.
+/// Calls that the backend serves at full speed: it scales up, loses most of its machines, and recovers in part.
 fn parallel(now: u64) -> f64 {
     match now / 10_000 {
         0 => 16.0,
@@ -25,15 +25,15 @@ fn parallel(now: u64) -> f64 {
     }
 }
 
-/// Progress of one of `working` calls in a millisecond, as a share of its work. Calls beyond what the backend can do at once share
-/// its power, and each of them costs some of it.
+/// Progress of one of `working` calls in a millisecond, as a share of its work. Calls beyond the capacity of the backend share
+/// it, and each of them lowers it.
 fn progress(parallel: f64, working: usize) -> f64 {
     let working = working.max(1) as f64;
     let over = (working - parallel).max(0.0);
     (parallel / working).min(1.0) / (1.0 + 0.02 * over) / SERVICE
 }
 
-/// Calls that arrive in a millisecond on average: quiet for three quarters of a second, then more than the backend can do.
+/// Mean arrivals per millisecond: below capacity for three quarters of a second, then above it.
 fn arrivals(now: u64) -> f64 {
     let capacity = parallel(now) / SERVICE;
     if now % 1000 < 750 { capacity * 0.7 } else { capacity * 1.6 }
@@ -45,7 +45,7 @@ struct Job {
     left: f64,
 }
 
-/// Numbers from 0 to 1, always the same ones.
+/// A deterministic generator of numbers from 0 to 1.
 struct Random(u64);
 
 impl Random {
@@ -57,12 +57,12 @@ impl Random {
     }
 }
 
-/// Calls answered within their deadline through a pool of fixed size, or one that follows the law.
+/// Calls answered within their deadline, with a fixed limit or with the control law.
 fn goodput(fixed: usize, mut law: Option<ControlLaw>, seed: u64) -> u64 {
     let mut random = Random(seed);
     let mut limit = law.as_ref().map_or(fixed, ControlLaw::limit);
     let (mut queue, mut work) = (VecDeque::new(), Vec::<Job>::new());
-    let (mut window, mut latencies, mut good) = (Window::default(), 0.0, 0);
+    let (mut window, mut latencies, mut good) = (LatencyWindow::default(), 0.0, 0);
     for now in 0..LENGTH {
         let rate = arrivals(now);
         for _ in 0..rate as usize + usize::from(random.next() < rate.fract()) {
@@ -84,19 +84,19 @@ fn goodput(fixed: usize, mut law: Option<ControlLaw>, seed: u64) -> u64 {
         work.retain_mut(|job| {
             job.left -= progress;
             if job.left > 0.0 {
-                return now - job.arrived < GIVEN_UP;
+                return now - job.arrived < ABANDONED;
             }
             good += u64::from(now - job.arrived < DEADLINE);
-            window.ended += 1;
+            window.completed += 1;
             latencies += (now + 1 - job.started) as f64 / 1000.0;
             false
         });
         if now % 100 == 99
             && let Some(law) = &mut law
         {
-            window.mean_latency = latencies / window.ended.max(1) as f64;
+            window.mean_latency = latencies / window.completed.max(1) as f64;
             limit = law.step(window);
-            (window, latencies) = (Window::default(), 0.0);
+            (window, latencies) = (LatencyWindow::default(), 0.0);
         }
     }
     good
