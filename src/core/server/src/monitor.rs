@@ -22,12 +22,7 @@ pub(crate) type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The routes that every server has. `version` is the short form, without a line end; `profile` turns on what stands below
 /// `/debug/pprof/`; `legacy` adds the metrics under the names of Mixer 1.0.
-pub(crate) fn routes(
-    metrics: Arc<Metrics>,
-    version: &str,
-    profile: bool,
-    legacy: Option<SnapshotNumber>,
-) -> Router {
+pub(crate) fn routes(metrics: Arc<Metrics>, version: &str, profile: bool, legacy: Option<SnapshotNumber>) -> Router {
     let version: Arc<str> = version.into();
     let text = async move |headers: HeaderMap| metrics_text(&metrics, legacy.as_ref(), &headers);
     let routes = Router::new()
