@@ -18,7 +18,7 @@ mod testing;
 use mixer_engine::adapter::{Erase, Inventory};
 
 /// Every adapter, in name order.
-pub const INVENTORY: Inventory = Inventory(&[
+pub const INVENTORY: Inventory = Inventory::new(&[
     &Erase::<bypass::Bypass>::new(),
     &Erase::<denier::Denier>::new(),
     &Erase::<drill::Drill>::new(),
@@ -42,7 +42,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_handler_implements_what_its_adapter_claims() {
-        for adapter in INVENTORY.0 {
+        for adapter in INVENTORY.iter() {
             let (params, errors) = adapter.decode(None, FieldPath::root());
             assert!(errors.is_empty());
             // The build itself refuses a handler that lacks a trait.

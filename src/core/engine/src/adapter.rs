@@ -1,17 +1,19 @@
-//! Adapters: what turns decisions and reports into action.
+//! The adapter API.
 //!
-//! An adapter is data plus three functions: [`Adapter::INFO`], [`Adapter::validate`] (pure: looks at parameters and bound
-//! instances, reports every problem) and [`Adapter::build`] (may read files, connect, listen), which gives a [`Handler`]. A
-//! handler implements the dispatch traits of the templates it supports. An [`Inventory`] is a table of adapters.
-//! This room knows nothing of rules, routing or the API.
+//! An adapter is [`Adapter::INFO`] plus two functions: [`Adapter::validate`] (pure: checks parameters and bound instances, reports
+//! every problem) and [`Adapter::build`] (may read files, connect, listen), which returns a [`Handler`]. A handler implements the
+//! dispatch traits of the templates it supports. An [`Inventory`] is a table of adapters.
+//! This module depends on no rules, routing or gRPC service.
 //! Spec: adapters-inprocess.md.
 
+mod claims;
 mod env;
 mod erased;
 mod handler;
 mod inventory;
 mod status;
 
+pub use claims::InventoryError;
 pub use env::{Clock, Commons, Env, SystemClock, TaskSpawner};
 pub use erased::{BuildFuture, Erase, ErasedAdapter, ErasedParams};
 pub use handler::{
@@ -19,15 +21,15 @@ pub use handler::{
     HandleReport, Handler, HandlerError, Instance, Leaf, QuotaCall, QuotaLevel, QuotaResult, Reply, Status,
     StatusDetail, join_errors,
 };
-pub use inventory::{Inventory, InventoryError};
+pub use inventory::Inventory;
 pub use status::{HandlerStatus, QueueStatus, QuotaStatus, QuotaUse};
 
 use mixer_config::{Diagnostics, message::Message};
 
-/// Code of an error that [`Adapter::validate`] foresees: [`Adapter::build`] will refuse, in its own words.
+/// Code of a validation error that [`Adapter::build`] reports itself, in its own text.
 pub const NOT_BUILT: &str = "adapter-build";
 
-/// What is known about an adapter without building anything.
+/// Static description of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdapterInfo {
     /// The name in `compiledAdapter` and the legacy kind, for example `listchecker`.
@@ -42,11 +44,11 @@ pub struct AdapterInfo {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The adapter's own words, for example `did not find limit defined for quota q.instance.ns`.
+    /// The adapter's own text, for example `did not find limit defined for quota q.instance.ns`.
     #[error("{0}")]
     Refused(String),
-    /// Problems of the parameters that only the outside world can tell, for example a backend that refuses them: each
-    /// `<field>: <text>`. Users see them as they see what [`Adapter::validate`] reports.
+    /// Problems of the parameters that only a backend can detect, each `<field>: <text>`. Users see them like problems of
+    /// [`Adapter::validate`].
     #[error("{}", join_errors(.0))]
     Invalid(Vec<String>),
 }

@@ -1,23 +1,30 @@
-//! Which rules a request meets: variety -> namespace -> rules in order -> actions on live handlers.
+//! The rules of each kind and namespace, joined with live handlers: kind -> namespace -> rules in order -> actions.
 //!
-//! [`RoutingTable::build`] joins a snapshot with the handlers that could be built for it, [`RoutingTable::next`] does so with the
-//! help of the table before; the result is immutable and is what requests hold. Matching touches only the rules that can match (see `index`), yet outcome and references are those of evaluating
-//! every rule in order. This room evaluates conditions, never instances, and calls no handler.
+//! [`RoutingTable::build`] joins a snapshot with the handlers that were built for it; [`RoutingTable::next`] does the same by patching
+//! the previous table. A table is immutable; a request holds one from first to last byte. Matching evaluates only the rules that can
+//! match (see `index`), yet the outcome and the referenced attributes are those of evaluating every rule in order. This module
+//! evaluates conditions, never instances, and calls no handler.
 //! Spec: runtime.md section 9.
 
 mod branches;
 mod condition;
 mod dry_run;
 mod index;
+mod kind;
+mod namespaces;
 mod outline;
+mod patch;
+mod route;
 mod rule_set;
 mod shared;
 mod table;
 
-pub use dry_run::{DryRunCounters, DryRunOutcome};
+pub(crate) use dry_run::DryRunOutcome;
+pub use kind::RuleKind;
+pub use namespaces::SelectedRules;
 pub use outline::{
     DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,
 };
-pub use rule_set::{Matched, Route, RouteAction, RouteInstance, RuleSet};
-pub use shared::SharedLeaves;
-pub use table::{Destination, DestinationId, RoutingTable, RuleKind, SelectedRules};
+pub use route::{Destination, DestinationId, Route, RouteAction, RouteInstance};
+pub use rule_set::{Matched, RuleSet};
+pub use table::RoutingTable;

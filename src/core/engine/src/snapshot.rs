@@ -1,8 +1,8 @@
 //! The snapshot: all configuration of one moment, resolved, typed and compiled. Immutable once built.
 //!
-//! Building is a pure function of resources and the previous build; whatever cannot be built is left out and diagnosed. The
-//! server, `validate`, `snapshot dump`, `routes show` and admission share it. This room never builds handlers and never reads
-//! a file, a clock or the network.
+//! A build is a pure function of resources and the previous build; resources that cannot be built are left out and diagnosed. The
+//! server, `validate`, `snapshot dump`, `routes show` and admission share it. This module builds no handlers and reads no file,
+//! clock or network.
 //! Spec: runtime.md section 4.
 
 mod annotations;
@@ -10,28 +10,35 @@ mod bindings;
 mod build;
 pub mod decode;
 mod dump;
-mod dynamic;
 mod extension;
+mod external;
 mod handlers;
+mod header_operations;
 mod instances;
+mod kind;
+mod known;
 mod lint;
-mod memo;
 mod model;
 mod names;
+mod options;
 mod params;
-mod report;
+mod problems;
+mod programs;
 mod rules;
+mod unit;
+mod units;
 mod vocabulary;
 
-pub use build::{SnapshotBuilder, SnapshotOptions};
+pub use build::SnapshotBuilder;
 pub use dump::{
     ActionDump, AdapterDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump, InstanceDump,
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
-pub use extension::{DecodedResource, Extension, ExtensionConfig, MappingOutline, Registry};
+pub use extension::{DecodedResource, ExtensionConfig, MappingOutline, Registry, SnapshotExtension};
 pub use lint::{check_params, lint, pitfalls};
 pub use model::{
     ActionConfig, AttributeBinding, Condition, HandlerBinding, HandlerConfig, HeaderOperationConfig,
     HeaderOperationKind, InstanceConfig, OnError, RuleConfig, Rules, Snapshot, SnapshotCounts, SnapshotId,
 };
-pub use report::Report;
+pub use options::SnapshotOptions;
+pub use problems::ResourceProblems;

@@ -19,7 +19,9 @@ use rustc_hash::FxHashMap;
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, RawResource, ResourceKey};
-use mixer_engine::snapshot::{DecodedResource, Extension, ExtensionConfig, MappingOutline, Report, Snapshot};
+use mixer_engine::snapshot::{
+    DecodedResource, ExtensionConfig, MappingOutline, ResourceProblems, Snapshot, SnapshotExtension,
+};
 
 use assemble::Assembly;
 pub use descriptors::{DescriptorNode, DescriptorTree, Limit, Unit, glob};
@@ -228,7 +230,7 @@ impl ExtensionConfig for EnvoyConfig {
 #[derive(Debug, Clone, Copy)]
 pub struct EnvoyKinds;
 
-impl Extension for EnvoyKinds {
+impl SnapshotExtension for EnvoyKinds {
     fn kinds(&self) -> &'static [&'static str] {
         &KINDS
     }
@@ -258,7 +260,7 @@ impl Extension for EnvoyKinds {
 
 /// Decodes a resource of one of [`KINDS`].
 fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<EnvoyResource, Vec<Diagnostic>> {
-    let mut report = Report::new(resource);
+    let mut report = ResourceProblems::new(resource);
     let (root, base) = match report.spec() {
         Some(spec) => (Some(spec.clone()), FieldPath::root().field("spec")),
         // A file of envoyproxy/ratelimit has no envelope.
@@ -279,15 +281,15 @@ fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<Env
         ),
     };
     match state {
-        Some(state) if report.problems.is_empty() => Ok(state),
-        _ => Err(report.problems),
+        Some(state) if report.list.is_empty() => Ok(state),
+        _ => Err(report.list),
     }
 }
 
 fn decode<M: Message>(
     root: Option<&Node>,
     base: FieldPath,
-    report: &mut Report<'_>,
+    report: &mut ResourceProblems<'_>,
     failure: &dyn Fn(&str) -> String,
 ) -> Option<M> {
     let mut message = M::default();

@@ -1,4 +1,4 @@
-//! Adapters without their types, for the tables that hold all of them.
+//! Type-erased adapters, for tables of all adapters.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -29,15 +29,15 @@ impl ErasedParams {
     }
 }
 
-/// A future that gives a handler.
+/// A future that builds a handler.
 pub type BuildFuture = Pin<Box<dyn Future<Output = Result<Box<dyn Handler>, BuildError>> + Send>>;
 
 /// [`Adapter`] as a trait object.
 pub trait ErasedAdapter: Send + Sync {
     /// Name, description and templates.
     fn info(&self) -> &'static AdapterInfo;
-    /// Decodes `node` (the `params` of a handler or the `spec` of a legacy resource) over the defaults. What was decoded before
-    /// the first error applies.
+    /// Decodes `node` (the `params` of a handler or the `spec` of a legacy resource) over the defaults. Fields decoded before the
+    /// first error apply.
     fn decode(&self, node: Option<&Node>, path: FieldPath) -> (ErasedParams, Vec<DecodeError>);
     /// See [`Adapter::validate`].
     fn validate(&self, params: &ErasedParams, instances: &[BoundInstance], problems: &mut Diagnostics);
@@ -51,12 +51,12 @@ impl std::fmt::Debug for dyn ErasedAdapter {
     }
 }
 
-/// Makes an [`ErasedAdapter`] of an [`Adapter`].
+/// Erases the type of an [`Adapter`].
 #[derive(Debug)]
 pub struct Erase<A>(PhantomData<fn() -> A>);
 
 impl<A: Adapter> Erase<A> {
-    /// `A` without its type, for an [`Inventory`](super::Inventory).
+    /// `A` as an entry of an [`Inventory`](super::Inventory).
     pub const fn new() -> Self {
         Self(PhantomData)
     }
@@ -87,7 +87,7 @@ impl<A: Adapter> ErasedAdapter for Erase<A> {
         let build = A::build(Self::params(params), instances, env);
         Box::pin(async move {
             let handler = build.await?;
-            if let Err(defect) = super::inventory::check_handler(&A::INFO, handler.as_ref()) {
+            if let Err(defect) = super::claims::check_handler(&A::INFO, handler.as_ref()) {
                 return Err(BuildError::Refused(defect.to_string()));
             }
             Ok(handler)

@@ -1,4 +1,4 @@
-//! A hash map whose versions share what they have in common.
+//! A hash map whose versions share unchanged shards.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-/// Entries of a shard at which there is another split.
-const MOST: usize = 48;
+/// Average number of entries per shard above which the shards are doubled.
+const MAX_SHARD_LEN: usize = 48;
 
 /// A part of the entries.
 type Shard<V> = HashTable<(Box<[u8]>, V)>;
 
-/// Values by text, in shards behind reference counts: a change copies one shard.
+/// Values by byte string, in reference-counted shards: a change copies one shard.
 #[derive(Debug, Clone)]
 pub(super) struct Branches<V> {
-    /// As many as a power of two.
+    /// A power of two of them.
     shards: Vec<Arc<Shard<V>>>,
     len: usize,
 }
@@ -41,14 +41,14 @@ impl<V: Clone> Branches<V> {
         self.len
     }
 
-    /// The value of a text.
+    /// The value of a key.
     pub(super) fn get(&self, text: &[u8]) -> Option<&V> {
         let hash = hash(text);
         let shard = self.shards.get(shard_of(hash, self.shards.len()))?;
         shard.find(hash, |(known, _)| **known == *text).map(|(_, value)| value)
     }
 
-    /// The value of a text, to change.
+    /// The value of a key, for modification.
     pub(super) fn get_mut(&mut self, text: &[u8]) -> Option<&mut V> {
         let hash = hash(text);
         let at = shard_of(hash, self.shards.len());
@@ -56,9 +56,9 @@ impl<V: Clone> Branches<V> {
         shard.find_mut(hash, |(known, _)| **known == *text).map(|(_, value)| value)
     }
 
-    /// Gives a text, which must have none yet, its value.
+    /// Adds a key that is not in the map.
     pub(super) fn insert(&mut self, text: Box<[u8]>, value: V) {
-        if self.len >= self.shards.len() * MOST {
+        if self.len >= self.shards.len() * MAX_SHARD_LEN {
             self.split();
         }
         let hash = hash(&text);
@@ -69,7 +69,7 @@ impl<V: Clone> Branches<V> {
         }
     }
 
-    /// Takes a text out.
+    /// Removes a key.
     pub(super) fn remove(&mut self, text: &[u8]) {
         let hash = hash(text);
         let at = shard_of(hash, self.shards.len());

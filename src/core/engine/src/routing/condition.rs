@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rule_set::Route;
+use super::route::Route;
 use crate::snapshot::OnError;
 use mixer_base::shared_map::{Keyed, SharedMap};
 use mixer_expr::Program;
@@ -13,19 +13,19 @@ pub(super) struct SharedCondition {
     pub(super) program: Arc<Program>,
     /// Address of the program.
     address: usize,
-    routes: Guarded,
-    /// Number of routes that want to hear of an error in the condition.
-    listeners: usize,
+    routes: GuardedRoutes,
+    /// Number of routes that handle an error of the condition.
+    error_handlers: usize,
 }
 
-/// The routes behind a condition: nearly always one.
+/// The routes behind a condition; nearly always one.
 #[derive(Debug, Clone)]
-enum Guarded {
+enum GuardedRoutes {
     One(Arc<Route>),
     Many(SharedMap<Arc<Route>>),
 }
 
-/// By program: equal conditions have the same one.
+/// By program: equal conditions share one program.
 impl Keyed for SharedCondition {
     type Key = usize;
 
@@ -34,53 +34,53 @@ impl Keyed for SharedCondition {
     }
 }
 
-/// Where a program is.
+/// The address of a program, which identifies it.
 pub(super) fn address(program: &Arc<Program>) -> usize {
     Arc::as_ptr(program).addr()
 }
 
-fn listens(route: &Route) -> bool {
+fn handles_errors(route: &Route) -> bool {
     matches!(route.rule.on_error, Some(OnError::Deny | OnError::LastKnown))
 }
 
 impl SharedCondition {
     /// The condition of one route.
     pub(super) fn new(program: &Arc<Program>, route: Arc<Route>) -> Self {
-        let (address, listeners) = (address(program), usize::from(listens(&route)));
-        Self { program: Arc::clone(program), address, routes: Guarded::One(route), listeners }
+        let (address, error_handlers) = (address(program), usize::from(handles_errors(&route)));
+        Self { program: Arc::clone(program), address, routes: GuardedRoutes::One(route), error_handlers }
     }
 
     /// The routes, in order.
     pub(super) fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
         let (one, many) = match &self.routes {
-            Guarded::One(route) => (Some(route), None),
-            Guarded::Many(routes) => (None, Some(routes)),
+            GuardedRoutes::One(route) => (Some(route), None),
+            GuardedRoutes::Many(routes) => (None, Some(routes)),
         };
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// Whether some route wants to hear of an error in the condition.
-    pub(super) fn wants_errors(&self) -> bool {
-        self.listeners > 0
+    /// Whether some route handles an error of the condition.
+    pub(super) fn handles_errors(&self) -> bool {
+        self.error_handlers > 0
     }
 
-    /// Guards one more route.
+    /// Adds a route.
     pub(super) fn add(&mut self, route: Arc<Route>) {
-        self.listeners += usize::from(listens(&route));
+        self.error_handlers += usize::from(handles_errors(&route));
         match &mut self.routes {
-            Guarded::One(first) => {
-                self.routes = Guarded::Many([Arc::clone(first), route].into_iter().collect());
+            GuardedRoutes::One(first) => {
+                self.routes = GuardedRoutes::Many([Arc::clone(first), route].into_iter().collect());
             }
-            Guarded::Many(routes) => drop(routes.put(route)),
+            GuardedRoutes::Many(routes) => drop(routes.put(route)),
         }
     }
 
-    /// Guards a route no longer; false when it guards none any more.
+    /// Removes a route; false when none is left.
     pub(super) fn remove(&mut self, route: &Arc<Route>) -> bool {
-        self.listeners -= usize::from(listens(route));
+        self.error_handlers -= usize::from(handles_errors(route));
         match &mut self.routes {
-            Guarded::One(_) => false,
-            Guarded::Many(routes) => {
+            GuardedRoutes::One(_) => false,
+            GuardedRoutes::Many(routes) => {
                 routes.remove(route.key());
                 !routes.is_empty()
             }

@@ -1,12 +1,12 @@
-//! What is counted about rules in dry run.
+//! Counters of rules in dry run.
 
 use mixer_base::metrics::{Counter, Family, Metrics};
 
-use super::RuleKind;
+use super::kind::RuleKind;
 
-/// What a rule would have done.
+/// What a rule in dry run would have done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DryRunOutcome {
+pub(crate) enum DryRunOutcome {
     /// The check would have passed.
     Allowed,
     /// The check would have been refused.
@@ -15,11 +15,11 @@ pub enum DryRunOutcome {
     Granted,
     /// The quota would not have been granted in full.
     Refused,
-    /// It would have acted; what comes of it is not known.
+    /// The rule matched; its effect is unknown.
     Matched,
-    /// An instance could not be made, or the handler had no answer.
+    /// An instance could not be evaluated, or the handler failed.
     Failed,
-    /// Nobody was asked: too many answers are waited for.
+    /// The handler's answer was not awaited: too many are pending.
     Skipped,
 }
 
@@ -34,8 +34,8 @@ impl DryRunOutcome {
         DryRunOutcome::Skipped,
     ];
 
-    /// For example `denied`, as metrics and logs spell it.
-    pub fn name(self) -> &'static str {
+    /// The label value, for example `denied`.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             DryRunOutcome::Allowed => "allowed",
             DryRunOutcome::Denied => "denied",
@@ -50,7 +50,7 @@ impl DryRunOutcome {
 
 /// The counters of one rule in dry run: `mixer_dry_run_outcomes_total`.
 #[derive(Debug, Clone)]
-pub struct DryRunCounters([Option<Counter>; 7]);
+pub(crate) struct DryRunCounters([Option<Counter>; 7]);
 
 impl DryRunCounters {
     pub(super) fn new(metrics: &Metrics, rule: &str, kind: RuleKind) -> Self {
@@ -68,8 +68,8 @@ impl DryRunCounters {
         Self(DryRunOutcome::ALL.map(counter))
     }
 
-    /// One more.
-    pub fn count(&self, outcome: DryRunOutcome) {
+    /// Increments the counter of `outcome`.
+    pub(crate) fn count(&self, outcome: DryRunOutcome) {
         if let Some(Some(counter)) = self.0.get(outcome as usize) {
             counter.increment();
         }

@@ -1,11 +1,11 @@
 //! Finds the conditions that can hold without evaluating all of them.
 //!
 //! Conditions that begin with a test of the same attribute (`destination.service == "a"`, `request.headers["x"] == "b"`, a prefix
-//! of `request.path`) are put behind one look-up of its value; those that share their second test likewise, and so on. A condition
-//! whose tests are all look-ups is never evaluated at all. Because a test reads its attribute whatever the constant, the references
-//! are those of evaluating every condition: the same attribute read, and nothing behind a test that fails.
+//! of `request.path`) are grouped behind one look-up of its value; those that share their second test likewise, and so on. A
+//! condition whose tests are all look-ups is never evaluated. Because a test reads its attribute whatever the constant, the
+//! references are those of evaluating every condition: the same attribute is read, and nothing behind a test that fails.
 //!
-//! An index is changed condition by condition. What a change does not touch is shared with the index before.
+//! An index is changed condition by condition. The unchanged part is shared with the previous index.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use mixer_attribute::{AttributeBag, SlotId, Value};
 use mixer_base::shared_map::SharedMap;
 use mixer_expr::{Conjunct, EvalError, Program};
 
-/// A look-up pays from this many conditions on.
-const WORTH_A_LOOK_UP: usize = 3;
-/// Tests of one condition that are looked up; the rest is evaluated.
+/// Fewest conditions for which a look-up is cheaper than evaluation.
+const MIN_LOOKUP_CONDITIONS: usize = 3;
+/// Most tests of one condition that are looked up; the rest is evaluated.
 const MAX_DEPTH: usize = 16;
 
-/// Groups conditions by what they test first.
+/// Conditions grouped by their leading tests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PredicateIndex {
     root: Node,
@@ -29,90 +29,94 @@ pub(super) struct PredicateIndex {
 /// Conditions that share all tests so far.
 #[derive(Debug, Clone, Default)]
 struct Node {
-    /// Evaluated as a whole: the next test is none that can be looked up.
+    /// Evaluated as a whole: the next test cannot be looked up.
     opaque: SharedMap<Arc<SharedCondition>>,
-    /// Evaluated as a whole: too few next test the same subject.
+    /// Evaluated as a whole: too few conditions test the same subject next.
     few: Vec<Arc<SharedCondition>>,
-    tests: Vec<Test>,
+    lookups: Vec<Lookup>,
 }
 
-/// What a test reads.
+/// The attribute or map entry that a test reads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subject {
     Text(SlotId),
     Number(SlotId),
-    Truth(SlotId),
-    Entry(SlotId, Box<[u8]>),
+    Bool(SlotId),
+    MapEntry(SlotId, Box<[u8]>),
 }
 
-/// Conditions that next test the same subject.
+/// Conditions whose next test reads the same subject.
 #[derive(Debug, Clone)]
-struct Test {
+struct Lookup {
     subject: Subject,
-    /// Conditions behind this test: all of them fail if it does.
+    /// Number of conditions behind the look-up: all of them fail if it does.
     conditions: usize,
     equal: Branches<Branch>,
     /// By length of the prefix.
     prefixes: Vec<(usize, Branches<Branch>)>,
 }
 
-/// Where a passed test leads: nearly always to one condition.
+/// The conditions behind a passed test; nearly always one.
 #[derive(Debug, Clone)]
 enum Branch {
-    /// It has no further test: it holds.
+    /// It has no further test: it is true.
     Decided(Arc<SharedCondition>),
     /// It is evaluated as a whole.
     One(Arc<SharedCondition>),
     Many(Arc<Fork>),
 }
 
-/// Where a passed test leads to several conditions.
+/// Several conditions behind a passed test.
 #[derive(Debug, Clone, Default)]
 struct Fork {
-    /// Conditions without a further test: they hold.
+    /// Conditions without a further test: they are true.
     decided: Vec<Arc<SharedCondition>>,
     next: Node,
 }
 
-/// A test of one condition, before grouping.
-enum Key {
+/// A test of one condition that can be looked up.
+enum LookupTest {
     Equal(Subject, Box<[u8]>),
     Prefix(Subject, Box<[u8]>),
 }
 
-impl Key {
-    fn of(conjunct: &Conjunct<'_>) -> Option<Key> {
+impl LookupTest {
+    fn of(conjunct: &Conjunct<'_>) -> Option<Self> {
         Some(match *conjunct {
-            Conjunct::AttributeEquals { slot, constant } => Key::Equal(Subject::Text(slot), constant.into()),
+            Conjunct::AttributeEquals { slot, constant } => {
+                LookupTest::Equal(Subject::Text(slot), constant.into())
+            }
             Conjunct::AttributeEqualsInt64 { slot, constant } => {
-                Key::Equal(Subject::Number(slot), constant.to_le_bytes().into())
+                LookupTest::Equal(Subject::Number(slot), constant.to_le_bytes().into())
             }
             Conjunct::AttributeEqualsBool { slot, constant } => {
-                Key::Equal(Subject::Truth(slot), [u8::from(constant)].into())
+                LookupTest::Equal(Subject::Bool(slot), [u8::from(constant)].into())
             }
             Conjunct::MapKeyEquals { slot, key, constant } => {
-                Key::Equal(Subject::Entry(slot, key.into()), constant.into())
+                LookupTest::Equal(Subject::MapEntry(slot, key.into()), constant.into())
             }
-            Conjunct::AttributePrefix { slot, prefix } => Key::Prefix(Subject::Text(slot), prefix.into()),
+            Conjunct::AttributePrefix { slot, prefix } => {
+                LookupTest::Prefix(Subject::Text(slot), prefix.into())
+            }
             Conjunct::Other => return None,
         })
     }
 
     /// The test number `depth`, if it can be looked up.
-    fn at(conjuncts: &[Conjunct<'_>], depth: usize) -> Option<Key> {
-        conjuncts.get(depth).filter(|_| depth < MAX_DEPTH).and_then(Key::of)
+    fn at(conjuncts: &[Conjunct<'_>], depth: usize) -> Option<Self> {
+        conjuncts.get(depth).filter(|_| depth < MAX_DEPTH).and_then(LookupTest::of)
     }
 
     fn subject(&self) -> &Subject {
-        let (Key::Equal(subject, _) | Key::Prefix(subject, _)) = self;
+        let (LookupTest::Equal(subject, _) | LookupTest::Prefix(subject, _)) = self;
         subject
     }
 }
 
 impl PredicateIndex {
-    /// Puts a condition in whose program is not there.
+    /// Adds a condition whose program is not in the index.
     pub(super) fn put(&mut self, condition: Arc<SharedCondition>) {
-        if condition.wants_errors() {
+        if condition.handles_errors() {
             self.root.opaque.put(condition);
         } else {
             let program = Arc::clone(&condition.program);
@@ -120,7 +124,7 @@ impl PredicateIndex {
         }
     }
 
-    /// Takes the condition of a program out, if it is there.
+    /// Removes the condition of a program, if it is in the index.
     pub(super) fn take(&mut self, program: &Arc<Program>) -> Option<Arc<SharedCondition>> {
         let address = address(program);
         match self.root.opaque.remove(&address) {
@@ -129,7 +133,7 @@ impl PredicateIndex {
         }
     }
 
-    /// Calls `hit` for every condition that holds, and for every one that failed and wants to hear of it. Returns the number of
+    /// Calls `hit` for every condition that is true, and for every failed one with a route that handles errors. Returns the number of
     /// conditions that failed. References are recorded as if every condition were evaluated.
     pub(super) fn evaluate<'t: 'a, 'a>(
         &'t self,
@@ -140,7 +144,7 @@ impl PredicateIndex {
     }
 }
 
-/// Evaluates a condition as a whole; the number of failures.
+/// Evaluates a condition as a whole. Returns the number of failures.
 fn evaluate_whole<'t: 'a, 'a>(
     condition: &'t SharedCondition,
     bag: &AttributeBag<'a>,
@@ -150,7 +154,7 @@ fn evaluate_whole<'t: 'a, 'a>(
         Ok(Value::Bool(true)) => hit(condition, None),
         Ok(_) => {}
         Err(error) => {
-            if condition.wants_errors() {
+            if condition.handles_errors() {
                 hit(condition, Some(error));
             }
             return 1;
@@ -161,31 +165,32 @@ fn evaluate_whole<'t: 'a, 'a>(
 
 impl Node {
     fn put(&mut self, condition: Arc<SharedCondition>, conjuncts: &[Conjunct<'_>], depth: usize) {
-        let Some(key) = Key::at(conjuncts, depth) else {
+        let Some(test) = LookupTest::at(conjuncts, depth) else {
             self.opaque.put(condition);
             return;
         };
-        if let Some(test) = self.tests.iter_mut().find(|test| test.subject == *key.subject()) {
-            test.put(condition, key, conjuncts, depth);
+        if let Some(lookup) = self.lookups.iter_mut().find(|lookup| lookup.subject == *test.subject()) {
+            lookup.put(condition, test, conjuncts, depth);
             return;
         }
         let alike = |other: &Arc<SharedCondition>| {
-            Key::at(&other.program.conjuncts(), depth).is_some_and(|other| other.subject() == key.subject())
+            LookupTest::at(&other.program.conjuncts(), depth)
+                .is_some_and(|other| other.subject() == test.subject())
         };
-        if self.few.iter().filter(|other| alike(other)).count() + 1 < WORTH_A_LOOK_UP {
+        if self.few.iter().filter(|other| alike(other)).count() + 1 < MIN_LOOKUP_CONDITIONS {
             self.few.push(condition);
             return;
         }
-        let mut test = Test::new(key.subject().clone());
+        let mut lookup = Lookup::new(test.subject().clone());
         for other in self.few.extract_if(.., |other| alike(other)) {
             let program = Arc::clone(&other.program);
             let conjuncts = program.conjuncts();
-            if let Some(key) = Key::at(&conjuncts, depth) {
-                test.put(other, key, &conjuncts, depth);
+            if let Some(test) = LookupTest::at(&conjuncts, depth) {
+                lookup.put(other, test, &conjuncts, depth);
             }
         }
-        test.put(condition, key, conjuncts, depth);
-        self.tests.push(test);
+        lookup.put(condition, test, conjuncts, depth);
+        self.lookups.push(lookup);
     }
 
     fn take(
@@ -194,12 +199,12 @@ impl Node {
         conjuncts: &[Conjunct<'_>],
         depth: usize,
     ) -> Option<Arc<SharedCondition>> {
-        let Some(key) = Key::at(conjuncts, depth) else { return self.opaque.remove(&address) };
-        if let Some(at) = self.tests.iter().position(|test| test.subject == *key.subject()) {
-            let test = self.tests.get_mut(at)?;
-            let taken = test.take(address, &key, conjuncts, depth)?;
-            if test.conditions == 0 {
-                self.tests.remove(at);
+        let Some(test) = LookupTest::at(conjuncts, depth) else { return self.opaque.remove(&address) };
+        if let Some(at) = self.lookups.iter().position(|lookup| lookup.subject == *test.subject()) {
+            let lookup = self.lookups.get_mut(at)?;
+            let taken = lookup.take(address, &test, conjuncts, depth)?;
+            if lookup.conditions == 0 {
+                self.lookups.remove(at);
             }
             return Some(taken);
         }
@@ -207,7 +212,7 @@ impl Node {
     }
 
     fn is_empty(&self) -> bool {
-        self.opaque.is_empty() && self.few.is_empty() && self.tests.is_empty()
+        self.opaque.is_empty() && self.few.is_empty() && self.lookups.is_empty()
     }
 
     fn evaluate<'t: 'a, 'a>(
@@ -219,8 +224,8 @@ impl Node {
         for condition in self.opaque.iter().chain(&self.few) {
             failures += evaluate_whole(condition, bag, hit);
         }
-        for test in &self.tests {
-            failures += test.evaluate(bag, hit);
+        for lookup in &self.lookups {
+            failures += lookup.evaluate(bag, hit);
         }
         failures
     }
@@ -231,16 +236,22 @@ fn take_from(list: &mut Vec<Arc<SharedCondition>>, address: usize) -> Option<Arc
     Some(list.swap_remove(at))
 }
 
-impl Test {
+impl Lookup {
     fn new(subject: Subject) -> Self {
         Self { subject, conditions: 0, equal: Branches::default(), prefixes: Vec::new() }
     }
 
-    fn put(&mut self, condition: Arc<SharedCondition>, key: Key, conjuncts: &[Conjunct<'_>], depth: usize) {
+    fn put(
+        &mut self,
+        condition: Arc<SharedCondition>,
+        test: LookupTest,
+        conjuncts: &[Conjunct<'_>],
+        depth: usize,
+    ) {
         self.conditions += 1;
-        let (branches, text) = match key {
-            Key::Equal(_, text) => (&mut self.equal, text),
-            Key::Prefix(_, text) => {
+        let (branches, text) = match test {
+            LookupTest::Equal(_, text) => (&mut self.equal, text),
+            LookupTest::Prefix(_, text) => {
                 let at = self.prefixes.partition_point(|(length, _)| *length < text.len());
                 if self.prefixes.get(at).is_none_or(|(length, _)| *length != text.len()) {
                     self.prefixes.insert(at, (text.len(), Branches::default()));
@@ -258,13 +269,13 @@ impl Test {
     fn take(
         &mut self,
         address: usize,
-        key: &Key,
+        test: &LookupTest,
         conjuncts: &[Conjunct<'_>],
         depth: usize,
     ) -> Option<Arc<SharedCondition>> {
-        let (at, text) = match key {
-            Key::Equal(_, text) => (None, text),
-            Key::Prefix(_, text) => {
+        let (at, text) = match test {
+            LookupTest::Equal(_, text) => (None, text),
+            LookupTest::Prefix(_, text) => {
                 (Some(self.prefixes.iter().position(|(length, _)| *length == text.len())?), text)
             }
         };
@@ -295,13 +306,13 @@ impl Test {
             (Subject::Number(_), Some(Value::Duration(duration))) => {
                 self.follow(&duration.nanos.to_le_bytes(), bag, hit)
             }
-            (Subject::Truth(_), Some(Value::Bool(truth))) => self.follow(&[u8::from(truth)], bag, hit),
-            (Subject::Entry(_, key), Some(Value::StringMap(map))) => {
-                // compat(1.3): a missing key is the empty text.
+            (Subject::Bool(_), Some(Value::Bool(flag))) => self.follow(&[u8::from(flag)], bag, hit),
+            (Subject::MapEntry(_, key), Some(Value::StringMap(map))) => {
+                // compat(1.3): a missing key is the empty string.
                 let text = bag.lookup(map, key).unwrap_or_default();
                 self.follow(text, bag, hit)
             }
-            // Absent, or of another type than declared: an error in every one of these conditions.
+            // Absent, or not of the declared type: an error in every one of these conditions.
             _ => self.conditions,
         }
     }
@@ -327,16 +338,16 @@ impl Test {
 }
 
 impl Subject {
-    /// Reads, and so records, the attribute. Keys of maps are read by the caller.
+    /// Reads, and so records, the attribute. The caller reads the map key.
     fn read<'a>(&self, bag: &AttributeBag<'a>) -> Option<Value<'a>> {
-        let (Subject::Text(slot) | Subject::Number(slot) | Subject::Truth(slot) | Subject::Entry(slot, _)) =
+        let (Subject::Text(slot) | Subject::Number(slot) | Subject::Bool(slot) | Subject::MapEntry(slot, _)) =
             self;
         bag.get(*slot)
     }
 }
 
 impl Branch {
-    /// A branch to one condition, of which the tests before `depth` are passed.
+    /// A branch to one condition whose tests before `depth` passed.
     fn to(condition: Arc<SharedCondition>, conjuncts: &[Conjunct<'_>], depth: usize) -> Self {
         if conjuncts.len() <= depth { Branch::Decided(condition) } else { Branch::One(condition) }
     }
@@ -356,7 +367,7 @@ impl Branch {
         *self = Branch::Many(Arc::new(fork));
     }
 
-    /// Takes a condition out, and says whether that was the last one.
+    /// Removes a condition. Returns it, and whether it was the last one.
     fn take(
         &mut self,
         address: usize,

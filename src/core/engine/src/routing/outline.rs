@@ -1,4 +1,4 @@
-//! The routing table as people see it: variety -> namespace -> handler -> condition -> instances.
+//! A printable routing table: variety -> namespace -> handler -> condition -> instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::snapshot::{Condition, HandlerConfig, MappingOutline, RuleConfig, Snapshot};
 use crate::template::Variety;
 
-/// Everything that requests can reach. Serialises to the JSON of `routes show`; its debug text is that of the originals.
+/// Everything that requests can reach. Serialises to the JSON of `routes show`; displays as the debug text of Istio Mixer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoutingOutline {
@@ -17,7 +17,7 @@ pub struct RoutingOutline {
     pub default_namespace: String,
     /// In number order; varieties without routes are left out.
     pub varieties: Vec<VarietyOutline>,
-    /// What is configured for Envoy: where attributes come from, and limits of descriptors.
+    /// Mappings of the configured extensions. The JSON key is the name of the one that exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub envoy: Vec<MappingOutline>,
 }
@@ -49,7 +49,7 @@ pub struct DestinationOutline {
     pub adapter: String,
     /// Template of the instances.
     pub template: String,
-    /// Comes from the default namespace.
+    /// It belongs to the default namespace.
     pub inherited: bool,
     /// By condition text.
     pub groups: Vec<GroupOutline>,
@@ -58,9 +58,9 @@ pub struct DestinationOutline {
 /// Instances behind one condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupOutline {
-    /// As written; `None` is always.
+    /// As written; `None` is unconditional.
     pub condition: Option<String>,
-    /// The rules are tried and not enforced.
+    /// The rules are evaluated and not enforced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// Full names of the rules.
@@ -73,7 +73,7 @@ pub struct GroupOutline {
 type Destinations<'s> = BTreeMap<(&'s str, &'static str), (&'static str, Groups<'s>)>;
 type Groups<'s> = BTreeMap<(Option<&'s str>, bool), (BTreeSet<String>, Vec<String>)>;
 
-/// Describes the routes of a snapshot, as far as their handlers are `usable`.
+/// Describes the routes of a snapshot to handlers that are `usable`.
 pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> RoutingOutline {
     let mut varieties = Vec::new();
     for variety in Variety::ALL {
@@ -120,11 +120,11 @@ fn collect<'s>(
     for action in rule.actions.iter().filter(|a| usable(&a.handler)) {
         for instance in &action.instances {
             let template = instance.template();
-            let filed = match template.variety {
+            let effective = match template.variety {
                 Variety::CheckWithOutput => Variety::Check,
                 other => other,
             };
-            if filed != variety {
+            if effective != variety {
                 continue;
             }
             let (_, groups) = destinations
@@ -161,7 +161,7 @@ fn describe(destinations: Destinations<'_>, inherited: bool) -> Vec<DestinationO
         .collect()
 }
 
-/// The debug text of the originals.
+/// The debug text of Istio Mixer.
 impl std::fmt::Display for RoutingOutline {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "[Routing ExpectedTable]")?;

@@ -2,76 +2,36 @@
 
 use std::sync::Arc;
 
-use super::DestinationId;
 use super::condition::SharedCondition;
-use super::dry_run::DryRunCounters;
 use super::index::PredicateIndex;
-use super::shared::SharedLeaves;
-use crate::handler::LiveHandler;
-use crate::snapshot::{Condition, InstanceConfig, RuleConfig};
+use super::route::{DestinationId, Route};
+use crate::snapshot::{Condition, RuleConfig};
 use bumpalo::collections::Vec as ArenaVec;
 use mixer_attribute::AttributeBag;
-use mixer_base::shared_map::{Keyed, SharedMap};
+use mixer_base::shared_map::SharedMap;
 use mixer_expr::EvalError;
 
-/// An instance on its way to a handler.
-#[derive(Debug, Clone)]
-pub struct RouteInstance {
-    /// The instance.
-    pub config: Arc<InstanceConfig>,
-    /// Its index among the instances that the handler knows.
-    pub bound: usize,
-    /// Where it goes.
-    pub destination: DestinationId,
-    /// Its leaves that other instances have too; reports only.
-    pub shared: SharedLeaves,
-}
-
-/// What one action of a rule asks of one handler.
-#[derive(Debug, Clone)]
-pub struct RouteAction {
-    /// The handler.
-    pub handler: Arc<LiveHandler>,
-    /// The instances, in order.
-    pub instances: Vec<RouteInstance>,
-    /// Index of the action in the rule as written.
-    pub index: usize,
-}
-
-/// A rule, reduced to what is done in one variety.
-#[derive(Debug, Clone)]
-pub struct Route {
-    /// The rule.
-    pub rule: Arc<RuleConfig>,
-    /// Its actions, in order.
-    pub actions: Vec<RouteAction>,
-    /// Where it is counted what it would have done; rules in dry run only.
-    pub dry_run: Option<Arc<DryRunCounters>>,
-    /// Its place among the rules of its set: only the order of these numbers counts.
-    pub(super) order: u64,
-}
-
-/// A rule that applies: it matched, or its condition failed and the rule says what to do then.
+/// A rule that applies: it matched, or its condition failed and the rule has an `on_error`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matched<'t, 'a> {
-    /// What is to be done.
+    /// The rule with its actions.
     pub route: &'t Route,
-    /// Why the condition gave no answer; only for rules with an `on_error` of their own.
+    /// Why the condition failed; only for rules with an `on_error`.
     pub failed: Option<EvalError<'a>>,
 }
 
-/// The rules of one kind and namespace, in order. Sets of two tables share what they have in common.
+/// The rules of one kind and namespace, in order. The sets of two tables share unchanged chunks.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
     routes: SharedMap<Arc<Route>>,
-    /// Those without a condition.
+    /// Rules without a condition.
     always: SharedMap<Arc<Route>>,
     index: PredicateIndex,
-    /// Pairs of handler and template, and how many instances go there.
+    /// Destinations with their number of instances.
     destinations: Vec<(DestinationId, usize)>,
 }
 
-/// Routes stand this far apart, so that others fit between them.
+/// Gap between the order numbers of neighbouring routes, so that others fit between them.
 const GAP: u64 = 1 << 32;
 
 impl RuleSet {
@@ -85,8 +45,8 @@ impl RuleSet {
         self.routes.iter().map(|route| &**route)
     }
 
-    /// Number of pairs of handler and template.
-    pub fn destinations(&self) -> usize {
+    /// Number of destinations.
+    pub(super) fn destinations(&self) -> usize {
         self.destinations.len()
     }
 
@@ -110,26 +70,26 @@ impl RuleSet {
                 }
             }
         });
-        // What always applies is in order already.
+        // Unconditional rules are in order already.
         if (matched.len() > sorted && begin < sorted) || matched.len() > sorted + 1 {
             matched.get_mut(begin..).unwrap_or_default().sort_unstable_by_key(|m| m.route.order);
         }
         failures
     }
 
-    /// Adds a rule that is not among them.
+    /// Adds a rule that is not in the set.
     pub(super) fn add(&mut self, mut route: Route) {
         match self.order_of(&route) {
             Some(order) => route.order = order,
             None => {
-                self.spread();
+                self.renumber();
                 route.order = self.order_of(&route).unwrap_or_default();
             }
         }
         self.link(Arc::new(route));
     }
 
-    /// A place between the neighbours of a rule; `None` when there is none left.
+    /// An order number between the neighbours of a rule; `None` when the gap is exhausted.
     fn order_of(&self, route: &Route) -> Option<u64> {
         let (before, after) = self.routes.neighbours(&route.rule.key.name);
         match (before, after) {
@@ -143,8 +103,8 @@ impl RuleSet {
         }
     }
 
-    /// Gives all rules places that are apart again.
-    fn spread(&mut self) {
+    /// Renumbers all rules with full gaps.
+    fn renumber(&mut self) {
         let routes = std::mem::take(self).routes;
         for route in &routes {
             let mut route = Route::clone(route);
@@ -176,7 +136,7 @@ impl RuleSet {
         self.routes.put(route);
     }
 
-    /// Takes a rule out, if it is among them.
+    /// Removes a rule, if it is in the set.
     pub(super) fn remove(&mut self, rule: &RuleConfig) {
         let Some(route) = self.routes.remove(&rule.key.name) else { return };
         for instance in route.actions.iter().flat_map(|action| &action.instances) {
@@ -197,32 +157,8 @@ impl RuleSet {
         }
     }
 
-    /// How much memory is shared with `other`: chunks of rules that both have, and chunks of `self`.
+    /// How much memory the set shares with `other`: chunks of rules that both have, and chunks of `self`.
     pub(super) fn shared_chunks(&self, other: &RuleSet) -> (usize, usize) {
         self.routes.shared_chunks(&other.routes)
-    }
-}
-
-impl Keyed for Route {
-    type Key = str;
-
-    /// All rules of a set are of one namespace.
-    fn key(&self) -> &str {
-        &self.rule.key.name
-    }
-}
-
-impl RouteAction {
-    /// An action of a rule on a live handler.
-    pub(super) fn new(
-        handler: &Arc<LiveHandler>,
-        index: usize,
-        instances: impl Iterator<Item = (Arc<InstanceConfig>, DestinationId, SharedLeaves)>,
-    ) -> Self {
-        let routed = instances.filter_map(|(config, destination, shared)| {
-            let bound = handler.instances.binary_search_by(|b| b.name.cmp(config.name())).ok()?;
-            Some(RouteInstance { config, bound, destination, shared })
-        });
-        Self { handler: Arc::clone(handler), instances: routed.collect(), index }
     }
 }

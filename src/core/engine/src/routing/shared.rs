@@ -1,48 +1,48 @@
-//! Values that several instances of a report have in common.
+//! Values that several report instances share.
 //!
-//! Equal expressions are one [`Program`] in a snapshot. Those that occur more than once among the instances of reports get a cell
-//! each; a bag evaluates them once and the other instances read the cell.
+//! Equal expressions are one [`Program`] in a snapshot. A program that occurs more than once among the report instances gets a cell:
+//! each bag evaluates it once, and the other instances read the cell.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::RuleKind;
+use super::kind::RuleKind;
 use crate::snapshot::{InstanceConfig, RuleConfig};
 use mixer_expr::Program;
 
-/// Most cells. Every bag pays for clearing them.
+/// Most cells. Every bag clears all of them.
 const MAX_CELLS: usize = 256;
 
 /// The leaves of an instance whose values are shared.
 #[derive(Debug, Clone, Default)]
-pub struct SharedLeaves {
-    /// A cell a leaf; empty when no leaf is shared.
+pub(crate) struct SharedLeaves {
+    /// One cell per leaf; empty when no leaf is shared.
     cells: Box<[Option<u16>]>,
 }
 
 impl SharedLeaves {
     /// The cell of a leaf, if it has one.
     #[inline]
-    pub fn cell(&self, leaf: usize) -> Option<usize> {
+    pub(crate) fn cell(&self, leaf: usize) -> Option<usize> {
         self.cells.get(leaf).copied().flatten().map(usize::from)
     }
 }
 
-/// How often each program occurs among the instances of reports, and which of them have cells.
+/// How often each program occurs among the report instances, and which programs have cells.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedValues {
-    /// By address; the programs are held, so that no other one takes their place.
-    uses: FxHashMap<usize, Use>,
+    /// By address; holding the programs keeps their addresses from being reused.
+    uses: FxHashMap<usize, ProgramUses>,
     cells: u16,
-    /// Cells whose program is used no more.
+    /// Cells of programs that are no longer used.
     free: Vec<u16>,
 }
 
 #[derive(Debug, Clone)]
-struct Use {
+struct ProgramUses {
     _program: Arc<Program>,
-    uses: usize,
+    count: usize,
     cell: Option<u16>,
 }
 
@@ -54,8 +54,8 @@ fn programs(rule: &RuleConfig) -> impl Iterator<Item = &Arc<Program>> {
     reports.filter(|_| !rule.dry_run).flat_map(|instance| instance.programs.iter().flatten())
 }
 
-/// Whether a rule has any say here.
-pub(super) fn concerns(rule: &RuleConfig) -> bool {
+/// Whether a rule contributes any program.
+pub(super) fn has_shareable_values(rule: &RuleConfig) -> bool {
     programs(rule).next().is_some()
 }
 
@@ -74,19 +74,18 @@ impl SharedValues {
         usize::from(self.cells)
     }
 
-    /// Counts a rule in. True if a program that was counted before has got a cell by that: instances that were routed before do not
-    /// know of it.
+    /// Counts a rule. True if a program that was counted before got its cell now: the routes of earlier instances lack that cell.
     pub(super) fn add(&mut self, rule: &RuleConfig) -> bool {
-        let mut is_news = false;
+        let mut outdates_routes = false;
         let mut own: Vec<usize> = Vec::new();
         for program in programs(rule) {
             let address = Arc::as_ptr(program).addr();
             let known = self.uses.entry(address).or_insert_with(|| {
                 own.push(address);
-                Use { _program: Arc::clone(program), uses: 0, cell: None }
+                ProgramUses { _program: Arc::clone(program), count: 0, cell: None }
             });
-            known.uses += 1;
-            if known.uses < 2 || known.cell.is_some() {
+            known.count += 1;
+            if known.count < 2 || known.cell.is_some() {
                 continue;
             }
             known.cell = self.free.pop();
@@ -94,21 +93,21 @@ impl SharedValues {
                 known.cell = Some(self.cells);
                 self.cells += 1;
             }
-            is_news |= known.cell.is_some() && !own.contains(&address);
+            outdates_routes |= known.cell.is_some() && !own.contains(&address);
         }
-        is_news
+        outdates_routes
     }
 
-    /// Counts a rule out. Programs keep their cells while they are used at all.
+    /// Uncounts a rule. A program keeps its cell while any rule uses it.
     pub(super) fn remove(&mut self, rule: &RuleConfig) {
         for program in programs(rule) {
             let address = Arc::as_ptr(program).addr();
             let Some(known) = self.uses.get_mut(&address) else { continue };
-            known.uses -= 1;
-            if known.uses == 0
-                && let Some(gone) = self.uses.remove(&address)
+            known.count -= 1;
+            if known.count == 0
+                && let Some(unused) = self.uses.remove(&address)
             {
-                self.free.extend(gone.cell);
+                self.free.extend(unused.cell);
             }
         }
     }

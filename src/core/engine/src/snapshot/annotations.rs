@@ -1,7 +1,7 @@
 //! What annotations of the form `mixer.dev/…` say. They carry what the messages of the originals have no field for.
 
 use super::model::OnError;
-use super::report::Report;
+use super::problems::ResourceProblems;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, FieldPath, RawResource};
 
@@ -19,7 +19,7 @@ pub(super) const OF_RULES: &[&str] = &[DRY_RUN, ON_ERROR];
 pub(super) const OF_HANDLERS: &[&str] = &[ON_ERROR];
 
 /// Whether a rule is tried only. A value that is not understood counts as `false`: the rule is enforced.
-pub(super) fn dry_run(resource: &RawResource, report: &mut Report<'_>) -> bool {
+pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
     match resource.annotations.get(DRY_RUN).map(String::as_str) {
         Some("true") => true,
         None | Some("false") => false,
@@ -27,14 +27,14 @@ pub(super) fn dry_run(resource: &RawResource, report: &mut Report<'_>) -> bool {
             let message =
                 format!("annotation {DRY_RUN} does not know `{other}` and is ignored: the rule is enforced");
             let problem = Diagnostic::warning("dry-run-unknown", place(DRY_RUN), message);
-            report.push(problem.with_hint("write \"true\" to try the rule only, \"false\" to enforce it"));
+            problems.push(problem.with_hint("write \"true\" to try the rule only, \"false\" to enforce it"));
             false
         }
     }
 }
 
 /// What to answer when a rule or handler fails.
-pub(super) fn on_error(resource: &RawResource, report: &mut Report<'_>) -> Option<OnError> {
+pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> Option<OnError> {
     match resource.annotations.get(ON_ERROR)?.as_str() {
         "deny" => Some(OnError::Deny),
         "allow" => Some(OnError::Allow),
@@ -43,14 +43,14 @@ pub(super) fn on_error(resource: &RawResource, report: &mut Report<'_>) -> Optio
             let message = format!("annotation {ON_ERROR} does not know `{other}` and is ignored");
             let hint = suggestion(other, ["deny", "allow", "lastKnown"]);
             let hint = hint.unwrap_or_else(|| "one of deny, allow, lastKnown".to_owned());
-            report.push(Diagnostic::warning("on-error-unknown", place(ON_ERROR), message).with_hint(hint));
+            problems.push(Diagnostic::warning("on-error-unknown", place(ON_ERROR), message).with_hint(hint));
             None
         }
     }
 }
 
 /// Warns of annotations under our prefix that nobody reads here.
-pub(super) fn check(resource: &RawResource, known: &[&str], report: &mut Report<'_>) {
+pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut ResourceProblems<'_>) {
     for name in resource.annotations.keys().filter(|name| name.starts_with(PREFIX)) {
         if known.contains(&name.as_str()) {
             continue;
@@ -63,7 +63,7 @@ pub(super) fn check(resource: &RawResource, known: &[&str], report: &mut Report<
             suggestion(name, known.iter().copied())
                 .unwrap_or_else(|| format!("known here: {}", known.join(", ")))
         };
-        report.push(Diagnostic::warning("annotation-unknown", place(name), message).with_hint(hint));
+        problems.push(Diagnostic::warning("annotation-unknown", place(name), message).with_hint(hint));
     }
 }
 

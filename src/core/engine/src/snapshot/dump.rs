@@ -237,7 +237,6 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
         adapters: snapshot
             .registry
             .adapters
-            .0
             .iter()
             .map(|a| AdapterDump {
                 name: a.info().name.to_owned(),

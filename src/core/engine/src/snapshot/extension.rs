@@ -1,4 +1,4 @@
-//! Kinds of resources that crates above the engine read: what the engine carries for them, and what it may ask.
+//! Resource kinds of crates above the engine: a snapshot carries their configuration without knowing it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,21 +8,21 @@ use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
 use serde::{Deserialize, Serialize};
 
-use super::memo::{Built, Located, Unit};
+use super::unit::{Built, Located, Unit};
 use crate::adapter::Inventory;
 
-/// What configuration may refer to: adapters, and kinds that extensions read.
+/// Everything built in that configuration may refer to. The default is empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Registry {
-    /// The adapters of handlers.
+    /// The built-in adapters.
     pub adapters: Inventory,
-    /// What reads kinds that the engine does not know.
-    pub extensions: &'static [&'static dyn Extension],
+    /// Resource kinds beside those of the engine. Kinds are unique; the first extension with a kind reads it.
+    pub extensions: &'static [&'static dyn SnapshotExtension],
 }
 
 impl Registry {
     /// The extension that reads a kind.
-    pub fn extension(self, kind: &str) -> Option<&'static dyn Extension> {
+    pub(super) fn extension(self, kind: &str) -> Option<&'static dyn SnapshotExtension> {
         self.extensions.iter().copied().find(|extension| extension.kinds().contains(&kind))
     }
 
@@ -32,28 +32,31 @@ impl Registry {
     }
 }
 
-/// A resource as its extension decoded it.
+/// A decoded resource, in a type of its extension.
 pub type DecodedResource = Arc<dyn Any + Send + Sync>;
 
-/// Reads resources of some kinds. Like all building of snapshots it is pure: no files, clock or network.
-pub trait Extension: Send + Sync + std::fmt::Debug {
-    /// The kinds that it reads, in lower case.
+/// Adds resource kinds to snapshots. Like every step of a snapshot build it is pure: no files, clock or network.
+pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
+    /// The kinds, in lower case.
     fn kinds(&self) -> &'static [&'static str];
 
-    /// Attributes that expressions may use without a manifest, in name order.
+    /// Attributes that it declares without a manifest, in name order.
     fn attributes(&self) -> &'static [(&'static str, ValueType)];
 
-    /// Decodes one resource; the result is remembered as long as the resource does not change. `failure` makes the text that Istio
-    /// Mixer logs of a message.
+    /// Decodes one resource. The result is kept until the resource changes. `failure` turns the message of a problem into the text
+    /// that Istio Mixer logs for a resource that does not convert.
     ///
-    /// Errors: every problem of the resource.
+    /// Errors: every problem of the resource, with spans relative to its document. The last version that converted stays in force.
     fn decode(
         &self,
         resource: &RawResource,
         failure: &dyn Fn(&str) -> String,
     ) -> Result<DecodedResource, Vec<Diagnostic>>;
 
-    /// Puts the configuration together from all resources in force, in order of namespace and name.
+    /// Combines all resources in force, in the order of kind, namespace and name, into one configuration. Called when one of them or
+    /// the vocabulary changes. Every decoded resource is the value that [`decode`](Self::decode) returned for it.
+    ///
+    /// Problems across resources are diagnosed; their positions are those of files.
     fn assemble(
         &self,
         resources: &[(&RawResource, &(dyn Any + Send + Sync))],
@@ -63,35 +66,35 @@ pub trait Extension: Send + Sync + std::fmt::Debug {
 
 /// The configuration of an extension in one snapshot.
 pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
-    /// Where what callers send leads to, as people see it.
+    /// Its mappings, printable.
     fn outline(&self, vocabulary: &Vocabulary) -> Vec<MappingOutline>;
 }
 
-/// Where something that a caller sends leads to.
+/// One mapping of an extension: from a part of a request to an attribute, a limit or a quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MappingOutline {
-    /// `mapping`, `limit`, `quota` (of descriptors) or `check-quota`.
+    /// The kind: `mapping`, `limit`, `quota` (of descriptors) or `check-quota`.
     pub what: String,
     /// The part of the request, or the descriptor.
     pub from: String,
-    /// The attribute, the limit, or the quota.
+    /// The attribute, limit or quota.
     pub to: String,
-    /// `file:line`; empty where it is not known.
+    /// Its position, as `file:line`; empty if unknown.
     pub place: String,
 }
 
-/// A decoded resource in its unit.
+/// A decoded resource as the state of a unit.
 #[derive(Debug)]
-pub(super) struct Decoded(DecodedResource);
+pub(super) struct ExtensionState(DecodedResource);
 
-impl Located for Decoded {
+impl Located for ExtensionState {
     fn relocate(&mut self, _: &Origin) {}
 }
 
-impl Decoded {
+impl ExtensionState {
     pub(super) fn build(
-        extension: &dyn Extension,
+        extension: &dyn SnapshotExtension,
         resource: &RawResource,
         failure: &dyn Fn(&str) -> String,
     ) -> Built<Self> {
@@ -102,17 +105,17 @@ impl Decoded {
     }
 }
 
-/// The configurations of all extensions, and what was found wrong while they were put together.
+/// The configurations of all extensions, with the problems across their resources.
 #[derive(Debug)]
-pub(super) struct Assembly {
+pub(super) struct ExtensionConfigs {
     pub(super) configs: Arc<[Arc<dyn ExtensionConfig>]>,
     pub(super) diagnostics: Diagnostics,
 }
 
-impl Assembly {
+impl ExtensionConfigs {
     pub(super) fn new(
         registry: Registry,
-        units: &BTreeMap<ResourceKey, Unit<Decoded>>,
+        units: &BTreeMap<ResourceKey, Unit<ExtensionState>>,
         vocabulary: &Vocabulary,
     ) -> Self {
         let mut diagnostics = Diagnostics::new();

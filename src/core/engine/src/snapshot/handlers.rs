@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::annotations;
 use super::decode::Handler;
-use super::memo::{Built, Located};
 use super::model::HandlerConfig;
-use super::report::Report;
+use super::problems::ResourceProblems;
+use super::unit::{Built, Located};
 use crate::adapter::{ErasedAdapter, ErasedParams, Inventory};
 use mixer_config::message::{decode_over, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
@@ -36,29 +36,29 @@ pub(super) fn build_handler(
     inventory: Inventory,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<HandlerState> {
-    let mut report = Report::new(resource);
+    let mut problems = ResourceProblems::new(resource);
     let path = FieldPath::root().field("spec");
     let mut handler = Handler::default();
-    let errors = report.spec().map_or_else(Vec::new, |spec| decode_over(&mut handler, spec, path.clone()));
+    let errors = problems.spec().map_or_else(Vec::new, |spec| decode_over(&mut handler, spec, path.clone()));
     if !errors.is_empty() {
-        report.decode_errors("spec-decode", errors, failure);
-        return Built::Unconvertible(report.problems);
+        problems.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(problems.list);
     }
     if handler.compiled_adapter.is_empty() {
-        return Built::Done(HandlerState::Dynamic(handler.adapter.into()), report.problems);
+        return Built::Done(HandlerState::Dynamic(handler.adapter.into()), problems.list);
     }
     let Some(adapter) = inventory.find(&handler.compiled_adapter) else {
-        report.push(unknown_adapter(inventory, &handler.compiled_adapter, path.field("compiledAdapter")));
-        return Built::Done(HandlerState::Unknown, report.problems);
+        problems.push(unknown_adapter(inventory, &handler.compiled_adapter, path.field("compiledAdapter")));
+        return Built::Done(HandlerState::Unknown, problems.list);
     };
     let (params, errors) = adapter.decode(handler.params.as_ref().map(|p| &p.0), path.field("params"));
     // compat(1.3): what was read before the first error applies; see the scenario handler-unknown-param.
-    report.decode_errors("spec-decode", errors, |text| {
+    problems.decode_errors("spec-decode", errors, |text| {
         format!("could not convert handler params; using default config: {text}")
     });
     let name = format!("{}.{}", resource.key.name, resource.key.namespace).into();
-    let config = config(resource, name, adapter, params, &mut report);
-    Built::Done(HandlerState::Static(config), report.problems)
+    let config = config(resource, name, adapter, params, &mut problems);
+    Built::Done(HandlerState::Static(config), problems.list)
 }
 
 /// A resource of a legacy kind, named like an adapter.
@@ -67,14 +67,14 @@ pub(super) fn build_legacy_handler(
     adapter: &'static dyn ErasedAdapter,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<HandlerState> {
-    let mut report = Report::new(resource);
-    let (params, errors) = adapter.decode(report.spec(), FieldPath::root().field("spec"));
+    let mut problems = ResourceProblems::new(resource);
+    let (params, errors) = adapter.decode(problems.spec(), FieldPath::root().field("spec"));
     if !errors.is_empty() {
-        report.decode_errors("spec-decode", errors, failure);
-        return Built::Unconvertible(report.problems);
+        problems.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(problems.list);
     }
-    let config = config(resource, resource.key.to_string().into(), adapter, params, &mut report);
-    Built::Done(HandlerState::Static(config), report.problems)
+    let config = config(resource, resource.key.to_string().into(), adapter, params, &mut problems);
+    Built::Done(HandlerState::Static(config), problems.list)
 }
 
 fn config(
@@ -82,15 +82,15 @@ fn config(
     name: Arc<str>,
     adapter: &'static dyn ErasedAdapter,
     params: ErasedParams,
-    report: &mut Report<'_>,
+    problems: &mut ResourceProblems<'_>,
 ) -> Arc<HandlerConfig> {
-    annotations::check(resource, annotations::OF_HANDLERS, report);
+    annotations::check(resource, annotations::OF_HANDLERS, problems);
     Arc::new(HandlerConfig {
         key: resource.key.clone(),
         name,
         adapter,
         params,
-        on_error: annotations::on_error(resource, report),
+        on_error: annotations::on_error(resource, problems),
         origin: resource.origin.clone(),
     })
 }

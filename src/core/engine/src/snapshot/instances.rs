@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::decode::Instance;
-use super::memo::{Built, Located, Programs, Refusal, type_name};
 use super::model::{AttributeBinding, InstanceConfig};
 use super::params::{self, ParamLeaf, Params};
-use super::report::Report;
+use super::problems::ResourceProblems;
+use super::programs::{Programs, Refusal, type_name};
+use super::unit::{Built, Located};
 use crate::adapter::{BoundInstance, Leaf};
 use crate::template::{self, FieldKind, TEMPLATES, TemplateInfo, Variety};
 use mixer_attribute::ValueType;
@@ -42,16 +43,16 @@ pub(super) fn build_instance(
     programs: &mut Programs,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<InstanceState> {
-    let mut report = Report::new(resource);
+    let mut problems = ResourceProblems::new(resource);
     let path = FieldPath::root().field("spec");
     let mut instance = Instance::default();
-    let errors = report.spec().map_or_else(Vec::new, |spec| decode_over(&mut instance, spec, path.clone()));
+    let errors = problems.spec().map_or_else(Vec::new, |spec| decode_over(&mut instance, spec, path.clone()));
     if !errors.is_empty() {
-        report.decode_errors("spec-decode", errors, failure);
-        return Built::Unconvertible(report.problems);
+        problems.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(problems.list);
     }
     if instance.compiled_template.is_empty() {
-        return Built::Done(InstanceState::Dynamic(instance.template.into()), report.problems);
+        return Built::Done(InstanceState::Dynamic(instance.template.into()), problems.list);
     }
     let Some(template) = template::find(&instance.compiled_template) else {
         let name = &instance.compiled_template;
@@ -65,27 +66,28 @@ pub(super) fn build_instance(
             suggestion(name, TEMPLATES.iter().map(|t| t.name))
                 .unwrap_or_else(|| format!("one of {}", TEMPLATES.map(|t| t.name).join(", "))),
         );
-        report.push(problem);
-        return Built::Done(InstanceState::Broken, report.problems);
+        problems.push(problem);
+        return Built::Done(InstanceState::Broken, problems.list);
     };
     let node = instance.params.as_ref().map(|p| &p.0);
     let (mut params, errors) = params::decode(template, node, path.field("params"));
     if !errors.is_empty() {
-        report.decode_errors("params-invalid", errors, |text| format!("instance='{}': {text}", resource.key));
-        return Built::Done(InstanceState::Broken, report.problems);
+        problems
+            .decode_errors("params-invalid", errors, |text| format!("instance='{}': {text}", resource.key));
+        return Built::Done(InstanceState::Broken, problems.list);
     }
     if !instance.attribute_bindings.is_empty() {
         if template.variety != Variety::AttributeGenerator {
             let text = format!("unknown field \"attribute_bindings\" in {}.InstanceParam", template.package);
             let legacy = format!("instance='{}': {text}", resource.key);
             let problem = Diagnostic::error("params-invalid", path.field("attributeBindings"), text);
-            report.push(problem.with_legacy(legacy));
-            return Built::Done(InstanceState::Broken, report.problems);
+            problems.push(problem.with_legacy(legacy));
+            return Built::Done(InstanceState::Broken, problems.list);
         }
         params.bindings = instance.attribute_bindings;
     }
-    let state = check(resource, template, params, path.field("params"), language, programs, &mut report);
-    Built::Done(state, report.problems)
+    let state = check(resource, template, params, path.field("params"), language, programs, &mut problems);
+    Built::Done(state, problems.list)
 }
 
 /// A resource of a legacy kind, named like a template.
@@ -96,15 +98,15 @@ pub(super) fn build_legacy_instance(
     programs: &mut Programs,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<InstanceState> {
-    let mut report = Report::new(resource);
+    let mut problems = ResourceProblems::new(resource);
     let path = FieldPath::root().field("spec");
-    let (params, errors) = params::decode(template, report.spec(), path.clone());
+    let (params, errors) = params::decode(template, problems.spec(), path.clone());
     if !errors.is_empty() {
-        report.decode_errors("spec-decode", errors, failure);
-        return Built::Unconvertible(report.problems);
+        problems.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(problems.list);
     }
-    let state = check(resource, template, params, path, language, programs, &mut report);
-    Built::Done(state, report.problems)
+    let state = check(resource, template, params, path, language, programs, &mut problems);
+    Built::Done(state, problems.list)
 }
 
 /// Checks and compiles every expression of an instance.
@@ -115,9 +117,9 @@ fn check(
     path: FieldPath,
     language: Language,
     programs: &mut Programs,
-    report: &mut Report<'_>,
+    problems: &mut ResourceProblems<'_>,
 ) -> InstanceState {
-    let mut checker = Checker { resource, language, programs, report, errors: 0, uncompilable: false };
+    let mut checker = Checker { resource, language, programs, problems, errors: 0, uncompilable: false };
     let bindings = checker.bindings(template, &params, &path);
     let compiled = params.leaves.iter().map(|leaf| checker.leaf(leaf, &path)).collect::<Vec<_>>();
     if checker.errors > 0 {
@@ -158,7 +160,7 @@ struct Checker<'c, 'r> {
     resource: &'c RawResource,
     language: Language,
     programs: &'c mut Programs,
-    report: &'c mut Report<'r>,
+    problems: &'c mut ResourceProblems<'r>,
     errors: usize,
     uncompilable: bool,
 }
@@ -198,7 +200,7 @@ impl Checker<'_, '_> {
 
     fn refused(&mut self, leaf: &ParamLeaf, field: FieldPath, refusal: &Refusal) {
         let vocabulary = self.programs.vocabulary.clone();
-        let problem = self.report.expression(field, &leaf.text, refusal, String::new(), &*vocabulary);
+        let problem = self.problems.expression(field, &leaf.text, refusal, String::new(), &*vocabulary);
         let Some(cause) = &refusal.check else {
             self.uncompilable = true;
             let text = format!(
@@ -209,7 +211,7 @@ impl Checker<'_, '_> {
                 "Unable to create builder/mapper for instance: instance='{}', err='{text}'",
                 self.resource.key
             );
-            self.report.push(Diagnostic { message: text, ..problem }.with_legacy(legacy));
+            self.problems.push(Diagnostic { message: text, ..problem }.with_legacy(legacy));
             return;
         };
         let separator = if matches!(leaf.kind, FieldKind::Typed(_)) { ':' } else { ';' };
@@ -231,7 +233,7 @@ impl Checker<'_, '_> {
             problem.legacy = Some(format!("instance='{}': {}", self.resource.key, problem.message));
         }
         self.errors += 1;
-        self.report.push(problem);
+        self.problems.push(problem);
     }
 
     /// Checks the attribute bindings of a generator.
@@ -283,7 +285,7 @@ impl Checker<'_, '_> {
                         "attribute not found when mapping outputs: attr='{attribute}', expr='{text}'"
                     );
                     let problem = Diagnostic::warning("attribute-unknown", field, text.clone());
-                    self.report.push(problem.with_legacy(text).with_hint("only attributes can be set"));
+                    self.problems.push(problem.with_legacy(text).with_hint("only attributes can be set"));
                 }
             }
         }
@@ -292,7 +294,7 @@ impl Checker<'_, '_> {
 
     fn binding_refused(&mut self, field: FieldPath, text: &str, refusal: &Refusal, message: String) {
         let vocabulary = self.programs.vocabulary.clone();
-        let problem = self.report.expression(field, text, refusal, message, &*vocabulary);
+        let problem = self.problems.expression(field, text, refusal, message, &*vocabulary);
         self.first(problem);
     }
 
@@ -300,7 +302,7 @@ impl Checker<'_, '_> {
     fn binding_field(&self, path: &FieldPath, attribute: &str) -> FieldPath {
         let inside = path.field("attributeBindings").key(attribute);
         let beside = FieldPath::root().field("spec").field("attributeBindings").key(attribute);
-        let document = self.report.document();
+        let document = self.problems.document();
         if document.at(&beside).span != document.at(&FieldPath::root().field("spec")).span {
             beside
         } else {

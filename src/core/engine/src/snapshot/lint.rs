@@ -1,22 +1,24 @@
-//! Passes over a finished snapshot that look for what builds, but is wrong or hardly meant.
+//! Passes over a finished snapshot that find configuration that builds and is wrong or suspicious.
 //!
-//! [`check_params`] asks the adapters about their parameters; [`pitfalls`] finds mistakes that no adapter reports; [`lint`] finds
-//! what is merely useless. Each is a pure function and leaves the snapshot alone. Spec: cli-operations.md 9.4,
+//! [`check_params`] validates parameters with their adapters; [`pitfalls`] finds mistakes that no adapter reports; [`lint`] finds
+//! useless configuration. Each is a pure function of the snapshot. Spec: cli-operations.md 9.4,
 //! adapters-inprocess.md section 13.
 
 mod params;
+mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::model::{Condition, HandlerConfig, InstanceConfig, RuleConfig, Snapshot};
+use self::place::{params_path, placed};
+use super::model::{Condition, InstanceConfig, RuleConfig, Snapshot};
 use mixer_attribute::Vocabulary;
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, ResourceKey, Severity, yaml};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
-/// What the adapters find wrong with the parameters of every handler, given the instances that rules give it.
+/// Validates the parameters of every handler with its adapter, bound to the instances that rules send to it.
 ///
 /// Code `adapter-config`; the field is that of the resource, the message the adapter's own text. A handler that no rule uses is
-/// never built, so what is wrong with it is only worth a warning.
+/// never built, so its problems are warnings.
 pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
     let used = instances_by_handler(snapshot);
     let mut out = Diagnostics::new();
@@ -38,8 +40,8 @@ pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
     out
 }
 
-/// Mistakes that every part accepts and that make a whole which cannot work: short instance names in parameters, labels without
-/// dimensions, attributes that no expression can name.
+/// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions,
+/// attributes that no expression can name.
 pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
     let mut out = Diagnostics::new();
     let instances = snapshot.instances.iter().map(|i| (&**i.name(), i)).collect::<BTreeMap<_, _>>();
@@ -56,7 +58,7 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
     out
 }
 
-/// Everything that is useless: unused handlers and instances, rules that do nothing new, constant conditions.
+/// Useless configuration: unused handlers and instances, shadowed rules, constant conditions.
 pub fn lint(snapshot: &Snapshot) -> Diagnostics {
     let mut out = Diagnostics::new();
     unused(snapshot, &mut out);
@@ -75,21 +77,6 @@ fn instances_by_handler(snapshot: &Snapshot) -> BTreeMap<&ResourceKey, BTreeMap<
         of_handler.extend(action.instances.iter().map(|i| (&**i.name(), i)));
     }
     used
-}
-
-/// Where the parameters of a handler stand.
-fn params_path(handler: &HandlerConfig) -> FieldPath {
-    let spec = FieldPath::root().field("spec");
-    if &*handler.key.kind == "handler" { spec.field("params") } else { spec }
-}
-
-/// Gives a diagnostic its resource and its place.
-fn placed(mut problem: Diagnostic, key: &ResourceKey, origin: &Origin) -> Diagnostic {
-    let document = yaml::parse(&origin.text).map(|p| p.root).unwrap_or_default();
-    problem.span = Some(origin.in_file(document.at(&problem.field).span));
-    problem.file = Some(origin.file.clone());
-    problem.resource = key.to_string();
-    problem
 }
 
 fn name_field() -> FieldPath {
@@ -130,29 +117,29 @@ fn constant_match(rule: &RuleConfig, nothing: &Vocabulary, out: &mut Diagnostics
     out.push(placed(problem, &rule.key, &rule.origin));
 }
 
-/// What a rule does: pairs of handler and instance.
-type Work<'s> = BTreeSet<(&'s ResourceKey, &'s ResourceKey)>;
+/// The effects of a rule: pairs of handler and instance.
+type RuleEffects<'s> = BTreeSet<(&'s ResourceKey, &'s ResourceKey)>;
 
 /// Rules that do only what another rule of the same namespace does on the same condition.
 fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
-    let mut seen: BTreeMap<_, Vec<(&ResourceKey, Work<'_>)>> = BTreeMap::new();
+    let mut seen: BTreeMap<_, Vec<(&ResourceKey, RuleEffects<'_>)>> = BTreeMap::new();
     for rule in
         snapshot.rules.iter().filter(|r| r.request_headers.is_empty() && r.response_headers.is_empty())
     {
-        // To repeat a rule is what dry run is for.
+        // A rule in dry run repeats another one on purpose.
         if rule.dry_run {
             continue;
         }
         let text = if matches!(rule.condition, Condition::Always) { "" } else { rule.match_text.trim() };
-        let work = rule.actions.iter().flat_map(|a| a.instances.iter().map(|i| (&a.handler.key, &i.key)));
-        let work = work.collect::<Work<'_>>();
+        let effects = rule.actions.iter().flat_map(|a| a.instances.iter().map(|i| (&a.handler.key, &i.key)));
+        let effects = effects.collect::<RuleEffects<'_>>();
         let like = seen.entry((&*rule.key.namespace, rule.language.name(), text)).or_default();
-        if let Some((first, _)) = like.iter().find(|(_, earlier)| work.is_subset(earlier)) {
+        if let Some((first, _)) = like.iter().find(|(_, earlier)| effects.is_subset(earlier)) {
             let message = format!("the rule only repeats what {first} does on the same condition");
             let problem = Diagnostic::warning("rule-shadowed", name_field(), message)
                 .with_hint("its instances are sent twice: remove one of the rules");
             out.push(placed(problem, &rule.key, &rule.origin));
         }
-        like.push((&rule.key, work));
+        like.push((&rule.key, effects));
     }
 }

@@ -12,31 +12,31 @@ use mixer_config::message::{
 };
 use mixer_config::{FieldPath, Node};
 
-/// One expression, or the place of one.
+/// A field of the parameters, with its expression if one is configured.
 #[derive(Debug)]
 pub(super) struct ParamLeaf {
-    /// As adapters know it: `value`, `subject.user`.
+    /// The name in the adapter API: `value`, `subject.user`.
     pub(super) field: &'static str,
-    /// For maps.
+    /// The key of a map entry.
     pub(super) key: Option<Box<str>>,
-    /// As error texts name it: `Value`, `Dimensions[user]`, `Subject.User`.
+    /// The name in error texts: `Value`, `Dimensions[user]`, `Subject.User`.
     pub(super) shown: Box<str>,
-    /// The nested message that it is part of, as error texts name it.
+    /// The enclosing nested message, as error texts name it.
     pub(super) outer: Option<String>,
-    /// Which types it takes.
+    /// The types it accepts.
     pub(super) kind: FieldKind,
-    /// The text; empty when there is none.
+    /// The expression; empty when none is configured.
     pub(super) text: String,
-    /// Below the parameters.
+    /// Relative to the parameters.
     pub(super) path: FieldPath,
 }
 
 /// Decoded parameters.
 #[derive(Debug, Default)]
 pub(super) struct Params {
-    /// In field-number order, keys of maps in byte order.
+    /// In field-number order, map keys in byte order.
     pub(super) leaves: Vec<ParamLeaf>,
-    /// Nested messages that are there.
+    /// Nested messages that are configured.
     pub(super) messages: Vec<&'static str>,
     /// Attribute bindings.
     pub(super) bindings: BTreeMap<String, String>,
@@ -53,8 +53,8 @@ pub(super) fn decode(
     let null = Node::default();
     let node = node.unwrap_or(&null);
     let present = enter_message(node, &mut context);
-    let place = Place { outer: None, path: FieldPath::root() };
-    fields(template.fields, node, &place, &mut context, &mut params);
+    let scope = ParamScope { outer: None, path: FieldPath::root() };
+    fields(template.fields, node, &scope, &mut context, &mut params);
     let mut known = template.fields.iter().map(known_field).collect::<Vec<_>>();
     if template.variety == Variety::AttributeGenerator {
         known.push(Known { name: "attribute_bindings", number: u32::MAX });
@@ -72,7 +72,8 @@ fn known_field(field: &FieldInfo) -> Known {
     Known { name: field.name, number: field.number }
 }
 
-struct Place {
+/// The nesting of a field.
+struct ParamScope {
     outer: Option<&'static str>,
     path: FieldPath,
 }
@@ -80,20 +81,20 @@ struct Place {
 fn fields(
     infos: &'static [FieldInfo],
     node: &Node,
-    place: &Place,
+    scope: &ParamScope,
     context: &mut DecodeContext,
     out: &mut Params,
 ) {
     for info in infos {
         let value = find_field(node, info.name);
-        let path = place.path.field(&lower_camel(info.name));
+        let path = scope.path.field(&lower_camel(info.name));
         context.in_field(info.name, |context| match info.kind {
             FieldKind::Value | FieldKind::Typed(_) => {
                 let mut text = String::new();
                 if let Some(value) = value {
                     text.merge(value, context);
                 }
-                out.leaves.push(leaf(info, place, None, text, path));
+                out.leaves.push(leaf(info, scope, None, text, path));
             }
             FieldKind::ValueMap => {
                 let mut texts = BTreeMap::<String, String>::new();
@@ -102,7 +103,7 @@ fn fields(
                 }
                 for (key, text) in texts {
                     let path = path.key(&key);
-                    out.leaves.push(leaf(info, place, Some(key), text, path));
+                    out.leaves.push(leaf(info, scope, Some(key), text, path));
                 }
             }
             FieldKind::Message(inner) => {
@@ -112,7 +113,7 @@ fn fields(
                 if present {
                     out.messages.push(info.name);
                 }
-                let inside = Place { outer: Some(info.name), path };
+                let inside = ParamScope { outer: Some(info.name), path };
                 fields(inner, value, &inside, context, out);
                 if present {
                     let known = inner.iter().map(known_field).collect::<Vec<_>>();
@@ -126,12 +127,12 @@ fn fields(
 
 fn leaf(
     info: &'static FieldInfo,
-    place: &Place,
+    scope: &ParamScope,
     key: Option<String>,
     text: String,
     path: FieldPath,
 ) -> ParamLeaf {
-    let outer = place.outer.map(upper_camel);
+    let outer = scope.outer.map(upper_camel);
     let mut shown = upper_camel(info.name);
     if let Some(outer) = &outer {
         shown = format!("{outer}.{shown}");
@@ -139,7 +140,7 @@ fn leaf(
     if let Some(key) = &key {
         shown = format!("{shown}[{key}]");
     }
-    let field = place.outer.map_or(info.name, |outer| nested_name(outer, info.name));
+    let field = scope.outer.map_or(info.name, |outer| nested_name(outer, info.name));
     ParamLeaf { field, key: key.map(Into::into), shown: shown.into(), outer, kind: info.kind, text, path }
 }
 
@@ -162,7 +163,7 @@ fn nested_name(outer: &'static str, inner: &'static str) -> &'static str {
 }
 
 impl Params {
-    /// What is configured, for dumps.
+    /// The configured fields, for dumps.
     pub(super) fn to_json(&self) -> Json {
         let mut root = Map::new();
         for message in &self.messages {
@@ -199,7 +200,7 @@ impl Params {
     }
 }
 
-/// The object under a field, made if it is not there.
+/// The object under a field, inserted if missing.
 fn child<'m>(object: &'m mut Map<String, Json>, name: &str) -> Option<&'m mut Map<String, Json>> {
     object.entry(lower_camel(name)).or_insert_with(|| Json::Object(Map::new())).as_object_mut()
 }

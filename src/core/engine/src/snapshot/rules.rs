@@ -1,66 +1,35 @@
-//! Rules: conditions, actions and header operations, resolved and compiled. Spec: runtime.md 4.6 and 9.1.
+//! Rules: conditions and actions, resolved and compiled. Spec: runtime.md 4.6 and 9.1.
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::annotations;
-use super::decode::{Action, HeaderOperation, HeaderOperationTemplate, Rule};
+use super::decode::{Action, Rule};
 use super::handlers::HandlerState;
+use super::header_operations::HeaderOperations;
 use super::instances::InstanceState;
-use super::memo::{Built, Located, Programs};
-use super::model::{
-    ActionConfig, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind, InstanceConfig,
-    RuleConfig,
-};
+use super::known::{KnownResources, NamePool};
+use super::model::{ActionConfig, Condition, HandlerConfig, InstanceConfig, RuleConfig};
 use super::names;
-use super::report::Report;
+use super::problems::ResourceProblems;
+use super::programs::Programs;
+use super::unit::{Built, Located};
 use mixer_attribute::ValueType;
 use mixer_config::message::decode_over;
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
 use mixer_expr::Language;
 
-/// Handlers and instances by full name.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) handlers: FxHashMap<Arc<str>, HandlerState>,
-    pub(super) instances: FxHashMap<Arc<str>, InstanceState>,
-}
-
-/// Texts that many rules have, each kept once.
-#[derive(Debug, Default)]
-pub(super) struct Names(FxHashSet<Arc<str>>);
-
-impl Names {
-    fn shared(&mut self, name: &str) -> Arc<str> {
-        match self.0.get(name) {
-            Some(known) => known.clone(),
-            None => {
-                let name: Arc<str> = name.into();
-                self.0.insert(name.clone());
-                name
-            }
-        }
-    }
-
-    /// Forgets names that nobody has any more.
-    pub(super) fn sweep(&mut self) {
-        self.0.retain(|name| Arc::strong_count(name) > 1);
-    }
-}
-
-/// What became of a rule.
+/// The build result of a rule.
 #[derive(Debug)]
 pub(super) struct RuleState {
-    /// The rule, if something of it is left.
+    /// The rule, if any action or header operation remains.
     pub(super) config: Option<Arc<RuleConfig>>,
     /// Full names on which it depends.
     pub(super) references: Box<[Arc<str>]>,
-    /// Messages that count as errors of rules.
+    /// Number of errors, for the metric of rule errors.
     pub(super) errors: u64,
     /// Whether its condition does not compile.
     pub(super) broken_match: bool,
-    /// Whether a problem names what else is there, so that it depends on every name.
+    /// Whether a hint depends on every known name.
     pub(super) advised: bool,
 }
 
@@ -76,18 +45,18 @@ impl Located for RuleState {
 pub(super) fn build_rule(
     resource: &RawResource,
     language: Language,
-    known: &Known,
-    names: &mut Names,
+    known: &KnownResources,
+    names: &mut NamePool,
     programs: &mut Programs,
     failure: &dyn Fn(&str) -> String,
 ) -> Built<RuleState> {
-    let mut report = Report::new(resource);
+    let mut problems = ResourceProblems::new(resource);
     let mut rule = Rule::default();
     let path = FieldPath::root().field("spec");
-    let errors = report.spec().map_or_else(Vec::new, |spec| decode_over(&mut rule, spec, path));
+    let errors = problems.spec().map_or_else(Vec::new, |spec| decode_over(&mut rule, spec, path));
     if !errors.is_empty() {
-        report.decode_errors("spec-decode", errors, failure);
-        return Built::Unconvertible(report.problems);
+        problems.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(problems.list);
     }
     let mut builder = RuleBuilder {
         resource,
@@ -96,11 +65,11 @@ pub(super) fn build_rule(
         known,
         names,
         programs,
-        report,
+        problems,
         errors: 0,
         references: Vec::new(),
         advised: false,
-        outside: false,
+        external: false,
     };
     let condition = builder.condition(&rule.condition);
     let actions = rule
@@ -109,23 +78,23 @@ pub(super) fn build_rule(
         .enumerate()
         .filter_map(|(i, action)| builder.action(i, action))
         .collect::<Vec<_>>();
-    let (request_headers, response_headers) = builder.headers(&rule);
+    let (request_headers, response_headers) = builder.header_operations().compile(&rule);
     let operations = rule.request_header_operations.len() + rule.response_header_operations.len();
     let empty = actions.is_empty() && operations == 0;
-    // What is left out only because it is out of process is said already.
-    if empty && !builder.outside {
+    // An action that is left out because it is out of process has its own diagnostic.
+    if empty && !builder.external {
         builder.empty();
     }
-    let on_error = annotations::on_error(resource, &mut builder.report);
-    let dry_run = annotations::dry_run(resource, &mut builder.report);
-    annotations::check(resource, annotations::OF_RULES, &mut builder.report);
+    let on_error = annotations::on_error(resource, &mut builder.problems);
+    let dry_run = annotations::dry_run(resource, &mut builder.problems);
+    annotations::check(resource, annotations::OF_RULES, &mut builder.problems);
     let broken_match = !empty && matches!(condition, Condition::Broken(_));
     let config = (!empty).then(|| {
         Arc::new(RuleConfig {
             key: resource.key.clone(),
             match_text: match &condition {
                 Condition::When(program) => program.shared_text().clone(),
-                _ => builder.names.shared(&rule.condition),
+                _ => builder.names.intern(&rule.condition),
             },
             condition,
             language,
@@ -137,34 +106,34 @@ pub(super) fn build_rule(
             origin: resource.origin.clone(),
         })
     });
-    let RuleBuilder { report, errors, mut references, advised, .. } = builder;
+    let RuleBuilder { problems, errors, mut references, advised, .. } = builder;
     references.sort_unstable();
     references.dedup();
     let references = references.into();
-    Built::Done(RuleState { config, references, errors, broken_match, advised }, report.problems)
+    Built::Done(RuleState { config, references, errors, broken_match, advised }, problems.list)
 }
 
 struct RuleBuilder<'b> {
     resource: &'b RawResource,
     name: String,
     language: Language,
-    known: &'b Known,
-    names: &'b mut Names,
+    known: &'b KnownResources,
+    names: &'b mut NamePool,
     programs: &'b mut Programs,
-    report: Report<'b>,
+    problems: ResourceProblems<'b>,
     errors: u64,
     references: Vec<Arc<str>>,
     advised: bool,
     /// Whether an action was left out because its handler is out of process.
-    outside: bool,
+    external: bool,
 }
 
-impl RuleBuilder<'_> {
-    /// Reports a problem that the originals list as `FIELD: TEXT`.
+impl<'b> RuleBuilder<'b> {
+    /// Reports a problem that Istio Mixer lists as `FIELD: TEXT`.
     fn error(&mut self, field: &str, problem: Diagnostic) {
         self.errors += 1;
         let legacy = format!("{field}: {}", problem.message);
-        self.report.push(problem.with_legacy(legacy));
+        self.problems.push(problem.with_legacy(legacy));
     }
 
     fn condition(&mut self, text: &str) -> Condition {
@@ -187,7 +156,7 @@ impl RuleBuilder<'_> {
                 let vocabulary = self.programs.vocabulary.clone();
                 let cause = refusal.compile.to_string();
                 let message = refusal.error().to_string();
-                let problem = self.report.expression(field, text, &refusal, message, &*vocabulary);
+                let problem = self.problems.expression(field, text, &refusal, message, &*vocabulary);
                 if refusal.check.is_some() {
                     self.error(&legacy_field, problem);
                 } else {
@@ -195,27 +164,27 @@ impl RuleBuilder<'_> {
                         "Unable to compile match condition expression: '{cause}', rule='{}', expression='{text}'",
                         self.name
                     );
-                    self.report.push(problem.with_legacy(legacy));
+                    self.problems.push(problem.with_legacy(legacy));
                 }
                 Condition::Broken(cause.into())
             }
         }
     }
 
-    /// Finds what a reference means; notes on what the answer depends.
+    /// Resolves a reference and records the names that the result depends on.
     fn resolve<S: Copy>(
         &mut self,
         reference: &str,
         kind: &str,
-        find: impl Fn(&Known, &str) -> Option<S>,
+        find: impl Fn(&KnownResources, &str) -> Option<S>,
     ) -> Option<(S, String)> {
         let (first, second) = names::candidates(reference, kind, &self.resource.key.namespace);
-        self.references.push(self.names.shared(&first));
+        self.references.push(self.names.intern(&first));
         if let Some(found) = find(self.known, &first) {
             return Some((found, first));
         }
         let second = second?;
-        self.references.push(self.names.shared(&second));
+        self.references.push(self.names.intern(&second));
         find(self.known, &second).map(|found| (found, second))
     }
 
@@ -229,9 +198,9 @@ impl RuleBuilder<'_> {
         for (i, reference) in action.instances.iter().enumerate() {
             let field = field.field("instances").index(i);
             match self.instance(reference, &handler, &handler_name, &mut seen, &field, &legacy) {
-                Found::Instance(instance) => instances.push(instance),
-                Found::Silent => silent += 1,
-                Found::Nothing => {}
+                ResolvedInstance::Instance(instance) => instances.push(instance),
+                ResolvedInstance::Silent => silent += 1,
+                ResolvedInstance::Missing => {}
             }
         }
         if instances.is_empty() {
@@ -244,7 +213,7 @@ impl RuleBuilder<'_> {
             }
             return None;
         }
-        Some(ActionConfig { name: self.names.shared(&action.name), handler, instances, index })
+        Some(ActionConfig { name: self.names.intern(&action.name), handler, instances, index })
     }
 
     fn handler(
@@ -255,7 +224,7 @@ impl RuleBuilder<'_> {
     ) -> Option<(Arc<HandlerConfig>, String)> {
         let reference = &action.handler;
         let field = field.field("handler");
-        // Built-in handlers are looked for first, under every name.
+        // Built-in handlers take precedence under every candidate name.
         let built_in = self.resolve(reference, "handler", |known, name| match known.handlers.get(name) {
             Some(HandlerState::Static(_)) => known.handlers.get(name).map(|_| ()),
             _ => None,
@@ -270,8 +239,8 @@ impl RuleBuilder<'_> {
             _ => None,
         });
         if dynamic.is_some() {
-            self.outside = true;
-            self.report.push(
+            self.external = true;
+            self.problems.push(
                 Diagnostic::warning(
                     "out-of-process",
                     field,
@@ -308,7 +277,7 @@ impl RuleBuilder<'_> {
         seen: &mut Vec<String>,
         field: &FieldPath,
         legacy: &str,
-    ) -> Found {
+    ) -> ResolvedInstance {
         let found = self.resolve(reference, "instance", |known, name| match known.instances.get(name) {
             Some(InstanceState::Static(_) | InstanceState::Uncompilable) => Some(()),
             _ => None,
@@ -328,17 +297,17 @@ impl RuleBuilder<'_> {
             let mut problem = Diagnostic::error("instance-unknown", field.clone(), message);
             problem.hint = hint;
             self.error(legacy, problem);
-            return Found::Nothing;
+            return ResolvedInstance::Missing;
         };
         if seen.contains(&name) {
             let message = format!("action specified the same instance multiple times: instance='{name}',");
             let problem = Diagnostic::error("instance-repeated", field.clone(), message);
             self.error(legacy, problem.with_hint("name it once"));
-            return Found::Nothing;
+            return ResolvedInstance::Missing;
         }
         let state = self.known.instances.get(name.as_str());
         seen.push(name.clone());
-        let Some(InstanceState::Static(instance)) = state else { return Found::Silent };
+        let Some(InstanceState::Static(instance)) = state else { return ResolvedInstance::Silent };
         let template = instance.template().name;
         let supported = handler.adapter.info().templates;
         if !supported.contains(&template) {
@@ -348,9 +317,14 @@ impl RuleBuilder<'_> {
             let hint = format!("adapter {} takes {}", handler.adapter.info().name, supported.join(", "));
             let problem = Diagnostic::error("template-unsupported", field.clone(), message).with_hint(hint);
             self.error(legacy, problem);
-            return Found::Nothing;
+            return ResolvedInstance::Missing;
         }
-        Found::Instance(instance.clone())
+        ResolvedInstance::Instance(instance.clone())
+    }
+
+    fn header_operations(&mut self) -> HeaderOperations<'_, 'b> {
+        let Self { name, language, programs, problems, .. } = self;
+        HeaderOperations { rule: name, language: *language, programs, problems }
     }
 
     fn empty(&mut self) {
@@ -362,89 +336,11 @@ impl RuleBuilder<'_> {
         .with_hint("the rule does nothing: give it an action that is sound, or header operations");
         self.error(&format!("rule={}", self.name), problem);
     }
-
-    /// Header operations of the request and of the response: none if any does not compile.
-    fn headers(&mut self, rule: &Rule) -> (Vec<HeaderOperationConfig>, Vec<HeaderOperationConfig>) {
-        let request = self.operations("requestHeaderOperations", &rule.request_header_operations);
-        let response = self.operations("responseHeaderOperations", &rule.response_header_operations);
-        match (request, response) {
-            (Some(request), Some(response)) => (request, response),
-            _ => (Vec::new(), Vec::new()),
-        }
-    }
-
-    fn operations(
-        &mut self,
-        list: &str,
-        templates: &[HeaderOperationTemplate],
-    ) -> Option<Vec<HeaderOperationConfig>> {
-        let mut operations = Vec::new();
-        let mut sound = true;
-        for (i, template) in templates.iter().enumerate() {
-            let name: Arc<str> = template.name.as_str().into();
-            let kind = match template.operation {
-                HeaderOperation::Replace => HeaderOperationKind::Replace,
-                HeaderOperation::Append => HeaderOperationKind::Append,
-                HeaderOperation::Remove => {
-                    let (kind, text) = (HeaderOperationKind::Remove, Arc::from(""));
-                    operations.push(HeaderOperationConfig { name, kind, text, value: None });
-                    continue;
-                }
-            };
-            for value in &template.values {
-                let field = FieldPath::root().field("spec").field(list).index(i);
-                let text: Arc<str> = value.as_str().into();
-                match self.header_value(value, field) {
-                    Some(value) => {
-                        operations.push(HeaderOperationConfig {
-                            name: name.clone(),
-                            kind,
-                            text,
-                            value: Some(value),
-                        });
-                    }
-                    None => sound = false,
-                }
-            }
-        }
-        sound.then_some(operations)
-    }
-
-    fn header_value(&mut self, text: &str, field: FieldPath) -> Option<Arc<mixer_expr::Program>> {
-        let problem = match self.programs.compile(self.language, text) {
-            Ok(program) if program.value_type() == ValueType::String => return Some(program),
-            Ok(program) => Diagnostic::error(
-                "header-operation",
-                field,
-                format!(
-                    "header operation value expression is not of string type: expression={text:?} in {:?}",
-                    self.name
-                ),
-            )
-            .with_hint(format!(
-                "the value of a header is a STRING, this is of type {}",
-                program.value_type()
-            )),
-            Err(refusal) => {
-                let message = format!(
-                    "unable to compile header operation value expression: {:?} in {:?}, expression={text:?}",
-                    refusal.compile.to_string(),
-                    self.name
-                );
-                let vocabulary = self.programs.vocabulary.clone();
-                let problem = self.report.expression(field, text, &refusal, message, &*vocabulary);
-                Diagnostic { code: "header-operation", ..problem }
-            }
-        };
-        let legacy = problem.message.clone();
-        self.report.push(problem.with_legacy(legacy));
-        None
-    }
 }
 
-enum Found {
+enum ResolvedInstance {
     Instance(Arc<InstanceConfig>),
-    /// There, but without a way to run it; said elsewhere.
+    /// It exists and cannot run; it has its own diagnostic.
     Silent,
-    Nothing,
+    Missing,
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::decode::AttributeManifest;
 use super::extension::Registry;
-use super::memo::{Built, Located};
-use super::report::Report;
+use super::problems::ResourceProblems;
+use super::unit::{Built, Located};
 use crate::template::TEMPLATES;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::message::decode_over;
@@ -22,17 +22,17 @@ impl Located for Manifest {
 
 /// Decodes a manifest.
 pub(super) fn build_manifest(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Built<Manifest> {
-    let mut report = Report::new(resource);
+    let mut problems = ResourceProblems::new(resource);
     let mut manifest = AttributeManifest::default();
-    let errors = report
+    let errors = problems
         .spec()
         .map_or_else(Vec::new, |spec| decode_over(&mut manifest, spec, FieldPath::root().field("spec")));
     if !errors.is_empty() {
-        report.decode_errors("spec-decode", errors, failure);
-        return Built::Unconvertible(report.problems);
+        problems.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(problems.list);
     }
     let types = manifest.attributes.into_iter().map(|(name, info)| (name, info.value_type)).collect();
-    Built::Done(Manifest(Arc::new(types)), report.problems)
+    Built::Done(Manifest(Arc::new(types)), problems.list)
 }
 
 /// Merges manifests, given in the order of namespace and name: of two types the first wins.

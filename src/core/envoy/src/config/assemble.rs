@@ -13,7 +13,7 @@ use super::{
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
-use mixer_engine::snapshot::Report;
+use mixer_engine::snapshot::ResourceProblems;
 
 /// Names of access-log types by number.
 const ACCESS_LOG_TYPES: [&str; 15] = [
@@ -93,9 +93,9 @@ impl Assembler<'_> {
     /// Adds a problem of a resource, placed in its file.
     fn problem(&mut self, resource: Option<&RawResource>, problem: Diagnostic) {
         let Some(resource) = resource else { return };
-        let mut report = Report::new(resource);
+        let mut report = ResourceProblems::new(resource);
         report.push(problem);
-        self.diagnostics.extend(report.problems.into_iter().map(|mut problem| {
+        self.diagnostics.extend(report.list.into_iter().map(|mut problem| {
             problem.file = Some(resource.origin.file.clone());
             problem.span = problem.span.map(|span| resource.origin.in_file(span));
             problem

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use mixer_config::message::{DecodeContext, Field, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
-use mixer_engine::snapshot::Report;
+use mixer_engine::snapshot::ResourceProblems;
 
 /// Text; numbers and truth values that YAML makes of bare words become text again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -261,7 +261,11 @@ pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// The tree of one resource, with whatever is wrong in it left out.
-pub(super) fn tree(config: &DomainConfig, base: &FieldPath, report: &mut Report<'_>) -> DescriptorTree {
+pub(super) fn tree(
+    config: &DomainConfig,
+    base: &FieldPath,
+    report: &mut ResourceProblems<'_>,
+) -> DescriptorTree {
     let mut builder = Builder { report };
     if config.domain.is_empty() {
         builder.problem(base.field("domain"), "config file cannot have empty domain", None);
@@ -270,7 +274,7 @@ pub(super) fn tree(config: &DomainConfig, base: &FieldPath, report: &mut Report<
 }
 
 struct Builder<'b, 'r> {
-    report: &'b mut Report<'r>,
+    report: &'b mut ResourceProblems<'r>,
 }
 
 impl Builder<'_, '_> {

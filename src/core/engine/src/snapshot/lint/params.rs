@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::{params_path, placed};
+use super::place::{params_path, placed};
 use crate::snapshot::{HandlerConfig, InstanceConfig};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};

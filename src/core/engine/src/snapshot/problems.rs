@@ -1,48 +1,48 @@
-//! Problems of one resource on their way to diagnostics.
+//! The problems of one resource.
 
 use std::cell::OnceCell;
 
-use super::memo::{Refusal, refusal_code};
+use super::programs::{Refusal, refusal_code};
 use mixer_config::message::{DecodeError, suggestion};
 use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, Node, RawResource};
 use mixer_expr::{CompileError, Scope};
 
-/// Collects the problems of a resource; spans count lines from the start of its document.
-pub struct Report<'r> {
+/// Collects the problems of a resource. Spans count lines from the start of its document; the snapshot moves them into the file.
+pub struct ResourceProblems<'r> {
     resource: &'r RawResource,
     document: OnceCell<Node>,
-    /// What was found so far.
-    pub problems: Vec<Diagnostic>,
+    /// All problems so far, in the order of discovery.
+    pub list: Vec<Diagnostic>,
 }
 
-impl<'r> Report<'r> {
-    /// Nothing found yet.
+impl<'r> ResourceProblems<'r> {
+    /// An empty list for `resource`.
     pub fn new(resource: &'r RawResource) -> Self {
-        Self { resource, document: OnceCell::new(), problems: Vec::new() }
+        Self { resource, document: OnceCell::new(), list: Vec::new() }
     }
 
-    /// The tree of the document.
+    /// The parsed document.
     pub fn document(&self) -> &Node {
         self.document.get_or_init(|| self.resource.document())
     }
 
-    /// The `spec` of the document.
+    /// The `spec` of the document, spelled in any case.
     pub fn spec(&self) -> Option<&Node> {
         let root = self.document();
         root.get("spec")
             .or_else(|| root.entries().iter().find(|e| e.key.eq_ignore_ascii_case("spec")).map(|e| &e.value))
     }
 
-    /// Adds a problem; its place comes from its field unless it has one.
+    /// Adds a problem. A problem without a span gets that of its field.
     pub fn push(&mut self, mut problem: Diagnostic) {
         if problem.span.is_none() {
             problem.span = Some(self.document().at(&problem.field).span);
         }
         problem.resource = self.resource.key.to_string();
-        self.problems.push(problem);
+        self.list.push(problem);
     }
 
-    /// Adds what decoding found. Only the first is what the originals report: `legacy` makes their text of it.
+    /// Adds decoding errors. Istio Mixer reports only the first: `legacy` turns its message into the text that Istio Mixer logs.
     pub fn decode_errors(
         &mut self,
         code: &'static str,
@@ -60,7 +60,7 @@ impl<'r> Report<'r> {
         }
     }
 
-    /// An expression that is refused: the problem without its legacy text.
+    /// The problem of an expression that does not compile, without its legacy text.
     pub(super) fn expression(
         &self,
         field: FieldPath,

@@ -1,4 +1,4 @@
-//! Templates and adapters out of process, and what refers to them. They are decoded and counted; nothing here runs them.
+//! Templates and adapters out of process, and references to them. They are decoded and counted, not run.
 //! Spec: runtime.md 4.5.
 
 use std::sync::Arc;
@@ -6,60 +6,67 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::decode::{Info, Template};
-use super::memo::{Built, Located, Unit};
 use super::model::SnapshotCounts;
 use super::names;
-use super::report::Report;
+use super::problems::ResourceProblems;
+use super::unit::{Built, Located, Unit};
 use crate::adapter::Inventory;
 use mixer_config::message::decode_over;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Origin, RawResource, ResourceKey};
 
 /// A decoded resource of kind `template` or `adapter`.
 #[derive(Debug)]
-pub(super) enum Resource {
+pub(super) enum ExternalResource {
     Template,
     /// Its references to templates.
     Adapter(Vec<String>),
 }
 
-impl Located for Resource {
+impl Located for ExternalResource {
     fn relocate(&mut self, _: &Origin) {}
 }
 
 /// Decodes a resource of kind `template` or `adapter`.
-pub(super) fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Built<Resource> {
-    let mut report = Report::new(resource);
+pub(super) fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Built<ExternalResource> {
+    let mut problems = ResourceProblems::new(resource);
     let path = FieldPath::root().field("spec");
     let (mut template, mut info) = (Template::default(), Info::default());
     let is_template = &*resource.key.kind == "template";
-    let errors = report.spec().map_or_else(Vec::new, |spec| match is_template {
+    let errors = problems.spec().map_or_else(Vec::new, |spec| match is_template {
         true => decode_over(&mut template, spec, path),
         false => decode_over(&mut info, spec, path),
     });
     if !errors.is_empty() {
-        report.decode_errors("spec-decode", errors, failure);
-        return Built::Unconvertible(report.problems);
+        problems.decode_errors("spec-decode", errors, failure);
+        return Built::Unconvertible(problems.list);
     }
-    let decoded = if is_template { Resource::Template } else { Resource::Adapter(info.templates) };
-    Built::Done(decoded, report.problems)
+    let decoded =
+        if is_template { ExternalResource::Template } else { ExternalResource::Adapter(info.templates) };
+    Built::Done(decoded, problems.list)
 }
 
-/// Everything out of process that is there.
-pub(super) struct Outside<'o> {
-    units: FxHashMap<String, &'o Unit<Resource>>,
+/// All templates and adapters out of process.
+pub(super) struct ExternalResources<'o> {
+    units: FxHashMap<String, &'o Unit<ExternalResource>>,
     inventory: Inventory,
 }
 
-impl<'o> Outside<'o> {
-    pub(super) fn new(units: &'o FxHashMap<ResourceKey, Unit<Resource>>, inventory: Inventory) -> Self {
+impl<'o> ExternalResources<'o> {
+    pub(super) fn new(
+        units: &'o FxHashMap<ResourceKey, Unit<ExternalResource>>,
+        inventory: Inventory,
+    ) -> Self {
         Self { units: units.iter().map(|(key, unit)| (key.to_string(), unit)).collect(), inventory }
     }
 
-    fn find(&self, reference: &str, kind: &str, namespace: &str) -> Option<&Resource> {
+    fn find(&self, reference: &str, kind: &str, namespace: &str) -> Option<&ExternalResource> {
         let (first, second) = names::candidates(reference, kind, namespace);
         let state = |name: &str| self.units.get(name).and_then(|u| u.state.as_ref());
-        let fits = |r: &&Resource| {
-            matches!((r, kind), (Resource::Template, "template") | (Resource::Adapter(_), "adapter"))
+        let fits = |r: &&ExternalResource| {
+            matches!(
+                (r, kind),
+                (ExternalResource::Template, "template") | (ExternalResource::Adapter(_), "adapter")
+            )
         };
         state(&first).filter(fits).or_else(|| second.and_then(|s| state(&s)).filter(fits))
     }
@@ -70,8 +77,8 @@ impl<'o> Outside<'o> {
         sorted.sort_by_key(|(name, _)| *name);
         for (name, unit) in sorted {
             match &unit.state {
-                Some(Resource::Template) => counts.template_configs += 1,
-                Some(Resource::Adapter(templates)) => {
+                Some(ExternalResource::Template) => counts.template_configs += 1,
+                Some(ExternalResource::Adapter(templates)) => {
                     let namespace = &unit.latest.key.namespace;
                     let missing = templates
                         .iter()
@@ -93,7 +100,7 @@ impl<'o> Outside<'o> {
         }
     }
 
-    /// Diagnoses a handler without a built-in adapter; 1 if its adapter is there.
+    /// Diagnoses a handler without a built-in adapter; 1 if its adapter exists.
     pub(super) fn handler<T>(&self, unit: &Unit<T>, adapter: &str, diagnostics: &mut Diagnostics) -> u64 {
         let key = &unit.latest.key;
         let field = FieldPath::root().field("spec").field("adapter");
@@ -112,7 +119,7 @@ impl<'o> Outside<'o> {
         0
     }
 
-    /// Diagnoses an instance without a built-in template; 1 if its template is there.
+    /// Diagnoses an instance without a built-in template; 1 if its template exists.
     pub(super) fn instance<T>(&self, unit: &Unit<T>, template: &str, diagnostics: &mut Diagnostics) -> u64 {
         let key = &unit.latest.key;
         if self.find(template, "template", &key.namespace).is_some() {

@@ -1,0 +1,93 @@
+//! One rule joined with live handlers.
+
+use std::sync::Arc;
+
+use super::dry_run::DryRunCounters;
+use super::shared::SharedLeaves;
+use crate::handler::LiveHandler;
+use crate::snapshot::{InstanceConfig, RuleConfig};
+use crate::template::TemplateInfo;
+use mixer_base::metrics::DispatchCounters;
+use mixer_base::shared_map::Keyed;
+
+/// The index of a [`Destination`] in its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DestinationId(pub(super) u32);
+
+impl DestinationId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A handler and a template: the target of one report call.
+#[derive(Debug, Clone)]
+pub struct Destination {
+    /// The handler.
+    pub handler: Arc<LiveHandler>,
+    /// The template of all instances.
+    pub template: &'static TemplateInfo,
+    /// Counters of its calls.
+    pub(crate) counters: Arc<DispatchCounters>,
+}
+
+/// An instance routed to a handler.
+#[derive(Debug, Clone)]
+pub struct RouteInstance {
+    /// The instance.
+    pub config: Arc<InstanceConfig>,
+    /// Its index among the instances bound to the handler.
+    pub(crate) bound: usize,
+    /// Its destination.
+    pub(crate) destination: DestinationId,
+    /// Leaves whose values it shares with other instances; reports only.
+    pub(crate) shared: SharedLeaves,
+}
+
+/// One action of a rule: a handler and the instances that it receives.
+#[derive(Debug, Clone)]
+pub struct RouteAction {
+    /// The handler.
+    pub handler: Arc<LiveHandler>,
+    /// The instances, in order.
+    pub instances: Vec<RouteInstance>,
+    /// Index of the action in the rule as written.
+    pub index: usize,
+}
+
+/// A rule, reduced to its actions of one kind.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// The rule.
+    pub rule: Arc<RuleConfig>,
+    /// Its actions, in order.
+    pub actions: Vec<RouteAction>,
+    /// Counters of its outcomes; rules in dry run only.
+    pub(crate) dry_run: Option<Arc<DryRunCounters>>,
+    /// Sort key among the rules of its set: only the order of these numbers is meaningful.
+    pub(super) order: u64,
+}
+
+impl Keyed for Route {
+    type Key = str;
+
+    /// All rules of a set belong to one namespace.
+    fn key(&self) -> &str {
+        &self.rule.key.name
+    }
+}
+
+impl RouteAction {
+    /// An action of a rule on a live handler.
+    pub(super) fn new(
+        handler: &Arc<LiveHandler>,
+        index: usize,
+        instances: impl Iterator<Item = (Arc<InstanceConfig>, DestinationId, SharedLeaves)>,
+    ) -> Self {
+        let routed = instances.filter_map(|(config, destination, shared)| {
+            let bound = handler.instances.binary_search_by(|b| b.name.cmp(config.name())).ok()?;
+            Some(RouteInstance { config, bound, destination, shared })
+        });
+        Self { handler: Arc::clone(handler), instances: routed.collect(), index }
+    }
+}

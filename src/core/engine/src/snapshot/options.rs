@@ -1,0 +1,47 @@
+//! Settings of snapshot builds.
+
+use std::sync::Arc;
+
+use super::extension::Registry;
+use mixer_config::RawResource;
+use mixer_expr::Language;
+
+/// The annotation that selects the language of a rule or instance.
+const LANGUAGE: &str = "policy.istio.io/lang";
+
+/// Settings of snapshot builds.
+#[derive(Debug, Clone)]
+pub struct SnapshotOptions {
+    /// Built-in adapters and extensions.
+    pub registry: Registry,
+    /// Namespace of mesh-wide rules.
+    pub default_namespace: Arc<str>,
+    /// The language of all resources; overrides their annotations. From the environment variable `ISTIO_LANG`.
+    pub language: Option<Language>,
+    /// Whether the legacy kinds named like adapters are known.
+    pub adapter_kinds: bool,
+    /// Whether the legacy kinds named like templates are known.
+    pub template_kinds: bool,
+}
+
+impl SnapshotOptions {
+    /// The defaults of the server with these adapters and extensions.
+    pub fn new(registry: Registry) -> Self {
+        Self {
+            registry,
+            default_namespace: "istio-system".into(),
+            language: None,
+            adapter_kinds: true,
+            template_kinds: true,
+        }
+    }
+}
+
+impl SnapshotOptions {
+    /// The language of a rule or instance.
+    pub(super) fn language_of(&self, resource: &RawResource) -> Language {
+        let annotated =
+            || resource.annotations.get(LANGUAGE).map_or(Language::Cexl, |name| Language::from_name(name));
+        self.language.unwrap_or_else(annotated)
+    }
+}

@@ -1,0 +1,114 @@
+//! The units of all kinds, with their diagnostics and counts.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::extension::{ExtensionConfigs, ExtensionState, Registry};
+use super::external::{ExternalResource, ExternalResources};
+use super::handlers::HandlerState;
+use super::instances::InstanceState;
+use super::kind::unknown_kind;
+use super::model::SnapshotCounts;
+use super::rules::RuleState;
+use super::unit::{Built, Located, Unit, Units};
+use super::vocabulary::Manifest;
+use crate::adapter::Inventory;
+use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
+
+/// The state of a resource of unknown kind.
+#[derive(Debug)]
+pub(super) struct UnknownResource;
+
+impl Located for UnknownResource {
+    fn relocate(&mut self, _: &Origin) {}
+}
+
+impl UnknownResource {
+    pub(super) fn build(resource: &RawResource, registry: Registry) -> Built<Self> {
+        Built::Done(Self, vec![unknown_kind(resource, registry)])
+    }
+}
+
+/// The units of all kinds.
+#[derive(Debug)]
+pub(super) struct UnitTables {
+    pub(super) manifests: BTreeMap<ResourceKey, Unit<Manifest>>,
+    /// Attributes with different types in several manifests.
+    pub(super) conflicts: Diagnostics,
+    pub(super) handlers: Units<HandlerState>,
+    pub(super) instances: Units<InstanceState>,
+    pub(super) rules: Units<RuleState>,
+    pub(super) external: FxHashMap<ResourceKey, Unit<ExternalResource>>,
+    pub(super) extended: BTreeMap<ResourceKey, Unit<ExtensionState>>,
+    pub(super) extensions: ExtensionConfigs,
+    pub(super) unknown: Units<UnknownResource>,
+}
+
+impl UnitTables {
+    /// Tables without units.
+    pub(super) fn new(extensions: ExtensionConfigs) -> Self {
+        Self {
+            manifests: BTreeMap::new(),
+            conflicts: Diagnostics::new(),
+            handlers: Units::default(),
+            instances: Units::default(),
+            rules: Units::default(),
+            external: FxHashMap::default(),
+            extended: BTreeMap::new(),
+            extensions,
+            unknown: Units::default(),
+        }
+    }
+
+    /// The problems of all units, by key, then those across extension resources.
+    pub(super) fn diagnostics(&self) -> Diagnostics {
+        let mut of_resources: Vec<(&ResourceKey, Diagnostic)> = Vec::new();
+        for (key, unit) in &self.manifests {
+            of_resources.extend(unit.diagnostics().map(|problem| (key, problem)));
+        }
+        of_resources.extend(self.handlers.problems());
+        of_resources.extend(self.instances.problems());
+        of_resources.extend(self.rules.problems());
+        for (key, unit) in &self.external {
+            of_resources.extend(unit.diagnostics().map(|problem| (key, problem)));
+        }
+        for (key, unit) in &self.extended {
+            of_resources.extend(unit.diagnostics().map(|problem| (key, problem)));
+        }
+        of_resources.extend(self.unknown.problems());
+        of_resources.sort_by_key(|(key, _)| *key);
+        let mut diagnostics: Diagnostics = of_resources.into_iter().map(|(_, problem)| problem).collect();
+        diagnostics.extend(self.extensions.diagnostics.iter().cloned());
+        diagnostics
+    }
+
+    /// Adds resources out of process to `counts`, and diagnoses references to them.
+    pub(super) fn count_external(&self, inventory: Inventory, counts: &mut SnapshotCounts) -> Diagnostics {
+        let mut diagnostics = Diagnostics::new();
+        let external = ExternalResources::new(&self.external, inventory);
+        external.diagnose(counts, &mut diagnostics);
+        let mut handlers: Vec<_> = self.handlers.iter().collect();
+        handlers.sort_by(|a, b| a.latest.key.cmp(&b.latest.key));
+        for unit in handlers {
+            if let Some(HandlerState::Dynamic(adapter)) = &unit.state {
+                counts.handler_configs += external.handler(unit, adapter, &mut diagnostics);
+            }
+        }
+        let mut instances: Vec<_> = self.instances.iter().collect();
+        instances.sort_by(|a, b| a.latest.key.cmp(&b.latest.key));
+        for unit in instances {
+            match &unit.state {
+                Some(InstanceState::Dynamic(template)) => {
+                    let exists = external.instance(unit, template, &mut diagnostics);
+                    counts.instance_configs += exists;
+                    counts.instance_config_errors += 1 - exists;
+                }
+                Some(InstanceState::Uncompilable) => counts.instance_configs += 1,
+                Some(InstanceState::Broken) => counts.instance_config_errors += 1,
+                Some(InstanceState::Static(_)) | None => {}
+            }
+        }
+        diagnostics
+    }
+}
