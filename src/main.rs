@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+#[cfg(feature = "profiling")]
 #[global_allocator]
-static ALLOCATOR: mixer_profile::heap::SampledAllocator = mixer_profile::heap::SampledAllocator;
+static ALLOCATOR: mixer_profile::SampledAllocator = mixer_profile::SampledAllocator;
 
 fn main() -> ExitCode {
     match mixer::cmd::parse(std::env::args_os()) {

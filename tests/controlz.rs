@@ -433,7 +433,8 @@ fn every_endpoint_answers() {
     }
     assert!(monitored("/debug/pprof/cmdline").body.contains("--numCheckCacheEntries=1000"));
     assert_eq!(monitored("/debug/pprof/mutex").status, 501);
-    assert_eq!(monitored("/debug/pprof/profile?seconds=0").status, 400);
+    let expected = if cfg!(feature = "profiling") { 400 } else { 501 };
+    assert_eq!(monitored("/debug/pprof/profile?seconds=0").status, expected);
 }
 
 /// Calls of this one are never answered.
@@ -530,7 +531,22 @@ fn numbers_are_those_of_the_calls_made() {
     assert!(wait_for(PATIENCE, || (under_way() == (0, 0)).then_some(())).is_some(), "{}", pools());
 }
 
+#[cfg(not(feature = "profiling"))]
+#[test]
+fn a_build_without_profiler_says_how_to_get_one() {
+    let stage = Stage::new(&["--heap-profile-rate=16384"]);
+    let monitored = |path: &str| get(&format!("http://127.0.0.1:{}{path}", stage.server.monitoring));
+    for path in ["/debug/pprof/profile?seconds=1", "/debug/pprof/heap"] {
+        let answer = monitored(path);
+        let text = "this build has no profiler; build it with `cargo build --release --features profiling`\n";
+        assert_eq!((answer.status, answer.body.as_str()), (501, text), "{path}");
+    }
+    assert!(monitored("/debug/pprof/").body.contains("not in this build (Cargo feature `profiling`):\nheap"));
+    assert!(stage.server.log().contains("--heap-profile-rate has no effect"), "{}", stage.server.log());
+}
+
 /// The members of `perftools.profiles.Profile` that are looked at.
+#[cfg(feature = "profiling")]
 #[derive(Clone, PartialEq, prost::Message)]
 struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -541,6 +557,7 @@ struct Profile {
     string_table: Vec<String>,
 }
 
+#[cfg(feature = "profiling")]
 #[derive(Clone, PartialEq, prost::Message)]
 struct ValueType {
     #[prost(int64, tag = "1")]
@@ -549,6 +566,7 @@ struct ValueType {
     unit: i64,
 }
 
+#[cfg(feature = "profiling")]
 #[derive(Clone, PartialEq, prost::Message)]
 struct Sample {
     #[prost(uint64, repeated, tag = "1")]
@@ -557,6 +575,7 @@ struct Sample {
     value: Vec<i64>,
 }
 
+#[cfg(feature = "profiling")]
 impl Profile {
     /// Reads what the server answers on that path.
     fn get(stage: &Stage, path: &str) -> Self {
@@ -585,6 +604,7 @@ impl Profile {
 }
 
 /// The body of an answer that is no text.
+#[cfg(feature = "profiling")]
 fn http_bytes(url: &str) -> Vec<u8> {
     use std::io::{Read as _, Write as _};
     let (address, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).unwrap();
@@ -597,6 +617,7 @@ fn http_bytes(url: &str) -> Vec<u8> {
     bytes.split_off(end + 4)
 }
 
+#[cfg(feature = "profiling")]
 #[test]
 fn profiles_name_what_runs_and_what_holds_memory() {
     let stage = Stage::new(&[]);
@@ -631,6 +652,7 @@ fn profiles_name_what_runs_and_what_holds_memory() {
     assert!(heap.names("mixer_server::") && !heap.names("SampledAllocator"));
 }
 
+#[cfg(feature = "profiling")]
 #[test]
 fn memory_can_be_sampled_from_the_start() {
     let stage = Stage::new(&["--heap-profile-rate=16384"]);

@@ -7,7 +7,6 @@ mod introspection_flags;
 mod signals;
 
 use std::io::Write as _;
-use std::time::Duration;
 
 pub(crate) use config_file::{Merged, with_config_file};
 pub(crate) use flags::ServerArgs;
@@ -18,9 +17,6 @@ use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
 use mixer_config::store::EMBEDDED_SAMPLE;
 use mixer_server::{LogLevel, Server, ServerOptions, StartError};
-
-/// How long after serving began everything of the start has run.
-const START_ENDS: Duration = Duration::from_secs(1);
 
 /// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
 pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> Outcome {
@@ -46,10 +42,6 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> O
         Err(reason) => return effects.interrupted_with().map_or_else(|| Err(not_started(&reason)), Ok),
     };
     announce(&server, &options, io)?;
-    server.background().spawn(async {
-        tokio::time::sleep(START_ENDS).await;
-        mixer_server::resident::release_start_code();
-    });
     Ok(signals::serve(server, effects, options))
 }
 

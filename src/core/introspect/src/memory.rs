@@ -1,4 +1,4 @@
-//! Memory: what the kernel says of the process, in its own words and in those of the originals.
+//! Memory of the process as the kernel reports it, with the JSON fields of Istio Mixer.
 
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
@@ -8,32 +8,31 @@ use serde_json::{Value, json};
 
 use super::page::Page;
 use super::{Server, back, format, plot};
-use mixer_profile::heap;
 
-/// Bytes by kind, from `/proc/self/status`; 0 where the kernel does not tell.
+/// Bytes from `/proc/self/status`; 0 for what the kernel does not report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Memory {
-    /// Address space.
+    /// Virtual memory.
     pub(super) virtual_size: u64,
-    /// In memory now.
+    /// Resident memory: private and mapped.
     pub(super) resident: u64,
-    /// The most that ever was.
+    /// Peak resident memory.
     pub(super) peak_resident: u64,
-    /// Resident and belonging to the process alone: heap and stacks.
+    /// Private resident memory: heap and stacks.
     pub(super) anonymous: u64,
-    /// Resident pages of files: the program itself.
+    /// Resident pages of mapped files, mostly the executable. The page cache shares them between processes and can drop them.
     pub(super) files: u64,
-    /// Address space for data.
+    /// Virtual memory for data.
     pub(super) data: u64,
-    /// Stack of the first thread.
+    /// Stack of the main thread.
     pub(super) stack: u64,
-    /// On disk.
+    /// Swapped out.
     pub(super) swapped: u64,
 }
 
 impl Memory {
-    /// Reads the numbers.
+    /// Reads the current values.
     pub(super) fn now() -> Self {
         Self::parse(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
     }
@@ -57,7 +56,7 @@ impl Memory {
     }
 }
 
-/// The members of the originals with the nearest meaning, 0 where there is none, and the native numbers.
+/// compat(1.3): Go's memory statistics with the nearest meaning, 0 where there is none, and the values of [`Memory`].
 pub(super) fn json(server: &Server) -> Value {
     let memory = Memory::now();
     let idle = memory.data.saturating_sub(memory.anonymous);
@@ -73,23 +72,32 @@ pub(super) fn json(server: &Server) -> Value {
     })
 }
 
-/// `PUT /memj/forcecollection`: memory is freed where it goes out of use, so that there is nothing to collect; what the allocator
-/// holds back goes to the system.
+/// `PUT /memj/forcecollection`: there is no garbage collector; the allocator returns its free memory to the system.
 pub(super) async fn collect(server: &Server) -> Response {
-    give_back(server).await;
+    trim(server).await;
     StatusCode::ACCEPTED.into_response()
 }
 
-/// The same from the page.
+/// The same for the form on the page.
 pub(super) async fn collect_by_form(server: &Server) -> Response {
-    give_back(server).await;
+    trim(server).await;
     back("/memz/")
 }
 
-async fn give_back(server: &Server) {
+async fn trim(server: &Server) {
     server.trend.count_collection();
     // Never fails unless the process ends.
-    let _ = tokio::task::spawn_blocking(heap::give_back).await;
+    let _ = tokio::task::spawn_blocking(trim_allocator).await;
+}
+
+/// Returns free memory of the allocator to the system.
+fn trim_allocator() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "glibc has no safe interface to its allocator")]
+    // SAFETY: malloc_trim is thread-safe and takes no pointer.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// The page.
@@ -97,19 +105,27 @@ pub(super) fn page(server: &Server) -> Response {
     let memory = Memory::now();
     let trend = server.trend.view();
     let rows: [(&str, u64, &str); 8] = [
-        ("Resident", memory.resident, "in memory now"),
-        ("Peak", memory.peak_resident, "the most that was ever in memory"),
-        ("Anonymous", memory.anonymous, "resident heap and stacks; HeapAlloc and HeapInuse of the originals"),
-        ("Files", memory.files, "resident pages of the program and of mapped files"),
-        ("Data", memory.data, "address space for data; HeapSys of the originals"),
-        ("Stack", memory.stack, "stack of the first thread"),
-        ("Swapped", memory.swapped, "on disk"),
-        ("Virtual", memory.virtual_size, "address space; Sys of the originals"),
+        ("Resident", memory.resident, "private and mapped memory"),
+        ("Peak", memory.peak_resident, "maximum of resident memory"),
+        (
+            "Private",
+            memory.anonymous,
+            "resident heap and stacks (RssAnon); HeapAlloc and HeapInuse of Istio Mixer",
+        ),
+        (
+            "Mapped",
+            memory.files,
+            "resident pages of the executable and other files (RssFile); shared, and dropped under memory pressure",
+        ),
+        ("Data", memory.data, "virtual memory for data; HeapSys of Istio Mixer"),
+        ("Stack", memory.stack, "stack of the main thread"),
+        ("Swapped", memory.swapped, "swapped out"),
+        ("Virtual", memory.virtual_size, "virtual memory; Sys of Istio Mixer"),
     ];
     Page {
         path: "/memz/",
         title: "Memory Usage",
-        lead: html! { "As the kernel counts it. Memory is freed where it goes out of use; there is no collector and there are no pauses." },
+        lead: html! { "Memory of the process as reported by the kernel. There is no garbage collector." },
         json: "/memj/",
         body: html! {
             section #memory data-live {
@@ -119,8 +135,8 @@ pub(super) fn page(server: &Server) -> Response {
                 } } } }
             }
             form.inline method="post" action="/memz/collect" {
-                button disabled[server.guard.read_only] title="Gives memory that is free back to the system" { "Force collection" }
-                span.dim { (server.trend.collections()) " asked for" }
+                button disabled[server.guard.read_only] title="Returns free memory of the allocator to the system" { "Force collection" }
+                span.dim { (server.trend.collections()) " requested" }
             }
         },
     }
@@ -132,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_the_kernel_are_bytes() {
+    fn kernel_values_are_converted_to_bytes() {
         let status =
             "Name:\tx\nVmPeak:\t  9 kB\nVmSize:\t    2048 kB\nVmRSS:\t  1024 kB\nRssAnon:\t 512 kB\n";
         let memory = Memory::parse(status);

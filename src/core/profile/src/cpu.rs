@@ -1,38 +1,38 @@
-//! Which code runs: stacks noted by the timer that counts the CPU time of the process.
+//! CPU profiles: stacks sampled by `ITIMER_PROF`.
 //!
-//! While a profile is taken, the kernel interrupts a running thread a hundred times a second of CPU time; the handler notes its
-//! stack in a table of fixed size, without locks and without asking for memory. Otherwise there is no timer.
+//! While a profile is taken, SIGPROF interrupts a running thread; the handler records its stack in a fixed-size table, without
+//! locks and without allocation. Otherwise there is no timer.
 
-#![expect(unsafe_code, reason = "a handler of signals can only be written so")]
+#![expect(unsafe_code, reason = "signal handlers and timers are system calls without a safe form")]
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Stacks that can be told apart; more are counted as one without frames.
+/// Distinct stacks in the table; further ones are counted together in [`OVERFLOW`].
 const STACKS: usize = 1 << 13;
-/// Places that are tried for a stack.
+/// Slots probed for a stack.
 const TRIES: usize = 16;
-/// Frames that are kept of a stack.
+/// Maximum depth of a recorded stack.
 const FRAMES: usize = 64;
-/// Parts of libraries that are known.
+/// Maximum number of address ranges that are not unwound.
 const RANGES: usize = 32;
-/// Stands for a stack that is being written.
+/// Hash in a slot that is being written.
 const RESERVED: u64 = 1;
 
 /// Whether a profile is being taken.
 static TAKING: AtomicBool = AtomicBool::new(false);
-/// Whether the handler notes anything.
-static NOTING: AtomicBool = AtomicBool::new(false);
-static TABLE: [Stack; STACKS] = [const { Stack::new() }; STACKS];
-/// Stacks that had no place.
-static OTHERS: AtomicU64 = AtomicU64::new(0);
-/// Code that cannot be left by walking the stack while a signal is handled: it may hold what the walk needs.
-static FORBIDDEN: [(AtomicUsize, AtomicUsize); RANGES] =
+/// Whether the handler records samples.
+static SAMPLING: AtomicBool = AtomicBool::new(false);
+static TABLE: [Slot; STACKS] = [const { Slot::new() }; STACKS];
+/// Samples that found no slot.
+static OVERFLOW: AtomicU64 = AtomicU64::new(0);
+/// Code that is not unwound from: it may hold a lock that the unwinder takes.
+static NOT_UNWOUND: [(AtomicUsize, AtomicUsize); RANGES] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; RANGES];
 
-struct Stack {
-    /// 0 for nothing.
+struct Slot {
+    /// 0: free.
     hash: AtomicU64,
     count: AtomicU64,
     thread: [AtomicU64; 2],
@@ -40,7 +40,7 @@ struct Stack {
     frames: [AtomicUsize; FRAMES],
 }
 
-impl Stack {
+impl Slot {
     const fn new() -> Self {
         Self {
             hash: AtomicU64::new(0),
@@ -52,72 +52,72 @@ impl Stack {
     }
 }
 
-/// A stack and how often it was met.
+/// A stack and its number of samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct SampledStack {
     /// Name of the thread.
     pub(super) thread: String,
-    /// Addresses behind the instruction that each frame is at, innermost first.
+    /// Return addresses, innermost first.
     pub(super) frames: Vec<usize>,
-    /// How often.
+    /// Samples.
     pub(super) count: u64,
 }
 
-/// Notes stacks for that long, so many a second of CPU time. Blocks its thread. `None`: another profile is being taken, or the
-/// system has no such timer.
-pub(super) fn profile(length: Duration, frequency: u32) -> Option<Vec<Seen>> {
+/// Samples for `length` at `frequency` a second of CPU time. Blocks the thread. `None`: another profile is being taken, or the
+/// timer cannot be set.
+pub(super) fn profile(length: Duration, frequency: u32) -> Option<Vec<SampledStack>> {
     if TAKING.swap(true, Ordering::Acquire) {
         return None;
     }
-    // What was never written to takes no memory, and stays so.
-    for stack in TABLE.iter().filter(|stack| stack.hash.load(Ordering::Relaxed) != 0) {
+    // Writing only to used slots leaves untouched pages unallocated.
+    for stack in TABLE.iter().filter(|slot| slot.hash.load(Ordering::Relaxed) != 0) {
         stack.hash.store(0, Ordering::Relaxed);
     }
-    OTHERS.store(0, Ordering::Relaxed);
-    forbid_libraries();
-    NOTING.store(true, Ordering::SeqCst);
-    let runs = listen() && set_timer(1_000_000 / frequency.max(1));
-    if runs {
+    OVERFLOW.store(0, Ordering::Relaxed);
+    find_libraries();
+    SAMPLING.store(true, Ordering::SeqCst);
+    let is_running = install_handler() && set_timer(1_000_000 / frequency.max(1));
+    if is_running {
         std::thread::sleep(length);
     }
-    // The handler stays: a signal that is under way would end the process without it.
+    // The handler stays: a pending SIGPROF would otherwise end the process.
     set_timer(0);
-    NOTING.store(false, Ordering::SeqCst);
-    let seen = read();
+    SAMPLING.store(false, Ordering::SeqCst);
+    let stacks = read();
     TAKING.store(false, Ordering::Release);
-    runs.then_some(seen)
+    is_running.then_some(stacks)
 }
 
 /// Whether a profile is being taken.
 #[cfg(test)]
-pub(super) fn is_taking() -> bool {
-    NOTING.load(Ordering::Relaxed)
+pub(super) fn is_sampling() -> bool {
+    SAMPLING.load(Ordering::Relaxed)
 }
 
-fn read() -> Vec<Seen> {
-    let noted = TABLE.iter().filter(|stack| stack.hash.load(Ordering::Acquire) > RESERVED);
-    let mut seen: Vec<Seen> = noted
+fn read() -> Vec<SampledStack> {
+    let recorded = TABLE.iter().filter(|slot| slot.hash.load(Ordering::Acquire) > RESERVED);
+    let mut stacks: Vec<SampledStack> = recorded
         .map(|stack| {
             let depth = stack.depth.load(Ordering::Relaxed);
             let name: Vec<u8> =
                 stack.thread.iter().flat_map(|part| part.load(Ordering::Relaxed).to_le_bytes()).collect();
             let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-            Seen {
+            SampledStack {
                 thread: String::from_utf8_lossy(name).into_owned(),
                 frames: stack.frames.iter().take(depth).map(|f| f.load(Ordering::Relaxed)).collect(),
                 count: stack.count.load(Ordering::Relaxed),
             }
         })
         .collect();
-    let others = OTHERS.load(Ordering::Relaxed);
-    if others > 0 {
-        seen.push(Seen { thread: "others".to_owned(), frames: Vec::new(), count: others });
+    let overflow = OVERFLOW.load(Ordering::Relaxed);
+    if overflow > 0 {
+        stacks.push(SampledStack { thread: "overflow".to_owned(), frames: Vec::new(), count: overflow });
     }
-    seen
+    stacks
 }
 
-/// Finds out where the libraries are that the walk itself uses.
-fn forbid_libraries() {
+/// Finds the address ranges of the libraries that the unwinder uses.
+fn find_libraries() {
     const NAMES: [&str; 4] = ["/libc.so", "/libgcc_s", "/ld-linux", "[vdso]"];
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let ranges = maps.lines().filter(|line| NAMES.iter().any(|name| line.contains(name)));
@@ -125,20 +125,19 @@ fn forbid_libraries() {
         let (start, end) = line.split(' ').next()?.split_once('-')?;
         Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
     });
-    for (place, (start, end)) in FORBIDDEN.iter().zip(ranges.chain(std::iter::repeat((0, 0)))) {
+    for (place, (start, end)) in NOT_UNWOUND.iter().zip(ranges.chain(std::iter::repeat((0, 0)))) {
         place.0.store(start, Ordering::Relaxed);
         place.1.store(end, Ordering::Relaxed);
     }
 }
 
-fn is_forbidden(address: usize) -> bool {
-    FORBIDDEN
+fn is_unwound(address: usize) -> bool {
+    !NOT_UNWOUND
         .iter()
         .any(|(start, end)| (start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&address))
 }
 
-/// Installs the handler.
-fn listen() -> bool {
+fn install_handler() -> bool {
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_signal;
     // SAFETY: the structure is plain data, and every member that is read is set.
     unsafe {
@@ -150,7 +149,7 @@ fn listen() -> bool {
     }
 }
 
-/// Lets the timer strike every so many microseconds of CPU time; 0 stops it.
+/// Sets the interval of the timer in microseconds of CPU time; 0 stops it.
 fn set_timer(microseconds: u32) -> bool {
     let every = libc::timeval { tv_sec: 0, tv_usec: libc::suseconds_t::from(microseconds) };
     let timer = libc::itimerval { it_interval: every, it_value: every };
@@ -158,9 +157,9 @@ fn set_timer(microseconds: u32) -> bool {
     unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) == 0 }
 }
 
-/// Where the thread was.
+/// The instruction pointer of the interrupted thread.
 fn interrupted(context: *mut c_void) -> usize {
-    // SAFETY: the kernel gives a handler of this kind its context.
+    // SAFETY: with SA_SIGINFO the kernel passes a `ucontext_t`.
     let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_ref() }) else { return 0 };
     #[cfg(target_arch = "x86_64")]
     let address =
@@ -172,28 +171,28 @@ fn interrupted(context: *mut c_void) -> usize {
     address
 }
 
-/// Runs wherever the timer strikes: nothing here may take a lock or ask for memory.
+/// Async-signal-safe: takes no lock and does not allocate.
 extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
-    if !NOTING.load(Ordering::Relaxed) {
+    if !SAMPLING.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: the place is that of the present thread.
+    // SAFETY: the address is that of the current thread's errno.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: see above.
     let before = unsafe { *errno };
     let at = interrupted(context);
     let mut frames = [0_usize; FRAMES];
     let mut depth = 0;
-    if !is_forbidden(at) {
-        // SAFETY: code that holds what the walk needs was not interrupted; symbols are not looked up.
+    if is_unwound(at) {
+        // SAFETY: the interrupted code holds no lock of the unwinder; symbols are not resolved.
         unsafe {
             backtrace::trace_unsynchronized(|frame| {
                 let address = frame.ip().addr();
-                // What stands above is this handler.
+                // The frames above the interrupted one belong to this handler.
                 if (depth > 0 || address == at)
-                    && let Some(place) = frames.get_mut(depth)
+                    && let Some(frame) = frames.get_mut(depth)
                 {
-                    *place = if depth == 0 { at.wrapping_add(1) } else { address };
+                    *frame = if depth == 0 { at.wrapping_add(1) } else { address };
                     depth += 1;
                 }
                 depth < FRAMES
@@ -207,12 +206,12 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
         }
         depth = 1;
     }
-    note(frames.get(..depth).unwrap_or_default());
+    record(frames.get(..depth).unwrap_or_default());
     // SAFETY: see above.
     unsafe { *errno = before };
 }
 
-/// Name of the present thread, in two words.
+/// Name of the current thread, NUL-padded.
 fn thread_name() -> [u64; 2] {
     let mut name = [0_u64; 2];
     // SAFETY: the kernel writes at most sixteen bytes.
@@ -221,7 +220,7 @@ fn thread_name() -> [u64; 2] {
 }
 
 /// Counts a stack.
-fn note(frames: &[usize]) {
+fn record(frames: &[usize]) {
     let thread = thread_name();
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let hash = thread.iter().copied().chain(frames.iter().map(|at| *at as u64)).fold(0x51_7c_c1, mix);
@@ -248,5 +247,5 @@ fn note(frames: &[usize]) {
             Err(_) => {}
         }
     }
-    OTHERS.fetch_add(1, Ordering::Relaxed);
+    OVERFLOW.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,41 +1,41 @@
-//! Which code holds memory: the stacks of sampled allocations that are still in use.
+//! Heap profiles: the stacks of sampled allocations that are still live.
 //!
-//! [`SampledAllocator`] is the allocator of the system with one question more a call: whether anybody samples now. If so, every
-//! thread notes the stack of one allocation in so many bytes, in a table of fixed size without locks, and frees look there
-//! whether they concern it. Nothing here allocates, but what reads the table. The program installs it; see `main.rs`.
+//! [`SampledAllocator`] is the system allocator plus one relaxed load per call while sampling is off. While it is on, each thread
+//! records the stack of one allocation per sampling interval in a fixed-size lock-free table, and a free clears its slot. Only the
+//! reader of the table allocates.
 
-#![expect(unsafe_code, reason = "an allocator can only be written so")]
+#![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Allocations that can be known at once; a power of two.
+/// Live samples that the table holds; a power of two.
 const SLOTS: usize = 1 << 14;
-/// Frames that are kept of a stack.
+/// Maximum depth of a recorded stack.
 const FRAMES: usize = 40;
-/// Bytes between two samples while somebody asked for a profile.
-const PASSING_RATE: u64 = 64 << 10;
-/// Stands in a slot whose record is being written.
+/// Mean sampling interval in bytes for a profile of limited length.
+const DEFAULT_RATE: u64 = 64 << 10;
+/// Address in a slot whose record is being written.
 const RESERVED: usize = 1;
 
-/// Whether allocations are looked at.
+/// Whether allocations are sampled.
 static SAMPLING: AtomicBool = AtomicBool::new(false);
-/// Whether they are for good.
-static LASTING: AtomicBool = AtomicBool::new(false);
-/// Mean number of bytes between two samples.
-static RATE: AtomicU64 = AtomicU64::new(PASSING_RATE);
-/// Counts profiles that look at a length of time.
+/// Whether sampling is continuous.
+static CONTINUOUS: AtomicBool = AtomicBool::new(false);
+/// Mean sampling interval in bytes.
+static RATE: AtomicU64 = AtomicU64::new(DEFAULT_RATE);
+/// Number of the current profile of limited length.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
-/// Whether such a profile is being taken.
+/// Whether a profile of limited length is being taken.
 static TAKING: AtomicBool = AtomicBool::new(false);
 
-/// An allocation that is known stands at the hash of its address, and nowhere else.
+/// Samples by the hash of their address. No probing: on a collision the later allocation is not recorded.
 static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
 struct Slot {
-    /// 0 for nothing.
+    /// 0: free.
     address: AtomicUsize,
     size: AtomicUsize,
     rate: AtomicU64,
@@ -57,28 +57,28 @@ impl Slot {
     }
 
     fn of(address: usize) -> Option<&'static Self> {
-        // The lowest bits of addresses are alike.
+        // The low bits are alignment.
         let hash = (address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - 14);
         TABLE.get(hash)
     }
 }
 
-/// What a thread knows between allocations.
-struct Local {
+/// Sampling state of a thread.
+struct ThreadSampler {
     /// Bytes until the next sample.
     left: Cell<i64>,
-    /// 0 before the first.
+    /// State of the generator; 0 before the first use.
     seed: Cell<u64>,
-    /// What is allocated now is not looked at.
+    /// Allocations of the profiler itself are not sampled.
     busy: Cell<bool>,
 }
 
 thread_local! {
-    static LOCAL: Local = const { Local { left: Cell::new(0), seed: Cell::new(0), busy: Cell::new(false) } };
+    static LOCAL: ThreadSampler = const { ThreadSampler { left: Cell::new(0), seed: Cell::new(0), busy: Cell::new(false) } };
 }
 
-impl Local {
-    /// Bytes to the next sample: random, so that what repeats is not missed, and as many as the rate in the mean.
+impl ThreadSampler {
+    /// Bytes to the next sample, exponentially distributed with mean `rate`.
     fn draw(&self, rate: u64) -> i64 {
         let mut seed = self.seed.get();
         if seed == 0 {
@@ -93,28 +93,28 @@ impl Local {
     }
 }
 
-/// The allocator of the system, which can be asked what holds memory.
+/// The system allocator with heap sampling.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SampledAllocator;
 
-// SAFETY: memory is that of the system's allocator, with its layouts; what is noted about it is never used to reach it.
+// SAFETY: every call goes to `System` with the same layout; recorded addresses are never dereferenced.
 unsafe impl GlobalAlloc for SampledAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         let memory = unsafe { System.alloc(layout) };
         if SAMPLING.load(Ordering::Relaxed) {
-            consider(memory, layout.size());
+            maybe_record(memory, layout.size());
         }
         memory
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         let memory = unsafe { System.alloc_zeroed(layout) };
         if SAMPLING.load(Ordering::Relaxed) {
-            consider(memory, layout.size());
+            maybe_record(memory, layout.size());
         }
         memory
     }
@@ -124,7 +124,7 @@ unsafe impl GlobalAlloc for SampledAllocator {
         if SAMPLING.load(Ordering::Relaxed) {
             forget(memory);
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.dealloc(memory, layout) }
     }
 
@@ -132,22 +132,22 @@ unsafe impl GlobalAlloc for SampledAllocator {
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let is_sampling = SAMPLING.load(Ordering::Relaxed);
         if is_sampling {
-            // Afterwards somebody else may have that address.
+            // Another thread may get this address as soon as it is freed.
             forget(memory);
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         let moved = unsafe { System.realloc(memory, layout, size) };
         if is_sampling {
-            consider(moved, size);
+            maybe_record(moved, size);
         }
         moved
     }
 }
 
-/// Notes an allocation if it is its turn.
+/// Records the allocation if the sampling interval is over.
 #[cold]
-fn consider(memory: *mut u8, size: usize) {
-    // A thread that ends notes nothing more.
+fn maybe_record(memory: *mut u8, size: usize) {
+    // No thread-local state while the thread is being destroyed.
     let _ = LOCAL.try_with(|local| {
         if local.busy.get() || memory.is_null() {
             return;
@@ -160,15 +160,15 @@ fn consider(memory: *mut u8, size: usize) {
         local.left.set(left);
         if left < 0 {
             local.busy.set(true);
-            note(memory.addr(), size, rate);
+            record(memory.addr(), size, rate);
             local.left.set(local.draw(rate));
             local.busy.set(false);
         }
     });
 }
 
-/// Writes the record of an allocation. If its slot is taken, it stays unknown.
-fn note(address: usize, size: usize, rate: u64) {
+/// Records an allocation unless its slot is in use.
+fn record(address: usize, size: usize, rate: u64) {
     let Some(slot) = Slot::of(address) else { return };
     if slot.address.compare_exchange(0, RESERVED, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return;
@@ -177,11 +177,11 @@ fn note(address: usize, size: usize, rate: u64) {
     slot.rate.store(rate, Ordering::Relaxed);
     slot.epoch.store(EPOCH.load(Ordering::Relaxed), Ordering::Relaxed);
     let mut frames = slot.frames.iter();
-    // SAFETY: frames are only counted here and symbols are not looked up; walking the stack so needs no lock on this system.
+    // SAFETY: the closure only stores addresses and resolves no symbols; unwinding takes no lock on this platform.
     unsafe {
         backtrace::trace_unsynchronized(|frame| match frames.next() {
-            Some(place) => {
-                place.store(frame.ip().addr(), Ordering::Relaxed);
+            Some(slot) => {
+                slot.store(frame.ip().addr(), Ordering::Relaxed);
                 true
             }
             None => false,
@@ -191,7 +191,7 @@ fn note(address: usize, size: usize, rate: u64) {
     slot.address.store(address, Ordering::Release);
 }
 
-/// Forgets an allocation that is about to end.
+/// Clears the record of an allocation before it is freed.
 #[cold]
 fn forget(memory: *mut u8) {
     if let Some(slot) = Slot::of(memory.addr())
@@ -202,18 +202,9 @@ fn forget(memory: *mut u8) {
     }
 }
 
-/// Gives memory that is free back to the system, as far as the allocator knows of it.
-pub fn give_back() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: it may be called at any time, from any thread.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
-/// Allocations in use that have one stack.
+/// Live allocations with the same stack.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Held {
+pub(super) struct LiveStack {
     /// Return addresses, innermost first.
     pub(super) frames: Vec<usize>,
     /// Estimated number.
@@ -222,31 +213,31 @@ pub(super) struct Held {
     pub(super) bytes: f64,
 }
 
-/// Samples allocations from now on, one in so many bytes.
-pub fn sample_for_good(rate: u64) {
+/// Samples allocations from now on, one per `rate` bytes on average.
+pub fn sample_continuously(rate: u64) {
     RATE.store(rate.max(1), Ordering::Relaxed);
-    LASTING.store(true, Ordering::Relaxed);
+    CONTINUOUS.store(true, Ordering::Relaxed);
     SAMPLING.store(true, Ordering::Relaxed);
 }
 
-/// Whether allocations are sampled for good.
-pub(super) fn is_sampled_for_good() -> bool {
-    LASTING.load(Ordering::Relaxed)
+/// Whether sampling is continuous.
+pub(super) fn is_sampled_continuously() -> bool {
+    CONTINUOUS.load(Ordering::Relaxed)
 }
 
-/// Everything that is known and in use now.
-pub(super) fn in_use() -> Vec<Held> {
+/// All live samples.
+pub(super) fn in_use() -> Vec<LiveStack> {
     quietly(|| read(|_| true))
 }
 
-/// What was allocated within that time and is in use at its end. Blocks its thread. `None`: another one is being taken.
-pub(super) fn in_use_since(length: Duration) -> Option<Vec<Held>> {
+/// Samples made within `length` that are live at its end. Blocks the thread. `None`: such a profile is already being taken.
+pub(super) fn in_use_since(length: Duration) -> Option<Vec<LiveStack>> {
     if TAKING.swap(true, Ordering::Acquire) {
         return None;
     }
-    if !is_sampled_for_good() {
-        RATE.store(PASSING_RATE, Ordering::Relaxed);
-        // What was left behind by the profile before may have ended unseen.
+    if !is_sampled_continuously() {
+        RATE.store(DEFAULT_RATE, Ordering::Relaxed);
+        // Samples of an earlier profile may have been freed while sampling was off.
         for slot in TABLE.iter().filter(|slot| slot.address.load(Ordering::Relaxed) > RESERVED) {
             slot.address.store(0, Ordering::Relaxed);
         }
@@ -254,15 +245,15 @@ pub(super) fn in_use_since(length: Duration) -> Option<Vec<Held>> {
     let epoch = EPOCH.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     SAMPLING.store(true, Ordering::Relaxed);
     std::thread::sleep(length);
-    let held = quietly(|| read(|of| of == epoch));
-    if !is_sampled_for_good() {
+    let live = quietly(|| read(|of| of == epoch));
+    if !is_sampled_continuously() {
         SAMPLING.store(false, Ordering::Relaxed);
     }
     TAKING.store(false, Ordering::Release);
-    Some(held)
+    Some(live)
 }
 
-/// What the reader itself allocates is no part of the picture.
+/// Runs `work` without sampling its allocations.
 pub(super) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let before = LOCAL.with(|local| local.busy.replace(true));
     let done = work();
@@ -270,11 +261,11 @@ pub(super) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-fn read(wanted: impl Fn(u32) -> bool) -> Vec<Held> {
-    let mut held = Vec::new();
+fn read(is_included: impl Fn(u32) -> bool) -> Vec<LiveStack> {
+    let mut live = Vec::new();
     for slot in &TABLE {
         let address = slot.address.load(Ordering::Acquire);
-        if address <= RESERVED || !wanted(slot.epoch.load(Ordering::Relaxed)) {
+        if address <= RESERVED || !is_included(slot.epoch.load(Ordering::Relaxed)) {
             continue;
         }
         let depth = slot.depth.load(Ordering::Relaxed);
@@ -282,14 +273,14 @@ fn read(wanted: impl Fn(u32) -> bool) -> Vec<Held> {
         let size = slot.size.load(Ordering::Relaxed).max(1) as f64;
         let rate = slot.rate.load(Ordering::Relaxed).max(1) as f64;
         if slot.address.load(Ordering::Acquire) != address {
-            // It ended while it was read.
+            // Freed while it was read.
             continue;
         }
-        // A small allocation is seldom met, and stands for all those that were not.
+        // Unbiases the sample: an allocation of this size is sampled with probability 1 - e^(-size/rate).
         let objects = 1.0 / (1.0 - (-size / rate).exp());
-        held.push(Held { frames, objects, bytes: objects * size });
+        live.push(LiveStack { frames, objects, bytes: objects * size });
     }
-    held
+    live
 }
 
 #[cfg(test)]
@@ -297,8 +288,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_found_and_what_ended_is_not() {
-        // The allocator of this test program is another; this one is asked directly.
+    fn live_allocations_are_found_and_freed_ones_are_not() {
+        // Called directly: the test program has another global allocator.
         let small = Layout::from_size_align(1 << 10, 8).unwrap();
         let large = Layout::from_size_align(1 << 20, 8).unwrap();
         let taker = std::thread::spawn(|| {
@@ -321,19 +312,19 @@ mod tests {
             kept
         };
         let (held, still) = taker.join().unwrap();
-        assert!(!still, "nothing is sampled when nobody asks");
+        assert!(!still, "sampling ends with the profile");
         // SAFETY: see above.
         kept.iter().for_each(|memory| unsafe { SampledAllocator.dealloc(*memory, large) });
         let bytes: f64 = held.iter().map(|h| h.bytes).sum();
-        // Two of the eight may have met in one slot.
+        // Two of the eight may have collided in one slot.
         let expected = (6 << 20) as f64..(9 << 20) as f64;
         assert!(expected.contains(&bytes), "{bytes} bytes in {} stacks", held.len());
         assert!(held.iter().all(|h| h.frames.len() > 2));
     }
 
     #[test]
-    fn samples_come_as_often_as_they_should() {
-        let local = Local { left: Cell::new(0), seed: Cell::new(0), busy: Cell::new(false) };
+    fn the_mean_interval_is_the_rate() {
+        let local = ThreadSampler { left: Cell::new(0), seed: Cell::new(0), busy: Cell::new(false) };
         let mean = (0..20_000).map(|_| local.draw(1 << 16) as f64).sum::<f64>() / 20_000.0;
         assert!((60_000.0..71_000.0).contains(&mean), "{mean}");
     }

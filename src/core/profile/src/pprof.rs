@@ -1,8 +1,6 @@
-//! `/debug/pprof/`: profiles in the form that the pprof tool reads.
+//! `/debug/pprof/profile` and `/debug/pprof/heap`, in the format that the pprof tool reads.
 //!
-//! The CPU profile is made of stacks that the timer of the process has noted, see [`cpu`]. The heap profile is a sample of
-//! allocations that are in use, see [`heap`]. What the originals show of Go's locks and goroutines has no counterpart here, and
-//! the paths say so.
+//! The CPU profile is sampled by a CPU-time timer, see [`cpu`]; the heap profile is a sample of live allocations, see [`heap`].
 //! Spec: cli-operations.md section 5.
 
 mod profile;
@@ -15,67 +13,31 @@ use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderValue, StatusCode, Uri, header};
 
-use super::{cpu, heap};
+use crate::{cpu, heap};
 use mixer_net::http::answer;
 
-/// Stacks noted a second of CPU time; no divisor of round numbers, so that periodic work is not missed.
+/// Samples per second of CPU time; not a divisor of round numbers, so that sampling does not run in step with periodic work.
 const FREQUENCY: u32 = 99;
-/// Seconds of a profile unless asked otherwise. compat(1.3).
+/// Default length of a CPU profile. compat(1.3).
 const DEFAULT_SECONDS: u64 = 30;
-/// Seconds of a heap profile unless asked otherwise, where allocations are not sampled for good.
+/// Default length of a heap profile without continuous sampling.
 const DEFAULT_HEAP_SECONDS: u64 = 10;
-/// The longest profile.
+/// Upper limit of `seconds`.
 const MAX_SECONDS: u64 = 300;
 
-/// As in the originals.
+/// compat(1.3): the text of Go.
 const IN_USE: &str = "Could not enable CPU profiling: cpu profiling already in use";
 
-/// What plain answers are.
+/// Content type of error texts.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Profiles of the originals that this program does not have, and where to look instead.
-const ABSENT: &[(&str, &str)] = &[
-    ("allocs", "memory that was freed again is not noted; see heap"),
-    ("block", "threads do not wait for each other on the way of a request; see ControlZ, Latency"),
-    ("goroutine", "there are no goroutines; SIGQUIT writes threads and tasks to standard error"),
-    ("mutex", "locks are not sampled"),
-    ("threadcreate", "threads are made at the start; SIGQUIT lists them"),
-    ("trace", "execution is not traced; take a CPU profile, or spans with --trace_zipkin_url"),
-];
-
-/// The routes below `/debug/pprof/`.
+/// The routes of both profiles. Query: `seconds`, 1 to 300. Errors: 400 for a bad length, 500 while another profile of the same type
+/// is being taken.
 pub fn routes() -> Router {
-    let mut routes = Router::new()
-        .route("/debug/pprof/", any(async || answer(StatusCode::OK, PLAIN, index())))
-        .route("/debug/pprof/cmdline", any(async || answer(StatusCode::OK, PLAIN, command_line())))
-        // Names are in the profiles themselves: there is nothing to look up.
-        .route("/debug/pprof/symbol", any(async || answer(StatusCode::OK, PLAIN, "num_symbols: 1\n")))
-        .route("/debug/pprof/profile", any(cpu_time))
-        .route("/debug/pprof/heap", any(heap_in_use));
-    for (name, instead) in ABSENT {
-        let text = format!("there is no profile `{name}`: {instead}\n");
-        let path = format!("/debug/pprof/{name}");
-        routes = routes.route(&path, any(async move || answer(StatusCode::NOT_IMPLEMENTED, PLAIN, text)));
-    }
-    routes
+    Router::new().route("/debug/pprof/profile", any(cpu_time)).route("/debug/pprof/heap", any(heap_in_use))
 }
 
-fn index() -> String {
-    let mut text =
-        "profiles:\ncmdline\nheap?seconds=10\nprofile?seconds=30\nsymbol\n\nnot here:\n".to_owned();
-    for (name, instead) in ABSENT {
-        text.push_str(&format!("{name}: {instead}\n"));
-    }
-    text
-}
-
-/// The arguments of the process, separated by NUL.
-fn command_line() -> String {
-    let arguments: Vec<_> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-    arguments.join("\0")
-}
-
-/// How long a profile is asked to last; `None` if that is not said.
+/// The query parameter `seconds`.
 fn seconds(uri: &Uri) -> Result<Option<Duration>, String> {
     let given = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
         .find(|(name, _)| name == "seconds")
@@ -87,13 +49,12 @@ fn seconds(uri: &Uri) -> Result<Option<Duration>, String> {
     Ok(parsed.transpose()?.map(Duration::from_secs))
 }
 
-/// Takes a CPU profile, one at a time.
 async fn cpu_time(uri: Uri) -> Response {
-    profile_of(&uri, "profile", |length| take(length.unwrap_or(Duration::from_secs(DEFAULT_SECONDS)))).await
+    profile_of(&uri, "profile", |length| take_cpu(length.unwrap_or(Duration::from_secs(DEFAULT_SECONDS))))
+        .await
 }
 
-/// Tells what memory is in use: all that is known if allocations are sampled for good, else, or if a length of time is asked for,
-/// what was allocated within that time.
+/// All live samples with continuous sampling and no `seconds`; otherwise the live allocations made within that time.
 async fn heap_in_use(uri: Uri) -> Response {
     profile_of(&uri, "heap", take_heap).await
 }
@@ -123,24 +84,24 @@ async fn profile_of(
 fn take_heap(length: Option<Duration>) -> Result<Vec<u8>, String> {
     let began = SystemTime::now();
     let length = match length {
-        None if heap::is_sampled_for_good() => None,
+        None if heap::is_sampled_continuously() => None,
         other => Some(other.unwrap_or(Duration::from_secs(DEFAULT_HEAP_SECONDS))),
     };
-    let held = match length {
+    let live = match length {
         None => heap::in_use(),
         Some(length) => {
-            heap::in_use_since(length).ok_or_else(|| "a heap profile is being taken already".to_owned())?
+            heap::in_use_since(length).ok_or_else(|| "a heap profile is already being taken".to_owned())?
         }
     };
-    let profile = heap::quietly(|| profile::encode_heap(&held, began, length.unwrap_or_default()));
+    let profile = heap::quietly(|| profile::encode_heap(&live, began, length.unwrap_or_default()));
     profile.map_err(|error| error.to_string())
 }
 
-/// Notes stacks for that long; gives the compressed profile. Errors: one is being taken already.
-fn take(length: Duration) -> Result<Vec<u8>, String> {
+/// Samples for `length` and encodes the profile. Errors: a CPU profile is already being taken.
+fn take_cpu(length: Duration) -> Result<Vec<u8>, String> {
     let began = SystemTime::now();
-    let seen = cpu::profile(length, FREQUENCY).ok_or_else(|| IN_USE.to_owned())?;
-    profile::encode(&seen, FREQUENCY, began, length).map_err(|error| error.to_string())
+    let stacks = cpu::profile(length, FREQUENCY).ok_or_else(|| IN_USE.to_owned())?;
+    profile::encode_cpu(&stacks, FREQUENCY, began, length).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -169,11 +130,11 @@ mod tests {
                 }
             }
         });
-        let first = std::thread::spawn(|| take(Duration::from_secs(2)));
-        while !cpu::is_taking() {
+        let first = std::thread::spawn(|| take_cpu(Duration::from_secs(2)));
+        while !cpu::is_sampling() {
             std::thread::yield_now();
         }
-        assert_eq!(take(Duration::ZERO), Err(IN_USE.to_owned()));
+        assert_eq!(take_cpu(Duration::ZERO), Err(IN_USE.to_owned()));
         let taken = first.join().unwrap().unwrap();
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         busy.join().unwrap();

@@ -17,7 +17,7 @@ mod monitor;
 mod observers;
 mod options;
 mod pid_file;
-pub mod resident;
+mod pprof;
 mod service;
 mod start;
 mod supervisor;

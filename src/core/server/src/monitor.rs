@@ -1,7 +1,4 @@
-//! The monitoring endpoint: `/metrics`, `/version` and, if wanted, `/debug/pprof/`.
-//!
-//! [`routes`] gives a router that others extend with routes of their own before it is served with
-//! [`http::serve`](super::http::serve) on a listener that the caller bound. Spec: cli-operations.md section 5.
+//! The monitoring endpoint: `/metrics`, `/version` and optionally `/debug/pprof/`. Spec: cli-operations.md section 5.
 
 use std::sync::Arc;
 
@@ -10,28 +7,31 @@ use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderMap, StatusCode};
 
+use crate::pprof;
 use mixer_base::exposition::CONTENT_TYPE;
 use mixer_base::metrics::Metrics;
 use mixer_net::http::{answer, compressible};
 
-/// What plain answers are.
+/// Content type of `/version`.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Tells the number of the snapshot in force.
+/// Returns the number of the published snapshot.
 pub(crate) type SnapshotNumber = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// The routes that every server has. `version` is the short form, without a line end; `profile` turns on what stands below
-/// `/debug/pprof/`; `legacy` adds the metrics under the names of Mixer 1.0.
-pub(crate) fn routes(metrics: Arc<Metrics>, version: &str, profile: bool, legacy: Option<SnapshotNumber>) -> Router {
+/// The routes that every server has. `version` is the short form without a newline; `profile` adds `/debug/pprof/`; `legacy` adds
+/// the metrics under their Mixer 1.0 names.
+pub(crate) fn routes(
+    metrics: Arc<Metrics>,
+    version: &str,
+    profile: bool,
+    legacy: Option<SnapshotNumber>,
+) -> Router {
     let version: Arc<str> = version.into();
     let text = async move |headers: HeaderMap| metrics_text(&metrics, legacy.as_ref(), &headers);
     let routes = Router::new()
         .route("/metrics", any(text))
         .route("/version", any(async move || answer(StatusCode::OK, PLAIN, version.to_string())));
-    if !profile {
-        return routes;
-    }
-    routes.merge(mixer_profile::pprof::routes())
+    if profile { routes.merge(pprof::routes()) } else { routes }
 }
 
 fn metrics_text(metrics: &Metrics, legacy: Option<&SnapshotNumber>, request: &HeaderMap) -> Response {
@@ -77,7 +77,6 @@ mod tests {
         assert_eq!(get(&with_profile, "/version").await, (200, plain.clone(), "a@b-c-d-e-f".to_owned()));
         assert_eq!(get(&with_profile, "/debug/pprof/").await.0, 200);
         assert_eq!(get(&with_profile, "/debug/pprof/cmdline").await.0, 200);
-        assert_eq!(get(&with_profile, "/debug/pprof/profile?seconds=x").await.0, 400);
         let (status, _, text) = get(&with_profile, "/debug/pprof/mutex").await;
         assert_eq!(status, 501);
         assert!(text.starts_with("there is no profile `mutex`: "), "{text}");
@@ -89,6 +88,23 @@ mod tests {
         }
         let without = routes(metrics, "v", false, None);
         assert_eq!(get(&without, "/debug/pprof/").await.0, 404);
+    }
+
+    #[cfg(feature = "profiling")]
+    #[tokio::test]
+    async fn a_bad_profile_length_is_refused() {
+        let routes = routes(Arc::new(Metrics::new()), "v", true, None);
+        assert_eq!(get(&routes, "/debug/pprof/profile?seconds=x").await.0, 400);
+    }
+
+    #[cfg(not(feature = "profiling"))]
+    #[tokio::test]
+    async fn a_build_without_profiler_answers_501() {
+        let routes = routes(Arc::new(Metrics::new()), "v", true, None);
+        let text = "this build has no profiler; build it with `cargo build --release --features profiling`\n";
+        let expected = (501, "text/plain; charset=utf-8".to_owned(), text.to_owned());
+        assert_eq!(get(&routes, "/debug/pprof/profile?seconds=1").await, expected);
+        assert_eq!(get(&routes, "/debug/pprof/heap").await, expected);
     }
 
     #[tokio::test]

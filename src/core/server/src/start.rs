@@ -17,7 +17,7 @@ use super::controls::{Controls, Parts, Reload};
 use super::effects::{Effects, Rehearsal, SystemEffects, start_workers};
 use super::health::{Conditions, Health, STUCK};
 use super::service::ApiService;
-use super::{InheritedSockets, ProbeOptions, ServerOptions, discovery, observers};
+use super::{InheritedSockets, ProbeOptions, ServerOptions, discovery, observers, pprof};
 use mixer_api::Turns;
 use mixer_api::grpc::Code;
 use mixer_api::load_shedding::LoadShedder;
@@ -40,7 +40,6 @@ use mixer_net::connection::ConnectionLimits;
 use mixer_net::listener::{ListenError, Listener};
 use mixer_net::tls::ServerTls;
 use mixer_net::workers::WorkerGroup;
-use mixer_profile::heap;
 use mixer_spans::Tracer;
 
 /// Memory that the check cache may take, for each entry that it may have; at most [`MAX_CACHE_BYTES`].
@@ -270,7 +269,7 @@ impl Start<'_> {
     /// Steps 5 to 19.
     async fn begin(&mut self) -> Result<Serving, StartError> {
         if self.options.heap_profile_rate > 0 {
-            heap::sample_for_good(self.options.heap_profile_rate);
+            pprof::sample_heap(self.options.heap_profile_rate);
         }
         let alive = self.health.liveness.emitter("server", "uninitialized");
         let stuck = self.health.liveness.emitter("workers", "uninitialized");

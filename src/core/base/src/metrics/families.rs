@@ -187,6 +187,8 @@ families! {
     PoolQueued: Gauge "mixer_pool_queued" "The number of calls that wait for their turn, by pool." [&["pool"]];
     PoolRefused: Counter "mixer_pool_refused_total"
         "The number of calls that were refused because pool and queue were full, by pool." [&["pool"]];
+    ProcessMemory: Gauge "mixer_process_memory_bytes"
+        "Resident memory in bytes: private (heap and stacks) and mapped (executable and other files)." [&["kind"]];
     ProcessThreads: Gauge "mixer_process_threads" "Number of operating system threads." [&[]];
     PrometheusReportsRefused: Counter "mixer_prometheus_reports_refused_total"
         "The number of reports that the prometheus adapter dropped because their metric had reached its limit of series."

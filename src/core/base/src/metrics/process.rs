@@ -17,7 +17,8 @@ pub(super) fn collect(into: &mut Collected) {
     add(Family::ProcessCpu, stat.map(|s| s.cpu_seconds));
     add(Family::ProcessThreads, stat.map(|s| s.threads));
     add(Family::ProcessVirtualMemory, stat.map(|s| s.virtual_bytes));
-    add(Family::ProcessResidentMemory, resident_bytes());
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    add(Family::ProcessResidentMemory, kilobytes(&status, "VmRSS:"));
     add(Family::ProcessStartTime, stat.and_then(|s| Some(boot_time()? + s.start_seconds)));
     let open = std::fs::read_dir("/proc/self/fd").map(Iterator::count).ok();
     // One of them is the directory being read.
@@ -25,6 +26,14 @@ pub(super) fn collect(into: &mut Collected) {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     add(Family::ProcessMaxFds, limit(&limits, "Max open files"));
     add(Family::ProcessVirtualMemoryMax, limit(&limits, "Max address space"));
+    let mapped = kilobytes(&status, "RssFile:")
+        .zip(kilobytes(&status, "RssShmem:"))
+        .map(|(file, shared)| file + shared);
+    for (kind, bytes) in [("private", kilobytes(&status, "RssAnon:")), ("mapped", mapped)] {
+        if let Some(bytes) = bytes {
+            into.add(Family::ProcessMemory, &[kind], bytes);
+        }
+    }
 }
 
 /// User and system time that the process has used so far, in seconds.
@@ -56,9 +65,9 @@ impl Stat {
     }
 }
 
-fn resident_bytes() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
+/// A memory line of `/proc/PID/status`, in bytes.
+fn kilobytes(status: &str, name: &str) -> Option<f64> {
+    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0)
 }
 
@@ -105,6 +114,9 @@ mod tests {
         collect(&mut collected);
         let value = |family| collected.values.get(&(family, Vec::new())).copied().unwrap();
         assert!(value(Family::ProcessResidentMemory) > 0.0);
+        for kind in ["private", "mapped"] {
+            assert!(collected.values[&(Family::ProcessMemory, vec![kind.to_owned()])] > 0.0, "{kind}");
+        }
         assert!(value(Family::ProcessThreads) >= 1.0);
         assert!(value(Family::ProcessOpenFds) >= 1.0);
         assert!(value(Family::ProcessStartTime) > 1.5e9);

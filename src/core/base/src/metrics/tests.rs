@@ -16,7 +16,7 @@ fn only_families_with_values_are_written() {
     metrics.dispatch("h.ns", "denier", "checknothing");
     metrics.rpc("istio.mixer.v1.Mixer/Check");
     metrics.gauge(Family::ConfigRules, &[]);
-    assert_eq!(text(&metrics, "mixer_").len(), 3, "{:?}", text(&metrics, "mixer_")); // mixer_process_threads
+    assert_eq!(text(&metrics, "mixer_").len(), 7, "{:?}", text(&metrics, "mixer_")); // mixer_process_{memory_bytes,threads}
     assert_eq!(text(&metrics, "grpc_io"), [""; 0]);
 }
 

@@ -1,4 +1,4 @@
-//! Stacks as a `perftools.profiles.Profile`, compressed.
+//! Encodes stacks as a gzipped `perftools.profiles.Profile`.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use prost::Message;
 
 use super::symbols::names;
-use crate::cpu::Seen;
-use crate::heap::Held;
+use crate::cpu::SampledStack;
+use crate::heap::LiveStack;
 
-/// `perftools.profiles.Profile`, the members that are used.
+/// `perftools.profiles.Profile`, the fields in use.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -33,7 +33,7 @@ pub(super) struct Profile {
     pub(super) period: i64,
 }
 
-/// What is counted, and in which unit.
+/// Type and unit of a value.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct ValueType {
     #[prost(int64, tag = "1")]
@@ -42,7 +42,7 @@ pub(super) struct ValueType {
     pub(super) unit: i64,
 }
 
-/// A stack, innermost first, and how often it was seen.
+/// A stack, innermost first, with its values.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Sample {
     #[prost(uint64, repeated, tag = "1")]
@@ -53,7 +53,7 @@ pub(super) struct Sample {
     pub(super) label: Vec<Label>,
 }
 
-/// A word about a sample.
+/// A label of a sample.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct Label {
     #[prost(int64, tag = "1")]
@@ -62,7 +62,7 @@ pub(super) struct Label {
     pub(super) text: i64,
 }
 
-/// A place in the program.
+/// A location: here, a function.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Location {
     #[prost(uint64, tag = "1")]
@@ -71,7 +71,7 @@ pub(super) struct Location {
     pub(super) line: Vec<Line>,
 }
 
-/// In which function it is.
+/// The function of a location.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct Line {
     #[prost(uint64, tag = "1")]
@@ -89,7 +89,7 @@ pub(super) struct Function {
     pub(super) system_name: i64,
 }
 
-/// Gathers what samples share.
+/// Interns strings, functions and locations.
 struct Encoder {
     profile: Profile,
     texts: HashMap<String, i64>,
@@ -98,7 +98,7 @@ struct Encoder {
 
 impl Encoder {
     fn new() -> Self {
-        // The first text is empty by definition.
+        // The format requires the first string to be empty.
         let profile = Profile { string_table: vec![String::new()], ..Profile::default() };
         let texts = HashMap::from([(String::new(), 0)]);
         Self { profile, texts, locations: HashMap::new() }
@@ -114,7 +114,7 @@ impl Encoder {
         index
     }
 
-    /// The place of a frame.
+    /// The location of a function name.
     fn location(&mut self, name: &str) -> u64 {
         if let Some(known) = self.locations.get(name) {
             return *known;
@@ -127,7 +127,7 @@ impl Encoder {
         id
     }
 
-    /// The compressed profile; `types` are names and units of the values of its samples, of which the last is sampled at `period`.
+    /// The gzipped profile. `types` are name and unit of the values of each sample; `period` is that of the last.
     fn finish(mut self, types: [(&str, &str); 2], period: i64) -> std::io::Result<Vec<u8>> {
         let types = types.map(|(kind, unit)| ValueType { kind: self.text(kind), unit: self.text(unit) });
         let mut profile = self.profile;
@@ -146,17 +146,17 @@ impl Encoder {
     }
 }
 
-/// What frames are called through which an allocation is noted.
-const OBSERVERS: [&str; 2] = ["backtrace::", "mixer_profile::heap::"];
-/// How far inside they are looked for.
-const OBSERVED: usize = 24;
-/// How frames begin through which memory is asked for, whoever needs it.
+/// Name parts of the frames of the profiler itself.
+const PROFILER: [&str; 2] = ["backtrace::", "mixer_profile::heap::"];
+/// How many of the innermost frames may be the profiler's.
+const PROFILER_DEPTH: usize = 24;
+/// Name prefixes of the frames of the allocator and of collections.
 const ALLOCATION: [&str; 5] = ["__r", "alloc::", "<alloc::", "core::", "<core::"];
 
-/// The inner end of a stack without the allocator and the collections that use it.
+/// The stack without the innermost frames of the profiler, the allocator and the collections that use it.
 fn below_allocator(mut stack: Vec<&str>) -> Vec<&str> {
-    let is_observer = |name: &&str| OBSERVERS.iter().any(|part| name.contains(part));
-    let own = stack.iter().take(OBSERVED).rposition(is_observer).map_or(0, |last| last + 1);
+    let is_profiler = |name: &&str| PROFILER.iter().any(|part| name.contains(part));
+    let own = stack.iter().take(PROFILER_DEPTH).rposition(is_profiler).map_or(0, |last| last + 1);
     let is_allocation = |name: &&&str| ALLOCATION.iter().any(|part| name.starts_with(part));
     let inner = own + stack.iter().skip(own).take_while(is_allocation).count();
     if inner < stack.len() {
@@ -165,7 +165,7 @@ fn below_allocator(mut stack: Vec<&str>) -> Vec<&str> {
     stack
 }
 
-/// A return address is one past the call.
+/// An address within the call instruction, given the return address.
 fn call(returns_to: usize) -> usize {
     returns_to.saturating_sub(1)
 }
@@ -175,20 +175,20 @@ fn stack(frames: impl Iterator<Item = usize>, names: &HashMap<usize, String>) ->
 }
 
 /// The compressed CPU profile. Errors: compression failed.
-pub(super) fn encode(
-    seen: &[Seen],
+pub(super) fn encode_cpu(
+    stacks: &[SampledStack],
     frequency: u32,
     began: SystemTime,
     length: Duration,
 ) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new();
     let period = 1_000_000_000 / i64::from(frequency.max(1));
-    let names = names(seen.iter().flat_map(|seen| &seen.frames).map(|frame| call(*frame)));
-    for seen in seen {
-        let stack = stack(seen.frames.iter().copied(), &names);
+    let names = names(stacks.iter().flat_map(|sampled| &sampled.frames).map(|frame| call(*frame)));
+    for sampled in stacks {
+        let stack = stack(sampled.frames.iter().copied(), &names);
         let location_id = stack.into_iter().map(|name| encoder.location(name)).collect();
-        let count = i64::try_from(seen.count).unwrap_or(i64::MAX);
-        let label = Label { key: encoder.text("thread"), text: encoder.text(&seen.thread) };
+        let count = i64::try_from(sampled.count).unwrap_or(i64::MAX);
+        let label = Label { key: encoder.text("thread"), text: encoder.text(&sampled.thread) };
         let value = vec![count, count.saturating_mul(period)];
         encoder.profile.sample.push(Sample { location_id, value, label: vec![label] });
     }
@@ -196,21 +196,25 @@ pub(super) fn encode(
     encoder.finish([("samples", "count"), ("cpu", "nanoseconds")], period)
 }
 
-/// The compressed profile of memory in use, allocated in the time since `began`. Errors: compression failed.
-pub(super) fn encode_heap(held: &[Held], began: SystemTime, length: Duration) -> std::io::Result<Vec<u8>> {
+/// The compressed heap profile. Errors: compression failed.
+pub(super) fn encode_heap(
+    live: &[LiveStack],
+    began: SystemTime,
+    length: Duration,
+) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new();
-    let names = names(held.iter().flat_map(|held| &held.frames).map(|frame| call(*frame)));
-    for held in held {
-        let stack = below_allocator(stack(held.frames.iter().copied(), &names));
+    let names = names(live.iter().flat_map(|live| &live.frames).map(|frame| call(*frame)));
+    for live in live {
+        let stack = below_allocator(stack(live.frames.iter().copied(), &names));
         let location_id = stack.into_iter().map(|name| encoder.location(name)).collect();
-        let value = vec![held.objects.round() as i64, held.bytes.round() as i64];
+        let value = vec![live.objects.round() as i64, live.bytes.round() as i64];
         encoder.profile.sample.push(Sample { location_id, value, label: Vec::new() });
     }
     encoder.set_time(began, length);
     encoder.finish([("inuse_objects", "count"), ("inuse_space", "bytes")], 1)
 }
 
-/// What [`encode`] wrote.
+/// Decodes what [`encode_cpu`] wrote.
 #[cfg(test)]
 pub(super) fn decode(compressed: &[u8]) -> Profile {
     use std::io::Read as _;
@@ -224,10 +228,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_begin_with_the_code_that_is_looked_for() {
+    fn stacks_begin_with_the_allocating_code() {
         let allocated = vec![
             "backtrace::x",
-            "mixer_profile::heap::consider",
+            "mixer_profile::heap::maybe_record",
             "std::thread::local::LocalKey<T>::try_with",
             "<mixer_profile::heap::SampledAllocator as core::alloc::GlobalAlloc>::alloc",
             "__rustc::__rust_alloc",
@@ -236,6 +240,6 @@ mod tests {
             "core::ops::call",
         ];
         assert_eq!(below_allocator(allocated), ["mixer_config::store::read", "core::ops::call"]);
-        assert_eq!(below_allocator(vec!["core::x"]), ["core::x"], "nothing else is known");
+        assert_eq!(below_allocator(vec!["core::x"]), ["core::x"], "kept when nothing else remains");
     }
 }

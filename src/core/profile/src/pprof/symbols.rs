@@ -1,25 +1,25 @@
-//! Names of the functions at addresses of this process, from the symbol tables of the files that are mapped.
+//! Function names for addresses of this process, from the symbol tables of the mapped ELF files.
 //!
-//! Debug information would also tell lines and inlined calls, but reading it takes seconds and more memory than the server; this
-//! reads tables piece by piece and keeps what is asked for.
+//! Debug information also has lines and inlined calls, but reading it takes seconds and more memory than the server. The tables are
+//! read in chunks, and only the requested symbols are kept.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes of an entry of a symbol table.
+/// Bytes of a symbol table entry.
 const SYMBOL: usize = 24;
 /// Bytes of a section header.
 const SECTION: usize = 64;
 /// Bytes of a program header.
 const SEGMENT: usize = 56;
-/// Entries that are read at once.
+/// Symbols per read.
 const CHUNK: usize = 4096;
-/// Longest name that is read.
+/// Maximum length of a symbol name in bytes.
 const MAX_NAME: usize = 4096;
 
-/// The name at each address: of the function, else of the file, else the address itself.
+/// The name for each address: the function, else the file, else the address itself.
 pub(super) fn names(addresses: impl Iterator<Item = usize>) -> HashMap<usize, String> {
     let addresses: BTreeSet<usize> = addresses.collect();
     let mut names: HashMap<usize, String> = addresses.iter().map(|at| (*at, format!("{at:#x}"))).collect();
@@ -35,7 +35,7 @@ pub(super) fn names(addresses: impl Iterator<Item = usize>) -> HashMap<usize, St
         let short =
             Path::new(path).file_name().map_or_else(|| path.to_owned(), |n| n.to_string_lossy().into());
         names.extend(wanted.iter().map(|(_, at)| (*at, short.clone())));
-        // The file of the program itself may have been replaced since.
+        // The executable may have been replaced since.
         let is_own = own.as_deref().is_some_and(|own| own == Path::new(path));
         let path = if is_own { PathBuf::from("/proc/self/exe") } else { PathBuf::from(path) };
         let found = File::open(path).ok().and_then(|file| Elf::read(file)?.functions(&wanted));
@@ -44,7 +44,7 @@ pub(super) fn names(addresses: impl Iterator<Item = usize>) -> HashMap<usize, St
     names
 }
 
-/// A part of a file in memory.
+/// An executable mapping of a file.
 struct Mapping<'m> {
     start: usize,
     end: usize,
@@ -53,7 +53,7 @@ struct Mapping<'m> {
 }
 
 impl<'m> Mapping<'m> {
-    /// Reads a line of `/proc/self/maps`; `None` unless it is code of a file.
+    /// Reads a line of `/proc/self/maps`; `None` unless it is an executable mapping of a file.
     fn parse(line: &'m str) -> Option<Self> {
         let mut words = line.splitn(6, ' ');
         let (start, end) = words.next()?.split_once('-')?;
@@ -70,7 +70,7 @@ impl<'m> Mapping<'m> {
     }
 }
 
-/// A file of 64 bits, least byte first.
+/// A 64-bit little-endian ELF file.
 struct Elf {
     file: File,
     header: Vec<u8>,
@@ -82,14 +82,14 @@ impl Elf {
         header.starts_with(b"\x7fELF\x02\x01").then_some(Self { file, header })
     }
 
-    /// Entries of one of the two tables that the header tells of.
+    /// The headers of one of the two tables in the file header.
     fn table(&self, offset: usize, count: usize, size: usize) -> Option<Vec<Vec<u8>>> {
         let offset = number(&self.header, offset, 8)?;
         let count = number(&self.header, count, 2)?;
         (0..count).map(|index| bytes_at(&self.file, offset + index * size as u64, size)).collect()
     }
 
-    /// Names of the functions at offsets in the file, each with the address that it stands for.
+    /// Function names for file offsets; each comes with its address.
     fn functions(&self, wanted: &[(u64, usize)]) -> Option<HashMap<usize, String>> {
         let segments = self.table(32, 56, SEGMENT)?;
         let mut at: Vec<(u64, usize)> = wanted
@@ -105,7 +105,7 @@ impl Elf {
             .collect();
         at.sort_unstable();
         let sections = self.table(40, 60, SECTION)?;
-        // The full table where there is one, else that of the dynamic linker.
+        // .symtab if present, else .dynsym.
         let table =
             [2, 11].iter().find_map(|kind| sections.iter().find(|s| number(s, 4, 4) == Some(*kind)))?;
         let texts = sections.get(usize::try_from(number(table, 40, 4)?).ok()?)?;
@@ -114,7 +114,7 @@ impl Elf {
         for chunk in (0..length).step_by(SYMBOL * CHUNK) {
             let size = usize::try_from(length - chunk).unwrap_or(usize::MAX).min(SYMBOL * CHUNK);
             for symbol in bytes_at(&self.file, begin + chunk, size)?.chunks_exact(SYMBOL) {
-                note(symbol, &at, &mut found);
+                assign(symbol, &at, &mut found);
             }
         }
         let texts = number(texts, 24, 8)?;
@@ -130,8 +130,8 @@ impl Elf {
     }
 }
 
-/// Notes for which of the sorted places a symbol is the function.
-fn note(symbol: &[u8], places: &[(u64, usize)], found: &mut HashMap<usize, u64>) -> Option<()> {
+/// Assigns a function symbol to the sorted addresses that it covers.
+fn assign(symbol: &[u8], places: &[(u64, usize)], found: &mut HashMap<usize, u64>) -> Option<()> {
     const FUNCTION: u64 = 2;
     if number(symbol, 4, 1)? & 15 != FUNCTION {
         return None;
