@@ -535,7 +535,8 @@ fn numbers_are_those_of_the_calls_made() {
 #[test]
 fn a_build_without_profiler_says_how_to_get_one() {
     let stage = Stage::new(&["--heap-profile-rate=16384"]);
-    let monitored = |path: &str| get(&format!("http://127.0.0.1:{}{path}", stage.server.monitoring));
+    let monitored =
+        |path: &str| http("GET", &format!("http://127.0.0.1:{}{path}", stage.server.monitoring), "").unwrap();
     for path in ["/debug/pprof/profile?seconds=1", "/debug/pprof/heap"] {
         let answer = monitored(path);
         let text = "this build has no profiler; build it with `cargo build --release --features profiling`\n";

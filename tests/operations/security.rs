@@ -132,7 +132,7 @@ fn calls_are_secured_and_plain_text_is_refused() {
     let plain = mixer(&["check", "--timeout", "5s", "-m", &server.address()]);
     assert_ne!(plain.status, 0);
     logged(&server, "a connection was refused: the TLS handshake failed: ");
-    logged(&server, " (the caller does not speak TLS)");
+    logged(&server, " (the client does not speak TLS)");
 
     let stranger = Authority::new();
     let other = put(place.directory.path(), "other.pem", &stranger.certificate);
@@ -140,7 +140,7 @@ fn calls_are_secured_and_plain_text_is_refused() {
     let distrusted = mixer(&["check", "--timeout", "5s", "-m", &target, "--ca-file", &other]);
     assert_eq!(distrusted.status, 4);
     assert!(distrusted.stdout.contains("UnknownIssuer"), "{distrusted:?}");
-    logged(&server, " (the caller does not trust the certificate of this server)");
+    logged(&server, " (the client does not trust the certificate of this server)");
     let misnamed = place.check(&server, &["--server-name", "elsewhere.example"]);
     assert_eq!(misnamed.status, 4);
     assert!(misnamed.stdout.contains("authentication handshake failed"), "{misnamed:?}");
@@ -236,7 +236,7 @@ spec:
 }
 
 #[test]
-fn certificates_are_read_anew_under_connections_that_stay() {
+fn certificates_are_reloaded_under_open_connections() {
     let place = Place::new("");
     let server = place.start(&[]);
     let runtime = runtime();
@@ -246,7 +246,7 @@ fn certificates_are_read_anew_under_connections_that_stay() {
     let next = Authority::new();
     put(place.directory.path(), "server.pem", "half a file");
     server.signal("HUP");
-    logged(&server, "certificates could not be read anew, the old stays: there is no certificate in ");
+    logged(&server, "reload of certificates failed, the previous state is kept: there is no certificate in ");
     assert!(
         runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_ok(),
         "the old serves on"

@@ -149,7 +149,7 @@ fn certificate(path: &Path) -> Finding {
         Some(Err(_)) => {
             fail("tls", detail, "it has expired: put a new one in its place; no restart is needed")
         }
-        Some(Ok(left)) if left < tls::SOON => {
+        Some(Ok(left)) if left < tls::EXPIRES_SOON => {
             let hint = "put a new one in its place soon; it is read within seconds, without a restart";
             warn("tls", format!("{detail}, {} days", left.as_secs() / 86_400), hint)
         }

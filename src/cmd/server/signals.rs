@@ -166,7 +166,7 @@ impl Running {
                     self.reread_settings(std::env::args_os().collect());
                     self.controls.reload();
                 }
-                Ok(Request::User) => self.controls.user_signal(),
+                Ok(Request::User) => self.controls.rotate_log(),
                 Ok(Request::Dump) => self.controls.dump_to_log(),
                 Ok(Request::Threads) => {
                     // Standard error may be closed; there is nobody to tell then.

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use mixer_attribute::{AttributeBag, SlotId, Value};
 use mixer_engine::decision::{CALLER_PRINCIPAL, CallerText, Method};
 use mixer_engine::runtime::Published;
-use mixer_net::listener::CallerAddress;
+use mixer_net::peer::PeerAddress;
 
 /// A method of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct CallInfo<'c> {
     /// The name in the certificate of the caller, empty if it has none; `None` if callers are not asked for certificates.
     pub principal: Option<&'c str>,
     /// Where it comes from; `None` if it is made in this process.
-    pub address: Option<CallerAddress>,
+    pub address: Option<PeerAddress>,
     /// Who calls, as one number, for shares under overload; 0 for nobody in particular.
     pub caller: u64,
     /// Its headers, which may say what trace it belongs to.

@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 
 use mixer_base::rpc_code;
 use mixer_http2::FixedResponse;
-use mixer_net::connection::Answer;
+use mixer_net::service::Answer;
 
 /// Length of the prefix of a message: a flag and four bytes of length.
 const PREFIX: usize = 5;

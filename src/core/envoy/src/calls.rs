@@ -14,7 +14,7 @@ use mixer_api::load_shedding::LoadShedder;
 use mixer_api::{ApiBody, CallInfo};
 use mixer_base::metrics::{Metrics, RpcCounters};
 use mixer_http2::{RequestBody, RequestHead};
-use mixer_net::listener::Peer;
+use mixer_net::peer::Peer;
 
 /// Largest message of access logs: the first of a stream lists everything that the proxy was built with.
 const MAX_LOG_MESSAGE: usize = 8 << 20;

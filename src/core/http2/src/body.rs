@@ -9,37 +9,39 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 
-use super::Reason;
-use super::credit::Credit;
+use super::ErrorCode;
+use super::flow_control::FlowControl;
 
-/// Read bytes after which the window of a stream is opened again.
+/// Bytes read before a stream's WINDOW_UPDATE is sent.
 const WINDOW_STEP: usize = 256 << 10;
 
-/// A body that broke off.
+/// The stream was reset before the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BodyError(pub Reason);
+pub struct BodyError(pub ErrorCode);
 
-/// The body of a request: whole from the start, or as it arrives.
+/// The body of a request: complete, or still arriving.
 #[derive(Debug)]
 pub struct RequestBody {
-    whole: Bytes,
-    rest: Option<Arc<Inbox>>,
+    complete: Bytes,
+    /// For a body that is still arriving.
+    buffer: Option<Arc<BodyBuffer>>,
 }
 
 impl RequestBody {
-    /// A body that is all there.
-    pub fn whole(data: Bytes) -> Self {
-        Self { whole: data, rest: None }
+    /// A complete body without trailers.
+    pub fn complete(data: Bytes) -> Self {
+        Self { complete: data, buffer: None }
     }
 
-    pub(super) fn arriving(inbox: Arc<Inbox>) -> Self {
-        Self { whole: Bytes::new(), rest: Some(inbox) }
+    /// The body, if it is complete and has no trailers.
+    #[cfg(test)]
+    pub(super) fn take_complete(&mut self) -> Option<Bytes> {
+        self.buffer.is_none().then(|| std::mem::take(&mut self.complete))
     }
 
-    /// Takes the body if all of it is there and has no trailers.
-    pub fn take_whole(&mut self) -> Option<Bytes> {
-        self.rest.is_none().then(|| std::mem::take(&mut self.whole))
+    pub(super) fn arriving(buffer: Arc<BodyBuffer>) -> Self {
+        Self { complete: Bytes::new(), buffer: Some(buffer) }
     }
 }
 
@@ -51,51 +53,51 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if !self.whole.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.whole)))));
+        if !self.complete.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.complete)))));
         }
-        self.rest.as_ref().map_or(Poll::Ready(None), |inbox| inbox.poll(cx))
+        self.buffer.as_ref().map_or(Poll::Ready(None), |buffer| buffer.poll(cx))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.whole.is_empty() && self.rest.as_ref().is_none_or(|inbox| inbox.is_empty())
+        self.complete.is_empty() && self.buffer.as_ref().is_none_or(|buffer| buffer.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.rest {
-            None => SizeHint::with_exact(self.whole.len() as u64),
+        match self.buffer {
+            None => SizeHint::with_exact(self.complete.len() as u64),
             Some(_) => SizeHint::default(),
         }
     }
 }
 
-/// Where the rest of a body arrives; its bound is the window of the stream.
+/// Received body data that is not read yet; bounded by the window of the stream.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(super) struct BodyBuffer {
     stream: u32,
-    credit: Arc<Credit>,
-    state: Mutex<InboxState>,
+    flow_control: Arc<FlowControl>,
+    state: Mutex<BufferState>,
 }
 
 #[derive(Debug, Default)]
-struct InboxState {
+struct BufferState {
     data: BytesMut,
     trailers: Option<HeaderMap>,
-    end: Option<Result<(), Reason>>,
-    /// Read, and not given back yet.
+    end: Option<Result<(), ErrorCode>>,
+    /// Read, and not credited to the window yet.
     read: usize,
     reader: Option<Waker>,
 }
 
-impl Inbox {
-    /// `data` arrived already, and counts from now on.
-    pub(super) fn new(stream: u32, data: BytesMut, credit: Arc<Credit>) -> Self {
-        credit.buffer(data.len());
-        Self { stream, credit, state: Mutex::new(InboxState { data, ..InboxState::default() }) }
+impl BodyBuffer {
+    /// A buffer that starts with `data`.
+    pub(super) fn new(stream: u32, data: BytesMut, flow_control: Arc<FlowControl>) -> Self {
+        flow_control.add_buffered(data.len());
+        Self { stream, flow_control, state: Mutex::new(BufferState { data, ..BufferState::default() }) }
     }
 
     pub(super) fn push(&self, data: &[u8]) {
-        self.credit.buffer(data.len());
+        self.flow_control.add_buffered(data.len());
         self.change(|state| state.data.extend_from_slice(data));
     }
 
@@ -106,13 +108,13 @@ impl Inbox {
         });
     }
 
-    pub(super) fn fail(&self, reason: Reason) {
+    pub(super) fn fail(&self, code: ErrorCode) {
         self.change(|state| {
-            state.end.get_or_insert(Err(reason));
+            state.end.get_or_insert(Err(code));
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut InboxState)) {
+    fn change(&self, change: impl FnOnce(&mut BufferState)) {
         let reader = {
             let mut state = self.state.lock();
             change(&mut state);
@@ -130,20 +132,20 @@ impl Inbox {
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut state = self.state.lock();
-        if let Some(Err(reason)) = state.end {
-            // A caller that takes its request back after the end of its body does no harm.
-            let error = (reason != Reason::NO_ERROR).then_some(Err(BodyError(reason)));
+        if let Some(Err(code)) = state.end {
+            // NO_ERROR is the server's own reset after an early response.
+            let error = (code != ErrorCode::NO_ERROR).then_some(Err(BodyError(code)));
             return Poll::Ready(error);
         }
         if !state.data.is_empty() {
             let data = state.data.split().freeze();
             state.read += data.len();
-            let opened =
+            let update =
                 (state.read >= WINDOW_STEP && state.end.is_none()).then(|| std::mem::take(&mut state.read));
             drop(state);
-            self.credit.take(data.len());
-            if let Some(count) = opened {
-                self.credit.open(self.stream, count);
+            self.flow_control.remove_buffered(data.len());
+            if let Some(count) = update {
+                self.flow_control.request_update(self.stream, count);
             }
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
@@ -160,9 +162,9 @@ impl Inbox {
     }
 }
 
-impl Drop for Inbox {
+impl Drop for BodyBuffer {
     fn drop(&mut self) {
         let unread = self.state.get_mut().data.len();
-        self.credit.take(unread);
+        self.flow_control.remove_buffered(unread);
     }
 }

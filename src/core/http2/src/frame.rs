@@ -1,19 +1,19 @@
 //! Frames. Spec: RFC 9113 sections 4, 6 and 7.
 
-/// Bytes of the head of every frame.
-pub(super) const HEAD_LEN: usize = 9;
-/// The largest payload that either side accepts unless it says otherwise; this side never does.
+/// Length of a frame header in bytes.
+pub(super) const FRAME_HEADER_LEN: usize = 9;
+/// Default SETTINGS_MAX_FRAME_SIZE; the server keeps it.
 pub(super) const MAX_FRAME: usize = 16_384;
-/// The largest window.
+/// Maximum size of a flow-control window.
 pub(super) const MAX_WINDOW: i64 = (1 << 31) - 1;
-/// The window of a stream and of a connection until somebody says otherwise.
+/// Initial size of flow-control windows.
 pub(super) const DEFAULT_WINDOW: i64 = 65_535;
 
-/// What a caller says before its first frame.
+/// The client connection preface.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Kinds of frames.
-pub(super) mod kind {
+/// Frame types.
+pub(super) mod frame_type {
     pub(in super::super) const DATA: u8 = 0;
     pub(in super::super) const HEADERS: u8 = 1;
     pub(in super::super) const PRIORITY: u8 = 2;
@@ -26,7 +26,7 @@ pub(super) mod kind {
     pub(in super::super) const CONTINUATION: u8 = 9;
 }
 
-/// Flags of frames.
+/// Frame flags.
 pub(super) mod flag {
     pub(in super::super) const ACK: u8 = 1;
     pub(in super::super) const END_STREAM: u8 = 1;
@@ -35,7 +35,7 @@ pub(super) mod flag {
     pub(in super::super) const PRIORITY: u8 = 0x20;
 }
 
-/// Names of settings.
+/// Setting identifiers.
 pub(super) mod setting {
     pub(in super::super) const HEADER_TABLE_SIZE: u16 = 1;
     pub(in super::super) const ENABLE_PUSH: u16 = 2;
@@ -45,34 +45,32 @@ pub(super) mod setting {
     pub(in super::super) const MAX_HEADER_LIST_SIZE: u16 = 6;
 }
 
-/// Why a stream or a connection ends: the error codes of RFC 9113 section 7.
+/// An error code of RST_STREAM or GOAWAY. Spec: RFC 9113 section 7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Reason(pub u32);
+pub struct ErrorCode(pub u32);
 
-impl Reason {
-    /// All is well.
-    pub const NO_ERROR: Reason = Reason(0);
-    /// The other side does what the protocol forbids.
-    pub const PROTOCOL_ERROR: Reason = Reason(1);
-    /// Something broke on this side.
-    pub const INTERNAL_ERROR: Reason = Reason(2);
-    /// More was sent than there was room for.
-    pub const FLOW_CONTROL_ERROR: Reason = Reason(3);
-    /// A frame for a stream that is over.
-    pub const STREAM_CLOSED: Reason = Reason(5);
-    /// A frame of a size that it must not have.
-    pub const FRAME_SIZE_ERROR: Reason = Reason(6);
-    /// The stream was not begun.
-    pub const REFUSED_STREAM: Reason = Reason(7);
-    /// The stream is not wanted any more.
-    pub const CANCEL: Reason = Reason(8);
-    /// A header block that does not decode.
-    pub const COMPRESSION_ERROR: Reason = Reason(9);
-    /// The other side overdoes it.
-    pub const ENHANCE_YOUR_CALM: Reason = Reason(11);
+impl ErrorCode {
+    /// Not an error; graceful shutdown.
+    pub const NO_ERROR: ErrorCode = ErrorCode(0);
+    /// Protocol violation.
+    pub const PROTOCOL_ERROR: ErrorCode = ErrorCode(1);
+    /// Internal failure of the endpoint.
+    pub const INTERNAL_ERROR: ErrorCode = ErrorCode(2);
+    /// Flow-control violation.
+    pub const FLOW_CONTROL_ERROR: ErrorCode = ErrorCode(3);
+    /// Frame on a half-closed or closed stream.
+    pub const STREAM_CLOSED: ErrorCode = ErrorCode(5);
+    /// Frame with an invalid length.
+    pub const FRAME_SIZE_ERROR: ErrorCode = ErrorCode(6);
+    /// Stream refused before any processing.
+    pub const REFUSED_STREAM: ErrorCode = ErrorCode(7);
+    /// Header compression state cannot be maintained.
+    pub const COMPRESSION_ERROR: ErrorCode = ErrorCode(9);
+    /// Excessive load by the peer.
+    pub const ENHANCE_YOUR_CALM: ErrorCode = ErrorCode(11);
 }
 
-impl std::fmt::Display for Reason {
+impl std::fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
             0 => "no error",
@@ -89,25 +87,25 @@ impl std::fmt::Display for Reason {
             11 => "enhance your calm",
             12 => "inadequate security",
             13 => "HTTP/1.1 required",
-            _ => "unknown reason",
+            _ => "unknown error code",
         })
     }
 }
 
-/// The head of a frame.
+/// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FrameHead {
+pub(super) struct FrameHeader {
     pub(super) length: usize,
     pub(super) kind: u8,
     pub(super) flags: u8,
     pub(super) stream: u32,
 }
 
-impl FrameHead {
-    /// Reads a head; `None` if it is not all there.
-    pub(super) fn read(input: &[u8]) -> Option<FrameHead> {
+impl FrameHeader {
+    /// Parses a header; `None` if it is incomplete.
+    pub(super) fn read(input: &[u8]) -> Option<FrameHeader> {
         let [a, b, c, kind, flags, s1, s2, s3, s4, ..] = *input else { return None };
-        Some(FrameHead {
+        Some(FrameHeader {
             length: u32::from_be_bytes([0, a, b, c]) as usize,
             kind,
             flags,
@@ -120,22 +118,22 @@ impl FrameHead {
     }
 }
 
-/// Appends the head of a frame.
-pub(super) fn push_head(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
-    // INVARIANT: nobody makes frames of 16 MiB.
+/// Appends a frame header.
+pub(super) fn push_frame_header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
+    // INVARIANT: frames are smaller than 16 MiB.
     let [_, a, b, c] = u32::try_from(length).unwrap_or(0).to_be_bytes();
     let [s1, s2, s3, s4] = stream.to_be_bytes();
     out.extend_from_slice(&[a, b, c, kind, flags, s1, s2, s3, s4]);
 }
 
-/// Appends a frame of one number.
+/// Appends a frame with a 32-bit payload: RST_STREAM or WINDOW_UPDATE.
 pub(super) fn push_number(out: &mut Vec<u8>, kind: u8, stream: u32, number: u32) {
-    push_head(out, 4, kind, 0, stream);
+    push_frame_header(out, 4, kind, 0, stream);
     out.extend_from_slice(&number.to_be_bytes());
 }
 
-/// The payload of a DATA or HEADERS frame without its padding; `None` if there is more padding than payload.
-pub(super) fn without_padding(head: FrameHead, payload: &[u8]) -> Option<&[u8]> {
+/// The payload of a DATA or HEADERS frame without its padding; `None` if the padding exceeds the payload.
+pub(super) fn without_padding(head: FrameHeader, payload: &[u8]) -> Option<&[u8]> {
     if !head.has(flag::PADDED) {
         return Some(payload);
     }
@@ -143,7 +141,7 @@ pub(super) fn without_padding(head: FrameHead, payload: &[u8]) -> Option<&[u8]> 
     rest.len().checked_sub(usize::from(*padding)).and_then(|end| rest.get(..end))
 }
 
-/// A big-endian number of four bytes, if that is what it is.
+/// A payload of exactly one big-endian 32-bit number.
 pub(super) fn number(payload: &[u8]) -> Option<u32> {
     payload.try_into().ok().map(u32::from_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! The head of a request: method, target and headers. Spec: RFC 9113 section 8.
+//! Request header sections. Spec: RFC 9113 section 8.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request};
 
@@ -27,38 +27,38 @@ impl RequestHead {
         &self.parts.headers
     }
 
-    /// Bytes of the body, if they were announced.
+    /// The value of content-length.
     pub(super) fn content_length(&self) -> Option<u64> {
         self.content_length
     }
 
-    /// A request of its own with this head.
+    /// An owned request with a copy of this head.
     pub fn to_request<B>(&self, body: B) -> Request<B> {
         Request::from_parts(self.parts.clone(), body)
     }
 }
 
-/// A header block that decodes, but is no request.
+/// A header section that decodes but is not a valid request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BadHead {
-    /// It breaks a rule.
+pub(super) enum InvalidHead {
+    /// Malformed. Spec: RFC 9113 section 8.1.1.
     Malformed,
-    /// It is larger than this side wants to know.
+    /// Larger than SETTINGS_MAX_HEADER_LIST_SIZE.
     TooLarge,
 }
 
-/// Gathers the fields of a block.
+/// Collects the field lines of a header block.
 #[derive(Debug)]
 pub(super) struct HeadBuilder {
-    /// Bytes of fields that may still come.
+    /// Remaining bytes of SETTINGS_MAX_HEADER_LIST_SIZE.
     room: usize,
     method: Option<HeaderValue>,
     scheme: Option<HeaderValue>,
     authority: Option<HeaderValue>,
     path: Option<HeaderValue>,
     headers: HeaderMap,
-    seen_header: bool,
-    problem: Option<BadHead>,
+    has_regular_field: bool,
+    problem: Option<InvalidHead>,
 }
 
 impl HeadBuilder {
@@ -70,32 +70,34 @@ impl HeadBuilder {
             authority: None,
             path: None,
             headers: HeaderMap::new(),
-            seen_header: false,
+            has_regular_field: false,
             problem: None,
         }
     }
 
-    /// Takes one field; what is too much is not kept.
+    /// Adds a field line. Lines beyond the limit are not stored.
     pub(super) fn add(&mut self, field: &Field) {
         match self.room.checked_sub(field.size) {
             Some(room) => self.room = room,
             None => {
                 self.room = 0;
-                self.problem = self.problem.or(Some(BadHead::TooLarge));
+                self.problem = self.problem.or(Some(InvalidHead::TooLarge));
             }
         }
         if self.problem.is_some() {
             return;
         }
         let Some(value) = &field.value else {
-            self.problem = Some(BadHead::Malformed);
+            self.problem = Some(InvalidHead::Malformed);
             return;
         };
-        let place = match &field.name {
+        let pseudo = match &field.name {
             Name::Header(name) => {
-                self.seen_header = true;
-                if is_of_one_hop(name, value) || self.headers.try_append(name, value.clone()).is_err() {
-                    self.problem = Some(BadHead::Malformed);
+                self.has_regular_field = true;
+                if is_connection_specific(name, value)
+                    || self.headers.try_append(name, value.clone()).is_err()
+                {
+                    self.problem = Some(InvalidHead::Malformed);
                 }
                 return;
             }
@@ -104,30 +106,30 @@ impl HeadBuilder {
             Name::Authority => &mut self.authority,
             Name::Path => &mut self.path,
             Name::Forbidden => {
-                self.problem = Some(BadHead::Malformed);
+                self.problem = Some(InvalidHead::Malformed);
                 return;
             }
         };
-        // Pseudo headers come first, each once.
-        if self.seen_header || place.replace(value.clone()).is_some() {
-            self.problem = Some(BadHead::Malformed);
+        // Pseudo-header fields come first, each once.
+        if self.has_regular_field || pseudo.replace(value.clone()).is_some() {
+            self.problem = Some(InvalidHead::Malformed);
         }
     }
 
-    /// The head of a request.
-    pub(super) fn request(self) -> Result<RequestHead, BadHead> {
+    /// The head of a request. Errors: malformed or too large.
+    pub(super) fn request(self) -> Result<RequestHead, InvalidHead> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
-        self.into_head().ok_or(BadHead::Malformed)
+        self.into_head().ok_or(InvalidHead::Malformed)
     }
 
-    /// The trailers of a request, which have no pseudo headers.
-    pub(super) fn trailers(self) -> Result<HeaderMap, BadHead> {
+    /// The trailer section of a request. Errors: as for requests; pseudo-header fields are malformed here.
+    pub(super) fn trailers(self) -> Result<HeaderMap, InvalidHead> {
         let pseudo = [&self.method, &self.scheme, &self.authority, &self.path];
         match self.problem {
             Some(problem) => Err(problem),
-            None if pseudo.iter().any(|value| value.is_some()) => Err(BadHead::Malformed),
+            None if pseudo.iter().any(|value| value.is_some()) => Err(InvalidHead::Malformed),
             None => Ok(self.headers),
         }
     }
@@ -135,7 +137,7 @@ impl HeadBuilder {
     fn into_head(self) -> Option<RequestHead> {
         let method = Method::from_bytes(self.method?.as_bytes()).ok()?;
         let (scheme, path) = (self.scheme?, self.path?);
-        // Tunnels have no path; nothing here is one.
+        // CONNECT is not supported.
         if method == Method::CONNECT || path.is_empty() {
             return None;
         }
@@ -156,8 +158,8 @@ impl HeadBuilder {
     }
 }
 
-/// Fields that speak of one hop have no place in HTTP/2.
-fn is_of_one_hop(name: &HeaderName, value: &HeaderValue) -> bool {
+/// Connection-specific fields are malformed. Spec: RFC 9113 section 8.2.2.
+fn is_connection_specific(name: &HeaderName, value: &HeaderValue) -> bool {
     match *name {
         header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => true,
         header::TE => value != "trailers",
@@ -170,7 +172,7 @@ mod tests {
     use super::super::hpack::Decoder;
     use super::*;
 
-    /// A block of literal fields.
+    /// A block of literal field lines.
     fn block(fields: &[(&str, &str)]) -> Vec<u8> {
         let mut out = Vec::new();
         for (name, value) in fields {
@@ -192,7 +194,7 @@ mod tests {
         [(":method", "POST"), (":scheme", "http"), (":path", "/a/b?c"), ("te", "trailers")];
 
     #[test]
-    fn a_request_has_its_pseudo_headers_first_and_once() {
+    fn pseudo_headers_come_first_and_once() {
         let head = built(&GOOD, 1000).request().unwrap();
         assert_eq!((head.method(), head.path(), head.headers().len()), (&Method::POST, "/a/b", 1));
         assert_eq!(head.to_request(()).uri(), "/a/b?c");
@@ -218,26 +220,26 @@ mod tests {
             &[(":authority", "a b")],
             &[("content-length", "x")],
         ] {
-            assert_eq!(with(bad), Err(BadHead::Malformed), "{bad:?}");
+            assert_eq!(with(bad), Err(InvalidHead::Malformed), "{bad:?}");
         }
         for missing in 0..3 {
             let mut fields = GOOD.to_vec();
             fields.remove(missing);
-            assert_eq!(built(&fields, 1000).request().unwrap_err(), BadHead::Malformed);
+            assert_eq!(built(&fields, 1000).request().unwrap_err(), InvalidHead::Malformed);
         }
     }
 
     #[test]
-    fn no_more_is_kept_than_there_is_room_for() {
+    fn oversized_header_lists_are_not_stored() {
         let many: Vec<(&str, &str)> = GOOD.into_iter().chain([("x", "y"); 100]).collect();
         let builder = built(&many, 500);
         assert!(builder.headers.len() < 12);
-        assert_eq!(builder.request().unwrap_err(), BadHead::TooLarge);
+        assert_eq!(builder.request().unwrap_err(), InvalidHead::TooLarge);
     }
 
     #[test]
     fn trailers_have_no_pseudo_headers() {
         assert_eq!(built(&[("grpc-status", "0")], 100).trailers().unwrap().len(), 1);
-        assert_eq!(built(&[(":path", "/")], 100).trailers().unwrap_err(), BadHead::Malformed);
+        assert_eq!(built(&[(":path", "/")], 100).trailers().unwrap_err(), InvalidHead::Malformed);
     }
 }

@@ -1,7 +1,6 @@
 //! Header compression. Spec: RFC 7541.
 //!
-//! Decoding is complete. Encoding is as much as an answer needs: the two lines of the fixed response are kept in the
-//! client's table, everything else is sent literally.
+//! The decoder is complete. The encoder indexes the two field lines of the fixed response and sends all others as literals.
 
 mod decoder;
 mod encoder;

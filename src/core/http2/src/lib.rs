@@ -1,16 +1,24 @@
-//! The server's side of HTTP/2, made for many small calls.
+//! HTTP/2 server protocol without I/O, for many small requests.
 //!
-//! A [`Session`] is one connection without its socket: bytes go in with [`Session::receive`], requests come out of
-//! [`Session::next_request`], answers go in, and bytes to send come out of [`Session::output`]. It never waits, spawns nothing and
-//! reads no clock; the server's connections drive it. What it is made for: a request that arrives whole and is answered at once
-//! costs two look-ups, one copy of its body and no other allocation, and a block of headers that a caller repeats is decoded once.
+//! A [`Session`] is the state of one connection: [`Session::receive`] takes bytes from the socket, [`Session::next_request`] returns
+//! requests, the `send_*` methods queue response frames, and [`Session::output`] holds the bytes to write. A session never blocks,
+//! spawns nothing and reads no clock. A request that arrives complete and is answered at once costs two look-ups and one copy of its
+//! body; a repeated header block is decoded once.
 //!
-//! Everything that a caller can make grow has a bound: streams, windows, header blocks, the dynamic table, what is queued to be
-//! sent before reading stops ([`Session::is_congested`]), and streams that are taken back.
+//! Everything that a client can make grow is bounded: streams, windows, header blocks, the dynamic table, queued output
+//! ([`Session::is_congested`]) and resets (the protocol-violation budget).
+//!
+//! ```ignore
+//! let consumed = session.receive(&input)?;
+//! while let Some(request) = session.next_request() {
+//!     session.send_headers(request.stream, StatusCode::NOT_FOUND, &HeaderMap::new(), true);
+//! }
+//! socket.write_all(session.output())?;
+//! ```
 //! Spec: RFC 9113, RFC 7541.
 
 mod body;
-mod credit;
+mod flow_control;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -20,17 +28,17 @@ mod session;
 mod stream;
 
 pub use body::{BodyError, RequestBody};
-pub use frame::Reason;
+pub use frame::ErrorCode;
 pub use head::RequestHead;
 pub use hpack::FixedResponse;
 pub use session::{ConnectionError, Limits, Session};
 
-/// A request whose headers are complete; its body may still be on its way.
+/// A request whose header section is complete; its body may still be arriving.
 #[derive(Debug)]
-pub struct Incoming {
-    /// The stream to answer on.
+pub struct IncomingRequest {
+    /// The stream identifier.
     pub stream: u32,
-    /// Method, target and headers; shared with other requests that have the same.
+    /// Method, target and headers; shared between requests with identical header blocks.
     pub head: std::rc::Rc<RequestHead>,
     /// The body.
     pub body: RequestBody,

@@ -1,4 +1,4 @@
-//! One connection without its socket.
+//! The state of one connection.
 
 pub(super) mod fuzzing;
 mod receive;
@@ -12,117 +12,120 @@ use std::task::Waker;
 use rustc_hash::FxBuildHasher;
 use tokio::sync::oneshot;
 
-use super::credit::Credit;
-use super::frame::{DEFAULT_WINDOW, MAX_FRAME, Reason, kind, push_head, push_number, setting};
+use super::flow_control::FlowControl;
+use super::frame::{
+    DEFAULT_WINDOW, ErrorCode, MAX_FRAME, frame_type, push_frame_header, push_number, setting,
+};
 use super::hpack::{Decoder, Encoder, FixedResponse};
 use super::stream::Stream;
-use super::{Incoming, RequestHead};
+use super::{IncomingRequest, RequestHead};
 
-/// Bytes that a caller may send on one stream before it hears of them being read.
+/// Receive window of a stream in bytes.
 const STREAM_WINDOW: i64 = 1 << 20;
-/// Bytes that a caller may send on all streams of a connection.
+/// Receive window of the connection in bytes.
 const CONNECTION_WINDOW: i64 = 8 << 20;
-/// Received bytes after which the window of the connection is opened again.
+/// Received bytes before a WINDOW_UPDATE of the connection.
 const WINDOW_STEP: i64 = 1 << 20;
-/// Bytes that wait to be sent beyond which nothing is read and nothing is prepared.
+/// Queued output in bytes beyond which no input is read and no DATA is encoded.
 const MAX_OUTPUT: usize = 256 << 10;
-/// Memory for output that is kept while there is none.
+/// Capacity of the output buffer that is kept while it is empty.
 const KEPT_OUTPUT: usize = 64 << 10;
-/// Streams that a caller may take back or misuse, beyond those that are answered.
-const MAX_MISDEEDS: u32 = 10_000;
-/// Streams that ended on this side first and of which the caller may not know yet.
-const ENDED_EARLY: usize = 64;
-/// What is pinged to see that the caller is there, and that it heard of the end.
-const ALIVE: [u8; 8] = *b"mx-alive";
-const GOODBYE: [u8; 8] = *b"mx-bye!!";
-/// In a GOAWAY: nothing is refused yet.
+/// Resets and stream errors that a client may cause beyond completed responses; a defence against rapid resets.
+const PROTOCOL_VIOLATION_BUDGET: u32 = 10_000;
+/// Streams reset by the server on which frames may still be in flight.
+const RECENTLY_RESET: usize = 64;
+/// PING payloads: liveness of the peer, and receipt of the first GOAWAY.
+const KEEP_ALIVE_PING: [u8; 8] = *b"mx-alive";
+const SHUTDOWN_PING: [u8; 8] = *b"mx-bye!!";
+/// Last-Stream-ID of the first GOAWAY: no stream is refused yet.
 const ALL_STREAMS: u32 = (1 << 31) - 1;
 
-/// Bounds of a connection.
+/// Limits of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls in flight.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS.
     pub max_streams: u32,
-    /// Bytes of the headers of one call, each counted with 32 bytes more.
+    /// SETTINGS_MAX_HEADER_LIST_SIZE: names and values plus 32 bytes per field.
     pub max_header_bytes: u32,
 }
 
-/// The caller broke the protocol, and the connection with it.
+/// A connection error. Spec: RFC 9113 section 5.4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {what}")]
+#[error("{code}: {message}")]
 pub struct ConnectionError {
-    /// What the caller is told.
-    pub reason: Reason,
-    /// In words.
-    pub what: &'static str,
+    /// The code for GOAWAY.
+    pub code: ErrorCode,
+    /// For the log.
+    pub message: &'static str,
 }
 
-/// How far the connection is.
+/// Progress of the connection preface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Waits for so many bytes of the preface.
+    /// Bytes of the client preface received so far.
     Preface(usize),
-    /// Waits for the first frame, which must be settings.
+    /// Waiting for the first frame, which must be SETTINGS.
     Settings,
-    Open,
+    Established,
 }
 
-/// Whether the connection is about to end.
+/// Progress of a graceful shutdown. Spec: RFC 9113 section 6.8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leaving {
-    No,
-    /// The caller was told, and may have sent more meanwhile.
+enum Shutdown {
+    None,
+    /// GOAWAY with the maximum stream identifier was sent; new streams are still accepted.
     Announced,
-    /// What is open is finished; what comes later is refused.
+    /// GOAWAY with the last stream identifier was sent; new streams are refused.
     Final,
 }
 
-/// What the caller asked for.
+/// Settings of the client.
 #[derive(Debug, Clone, Copy)]
-struct Peer {
+struct PeerSettings {
     initial_window: i64,
     max_frame: usize,
 }
 
-/// One connection, from bytes to requests and from answers to bytes.
+/// The server side of one HTTP/2 connection.
 #[derive(Debug)]
 pub struct Session {
     limits: Limits,
     phase: Phase,
-    leaving: Leaving,
-    peer_leaves: bool,
+    shutdown: Shutdown,
+    received_goaway: bool,
     decoder: Decoder,
     encoder: Encoder,
-    heads: Heads,
-    /// Headers that go on in another frame.
-    block: Option<Block>,
+    head_cache: HeadCache,
+    /// A header block that waits for CONTINUATION.
+    partial_block: Option<PartialBlock>,
     streams: HashMap<u32, Stream, FxBuildHasher>,
-    /// Begun and not given out.
-    begun: VecDeque<u32>,
+    /// Streams whose request is not delivered yet.
+    new_requests: VecDeque<u32>,
     last_stream: u32,
-    ended_early: VecDeque<u32>,
-    misdeeds: u32,
-    peer: Peer,
+    recently_reset: VecDeque<u32>,
+    violations: u32,
+    peer: PeerSettings,
     send_window: i64,
     receive_window: i64,
-    credit: Arc<Credit>,
+    flow_control: Arc<FlowControl>,
     output: Vec<u8>,
     sent: usize,
-    /// Streams that wait for room.
+    /// Streams that wait for flow-control window or output space.
     blocked: VecDeque<u32>,
-    answered_ping: bool,
+    ping_acked: bool,
 }
 
-/// A header block that is not complete.
+/// An incomplete header block.
 #[derive(Debug)]
-struct Block {
+struct PartialBlock {
     stream: u32,
     end_stream: bool,
     bytes: Vec<u8>,
 }
 
 impl Session {
-    /// A connection that has heard nothing yet; its settings are already in the output.
+    /// A new connection. The output starts with the server preface. `fixed` is the form of
+    /// [`send_fixed_response`](Self::send_fixed_response).
     pub fn new(limits: Limits, fixed: &'static FixedResponse) -> Self {
         let mut output = Vec::new();
         let settings = [
@@ -130,65 +133,65 @@ impl Session {
             (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW as u32),
             (setting::MAX_HEADER_LIST_SIZE, limits.max_header_bytes),
         ];
-        push_head(&mut output, settings.len() * 6, kind::SETTINGS, 0, 0);
+        push_frame_header(&mut output, settings.len() * 6, frame_type::SETTINGS, 0, 0);
         for (name, value) in settings {
             output.extend_from_slice(&name.to_be_bytes());
             output.extend_from_slice(&value.to_be_bytes());
         }
-        push_number(&mut output, kind::WINDOW_UPDATE, 0, (CONNECTION_WINDOW - DEFAULT_WINDOW) as u32);
+        push_number(&mut output, frame_type::WINDOW_UPDATE, 0, (CONNECTION_WINDOW - DEFAULT_WINDOW) as u32);
         Self {
             limits,
             phase: Phase::Preface(0),
-            leaving: Leaving::No,
-            peer_leaves: false,
+            shutdown: Shutdown::None,
+            received_goaway: false,
             decoder: Decoder::new(),
             encoder: Encoder::new(fixed),
-            heads: Heads::default(),
-            block: None,
+            head_cache: HeadCache::default(),
+            partial_block: None,
             streams: HashMap::default(),
-            begun: VecDeque::new(),
+            new_requests: VecDeque::new(),
             last_stream: 0,
-            ended_early: VecDeque::new(),
-            misdeeds: 0,
-            peer: Peer { initial_window: DEFAULT_WINDOW, max_frame: MAX_FRAME },
+            recently_reset: VecDeque::new(),
+            violations: 0,
+            peer: PeerSettings { initial_window: DEFAULT_WINDOW, max_frame: MAX_FRAME },
             send_window: DEFAULT_WINDOW,
             receive_window: CONNECTION_WINDOW,
-            credit: Arc::default(),
+            flow_control: Arc::default(),
             output,
             sent: 0,
             blocked: VecDeque::new(),
-            answered_ping: false,
+            ping_acked: false,
         }
     }
 
-    /// The next request, in the order of their arrival.
-    pub fn next_request(&mut self) -> Option<Incoming> {
+    /// The next request in order of arrival.
+    pub fn next_request(&mut self) -> Option<IncomingRequest> {
         loop {
-            let id = self.begun.pop_front()?;
-            // It may have been taken back.
+            let id = self.new_requests.pop_front()?;
+            // It may have been reset.
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            if let Some((head, body)) = stream.request(&self.credit, id) {
-                return Some(Incoming { stream: id, head, body });
+            if let Some((head, body)) = stream.request(&self.flow_control, id) {
+                return Some(IncomingRequest { stream: id, head, body });
             }
         }
     }
 
-    /// Ends when the stream does, whoever ends it; `None` if it has ended. One watch a stream.
-    pub fn watch(&mut self, stream: u32) -> Option<oneshot::Receiver<()>> {
-        self.streams.get_mut(&stream).map(Stream::watch)
+    /// Completes when the stream is closed by either side; `None` if it is already closed. A new watch replaces the previous one.
+    pub fn watch_closed(&mut self, stream: u32) -> Option<oneshot::Receiver<()>> {
+        self.streams.get_mut(&stream).map(Stream::watch_closed)
     }
 
-    /// Whether everything that was sent on a stream has left for the output; `None` if the stream has ended.
+    /// Whether all data queued on a stream has moved to the output; `None` if the stream is closed.
     pub fn is_drained(&self, stream: u32) -> Option<bool> {
         self.streams.get(&stream).map(|stream| stream.outgoing.is_empty())
     }
 
-    /// Bytes to be sent.
+    /// Bytes to write to the socket.
     pub fn output(&self) -> &[u8] {
         self.output.get(self.sent..).unwrap_or_default()
     }
 
-    /// So many bytes of the output were sent.
+    /// Removes `count` written bytes from the output.
     pub fn advance(&mut self, count: usize) {
         self.sent += count;
         if self.sent >= self.output.len() {
@@ -198,145 +201,146 @@ impl Session {
         }
     }
 
-    /// Whether so much waits to be sent that nothing more should be read.
+    /// Whether the output is so large that reading should pause.
     pub fn is_congested(&self) -> bool {
         self.output.len() - self.sent > MAX_OUTPUT
     }
 
-    /// Who is woken when a body was read elsewhere and windows can be opened.
-    pub fn register(&self, waker: &Waker) {
-        self.credit.register(waker);
+    /// Registers the waker for window updates caused by readers of request bodies.
+    pub fn register_waker(&self, waker: &Waker) {
+        self.flow_control.register(waker);
     }
 
-    /// Whether the caller has said its preface and its settings.
-    pub fn is_open(&self) -> bool {
-        self.phase == Phase::Open
+    /// Whether the client's preface and SETTINGS were received.
+    pub fn is_established(&self) -> bool {
+        self.phase == Phase::Established
     }
 
-    /// Asks the caller to show that it is there.
+    /// Queues a PING.
     pub fn ping(&mut self) {
-        self.push_ping(ALIVE);
+        self.push_ping(KEEP_ALIVE_PING);
     }
 
-    /// Whether a ping was answered since this was last asked.
-    pub fn take_pong(&mut self) -> bool {
-        std::mem::take(&mut self.answered_ping)
+    /// Whether a [`ping`](Self::ping) was acknowledged since the last call.
+    pub fn take_ping_ack(&mut self) -> bool {
+        std::mem::take(&mut self.ping_acked)
     }
 
-    /// Tells the caller to go elsewhere; everything that it has sent until it knows is still answered.
-    pub fn shut_down(&mut self) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Announced;
-            self.push_goaway(ALL_STREAMS, Reason::NO_ERROR);
-            self.push_ping(GOODBYE);
+    /// Starts a graceful shutdown: queues GOAWAY and a PING. New streams are accepted until the client acknowledges the PING.
+    pub fn begin_shutdown(&mut self) {
+        if self.shutdown == Shutdown::None {
+            self.shutdown = Shutdown::Announced;
+            self.push_goaway(ALL_STREAMS, ErrorCode::NO_ERROR);
+            self.push_ping(SHUTDOWN_PING);
         }
     }
 
-    /// After [`shut_down`](Self::shut_down): nothing more is taken in. Follows by itself when the caller shows that it has heard.
-    pub fn leave(&mut self) {
-        if self.leaving == Leaving::Announced {
-            self.leaving = Leaving::Final;
-            self.push_goaway(self.last_stream, Reason::NO_ERROR);
+    /// Queues the final GOAWAY after [`begin_shutdown`](Self::begin_shutdown); later streams are refused. Also happens when the client
+    /// acknowledges the PING.
+    pub fn finish_shutdown(&mut self) {
+        if self.shutdown == Shutdown::Announced {
+            self.shutdown = Shutdown::Final;
+            self.push_goaway(self.last_stream, ErrorCode::NO_ERROR);
         }
     }
 
-    /// Tells the caller why the connection ends now.
-    pub fn abort(&mut self, reason: Reason) {
-        self.push_goaway(self.last_stream, reason);
+    /// Queues GOAWAY with an error code; the connection must be closed.
+    pub fn abort(&mut self, code: ErrorCode) {
+        self.push_goaway(self.last_stream, code);
     }
 
-    /// Whether there is nothing left to do but to close.
-    pub fn is_done(&self) -> bool {
-        (self.leaving == Leaving::Final || self.peer_leaves) && self.streams.is_empty()
+    /// Whether either side has sent its final GOAWAY and no stream is open.
+    pub fn is_finished(&self) -> bool {
+        (self.shutdown == Shutdown::Final || self.received_goaway) && self.streams.is_empty()
     }
 
     fn push_ping(&mut self, payload: [u8; 8]) {
-        push_head(&mut self.output, payload.len(), kind::PING, 0, 0);
+        push_frame_header(&mut self.output, payload.len(), frame_type::PING, 0, 0);
         self.output.extend_from_slice(&payload);
     }
 
-    fn push_goaway(&mut self, last_stream: u32, reason: Reason) {
-        push_head(&mut self.output, 8, kind::GOAWAY, 0, 0);
+    fn push_goaway(&mut self, last_stream: u32, code: ErrorCode) {
+        push_frame_header(&mut self.output, 8, frame_type::GOAWAY, 0, 0);
         self.output.extend_from_slice(&last_stream.to_be_bytes());
-        self.output.extend_from_slice(&reason.0.to_be_bytes());
+        self.output.extend_from_slice(&code.0.to_be_bytes());
     }
 
-    /// Counts something that a caller does not do often.
-    fn misdeed(&mut self) -> Result<(), ConnectionError> {
-        self.misdeeds += 1;
-        if self.misdeeds > MAX_MISDEEDS {
+    /// Spends one unit of the protocol-violation budget. Errors: it is exhausted.
+    fn spend_violation(&mut self) -> Result<(), ConnectionError> {
+        self.violations += 1;
+        if self.violations > PROTOCOL_VIOLATION_BUDGET {
             return Err(ConnectionError {
-                reason: Reason::ENHANCE_YOUR_CALM,
-                what: "too many streams are taken back or misused",
+                code: ErrorCode::ENHANCE_YOUR_CALM,
+                message: "protocol-violation budget exceeded",
             });
         }
         Ok(())
     }
 
-    /// Ends a stream on both sides at once.
-    fn reset(&mut self, stream: u32, reason: Reason) {
-        push_number(&mut self.output, kind::RST_STREAM, stream, reason.0);
+    /// Queues RST_STREAM and closes the stream.
+    fn reset(&mut self, stream: u32, code: ErrorCode) {
+        push_number(&mut self.output, frame_type::RST_STREAM, stream, code.0);
         if let Some(gone) = self.streams.remove(&stream) {
-            gone.break_off(reason);
+            gone.fail_body(code);
         }
-        if self.ended_early.len() >= ENDED_EARLY {
-            self.ended_early.pop_front();
+        if self.recently_reset.len() >= RECENTLY_RESET {
+            self.recently_reset.pop_front();
         }
-        self.ended_early.push_back(stream);
+        self.recently_reset.push_back(stream);
     }
 
-    /// Opens windows whose bytes were read.
-    pub fn open_windows(&mut self) {
-        for (id, count) in self.credit.take_opened() {
-            if let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.received) {
+    /// Queues WINDOW_UPDATEs for bytes that were read.
+    pub fn send_window_updates(&mut self) {
+        for (id, count) in self.flow_control.take_updates() {
+            if let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_half_closed) {
                 stream.receive_window += count as i64;
-                push_number(&mut self.output, kind::WINDOW_UPDATE, id, count as u32);
+                push_number(&mut self.output, frame_type::WINDOW_UPDATE, id, count as u32);
             }
         }
         let missing = CONNECTION_WINDOW - self.receive_window;
-        if missing >= WINDOW_STEP && self.credit.has_room() {
+        if missing >= WINDOW_STEP && self.flow_control.has_room() {
             self.receive_window = CONNECTION_WINDOW;
-            push_number(&mut self.output, kind::WINDOW_UPDATE, 0, missing as u32);
+            push_number(&mut self.output, frame_type::WINDOW_UPDATE, 0, missing as u32);
         }
     }
 }
 
-/// Heads of the last requests by their blocks: callers repeat themselves.
+/// Heads of the last requests by header block; clients repeat identical blocks.
 #[derive(Debug, Default)]
-struct Heads {
-    known: Vec<KnownHead>,
+struct HeadCache {
+    entries: Vec<CachedHead>,
     next: usize,
 }
 
 #[derive(Debug)]
-struct KnownHead {
+struct CachedHead {
     block: Vec<u8>,
-    /// The state of the decoder for which the block means this.
+    /// Version of the dynamic table for which the entry is valid.
     changes: u64,
     head: Rc<RequestHead>,
 }
 
-impl Heads {
-    /// How many are kept.
+impl HeadCache {
+    /// Number of entries.
     const COUNT: usize = 4;
-    /// Larger blocks are not kept.
+    /// Maximum size of a cached block.
     const MAX_BLOCK: usize = 1024;
 
     fn find(&self, block: &[u8], changes: u64) -> Option<&Rc<RequestHead>> {
-        self.known
+        self.entries
             .iter()
-            .find(|known| known.changes == changes && known.block == block)
-            .map(|known| &known.head)
+            .find(|entry| entry.changes == changes && entry.block == block)
+            .map(|entries| &entries.head)
     }
 
-    fn keep(&mut self, block: &[u8], changes: u64, head: &Rc<RequestHead>) {
+    fn insert(&mut self, block: &[u8], changes: u64, head: &Rc<RequestHead>) {
         if block.len() > Self::MAX_BLOCK {
             return;
         }
-        let known = KnownHead { block: block.to_vec(), changes, head: Rc::clone(head) };
-        match self.known.get_mut(self.next) {
-            Some(old) => *old = known,
-            None => self.known.push(known),
+        let entry = CachedHead { block: block.to_vec(), changes, head: Rc::clone(head) };
+        match self.entries.get_mut(self.next) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
         }
         self.next = (self.next + 1) % Self::COUNT;
     }

@@ -1,4 +1,4 @@
-//! One exchange: a request and its answer.
+//! A stream: one request and its response.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -8,124 +8,122 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use tokio::sync::oneshot;
 
-use super::body::Inbox;
-use super::credit::Credit;
-use super::{Reason, RequestBody, RequestHead};
+use super::body::BodyBuffer;
+use super::flow_control::FlowControl;
+use super::{ErrorCode, RequestBody, RequestHead};
 
-/// What waits for room in a window.
+/// Part of a response that waits for flow-control window.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     Data(Bytes),
-    /// The end, with these trailers.
+    /// END_STREAM with trailers.
     Trailers(HeaderMap),
-    /// The end of a gRPC answer that succeeded.
+    /// END_STREAM with the trailer of the fixed response.
     FixedTrailer,
-    /// The end, without trailers.
+    /// END_STREAM without trailers.
     End,
 }
 
-/// A stream that is open, at least on this side.
+/// A stream in state open or half-closed (remote).
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Until the request is given out.
+    /// Taken when the request is delivered.
     pub(super) head: Option<Rc<RequestHead>>,
-    /// What arrived before the request is given out.
+    /// Body received before the request is delivered.
     body: BytesMut,
-    inbox: Option<Arc<Inbox>>,
-    /// The caller has sent everything.
-    pub(super) received: bool,
-    /// Bytes of the body that were announced and have not come.
-    missing: Option<u64>,
-    /// Bytes that the caller may send.
+    buffer: Option<Arc<BodyBuffer>>,
+    /// Half-closed (remote): END_STREAM was received.
+    pub(super) is_half_closed: bool,
+    /// Bytes that content-length promises and that have not arrived.
+    remaining: Option<u64>,
+    /// Receive window in bytes.
     pub(super) receive_window: i64,
-    /// Bytes that this side may send.
+    /// Send window in bytes.
     pub(super) send_window: i64,
     pub(super) outgoing: VecDeque<Outgoing>,
-    /// Dropped with the stream, which tells the one who waits.
-    alive: Option<oneshot::Sender<()>>,
+    /// Dropped with the stream, which notifies the receiver.
+    closed: Option<oneshot::Sender<()>>,
 }
 
 impl Stream {
     pub(super) fn new(head: Rc<RequestHead>, receive_window: i64, send_window: i64) -> Self {
         Self {
-            missing: head.content_length(),
+            remaining: head.content_length(),
             head: Some(head),
             body: BytesMut::new(),
-            inbox: None,
-            received: false,
+            buffer: None,
+            is_half_closed: false,
             receive_window,
             send_window,
             outgoing: VecDeque::new(),
-            alive: None,
+            closed: None,
         }
     }
 
-    /// Takes a piece of the body.
-    ///
-    /// Errors: more than was announced.
-    pub(super) fn push(&mut self, data: &[u8]) -> Result<(), Reason> {
-        if let Some(missing) = &mut self.missing {
-            *missing = missing.checked_sub(data.len() as u64).ok_or(Reason::PROTOCOL_ERROR)?;
+    /// Adds body data. Errors: more than content-length.
+    pub(super) fn push(&mut self, data: &[u8]) -> Result<(), ErrorCode> {
+        if let Some(remaining) = &mut self.remaining {
+            *remaining = remaining.checked_sub(data.len() as u64).ok_or(ErrorCode::PROTOCOL_ERROR)?;
         }
-        match &self.inbox {
-            Some(inbox) => inbox.push(data),
+        match &self.buffer {
+            Some(buffer) => buffer.push(data),
             None => self.body.extend_from_slice(data),
         }
         Ok(())
     }
 
-    /// Takes the end of the body.
-    ///
-    /// Errors: less than was announced.
+    /// Handles END_STREAM. Errors: less data than content-length.
     pub(super) fn end(
         &mut self,
         trailers: Option<HeaderMap>,
-        credit: &Arc<Credit>,
+        flow_control: &Arc<FlowControl>,
         id: u32,
-    ) -> Result<(), Reason> {
-        if self.missing.is_some_and(|missing| missing > 0) {
-            return Err(Reason::PROTOCOL_ERROR);
+    ) -> Result<(), ErrorCode> {
+        if self.remaining.is_some_and(|remaining| remaining > 0) {
+            return Err(ErrorCode::PROTOCOL_ERROR);
         }
-        self.received = true;
+        self.is_half_closed = true;
         if trailers.is_some() {
-            self.inbox(credit, id).end(trailers);
-        } else if let Some(inbox) = &self.inbox {
-            inbox.end(None);
+            self.buffer(flow_control, id).end(trailers);
+        } else if let Some(buffer) = &self.buffer {
+            buffer.end(None);
         }
         Ok(())
     }
 
-    /// Gives the request out, once.
+    /// Delivers the request, once.
     pub(super) fn request(
         &mut self,
-        credit: &Arc<Credit>,
+        flow_control: &Arc<FlowControl>,
         id: u32,
     ) -> Option<(Rc<RequestHead>, RequestBody)> {
         let head = self.head.take()?;
-        let body = if self.received && self.inbox.is_none() {
-            RequestBody::whole(std::mem::take(&mut self.body).freeze())
+        let body = if self.is_half_closed && self.buffer.is_none() {
+            RequestBody::complete(std::mem::take(&mut self.body).freeze())
         } else {
-            RequestBody::arriving(Arc::clone(self.inbox(credit, id)))
+            RequestBody::arriving(Arc::clone(self.buffer(flow_control, id)))
         };
         Some((head, body))
     }
 
-    fn inbox(&mut self, credit: &Arc<Credit>, id: u32) -> &Arc<Inbox> {
+    fn buffer(&mut self, flow_control: &Arc<FlowControl>, id: u32) -> &Arc<BodyBuffer> {
         let body = &mut self.body;
-        self.inbox.get_or_insert_with(|| Arc::new(Inbox::new(id, std::mem::take(body), Arc::clone(credit))))
+        self.buffer.get_or_insert_with(|| {
+            Arc::new(BodyBuffer::new(id, std::mem::take(body), Arc::clone(flow_control)))
+        })
     }
 
-    /// The stream is over, and its request may not be.
-    pub(super) fn break_off(&self, reason: Reason) {
-        if let Some(inbox) = &self.inbox {
-            inbox.fail(reason);
+    /// Fails a body that is still being read.
+    pub(super) fn fail_body(&self, code: ErrorCode) {
+        if let Some(buffer) = &self.buffer {
+            buffer.fail(code);
         }
     }
 
-    /// Ends when the stream does.
-    pub(super) fn watch(&mut self) -> oneshot::Receiver<()> {
-        let (alive, watch) = oneshot::channel();
-        self.alive = Some(alive);
-        watch
+    /// Completes when the stream is closed.
+    pub(super) fn watch_closed(&mut self) -> oneshot::Receiver<()> {
+        let (closed, receiver) = oneshot::channel();
+        self.closed = Some(closed);
+        receiver
     }
 }

@@ -1,4 +1,4 @@
-//! The check cache: whether there is one, and whether it is of use.
+//! The check cache and its hit rate.
 
 use axum::response::Response;
 use maud::html;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::{Server, format, plot};
 
-/// The cache as a program reads it.
+/// JSON of the cache.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Cache {
@@ -21,7 +21,7 @@ pub(super) struct Cache {
     evictions: u64,
 }
 
-/// The present numbers. Counts are those since the start, entries those of the configuration in effect.
+/// The current values. Counts are since the start; entries are those of the published configuration.
 pub(super) fn json(server: &Server) -> Cache {
     let published = server.runtime.load_full();
     let limits = server.runtime.cache_limits();
@@ -46,18 +46,18 @@ pub(super) fn page(server: &Server) -> Response {
     Page {
         path: "/cachez/",
         title: "Check Cache",
-        lead: html! { "Answers kept by the attributes that decided them. A change of configuration that may decide otherwise empties it." },
+        lead: html! { "Check results by their referenced attributes. A configuration change that may affect results clears the cache." },
         json: "/cachej/",
         body: html! {
             section #cache data-live {
                 @if !cache.enabled {
-                    p.notice { "There is no check cache. " code { "--numCheckCacheEntries" } " turns it on." }
+                    p.notice { "The check cache is off. " code { "--numCheckCacheEntries" } " enables it." }
                 } @else {
                     dl.figures {
                         (format::figure("Hits", format!("{} %", format::short(share * 100.0)), html! { (format::count(cache.hits)) " of " (format::count(asked)) }))
-                        (format::figure("Answers kept", format::count(cache.entries as u64), html! { "of at most " (format::count(cache.max_entries as u64)) }))
+                        (format::figure("Entries", format::count(cache.entries as u64), html! { "of at most " (format::count(cache.max_entries as u64)) }))
                         (format::figure("Written", format::count(cache.writes), ""))
-                        (format::figure("Pushed out", format::count(cache.evictions), html! { "to stay within " (format::bytes(cache.max_bytes as f64)) }))
+                        (format::figure("Evicted", format::count(cache.evictions), html! { "to stay within " (format::bytes(cache.max_bytes as f64)) }))
                     }
                     table.histogram { tbody {
                         tr { th scope="row" { "Hits" } td.wide { (plot::bar(share)) } td.number { (format::count(cache.hits)) } }

@@ -1,4 +1,4 @@
-//! Who is connected, and how connections spread over workers.
+//! Open connections and their distribution over workers.
 
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -10,16 +10,16 @@ use serde::Serialize;
 use super::page::Page;
 use super::{Server, format, parameter, plot};
 
-/// Connections that are listed at once.
+/// Maximum number of connections on the page.
 const LISTED: usize = 500;
 
-/// A connection as a program reads it.
+/// JSON of a connection.
 #[derive(Debug, Serialize)]
 pub(super) struct Caller {
     id: u64,
     peer: String,
     worker: usize,
-    /// Seconds since 1970.
+    /// Unix time in seconds.
     since: u64,
     calls: u64,
 }
@@ -27,7 +27,7 @@ pub(super) struct Caller {
 /// All connections, oldest first.
 pub(super) fn json(server: &Server) -> Vec<Caller> {
     let seconds = |t: std::time::SystemTime| t.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let list = server.callers.list();
+    let list = server.connections.list();
     list.iter()
         .map(|c| Caller {
             id: c.id,
@@ -42,7 +42,7 @@ pub(super) fn json(server: &Server) -> Vec<Caller> {
 /// The page.
 pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");
-    let all = server.callers.list();
+    let all = server.connections.list();
     let mut workers: BTreeMap<usize, (usize, u64)> = BTreeMap::new();
     for connection in &all {
         let (connections, calls) = workers.entry(connection.worker).or_default();
@@ -54,13 +54,13 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/callerz/",
         title: "Callers",
-        lead: html! { "Connections to the API, busiest first. A connection stays with the worker that took it." },
+        lead: html! { "Connections to the API, busiest first. A connection stays on its worker." },
         json: "/callerj/",
         body: html! {
             div.bar { (format::filter(q, "callers")) }
             section #callers data-live {
                 dl.figures {
-                    (format::figure("Connected", all.len(), html! { (format::count(server.callers.total())) " since the start" }))
+                    (format::figure("Connected", all.len(), html! { (format::count(server.connections.total())) " since the start" }))
                     (format::figure("Workers in use", workers.len(), ""))
                 }
                 @if !workers.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                         }
                     } } }
                 }
-                @if found.is_empty() { (format::nothing("Nobody is connected, or nobody matches.")) } @else {
+                @if found.is_empty() { (format::nothing("No connection matches.")) } @else {
                     div.scroll { table.numbers.cards {
                         thead { tr { th { "Caller" } th { "Worker" } th { "Connected" } th.number { "Calls" } } }
                         tbody { @for connection in found.iter().take(LISTED) {

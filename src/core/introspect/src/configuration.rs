@@ -1,4 +1,4 @@
-//! The configuration in effect: what the store holds, what is wrong with it, and each resource with its source.
+//! The configuration: resources of the store, diagnostics, and each resource with its source.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use mixer_config::{Diagnostic, RawResource, Severity};
 use mixer_engine::runtime::Published;
 use mixer_engine::snapshot::{SnapshotDump, dump};
 
-/// Resources that are listed at once.
+/// Maximum number of resources on the page.
 const LISTED: usize = 200;
-/// Problems that are shown at once.
+/// Maximum number of diagnostics on the page.
 const SHOWN: usize = 50;
 
-/// The snapshot as `snapshot dump` prints it, with what handlers and routes had to say.
+/// The snapshot in the form of `snapshot dump`, with diagnostics of handlers and routes.
 pub(super) fn json(server: &Server) -> SnapshotDump {
     let published = server.runtime.load_full();
     let mut found = dump(published.routes.snapshot());
@@ -32,7 +32,7 @@ pub(super) fn json(server: &Server) -> SnapshotDump {
     found
 }
 
-/// A problem as a program reads it.
+/// JSON of a diagnostic.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Problem {
@@ -47,7 +47,7 @@ pub(super) struct Problem {
     hint: Option<String>,
 }
 
-/// All problems.
+/// All diagnostics.
 pub(super) fn diagnostics(server: &Server) -> Vec<Problem> {
     let published = server.runtime.load_full();
     let problem = |d: &Diagnostic| Problem {
@@ -64,7 +64,7 @@ pub(super) fn diagnostics(server: &Server) -> Vec<Problem> {
     published.diagnostics.iter().map(problem).collect()
 }
 
-/// The worst problem of every resource.
+/// The highest severity by resource.
 fn worst(published: &Published) -> BTreeMap<&str, Severity> {
     let mut worst: BTreeMap<&str, Severity> = BTreeMap::new();
     for diagnostic in &published.diagnostics {
@@ -82,7 +82,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/configz/",
         title: "Configuration",
-        lead: html! { "What the store holds, and what became of it. Snapshot " a href="/historyz/" { (published.id()) } " is in effect." },
+        lead: html! { "Resources of the store. Snapshot " a href="/historyz/" { (published.id()) } " is published." },
         json: "/snapshotj/",
         body: html! {
             section #store { (store(server, &contents, &published)) }
@@ -97,13 +97,13 @@ fn store(server: &Server, contents: &StoreContents, published: &Published) -> Ma
     let of = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
     html! {
         @if let Some(why) = &contents.unavailable {
-            p.notice.bad role="alert" { strong { "The store cannot be read: " } (why) ". What was read before stays in effect." }
+            p.notice.bad role="alert" { strong { "The store cannot be read: " } (why) ". The last configuration stays published." }
         }
         dl.figures {
             (format::figure("Store", html! { code { (server.store.url()) } }, ""))
             (format::figure("Files", contents.files, ""))
             (format::figure("Resources", contents.resources.len(), ""))
-            (format::figure("Rules", published.routes.snapshot().rules.len(), "in effect"))
+            (format::figure("Rules", published.routes.snapshot().rules.len(), "published"))
             (format::figure("Errors", html! { span.bad[of(Severity::Error) > 0] { (of(Severity::Error)) } }, ""))
             (format::figure("Warnings", of(Severity::Warning), ""))
         }
@@ -125,7 +125,7 @@ fn problems(published: &Published, contents: &StoreContents, q: &str) -> Markup 
     }
 }
 
-/// One problem with its source.
+/// A diagnostic with its source.
 fn problem(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
     let class = match diagnostic.severity {
         Severity::Error => "bad",
@@ -160,7 +160,7 @@ pub(super) fn first_errors(server: &Server) -> Markup {
     }
 }
 
-/// A resource by its full name, with the way to its source.
+/// A link to a resource.
 pub(super) fn link(full_name: &str) -> Markup {
     html! { a.resource href={ "/configz/resource?name=" (form::encoded(full_name)) } { (full_name) } }
 }
@@ -215,7 +215,7 @@ fn resources(published: &Published, contents: &StoreContents, q: &str, kind: &st
     }
 }
 
-/// The page of one resource: its problems, its source, what it means, and who uses it.
+/// The page of a resource: diagnostics, source, effective parameters and references.
 pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Response {
     let name = parameter(parameters, "name");
     let published = server.runtime.load_full();

@@ -1,4 +1,4 @@
-//! The last checks that were refused, with the way to their explanation.
+//! Recently denied checks, with a link to the explanation.
 
 use std::time::UNIX_EPOCH;
 
@@ -10,12 +10,12 @@ use super::page::Page;
 use super::{Server, format, parameter, plot};
 use mixer_engine::denials::{Denial, KEPT, KEPT_A_SECOND, status_name};
 
-/// A refusal as a program reads it.
+/// JSON of a denied check.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Refused {
     id: u64,
-    /// Milliseconds since 1970.
+    /// Unix time in milliseconds.
     time: u64,
     code: i32,
     status: &'static str,
@@ -30,7 +30,7 @@ fn all(server: &Server) -> Vec<Denial> {
     server.runtime.denials().list(&published.routes.snapshot().vocabulary)
 }
 
-/// Those that are kept, newest first.
+/// The recorded denials, newest first.
 pub(super) fn json(server: &Server) -> Vec<Refused> {
     let refused = |d: &Denial| Refused {
         id: d.id,
@@ -58,7 +58,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/denialz/",
         title: "Recent Denials",
-        lead: html! { "The last checks that were refused: at most " (KEPT_A_SECOND) " a second of each worker are kept, " (KEPT) " in all. Values that look secret are masked." },
+        lead: html! { "Recently denied checks: at most " (KEPT_A_SECOND) " per second and worker are recorded, " (KEPT) " in total. Secret values are masked." },
         json: "/denialj/",
         body: html! {
             div.bar { (format::filter(q, "by status, message or attribute")) }
@@ -68,7 +68,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                     @for (code, count) in denials.by_code() { (format::figure(code, format::count(count), "")) }
                 }
                 div.plots { (plot::lines("Denials a second", &[("denials", &trend.denials)], plot::Unit::Count)) }
-                @if found.is_empty() { (format::nothing("No check was refused, or none matches.")) }
+                @if found.is_empty() { (format::nothing("No denied check matches.")) }
                 ol.denials reversed { @for denial in &found { (item(denial)) } }
             }
         },
@@ -94,7 +94,7 @@ fn item(denial: &Denial) -> Markup {
                     span.dim { (format::ago(denial.time)) }
                 }
                 p { a.button href={ "/explainz/?denial=" (denial.id) } { "Explain" } " " span.dim { "snapshot " (denial.snapshot) ", " (format::instant(denial.time)) } }
-                @if denial.attributes.is_none() { p.dim { "The request was too large to be kept." } }
+                @if denial.attributes.is_none() { p.dim { "The request was too large to be recorded." } }
                 dl.attributes { @for (name, value) in denial.attributes.iter().flatten() { dt { code { (name) } } dd { (value) } } }
             }
         }

@@ -1,4 +1,4 @@
-//! Lines of the source that a problem is about, with the place marked; and source in general, without its secrets.
+//! Source excerpts of diagnostics with the position marked, and masked source.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -10,16 +10,16 @@ use super::format::MASKED;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, RawResource, ResourceKey};
 
-/// Lines shown before the one that is meant.
+/// Context lines before the position.
 const BEFORE: u32 = 2;
-/// Lines shown behind it.
+/// Context lines after the position.
 const AFTER: u32 = 1;
-/// Characters of a line that are shown.
+/// Maximum number of characters of a line.
 const WIDEST: usize = 240;
-/// Files larger than this are not read for an excerpt.
+/// Maximum size of a file that is read for an excerpt.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Replaces values behind keys that look secret.
+/// Masks the values of secret keys.
 pub(super) fn without_secrets(text: &str) -> Cow<'_, str> {
     static SECRETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let value = r#"(?:"[^"\n]*"|'[^'\n]*'|[^\s,}\]"'][^,}\n]*)"#;
@@ -31,7 +31,7 @@ pub(super) fn without_secrets(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The resource of that full name.
+/// The resource with this full name.
 pub(super) fn find<'c>(contents: &'c StoreContents, full_name: &str) -> Option<&'c RawResource> {
     let mut parts = full_name.rsplitn(3, '.');
     let (namespace, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -39,7 +39,7 @@ pub(super) fn find<'c>(contents: &'c StoreContents, full_name: &str) -> Option<&
     contents.resources.get(&key).map(|resource| &**resource)
 }
 
-/// The text around a problem and the line of the file on which it begins.
+/// The text around a position and its first line in the file.
 fn source(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<(String, u32)> {
     let line = diagnostic.span?.start.line;
     let file = diagnostic.file.as_deref()?;
@@ -57,7 +57,7 @@ fn source(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<(String, 
     (size <= MAX_FILE).then(|| std::fs::read_to_string(file).ok()).flatten().map(|text| (text, 1))
 }
 
-/// First and last column of what is meant, from 1, the last one excluded.
+/// First and last column of the range, 1-based, end exclusive.
 fn columns(diagnostic: &Diagnostic, line: &str) -> (usize, usize) {
     let Some(span) = diagnostic.span else { return (1, 1) };
     let width = line.chars().count() + 1;
@@ -65,7 +65,7 @@ fn columns(diagnostic: &Diagnostic, line: &str) -> (usize, usize) {
     let end = if span.end.line == span.start.line { span.end.column as usize } else { width };
     let first = line.chars().nth(start.saturating_sub(1));
     match &diagnostic.expression {
-        // Only the first line of a scalar that is written in place lines up with the source.
+        // Only the first line of an inline scalar aligns with the source.
         Some(place) if place.line == 1 && !matches!(first, Some('|' | '>')) => {
             let quote = usize::from(matches!(first, Some('"' | '\'')));
             let at = start + quote + (place.column as usize).saturating_sub(1);
@@ -75,7 +75,7 @@ fn columns(diagnostic: &Diagnostic, line: &str) -> (usize, usize) {
     }
 }
 
-/// The lines around the place of a problem; nothing if they cannot be found.
+/// The lines around the position of a diagnostic; empty without source.
 pub(super) fn excerpt(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
     let Some((text, first_line)) = source(diagnostic, contents) else { return html! {} };
     let wanted = diagnostic.span.map_or(0, |span| span.start.line);
@@ -97,7 +97,7 @@ pub(super) fn excerpt(diagnostic: &Diagnostic, contents: &StoreContents) -> Mark
     }
 }
 
-/// A whole text with line numbers.
+/// A text with line numbers.
 pub(super) fn numbered(text: &str, first_line: u32) -> Markup {
     let text = without_secrets(text);
     html! {

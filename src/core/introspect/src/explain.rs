@@ -1,4 +1,4 @@
-//! A request that an operator writes, carried out as a check and explained.
+//! Evaluates a check with attributes from a form and explains the result.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::explain::{Explanation, PartExplanation, RuleExplanation, Verdict};
 use mixer_expr::Scope as _;
 
-/// Bytes of framing before a gRPC message.
+/// Length of the gRPC message prefix.
 const FRAMING: usize = 5;
-/// Rules of one verdict that are shown.
+/// Maximum number of rules per verdict.
 const SHOWN: usize = 50;
 
-/// The page: the form, and below it the answer if one was asked for.
+/// The form, followed by the explanation after it was submitted.
 pub(super) async fn page(
     State(server): State<Shared>,
     Parameters(parameters): Parameters,
@@ -43,7 +43,7 @@ pub(super) async fn page(
     Page {
         path: "/explainz/",
         title: "Explain a Check",
-        lead: html! { "Carries out a check with these attributes, without cache and quotas, and tells why it is answered as it is. Handlers are really asked." },
+        lead: html! { "Evaluates a check with these attributes, without cache and quotas, and explains the result. Handlers are called." },
         json: "",
         body: html! {
             @if let Some(denial) = &denial {
@@ -64,14 +64,14 @@ fn lines(attributes: &[(String, String)]) -> String {
     attributes.iter().map(|(name, value)| format!("{name} = {value}\n")).collect()
 }
 
-/// The form with some attributes in it.
+/// The form, filled with attributes.
 pub(super) fn form(text: &str, server: &Server) -> Markup {
     const EXAMPLE: &str = "source.user = ann\ndestination.namespace = default\nrequest.headers[x-user] = ann\nsource.ip = 10.0.0.7";
     let published = server.runtime.load_full();
     html! {
         form.stack method="post" action="/explainz/" {
             label {
-                span { "Attributes, one a line: " code { "name = value" } " or " code { "name[key] = value" } }
+                span { "Attributes, one per line: " code { "name = value" } " or " code { "name[key] = value" } }
                 textarea name="attributes" rows="6" spellcheck="false" placeholder=(EXAMPLE) { (text) }
             }
             div.bar {
@@ -91,7 +91,7 @@ fn complaints(problems: &[String]) -> Markup {
     html! { div.notice.bad role="alert" { ul { @for problem in problems { li { (problem) } } } } }
 }
 
-/// Reads the lines of the form over the declared types. Errors: one a line that cannot be read.
+/// Parses the form with the declared types. Errors: one per invalid line.
 fn read(text: &str, vocabulary: &Vocabulary) -> Result<OwnedAttributes, Vec<String>> {
     let mut attributes = OwnedAttributes::new();
     let mut problems = Vec::new();
@@ -107,7 +107,7 @@ fn read_line(line: &str, vocabulary: &Vocabulary, attributes: &mut OwnedAttribut
     let (name, value) = line.split_once('=').ok_or_else(|| format!("`{line}`: expected `name = value`"))?;
     let (name, value) = (name.trim(), value.trim());
     let (name, key) = match name.split_once('[') {
-        // A key may contain `=`, then the line was split inside it.
+        // A key may contain `=`.
         Some((name, key)) => {
             let key = key.strip_suffix(']').ok_or_else(|| format!("`{line}`: expected `]` before `=`"))?;
             (name, Some(key.trim_matches('"')))
@@ -158,7 +158,7 @@ fn strip_quotes(text: &str) -> &str {
     text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
 }
 
-/// Asks the engine.
+/// Evaluates the check.
 async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>> {
     let published = server.runtime.load_full();
     let attributes = read(text, &published.routes.snapshot().vocabulary)?;
@@ -168,7 +168,7 @@ async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>
     prost::encoding::bytes::encode(1, &encoded, &mut request);
     let (runtime, metrics) = (Arc::clone(&server.runtime), Arc::clone(&server.metrics));
     let handle = tokio::runtime::Handle::current();
-    // Decisions are made on one thread.
+    // Evaluation is not `Send`.
     let answered = tokio::task::spawn_blocking(move || {
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
         handle.block_on(service.explain(request.into()))
@@ -208,7 +208,7 @@ fn answer(explanation: &Explanation) -> Markup {
             (verdict("Nearly applied", "warn", of(Verdict::NotMatched).filter(|r| r.near_miss.is_some()), true))
             (verdict("Did not apply", "", of(Verdict::NotMatched).filter(|r| r.near_miss.is_none()), false))
             (verdict("Of other namespaces", "", of(Verdict::OtherNamespace), false))
-            h2 { "Attributes that decided" }
+            h2 { "Referenced attributes" }
             @if explanation.referenced.is_empty() { (format::nothing("None.")) }
             ul.plain.columns { @for reference in &explanation.referenced { li { code { (reference) } } } }
         }

@@ -1,11 +1,11 @@
-//! What HTML forms send.
+//! Form and query parameters.
 
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 
-/// The parameters of an address, in order.
+/// The query parameters in order.
 pub(super) struct Parameters(pub(super) Vec<(String, String)>);
 
 impl<S: Sync> FromRequestParts<S> for Parameters {
@@ -17,13 +17,13 @@ impl<S: Sync> FromRequestParts<S> for Parameters {
     }
 }
 
-/// The value of a field; empty if it was not sent. Of several with one name the first counts.
+/// The first value of a field; empty if absent.
 pub(super) fn value(body: &str, name: &str) -> String {
     let mut fields = form_urlencoded::parse(body.as_bytes());
     fields.find(|(known, _)| known == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
-/// A parameter as it stands in an address.
+/// A percent-encoded parameter.
 pub(super) fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

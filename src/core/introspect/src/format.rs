@@ -1,4 +1,4 @@
-//! Numbers and times as people read them, and small pieces that several pages show.
+//! Formatting of numbers and times, and shared page fragments.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +22,7 @@ pub(super) fn bytes(count: f64) -> String {
     if unit == "B" || value >= 100.0 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
-/// `1 234 567`, with narrow blanks that do not break.
+/// `1 234 567`, with narrow no-break spaces.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
@@ -35,7 +35,7 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// A rate or a share: three significant digits.
+/// Three significant digits.
 pub(super) fn short(value: f64) -> String {
     let magnitude = value.abs();
     match magnitude {
@@ -53,7 +53,7 @@ pub(super) fn short_or_exact(value: f64) -> String {
     if value != 0.0 && value.abs() < 0.01 { format!("{value:.6}") } else { short(value) }
 }
 
-/// A length of time given in seconds: `12 µs`, `3.4 ms`, `1.2 s`.
+/// A duration in seconds: `12 µs`, `3.4 ms`, `1.2 s`.
 pub(super) fn seconds(value: f64) -> String {
     match value {
         _ if !value.is_finite() => "–".to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn seconds(value: f64) -> String {
     }
 }
 
-/// A length of time in its two largest units: `3 d 4 h`, `5 min 6 s`.
+/// A duration in its two largest units: `3 d 4 h`, `5 min 6 s`.
 pub(super) fn long(duration: Duration) -> String {
     let total = duration.as_secs();
     let (days, hours, minutes, seconds) = (total / 86_400, total / 3600 % 24, total / 60 % 60, total % 60);
@@ -77,7 +77,7 @@ pub(super) fn long(duration: Duration) -> String {
     }
 }
 
-/// How long ago, with the instant as a hint.
+/// Elapsed time, with the instant as tooltip.
 pub(super) fn ago(then: SystemTime) -> Markup {
     let age = SystemTime::now().duration_since(then).unwrap_or_default();
     let text = if age < Duration::from_secs(1) { "now".to_owned() } else { format!("{} ago", long(age)) };
@@ -93,23 +93,23 @@ pub(super) fn instant(time: SystemTime) -> String {
     }
 }
 
-/// An instant in UTC, to the minute, for people.
+/// An instant in UTC, to the minute.
 pub(super) fn minute(time: SystemTime) -> String {
     let text = instant(time);
     format!("{} UTC", text.get(..16).unwrap_or(&text).replace('T', " "))
 }
 
-/// A number with its name, for the row at the head of a page.
+/// A labelled figure for the head of a page.
 pub(super) fn figure(name: &str, value: impl maud::Render, note: impl maud::Render) -> Markup {
     html! { div.figure { dt { (name) } dd { (value) small { (note) } } } }
 }
 
-/// What a table says when it has no rows.
+/// The text of an empty table.
 pub(super) fn nothing(text: &str) -> Markup {
     html! { p.empty { (text) } }
 }
 
-/// The field that filters a page; `q` is what it holds now.
+/// The filter field; `q` is its current value.
 pub(super) fn filter(q: &str, what: &str) -> Markup {
     html! {
         form.filter method="get" role="search" {
@@ -120,7 +120,7 @@ pub(super) fn filter(q: &str, what: &str) -> Markup {
     }
 }
 
-/// Whether any of the texts contains every word of the filter, in any case.
+/// Whether every word of the filter occurs in one of the texts, case-insensitively.
 pub(super) fn matches(q: &str, texts: &[&str]) -> bool {
     q.split_whitespace().all(|word| {
         let word = word.to_lowercase();
@@ -128,7 +128,7 @@ pub(super) fn matches(q: &str, texts: &[&str]) -> bool {
     })
 }
 
-/// Says that a list was cut.
+/// States that a list is truncated.
 pub(super) fn shown(shown: usize, of: usize) -> Markup {
     html! { @if shown < of { p.dim { "The first " (shown) " of " (of) "; the filter finds the others." } } }
 }

@@ -1,9 +1,7 @@
-//! Who may ask, and who may change: Host, origin, token and read-only mode.
+//! Access control of ControlZ: Host, origin, token and read-only mode.
 //!
-//! A browser on the operator's machine can be made to send requests by any page that it shows. Two things keep such pages out:
-//! the `Host` of a request must be an address or a name that was meant for this server, so that a foreign name that was made to
-//! resolve to it (DNS rebinding) sees nothing; and a request that changes something must come from a page of this server, or
-//! from a program that is no browser. Spec: cli-operations.md 4.3, "Safety".
+//! Against DNS rebinding, `Host` must be an IP address, `localhost` or a configured name. Against cross-site requests, a request that
+//! changes state must come from a page of this server or from a client that is not a browser. Spec: cli-operations.md 4.3, "Safety".
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -13,36 +11,36 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use super::trend::Trend;
 use super::{Shared, page};
 
-/// Name of the cookie that carries the token of a browser.
+/// Name of the cookie with the token.
 const COOKIE: &str = "ctrlz_token";
 
-/// What a page may load: nothing but what this server sends as a file.
+/// The Content-Security-Policy: only files of this server.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The rules of one endpoint.
+/// The access rules of an endpoint.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
-    /// Names beside addresses and `localhost` under which the endpoint may be called, lower case.
+    /// Allowed names in `Host` besides IP addresses and `localhost`, lower case.
     pub hosts: Vec<String>,
-    /// Callers must know it.
+    /// The token that requests must carry, if any.
     pub token: Option<String>,
-    /// Nothing can be changed.
+    /// Refuses requests that change state.
     pub read_only: bool,
-    /// Secrets of the environment are shown to those who ask for them.
+    /// Whether secrets of the environment may be revealed.
     pub may_reveal: bool,
 }
 
-/// Why a request is not carried out.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The name in `Host` is not ours.
+    /// The name in `Host` is not allowed.
     Host,
-    /// A browser sends it for a page of somebody else.
+    /// Cross-site request.
     CrossSite,
-    /// It would change something.
+    /// The endpoint is read-only.
     ReadOnly,
-    /// It does not carry the token.
+    /// The token is missing or wrong.
     Token,
 }
 
@@ -66,7 +64,7 @@ impl Refusal {
 }
 
 impl Guard {
-    /// Looks at a request before anything else does.
+    /// Checks a request.
     pub(super) fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
         let host = text(header::HOST).unwrap_or_default();
@@ -77,12 +75,12 @@ impl Guard {
         if changes && is_cross_site(host, text(header::ORIGIN), headers) {
             return Err(Refusal::CrossSite);
         }
-        // Style, script and the form that asks for the token are no secret.
+        // Style sheet, script and sign-in form are public.
         let open = path.starts_with("/assets/") || path == "/login";
         if !open && !self.knows_token(headers) {
             return Err(Refusal::Token);
         }
-        // Explaining asks handlers, but changes nothing.
+        // Explain calls handlers but changes no state.
         let harmless = matches!(path, "/login" | "/explainz/");
         if changes && self.read_only && !harmless {
             return Err(Refusal::ReadOnly);
@@ -90,7 +88,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether the endpoint is meant by this `Host`: an address, `localhost`, or a name that was configured.
+    /// Whether `Host` is an IP address, `localhost` or an allowed name.
     fn is_ours(&self, host: &str) -> bool {
         let name = host_name(host).to_ascii_lowercase();
         let literal = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(&name);
@@ -113,7 +111,7 @@ impl Guard {
                 .any(|(name, given)| name == COOKIE && same(given, &cookie_value(token)))
     }
 
-    /// The header that makes a browser send the token, if that is it.
+    /// The Set-Cookie value if the token is right.
     pub(super) fn log_in(&self, given: &str) -> Option<HeaderValue> {
         let token = self.token.as_ref().filter(|token| same(given, token))?;
         let cookie = format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict", cookie_value(token));
@@ -121,28 +119,28 @@ impl Guard {
     }
 }
 
-/// A cookie cannot hold every byte.
+/// Encodes bytes that a cookie cannot hold.
 fn cookie_value(token: &str) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token)
 }
 
-/// Compares in a time that does not depend on how much is equal.
+/// Constant-time comparison.
 fn same(given: &str, wanted: &str) -> bool {
     let (given, wanted) = (given.as_bytes(), wanted.as_bytes());
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
 
-/// A `Host` without its port.
+/// `Host` without the port.
 fn host_name(host: &str) -> &str {
     match host.rfind(':') {
-        // The colons of an IPv6 address stand inside its brackets.
+        // IPv6 addresses are in brackets.
         Some(at) if !host.get(at..).is_some_and(|tail| tail.contains(']')) => host.get(..at).unwrap_or(host),
         _ => host,
     }
 }
 
-/// Browsers say for which site they send a request that may change something; programs say nothing.
+/// Browsers send `Sec-Fetch-Site` or `Origin` with requests that may change state; other clients send neither.
 fn is_cross_site(host: &str, origin: Option<&str>, headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").and_then(|v| v.to_str().ok());
     if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
@@ -154,7 +152,7 @@ fn is_cross_site(host: &str, origin: Option<&str>, headers: &HeaderMap) -> bool 
     })
 }
 
-/// Applies the guard, and says to browsers what pages may do.
+/// Applies the guard and adds security headers.
 pub(super) async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let wants_page = request
         .headers()

@@ -1,4 +1,4 @@
-//! Handlers: which there are, how they fare, and what waits inside them.
+//! Handlers: state, call statistics and queues.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,16 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Server, configuration, format, latency, parameter, plot};
+use super::quantile::quantile;
+use super::{Server, configuration, format, parameter, plot};
 use mixer_base::metrics::{Family, SampleValue};
 use mixer_base::pool::PoolStatus;
 use mixer_engine::adapter::QueueStatus;
 
-/// Handlers that are listed at once.
+/// Maximum number of handlers on the page.
 const LISTED: usize = 200;
 
-/// A handler as a program reads it.
+/// JSON of a handler.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HandlerInfo {
@@ -24,7 +25,7 @@ pub(super) struct HandlerInfo {
     adapter: String,
     /// `live`, `troubled` or `failed`.
     state: &'static str,
-    /// Why it is not well.
+    /// Why it is degraded or failed.
     trouble: Option<String>,
     instances: Vec<String>,
     tasks: usize,
@@ -53,7 +54,7 @@ impl From<&QueueStatus> for Queue {
     }
 }
 
-/// The calls of a handler that wait for the network; most handlers never have any.
+/// Asynchronous calls of a handler.
 fn waiting(pool: PoolStatus) -> Option<QueueStatus> {
     let has_any = pool.in_flight > 0 || pool.refused > 0;
     has_any.then(|| QueueStatus {
@@ -64,7 +65,7 @@ fn waiting(pool: PoolStatus) -> Option<QueueStatus> {
     })
 }
 
-/// What was counted about the calls of one handler.
+/// Call statistics of a handler.
 #[derive(Default)]
 struct Calls {
     counts: Vec<u64>,
@@ -72,7 +73,7 @@ struct Calls {
     errors: u64,
 }
 
-/// By name of the handler.
+/// Statistics by handler name.
 fn calls(server: &Server) -> HashMap<String, Calls> {
     let mut all: HashMap<String, Calls> = HashMap::new();
     let name = Family::RuntimeDispatchDuration.info().name;
@@ -95,7 +96,7 @@ fn calls(server: &Server) -> HashMap<String, Calls> {
     all
 }
 
-/// All handlers, by name: the live ones, then those that could not be built.
+/// All handlers by name: live ones, then those that failed to build.
 pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
     let published = server.runtime.load_full();
     let bounds = Family::RuntimeDispatchDuration.info().bounds;
@@ -115,7 +116,7 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
             calls: count,
             errors: calls.errors,
             mean: if count == 0 { 0.0 } else { calls.sum / count as f64 },
-            p99: latency::quantile(bounds, &calls.counts, 0.99),
+            p99: quantile(bounds, &calls.counts, 0.99),
             queues: waiting(handler.waiting()).iter().chain(&status.queues).map(Queue::from).collect(),
             notes: status.notes,
         }
@@ -149,7 +150,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/handlerz/",
         title: "Handlers",
-        lead: html! { "What rules call. A handler is built when a rule needs it, kept while its configuration is the same, and closed after its last call." },
+        lead: html! { "A handler is built when a rule refers to it, reused while its configuration is unchanged, and closed after its last call." },
         json: "/handlerj/",
         body: html! {
             div.bar { (format::filter(q, "handlers")) }
@@ -158,7 +159,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                     thead { tr { th { "Handler" } th { "State" } th.number { "Calls" } th.number { "Errors" } th.number { "Mean" } th.number { "p99" } th.number { "Tasks" } th { "Inside" } } }
                     tbody { @for handler in &found { (row(handler)) } }
                 } }
-                @if found.is_empty() { (format::nothing("No handler matches; a handler that no rule uses is not built.")) }
+                @if found.is_empty() { (format::nothing("No handler matches. Unused handlers are not built.")) }
             }
         },
     }

@@ -1,4 +1,4 @@
-//! What was published when, and the difference between any two snapshots.
+//! Published snapshots and the difference between any two.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -14,17 +14,17 @@ use super::{Server, configuration, excerpt, format, parameter};
 use mixer_engine::runtime::{HistoryEntry, ResourceChange};
 use mixer_engine::snapshot::SnapshotId;
 
-/// Resources of a difference that are shown.
+/// Maximum number of resources in a diff.
 const SHOWN: usize = 100;
-/// Names of changed resources that are listed with an entry.
+/// Maximum number of resource names per entry.
 const NAMED: usize = 4;
 
-/// An entry as a program reads it.
+/// JSON of an entry.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
     id: u64,
-    /// Milliseconds since 1970.
+    /// Unix time in milliseconds.
     published: u64,
     took_seconds: f64,
     changed: usize,
@@ -80,19 +80,19 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/historyz/",
         title: "Snapshot History",
-        lead: html! { "Every change of configuration makes a snapshot. The last " (mixer_engine::runtime::MAX_HISTORY) " are remembered as differences." },
+        lead: html! { "Every configuration change publishes a snapshot. The last " (mixer_engine::runtime::MAX_HISTORY) " are kept as diffs." },
         json: "/historyj/",
         body: html! {
             div.bar { (format::filter(q, "by changed resource")) }
             form #compare method="get" action="/historyz/diff" {
-                @if entries.len() > 1 { p.bar { button.primary { "Compare the two that are chosen" } } }
+                @if entries.len() > 1 { p.bar { button.primary { "Compare selected" } } }
                 div.scroll { table.numbers.cards {
                     thead { tr { th { "From" } th { "To" } th { "Snapshot" } th { "Published" } th.number { "Took" } th { "Changes" } th { "Handlers" } th { "Problems" } } }
                     tbody { @for entry in &found {
                         tr.here[entry.id == now] {
                             td data-label="From" { input type="radio" name="from" value=(entry.id) checked[Some(entry.id) == second] aria-label={ "from " (entry.id) }; }
                             td data-label="To" { input type="radio" name="to" value=(entry.id) checked[Some(entry.id) == newest] aria-label={ "to " (entry.id) }; }
-                            th scope="row" { (entry.id) @if entry.id == now { " " span.pill.good { "in effect" } } }
+                            th scope="row" { (entry.id) @if entry.id == now { " " span.pill.good { "published" } } }
                             td data-label="Published" { (format::ago(entry.published)) }
                             td.number data-label="Took" { (format::seconds(entry.took.as_secs_f64())) }
                             td data-label="Changes" { (changes(entry)) }
@@ -103,7 +103,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                     } }
                 } }
             }
-            @if found.is_empty() { (format::nothing("Nothing was published, or nothing matches.")) }
+            @if found.is_empty() { (format::nothing("No snapshot matches.")) }
         },
     }
     .answer(server)
@@ -139,8 +139,8 @@ pub(super) fn diff_page(server: &Server, parameters: &[(String, String)]) -> Res
         lead: html! { a href="/historyz/" { "All snapshots" } " / from " b { (from) } " to " b { (to) } ": " (found.len()) " resources differ" },
         json: "",
         body: html! {
-            @if cut { p.notice.warn { "So much changed at once that not all of it is remembered." } }
-            @if found.is_empty() { (format::nothing("They are the same.")) }
+            @if cut { p.notice.warn { "The change was too large to be kept completely." } }
+            @if found.is_empty() { (format::nothing("The snapshots are equal.")) }
             @for change in found.iter().take(SHOWN) { (difference(change)) }
             (format::shown(found.len().min(SHOWN), found.len()))
         },
@@ -175,7 +175,7 @@ fn difference(change: &ResourceChange) -> Markup {
                 @if change.after.is_some() { (configuration::link(&change.key.to_string())) } @else { code { (change.key) } }
                 @if let Some(resource) = place { span.dim.place { (resource.origin.file) ":" (resource.origin.document_line()) } }
             }
-            @if before == after { p.dim { "Only values that are not shown differ." } }
+            @if before == after { p.dim { "Only masked values differ." } }
             pre.source.diff { @for group in diff.grouped_ops(3) { @for op in group { @for line in diff.iter_changes(&op) {
                 @let (class, sign) = match line.tag() { ChangeTag::Delete => ("del", "-"), ChangeTag::Insert => ("ins", "+"), ChangeTag::Equal => ("same", " ") };
                 span.line.(class) { span.number { (sign) } (line.value().trim_end_matches('\n')) "\n" }

@@ -1,4 +1,4 @@
-//! The overview: is it well, what does it do, and the way to stop it.
+//! The overview: status, traffic, and the form that stops the process.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,10 +7,11 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Server, configuration, format, memory, plot, process};
+use super::process_memory::Memory;
+use super::{Server, configuration, format, plot, process};
 use mixer_config::Severity;
 
-/// Members and order of the originals.
+/// compat(1.3): members and their order.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Home {
@@ -18,19 +19,19 @@ pub(super) struct Home {
     heap_size: u64,
     #[serde(rename = "NumGC")]
     num_gc: u64,
-    /// Nanoseconds since 1970.
+    /// Unix time in nanoseconds.
     current_time: u64,
     hostname: String,
     #[serde(rename = "IP")]
     ip: String,
 }
 
-/// The numbers of the originals' home page.
+/// The JSON of Istio Mixer's home page.
 pub(super) fn json(server: &Server) -> Home {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Home {
         process_name: process::program().display().to_string(),
-        heap_size: memory::Memory::now().anonymous,
+        heap_size: Memory::now().anonymous,
         num_gc: server.trend.collections(),
         current_time: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
         hostname: process::host_name(),
@@ -46,12 +47,12 @@ pub(super) fn page(server: &Server) -> Response {
     let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
     let errors = published.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
     let warnings = published.diagnostics.iter().filter(|d| d.severity == Severity::Warning).count();
-    let memory = memory::Memory::now();
+    let memory = Memory::now();
     let snapshot = published.routes.snapshot();
     Page {
         path: "/",
         title: "Overview",
-        lead: html! { "What this server is doing now." },
+        lead: html! { "Status and traffic of this server." },
         json: "/homej/",
         body: html! {
             section #overview data-live {
@@ -63,7 +64,7 @@ pub(super) fn page(server: &Server) -> Response {
                     (format::figure("Check, p99", html! { a href="/latencyz/" { (format::seconds(trend.check_p99.now())) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
                     (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))
                     (format::figure("Memory", html! { a href="/memz/" { (format::bytes(memory.resident as f64)) } }, html! { "resident" }))
-                    (format::figure("Callers", html! { a href="/callerz/" { (server.callers.len()) } }, html! { "connected" }))
+                    (format::figure("Callers", html! { a href="/callerz/" { (server.connections.len()) } }, html! { "connected" }))
                     (format::figure("Up", format::long(up), html! { "since " (format::minute(server.started)) }))
                 }
                 div.plots {
@@ -75,7 +76,7 @@ pub(super) fn page(server: &Server) -> Response {
                 h2 { "Configuration" }
                 dl.figures {
                     (format::figure("Snapshot", html! { a href="/historyz/" { (published.id()) } }, last_change(server)))
-                    (format::figure("Rules", html! { a href="/configz/?kind=rule" { (snapshot.rules.len()) } }, html! { "in effect" }))
+                    (format::figure("Rules", html! { a href="/configz/?kind=rule" { (snapshot.rules.len()) } }, html! { "published" }))
                     (format::figure("Handlers", html! { a href="/handlerz/" { (published.routes.handlers().iter().count()) } }, html! { "live" }))
                     (format::figure("Errors", html! { a.bad[errors > 0] href="/configz/" { (errors) } }, html! { "and " (warnings) " warnings" }))
                 }
@@ -114,7 +115,7 @@ fn stop(read_only: bool) -> Markup {
         details.danger {
             summary { "Stop this process…" }
             form method="post" action="/exit" data-confirm="Stop this process?" {
-                p { "Readiness goes down, calls under way are answered, buffered reports are written, then the process ends with status 0." }
+                p { "The server becomes not ready, answers calls in flight, flushes buffered reports and exits with status 0." }
                 button.danger disabled[read_only] { "Stop gracefully" }
             }
         }

@@ -1,39 +1,19 @@
-//! How long calls take: of the API by method, and of handlers.
+//! Latency of API calls by method, and of handlers.
 
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
+use super::quantile::quantile;
 use super::{Server, format, plot};
 use mixer_base::metrics::{Family, FamilySample, FamilySamples, SampleValue};
 
-/// The value below which the share `q` of all values lies; inside a bucket they count as spread evenly, and what lies above the
-/// last bound counts as that bound. 0 without values.
-pub(super) fn quantile(bounds: &[f64], counts: &[u64], q: f64) -> f64 {
-    let total: u64 = counts.iter().sum();
-    if total == 0 {
-        return 0.0;
-    }
-    let wanted = q * total as f64;
-    let mut below = 0.0;
-    let mut lower = 0.0;
-    for (bound, count) in bounds.iter().zip(counts) {
-        let count = *count as f64;
-        if count > 0.0 && below + count >= wanted {
-            return lower + (bound - lower) * ((wanted - below) / count).clamp(0.0, 1.0);
-        }
-        below += count;
-        lower = *bound;
-    }
-    lower
-}
-
-/// Durations of one kind of calls, in seconds.
+/// Latency statistics in seconds.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Durations {
-    /// What the calls are: labels and values.
+    /// Metric labels.
     pub(super) labels: Vec<(&'static str, String)>,
     pub(super) count: u64,
     pub(super) mean: f64,
@@ -41,18 +21,18 @@ pub(super) struct Durations {
     pub(super) p90: f64,
     pub(super) p99: f64,
     pub(super) p999: f64,
-    /// Upper bound and count; the last one has no bound.
+    /// Upper bound and count; `None` is +Inf.
     pub(super) buckets: Vec<(Option<f64>, u64)>,
 }
 
-/// Durations of API calls and of handlers.
+/// Latencies of API calls and of handlers.
 #[derive(Debug, Serialize)]
 pub(super) struct Latencies {
     calls: Vec<Durations>,
     handlers: Vec<Durations>,
 }
 
-/// The present numbers.
+/// The current values.
 pub(super) fn json(server: &Server) -> Latencies {
     let families = server.metrics.samples();
     let of = |family: Family, unit: f64| {
@@ -87,18 +67,18 @@ pub(super) fn page(server: &Server) -> Response {
     Page {
         path: "/latencyz/",
         title: "Latency",
-        lead: html! { "From the arrival of a whole request to its answer, since the start. Quantiles are estimated within their bucket." },
+        lead: html! { "From the complete request to the response, since the start. Quantiles are interpolated within buckets." },
         json: "/latencyj/",
         body: html! {
             section #latency data-live {
                 div.plots {
                     (plot::lines("Checks, last minutes", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
-                    (plot::lines("Calls a second", &[("checks", &trend.checks), ("reports", &trend.reports)], plot::Unit::Count))
+                    (plot::lines("Calls per second", &[("checks", &trend.checks), ("reports", &trend.reports)], plot::Unit::Count))
                 }
-                @if latencies.calls.is_empty() { (format::nothing("No call has been answered yet.")) }
+                @if latencies.calls.is_empty() { (format::nothing("No call yet.")) }
                 div.columns { @for calls in &latencies.calls { (histogram(calls)) } }
                 h2 { "Handlers" }
-                @if latencies.handlers.is_empty() { (format::nothing("No handler has been called yet.")) } @else { (handlers(&latencies.handlers)) }
+                @if latencies.handlers.is_empty() { (format::nothing("No handler call yet.")) } @else { (handlers(&latencies.handlers)) }
             }
         },
     }
@@ -155,20 +135,5 @@ fn handlers(list: &[Durations]) -> Markup {
                 }
             } }
         } }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_lie_inside_their_bucket() {
-        let bounds = [1.0, 2.0, 4.0];
-        assert_eq!(quantile(&bounds, &[0, 0, 0, 0], 0.5), 0.0);
-        assert_eq!(quantile(&bounds, &[10, 0, 0, 0], 0.5), 0.5);
-        assert_eq!(quantile(&bounds, &[5, 5, 0, 0], 0.75), 1.5);
-        assert_eq!(quantile(&bounds, &[0, 0, 10, 0], 1.0), 4.0);
-        assert_eq!(quantile(&bounds, &[0, 0, 0, 10], 0.5), 4.0, "above the last bound");
     }
 }

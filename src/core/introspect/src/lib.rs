@@ -1,9 +1,12 @@
-//! ControlZ: what a running server lets its operators see and change over HTTP.
+//! ControlZ: introspection and control of a running server over HTTP.
 //!
-//! [`routes`] makes the endpoint over one [`Introspection`]. Pages are written on the server, in one frame (`page`), and are
-//! complete without a script; the script only refreshes, filters and reads keys. Every page stands on data that is also to be
-//! had as JSON, and the JSON endpoints of the originals are kept. Reading never disturbs requests: it takes what is published,
-//! adds up counters, and copies bounded rings.
+//! [`routes`] builds the endpoint from an [`Introspection`]. Pages are rendered on the server and work without the script, which only
+//! refreshes, filters and handles shortcuts. Every page has a JSON form, and the JSON endpoints of Istio Mixer are kept. Reading does
+//! not disturb requests: it loads the published state, sums counters and copies bounded rings.
+//!
+//! ```ignore
+//! let router = mixer_introspect::routes(Introspection { runtime, store, metrics, log, connections, conditions, actions, settings, guard });
+//! ```
 //! Spec: cli-operations.md sections 4 and 9.5.
 
 mod assets;
@@ -26,9 +29,12 @@ mod page;
 mod plot;
 mod pools;
 mod process;
+mod process_memory;
+mod quantile;
 mod quotas;
 mod routing;
 mod scopes;
+mod series;
 mod signals;
 mod trend;
 
@@ -46,43 +52,43 @@ use mixer_base::log::Log;
 use mixer_base::metrics::Metrics;
 use mixer_config::store::ConfigStore;
 use mixer_engine::runtime::Runtime;
-use mixer_net::callers::Callers;
+use mixer_net::registry::ConnectionRegistry;
 
 use form::Parameters;
 pub use guard::Guard;
 pub use signals::Action;
 
-/// Most bytes of the body of a request.
+/// Maximum size of a request body.
 const MAX_BODY: usize = 256 << 10;
 
-/// The name of a condition of readiness, and why it does not hold.
+/// A readiness condition: name and status.
 pub type Condition = (String, Result<(), String>);
 
-/// Everything that the pages look at.
+/// What ControlZ reads.
 pub struct Introspection {
     /// The published configuration.
     pub runtime: Arc<Runtime>,
-    /// Where it comes from.
+    /// The configuration store.
     pub store: Arc<dyn ConfigStore>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The log, whose levels can be changed.
     pub log: Log,
-    /// Who is connected.
-    pub callers: Arc<Callers>,
-    /// What says whether the server is ready: name and reason, as the readiness probe has them.
+    /// The open connections.
+    pub connections: Arc<ConnectionRegistry>,
+    /// The readiness conditions.
     pub conditions: Arc<dyn Fn() -> Vec<Condition> + Send + Sync>,
-    /// What an operator can ask for.
+    /// The operator actions.
     pub actions: Vec<Action>,
-    /// The settings as in the start banner.
+    /// The settings, as in the start banner.
     pub settings: Vec<(&'static str, String)>,
-    /// Who may ask, and who may change.
+    /// Access control.
     pub guard: Guard,
 }
 
 type Shared = Arc<Server>;
 
-/// What the pages look at, and what they note themselves.
+/// The sources of the pages and their own state.
 pub(crate) struct Server {
     parts: Introspection,
     trend: trend::Trend,
@@ -108,7 +114,7 @@ impl Introspection {
         (wrong.is_empty(), wrong.join(", "))
     }
 
-    /// `executable - address`, as the originals label their pages.
+    /// compat(1.3): the page label, `executable - address`.
     fn instance(&self) -> String {
         let program = std::env::args_os().next().unwrap_or_default();
         let name = std::path::Path::new(&program)
@@ -118,7 +124,7 @@ impl Introspection {
     }
 }
 
-/// The endpoint. It does nothing until it is asked; then it notes numbers for its plots for a while.
+/// The endpoint. Samples for the plots are taken only while it is in use.
 pub fn routes(parts: Introspection) -> Router {
     let shared: Shared = Arc::new(Server {
         trend: trend::Trend::new(&parts.metrics),
@@ -127,8 +133,8 @@ pub fn routes(parts: Introspection) -> Router {
         parts,
     });
     let guarding = axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::guard);
-    originals()
-        .merge(ours())
+    compatible_routes()
+        .merge(native_routes())
         .route(
             "/{*path}",
             get(async |State(s): State<Shared>| page::not_found(&s)).fallback(async || StatusCode::NOT_FOUND),
@@ -138,13 +144,13 @@ pub fn routes(parts: Introspection) -> Router {
         .with_state(shared)
 }
 
-/// The value of a parameter; empty if it is not given.
+/// The value of a parameter; empty if absent.
 fn parameter<'p>(parameters: &'p [(String, String)], name: &str) -> &'p str {
     parameters.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
 }
 
-/// What the originals have.
-fn originals() -> Router<Shared> {
+/// The paths of Istio Mixer.
+fn compatible_routes() -> Router<Shared> {
     let home =
         get(async |State(s): State<Shared>| home::page(&s)).head(async || StatusCode::METHOD_NOT_ALLOWED);
     let scopes_page = || {
@@ -197,8 +203,8 @@ fn originals() -> Router<Shared> {
         .route("/signalj/{name}", signal)
 }
 
-/// What we add.
-fn ours() -> Router<Shared> {
+/// The additional paths.
+fn native_routes() -> Router<Shared> {
     Router::new()
         .route(
             "/assets/{name}",
@@ -262,7 +268,7 @@ fn ours() -> Router<Shared> {
         .merge(topic("latencyj", get(async |State(s): State<Shared>| json(&latency::json(&s)))))
 }
 
-/// A topic answers below its path with a slash at the end; without the slash it says so.
+/// A topic is served at its path with a trailing slash; without the slash it redirects.
 fn topic(name: &str, method: MethodRouter<Shared>) -> Router<Shared> {
     let path = format!("/{name}/");
     Router::new().route(&format!("/{name}"), redirect(&path)).route(&path, method)
@@ -273,7 +279,7 @@ fn redirect(to: &str) -> MethodRouter<Shared> {
     any(async move || (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, location)]))
 }
 
-/// After a change by form: back to the page that shows it.
+/// Redirects to the page after a form was submitted.
 fn back(to: &str) -> Response {
     Redirect::to(to).into_response()
 }
@@ -286,7 +292,7 @@ fn log_in(server: &Server, body: &str) -> Response {
     }
 }
 
-/// An answer in JSON.
+/// A JSON response.
 fn json<T: Serialize>(value: &T) -> Response {
     match serde_json::to_string_pretty(value) {
         Ok(text) => {
@@ -297,7 +303,7 @@ fn json<T: Serialize>(value: &T) -> Response {
     }
 }
 
-/// A short plain answer.
+/// A plain text response.
 fn plain(status: StatusCode, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }

@@ -1,4 +1,4 @@
-//! The server's own metrics as a page and as the JSON of the originals.
+//! The server's metrics as a page and as the JSON of Istio Mixer.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -15,7 +15,7 @@ fn number(value: f64) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Families in name order; every number is a text. Spec: cli-operations.md 4.2.
+/// Families in name order; numbers are strings. Spec: cli-operations.md 4.2.
 pub(super) fn json(server: &Server) -> Vec<Value> {
     server
         .metrics
@@ -63,7 +63,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/metricz/",
         title: "Metrics",
-        lead: html! { "What the server counts about itself; the same as " code { "/metrics" } " on the monitoring port." },
+        lead: html! { "Metrics of the server, as on " code { "/metrics" } " on the monitoring port." },
         json: "/metricj/",
         body: html! {
             div.bar {

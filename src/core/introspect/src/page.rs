@@ -1,4 +1,4 @@
-//! The frame of every page: navigation, heading, notices; and the pages that are hardly more than that.
+//! The page layout: navigation, heading, notices; and static pages.
 
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -10,11 +10,11 @@ use super::assets;
 /// A page of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Topic {
-    /// Where it is.
+    /// Its path.
     pub(super) path: &'static str,
-    /// What it is called.
+    /// Its title.
     pub(super) name: &'static str,
-    /// `g` and this key lead there.
+    /// The shortcut after `g`.
     pub(super) key: char,
 }
 
@@ -22,7 +22,7 @@ const fn topic(path: &'static str, name: &'static str, key: char) -> Topic {
     Topic { path, name, key }
 }
 
-/// The navigation, in groups. The last group has the topics of the originals in their order.
+/// The navigation, in groups. The last group has the topics of Istio Mixer in their order.
 pub(super) const TOPICS: &[(&str, &[Topic])] = &[
     ("", &[topic("/", "Overview", 'h')]),
     (
@@ -61,27 +61,27 @@ pub(super) const TOPICS: &[(&str, &[Topic])] = &[
     ),
 ];
 
-/// One page, without its frame.
+/// A page without the layout.
 pub(super) struct Page {
     /// Its topic.
     pub(super) path: &'static str,
     /// Its heading.
     pub(super) title: &'static str,
-    /// One sentence below the heading.
+    /// The sentence below the heading.
     pub(super) lead: Markup,
-    /// Everything else.
+    /// The content.
     pub(super) body: Markup,
-    /// Where the same is to be had as JSON; empty if nowhere.
+    /// Path of the JSON form; empty if there is none.
     pub(super) json: &'static str,
 }
 
 impl Page {
-    /// The answer with this page in its frame.
+    /// The response with status 200.
     pub(super) fn answer(self, server: &Introspection) -> Response {
         self.answer_with(StatusCode::OK, server)
     }
 
-    /// The same with another status.
+    /// The response with another status.
     pub(super) fn answer_with(self, status: StatusCode, server: &Introspection) -> Response {
         document(status, framed(&self, server))
     }
@@ -141,7 +141,7 @@ fn top_bar(server: &Introspection) -> Markup {
             div.instance #instance data-live {
                 span.pill.(if ready { "good" } else { "bad" }) title=(why) { (if ready { "ready" } else { "not ready" }) }
                 span.dim.wide { (server.instance()) }
-                a.dim href="/historyz/" title="Snapshot in effect" { "snapshot " (server.runtime.load().id()) }
+                a.dim href="/historyz/" title="Published snapshot" { "snapshot " (server.runtime.load().id()) }
                 @if server.guard.read_only { span.pill title="Started with --ctrlz-readonly" { "read only" } }
             }
             div.tools {
@@ -206,7 +206,7 @@ fn help() -> Markup {
     }
 }
 
-/// The page of unknown paths.
+/// The 404 page.
 pub(super) fn not_found(server: &Introspection) -> Response {
     let page = Page {
         path: "",
@@ -218,7 +218,7 @@ pub(super) fn not_found(server: &Introspection) -> Response {
     page.answer_with(StatusCode::NOT_FOUND, server)
 }
 
-/// The page that asks for the token.
+/// The sign-in page.
 pub(super) fn login(again: bool) -> Response {
     let markup = html! {
         (DOCTYPE)
@@ -230,7 +230,7 @@ pub(super) fn login(again: bool) -> Response {
                     p { "This server asks for the token in the file given with " code { "--ctrlz-token-file" } "." }
                     form.stack method="post" action="/login" {
                         label { span { "Token" } input type="password" name="token" autocomplete="current-password" autofocus required; }
-                        @if again { p.notice.bad role="alert" { "That is not the token." } }
+                        @if again { p.notice.bad role="alert" { "Wrong token." } }
                         button.primary { "Sign in" }
                     }
                 }
@@ -240,12 +240,12 @@ pub(super) fn login(again: bool) -> Response {
     document(StatusCode::UNAUTHORIZED, markup)
 }
 
-/// The page that is shown while the process stops.
+/// The page after a stop request.
 pub(super) fn stopping(server: &Introspection) -> Response {
     let page = Page {
         path: "",
         title: "Stopping",
-        lead: html! { "The server takes no new calls and answers those it has." },
+        lead: html! { "The server refuses new calls and answers those in flight." },
         body: html! {
             p.notice #stopping data-stopping {
                 "When this page can no longer be refreshed, the process has ended. Its last words are in its log."

@@ -1,24 +1,24 @@
-//! Pictures of numbers, drawn on the server as SVG. Colours come from the stylesheet, text stands beside the drawing, so that both
-//! scale with the page.
+//! Line plots and bars as server-side SVG. Colours come from the stylesheet; text is outside the drawing so that both scale with the
+//! page.
 
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
 use super::format;
-use super::trend::{SAMPLE_EVERY, Series};
+use super::series::{SAMPLE_INTERVAL, Series};
 
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 120.0;
 
-/// What a plot counts in.
+/// The unit of a plot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Things, or things a second.
+    /// A count or a rate.
     Count,
     /// Time.
     Seconds,
-    /// A share of one.
+    /// A fraction of one.
     Share,
     /// Memory.
     Bytes,
@@ -34,7 +34,7 @@ impl Unit {
         }
     }
 
-    /// A round number that is not below `most`.
+    /// A round number of at least `most`.
     fn top(self, most: f64) -> f64 {
         if self != Unit::Bytes || most < 1.0 {
             return nice(most);
@@ -44,7 +44,7 @@ impl Unit {
     }
 }
 
-/// Lines over the last minutes, with their newest values.
+/// Lines over the last minutes with their latest values.
 pub(super) fn lines(title: &str, series: &[(&str, &Series)], unit: Unit) -> Markup {
     let shown = |value| unit.text(value);
     let most = series.iter().flat_map(|(_, s)| &s.0).copied().fold(0.0, f64::max);
@@ -60,7 +60,7 @@ pub(super) fn lines(title: &str, series: &[(&str, &Series)], unit: Unit) -> Mark
             }
             div.drawing {
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img"
-                    aria-label={ (title) ": " (spoken(series, unit)) } {
+                    aria-label={ (title) ": " (accessible_text(series, unit)) } {
                     g.grid { @for part in 1..4 { path d={ "M0 " (HEIGHT * f64::from(part) / 4.0) " H" (WIDTH) } {} } }
                     @for (index, (_, values)) in series.iter().enumerate() {
                         @if values.0.len() > 1 {
@@ -70,14 +70,14 @@ pub(super) fn lines(title: &str, series: &[(&str, &Series)], unit: Unit) -> Mark
                     }
                 }
                 span.top { (shown(top)) }
-                span.since { ((SAMPLE_EVERY * slots).as_secs() / 60) " min ago" }
+                span.since { ((SAMPLE_INTERVAL * slots).as_secs() / 60) " min ago" }
                 span.until { "now" }
             }
         }
     }
 }
 
-fn spoken(series: &[(&str, &Series)], unit: Unit) -> String {
+fn accessible_text(series: &[(&str, &Series)], unit: Unit) -> String {
     series.iter().map(|(name, s)| format!("{name} {}", unit.text(s.now()))).collect::<Vec<_>>().join(", ")
 }
 
@@ -90,12 +90,12 @@ fn nice(most: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * unit).find(|top| *top >= most).unwrap_or(most)
 }
 
-/// How many points are shown side by side: two, five or ten minutes.
+/// Number of points on the axis: two, five or ten minutes.
 fn slots(known: usize) -> u32 {
     [60, 150].into_iter().find(|slots| known <= *slots as usize + 1).unwrap_or(300)
 }
 
-/// The newest value is at the right edge; time that is not known yet is left free.
+/// The latest value is at the right edge; missing history stays empty.
 fn line(values: &Series, top: f64, slots: u32) -> String {
     let first = f64::from(slots) - (values.0.len() as f64 - 1.0);
     let mut path = String::new();
@@ -114,7 +114,7 @@ fn area(values: &Series, top: f64, slots: u32) -> String {
     format!("{}L{WIDTH} {HEIGHT}L{first:.1} {HEIGHT}Z", line(values, top, slots))
 }
 
-/// A bar as long as its share of the whole.
+/// A bar of the given fraction.
 pub(super) fn bar(share: f64) -> Markup {
     let width = share.clamp(0.0, 1.0) * 100.0;
     html! {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scales_end_at_round_numbers() {
+    fn axes_end_at_round_numbers() {
         for (most, top) in [(0.0, 1.0), (0.7, 1.0), (1.0, 1.0), (1.1, 2.0), (37.0, 50.0), (51.0, 100.0)] {
             assert!((nice(most) - top).abs() < 1e-9, "{most}");
         }

@@ -1,4 +1,4 @@
-//! Pools: how many calls wait for something, and how many may.
+//! Worker pools: calls in flight, limits and queues.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::page::Page;
 use super::{Server, format, plot};
 use mixer_base::metrics::{Family, SampleValue};
 
-/// A pool as a program reads it.
+/// JSON of a pool.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Pool {
@@ -20,7 +20,7 @@ pub(super) struct Pool {
     refused: u64,
 }
 
-/// Every pool by name: `api`, and `adapter` for those of all handlers together.
+/// The pools by name: `api`, and `adapter` for the sum over all handlers.
 pub(super) fn json(server: &Server) -> BTreeMap<String, Pool> {
     type Field = fn(&mut Pool) -> &mut u64;
     let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
@@ -50,7 +50,7 @@ pub(super) fn page(server: &Server) -> Response {
     Page {
         path: "/poolz/",
         title: "Pools",
-        lead: html! { "Calls that wait for the network. Calls that are answered at once, which is most of them, see no pool." },
+        lead: html! { "Asynchronous calls. Synchronous calls bypass the pools." },
         json: "/poolj/",
         body: html! {
             section #pools data-live {
@@ -63,16 +63,16 @@ pub(super) fn page(server: &Server) -> Response {
 
 fn card(name: &str, pool: &Pool) -> Markup {
     let about = match name {
-        "api" => "calls of the API that wait, all workers together",
-        _ => "calls of handlers that wait; every handler has a pool of its own, these are their sums",
+        "api" => "asynchronous API calls of all workers",
+        _ => "asynchronous handler calls, summed over the pools of all handlers",
     };
     html! {
         article.card {
             h2 { (name) }
             p.dim { (about) }
             dl.figures.small {
-                (format::figure("Under way", format::count(pool.in_flight), ""))
-                (format::figure("May be", format::count(pool.limit), ""))
+                (format::figure("In flight", format::count(pool.in_flight), ""))
+                (format::figure("Limit", format::count(pool.limit), ""))
                 (format::figure("Queued", format::count(pool.queued), ""))
                 (format::figure("Refused", html! { span.bad[pool.refused > 0] { (format::count(pool.refused)) } }, ""))
             }

@@ -1,4 +1,4 @@
-//! The process as the operating system sees it: identity, environment, arguments, build.
+//! The process: identity, environment, arguments, build.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::page::Page;
 use super::{Server, format, parameter};
 use mixer_base::build_info::BuildInfo;
 
-/// Members and order of the originals.
+/// compat(1.3): members and their order.
 #[derive(Debug, Serialize)]
 pub(super) struct ProcessInfo {
     egid: i64,
@@ -25,12 +25,12 @@ pub(super) struct ProcessInfo {
     hostname: String,
     tempdir: String,
     threads: i64,
-    /// The originals count goroutines; here these are threads as well.
+    /// compat(1.3): goroutines in Istio Mixer; threads here.
     goroutines: i64,
     open_files: usize,
 }
 
-/// Lines of `/proc/self/status` by name.
+/// The fields of `/proc/self/status`.
 fn status_line<'s>(status: &'s str, name: &str) -> Option<&'s str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
@@ -39,7 +39,7 @@ fn numbers(line: Option<&str>) -> Vec<i64> {
     line.unwrap_or_default().split_ascii_whitespace().filter_map(|n| n.parse().ok()).collect()
 }
 
-/// Identity and surroundings.
+/// The process information.
 pub(super) fn json() -> ProcessInfo {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ids =
@@ -63,12 +63,12 @@ pub(super) fn json() -> ProcessInfo {
     }
 }
 
-/// The name of the machine.
+/// The host name.
 pub(super) fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// The first address of the machine that is not a loopback one, else that.
+/// The first non-loopback address of the host, else a loopback address.
 // The kernel chooses the source address of a datagram socket when it is connected; nothing is sent.
 pub(super) fn address() -> IpAddr {
     let chosen = std::net::UdpSocket::bind(("0.0.0.0", 0)).and_then(|socket| {
@@ -78,7 +78,7 @@ pub(super) fn address() -> IpAddr {
     chosen.map_or(IpAddr::from([127, 0, 0, 1]), |address| address.ip())
 }
 
-/// The program's own file name.
+/// The path of the executable.
 pub(super) fn program() -> PathBuf {
     std::env::args_os().next().map(PathBuf::from).unwrap_or_default()
 }
@@ -105,7 +105,7 @@ pub(super) fn page(server: &Server) -> Response {
     Page {
         path: "/procz/",
         title: "Process Info",
-        lead: html! { "The process as the operating system sees it." },
+        lead: html! { "The process as reported by the operating system." },
         json: "/procj/",
         body: html! { section #process data-live { (pairs(&rows)) } },
     }
@@ -121,20 +121,19 @@ fn pairs(rows: &[(&str, String)]) -> maud::Markup {
     }
 }
 
-/// One variable.
+/// An environment variable.
 #[derive(Debug, Serialize)]
 pub(super) struct Variable {
     name: String,
     value: String,
 }
 
-/// Whether secrets are asked for and may be shown.
+/// Whether secrets are requested and may be revealed.
 fn reveals(server: &Server, parameters: &[(String, String)]) -> bool {
     server.guard.may_reveal && !parameter(parameters, "reveal").is_empty()
 }
 
-/// The environment, sorted as the originals sort it. Values of secrets are masked unless `reveal` is given and the guard lets them
-/// be seen.
+/// The environment in the order of Istio Mixer. Secret values are masked unless `reveal` is given and the guard permits it.
 pub(super) fn environment(server: &Server, parameters: &[(String, String)]) -> Vec<Variable> {
     let reveal = reveals(server, parameters);
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
@@ -150,7 +149,7 @@ pub(super) fn environment(server: &Server, parameters: &[(String, String)]) -> V
         .collect()
 }
 
-/// Whether a URL in it has a name and a password: `scheme://name:password@host`.
+/// Whether the value contains a URL with credentials: `scheme://name:password@host`.
 fn has_credentials(value: &str) -> bool {
     value.split("://").skip(1).any(|rest| {
         let authority = rest.split(['/', ' ', '?', '#']).next().unwrap_or_default();
@@ -158,7 +157,7 @@ fn has_credentials(value: &str) -> bool {
     })
 }
 
-/// The page of the environment.
+/// The environment page.
 pub(super) fn environment_page(server: &Server, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");
     let reveal = reveals(server, parameters);
@@ -167,7 +166,7 @@ pub(super) fn environment_page(server: &Server, parameters: &[(String, String)])
     Page {
         path: "/envz/",
         title: "Environment Variables",
-        lead: html! { "What the process was given. Values of secrets are masked." },
+        lead: html! { "Environment of the process. Secret values are masked." },
         json: "/envj/",
         body: html! {
             div.bar {
@@ -186,7 +185,7 @@ pub(super) fn environment_page(server: &Server, parameters: &[(String, String)])
     .answer(server)
 }
 
-/// The arguments; values of flags that look like secrets are masked.
+/// The arguments; secret values are masked.
 pub(super) fn arguments() -> Vec<String> {
     let mut hide_next = false;
     std::env::args_os()
@@ -208,12 +207,12 @@ pub(super) fn arguments() -> Vec<String> {
         .collect()
 }
 
-/// The page of the arguments and settings.
+/// The page of arguments and settings.
 pub(super) fn arguments_page(server: &Server) -> Response {
     Page {
         path: "/argz/",
         title: "Command-Line Arguments",
-        lead: html! { "How the process was started, and what became of it." },
+        lead: html! { "Command line of the process and the resulting settings." },
         json: "/argj/",
         body: html! {
             ol.arguments start="0" { @for argument in arguments() { li { code { (argument) } } } }
@@ -224,7 +223,7 @@ pub(super) fn arguments_page(server: &Server) -> Response {
     .answer(server)
 }
 
-/// Members and order of the originals.
+/// compat(1.3): members and their order.
 #[derive(Debug, Serialize)]
 pub(super) struct Version {
     version: &'static str,
@@ -237,7 +236,7 @@ pub(super) struct Version {
     tag: &'static str,
 }
 
-/// Who built this from what.
+/// The build information.
 pub(super) fn version() -> Version {
     let BuildInfo { version, revision, user, host, hub, status, tag, toolchain } =
         BuildInfo::of_this_program();
@@ -263,7 +262,7 @@ pub(super) fn version_page(server: &Server) -> Response {
     Page {
         path: "/versionz/",
         title: "Version Info",
-        lead: html! { "What this program was built from." },
+        lead: html! { "Build information." },
         json: "/versionj/",
         body: pairs(&rows),
     }

@@ -1,4 +1,4 @@
-//! Quotas and what is in use of them.
+//! Quotas and their usage.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -8,14 +8,14 @@ use super::page::Page;
 use super::{Server, configuration, format, plot};
 use mixer_engine::adapter::QuotaStatus;
 
-/// A quota as a program reads it.
+/// JSON of a quota.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Quota {
     handler: String,
     name: String,
     limit: i64,
-    /// Go text; `0s` when amounts are given back by callers.
+    /// Go text; `0s` when clients release amounts.
     window: String,
     keys: usize,
     top: Vec<(String, i64)>,
@@ -51,11 +51,11 @@ pub(super) fn page(server: &Server) -> Response {
     Page {
         path: "/quotaz/",
         title: "Quotas",
-        lead: html! { "What is in use now, by the keys that use most. An override of a limit is not shown here, but counts." },
+        lead: html! { "Current usage by key, highest first. Overrides apply but are not shown." },
         json: "/quotaj/",
         body: html! {
             section #quotas data-live {
-                @if quotas.is_empty() { (format::nothing("No rule hands out a quota.")) }
+                @if quotas.is_empty() { (format::nothing("No rule allocates a quota.")) }
                 div.columns { @for (handler, quota) in &quotas { (card(handler, quota)) } }
             }
         },
@@ -65,14 +65,14 @@ pub(super) fn page(server: &Server) -> Response {
 
 fn card(handler: &str, quota: &QuotaStatus) -> Markup {
     let window = if quota.window.nanos == 0 {
-        html! { "until it is given back" }
+        html! { "until released" }
     } else {
-        html! { "within " (quota.window) }
+        html! { "per " (quota.window) }
     };
     html! {
         article.card {
             h2 { (configuration::link(&quota.name)) small.dim { (handler) } }
-            p { b { (quota.limit) } " a key, " (window) "; " (quota.keys) " keys in use" }
+            p { b { (quota.limit) } " per key, " (window) "; " (quota.keys) " keys in use" }
             table.histogram { tbody { @for used in &quota.top {
                 @let share = used.used as f64 / used.limit.max(1) as f64;
                 tr {

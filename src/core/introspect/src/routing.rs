@@ -1,4 +1,4 @@
-//! The routing table: which requests reach which handlers.
+//! The routing table.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -7,17 +7,17 @@ use super::page::Page;
 use super::{Server, configuration, explain, form, format, parameter};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 
-/// Routes that are listed at once.
+/// Maximum number of routes on the page.
 const LISTED: usize = 300;
 
-/// The routing table as `routes show` prints it.
+/// The routing table in the form of `routes show`.
 pub(super) fn json(server: &Server) -> RoutingOutline {
     let published = server.runtime.load_full();
     let handlers = published.routes.handlers();
     outline(published.routes.snapshot(), &|handler| handlers.get(&handler.key).is_some())
 }
 
-/// One line of the table.
+/// A row of the table.
 struct Row<'o> {
     variety: &'o str,
     namespace: &'o str,
@@ -37,7 +37,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/routesz/",
         title: "Routes",
-        lead: html! { "Which requests reach which handlers. A namespace has the routes of " code { (outline.default_namespace) } " beside its own." },
+        lead: html! { "Routes from requests to handlers. Every namespace inherits those of " code { (outline.default_namespace) } "." },
         json: "/routesj/",
         body: html! {
             details.try open[q.is_empty() && variety.is_empty()] {

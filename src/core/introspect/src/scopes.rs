@@ -1,4 +1,4 @@
-//! Logging scopes: what they are set to, and changing it, for good or for a while.
+//! Logging scopes: levels, and permanent or temporary changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::page::Page;
 use super::{Server, Shared, back, form, format, json, parameter, plain};
 use mixer_base::log::{LogLevel, ScopeState};
 
-/// Levels that this surface knows, as the originals do.
+/// compat(1.3): the levels of this interface.
 const LEVELS: [&str; 5] = ["none", "error", "warn", "info", "debug"];
-/// Minutes after which a change can be taken back.
+/// Durations of temporary changes, in minutes.
 const MINUTES: [u64; 4] = [0, 5, 15, 60];
 
-/// A scope as the originals show it.
+/// compat(1.3): JSON of a scope.
 #[derive(Debug, Serialize)]
 pub(super) struct Scope {
     name: &'static str,
@@ -42,7 +42,7 @@ impl From<&ScopeState> for Scope {
     }
 }
 
-/// compat(1.3): `fatal` has no word here.
+/// compat(1.3): there is no `fatal`.
 fn word(level: LogLevel) -> &'static str {
     if level == LogLevel::Fatal { "" } else { level.name() }
 }
@@ -68,7 +68,7 @@ fn unknown(name: &str) -> Response {
     plain(StatusCode::BAD_REQUEST, format!("unknown scope name: {name}"))
 }
 
-/// What a program sends. compat(1.3): what is absent or unknown stays, but absent `log_callers` means false.
+/// The body of a PUT. compat(1.3): absent or unknown fields are unchanged, but an absent `log_callers` means false.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Wanted {
@@ -93,11 +93,11 @@ pub(super) async fn change(State(server): State<Shared>, Path(name): Path<String
     StatusCode::ACCEPTED.into_response()
 }
 
-/// Changes that are taken back, by scope: when, and to what.
+/// Pending restorations by scope: time and settings.
 #[derive(Default)]
 pub(super) struct Temporary(Mutex<BTreeMap<&'static str, (SystemTime, ScopeState)>>);
 
-/// Sets a scope, for good or for `minutes`.
+/// Changes a scope permanently or for `minutes`.
 fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
     let before = server.log.scopes().into_iter().find(|scope| scope.name == state.name);
     let (Some(before), Ok(())) = (before, server.log.set_scope(&state)) else { return };
@@ -110,7 +110,7 @@ fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
         "a logging scope was changed over ControlZ"
     );
     let mut temporary = server.temporary.0.lock();
-    // What it goes back to is what it was before the first of several changes.
+    // Restores the settings before the first of several changes.
     let original = temporary.remove(state.name).map_or(before, |(_, original)| original);
     if lasting.is_zero() {
         return;
@@ -123,7 +123,7 @@ fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
         tokio::time::sleep(lasting).await;
         let Some(server) = server.upgrade() else { return };
         let mut temporary = server.temporary.0.lock();
-        // A later change has a time of its own.
+        // A later change replaced this restoration.
         if temporary.get(state.name).is_some_and(|(due, _)| *due == until)
             && let Some((_, original)) = temporary.remove(state.name)
         {
@@ -132,7 +132,7 @@ fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
     });
 }
 
-/// Changes one scope, or all of them, from the page.
+/// Changes one or all scopes by form.
 pub(super) fn change_by_form(server: &Shared, body: &str) -> Response {
     let name = form::value(body, "scope");
     let output = level(&form::value(body, "output_level"));
@@ -145,7 +145,7 @@ pub(super) fn change_by_form(server: &Shared, body: &str) -> Response {
         }
         state.output_level = output.unwrap_or(state.output_level);
         state.stack_trace_level = stack_trace.unwrap_or(state.stack_trace_level);
-        // A box that is not ticked sends nothing, so the row sends what it has as well.
+        // Browsers omit unchecked boxes, so the row sends its previous values as well.
         state.caller = match callers.as_str() {
             "on" => true,
             _ if name == "*" => state.caller,
@@ -165,7 +165,7 @@ fn menu(name: &str, label: &str, now: &str, read_only: bool) -> Markup {
     }
 }
 
-/// The menu that sets all scopes; it does nothing before its button is pressed.
+/// The form that sets all scopes.
 fn plain_menu(read_only: bool) -> Markup {
     html! {
         select name="output_level" aria-label="Output level of all scopes" disabled[read_only] {
@@ -184,7 +184,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/scopez/",
         title: "Logging Scopes",
-        lead: html! { "What is written to the log, by subject. A change takes effect at once and lasts until the process ends." },
+        lead: html! { "Log levels by scope. A change takes effect immediately and lasts until the process exits." },
         json: "/scopej/",
         body: html! {
             div.bar {
@@ -237,7 +237,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     .answer(server)
 }
 
-/// A control that belongs to the form of its row.
+/// A control of the form of a row.
 fn in_form(id: &str, control: Markup) -> Markup {
     maud::PreEscaped(control.into_string().replacen("<select ", &format!("<select form=\"{id}\" "), 1))
 }
@@ -247,7 +247,7 @@ fn lasting(read_only: bool) -> Markup {
         select name="minutes" aria-label="How long" disabled[read_only] {
             @for minutes in MINUTES {
                 option value=(minutes) {
-                    @if minutes == 0 { "for good" } @else { "for " (minutes) " min" }
+                    @if minutes == 0 { "permanently" } @else { "for " (minutes) " min" }
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What an operator can ask the process for: reload, rotate, dump, stop.
+//! Operator actions: reload, rotate, dump, stop.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::{Server, Shared, back};
 /// The name of the action that ends the process.
 const STOP: &str = "SIGTERM";
 
-/// Something that an operator can ask for.
+/// An operator action.
 #[derive(Clone)]
 pub struct Action {
-    /// The name of the signal that does the same, for example `SIGHUP`.
+    /// The equivalent signal, for example `SIGHUP`.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// Its description.
     pub about: &'static str,
-    /// Does it. Must not take long.
+    /// Runs the action; must not block.
     pub run: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Action {
 }
 
 impl Server {
-    /// Does what was asked for. False if nobody knows it.
+    /// Runs an action. False if it is unknown.
     fn act(&self, name: &str) -> bool {
         let Some(action) = self.actions.iter().find(|action| action.name == name) else { return false };
         tracing::info!("{name} was asked for over ControlZ");
@@ -40,7 +40,7 @@ impl Server {
     }
 }
 
-/// `PUT /signalj/SIGUSR1`. compat(1.3): answers whether or not anybody listens. Other names are not for programs.
+/// `PUT /signalj/SIGUSR1`. compat(1.3): succeeds whether or not there is a listener; other names are refused.
 pub(super) async fn raise(State(server): State<Shared>, Path(name): Path<String>) -> Response {
     if name != "SIGUSR1" {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
@@ -49,7 +49,7 @@ pub(super) async fn raise(State(server): State<Shared>, Path(name): Path<String>
     StatusCode::ACCEPTED.into_response()
 }
 
-/// The buttons of the page.
+/// The buttons on the page.
 pub(super) async fn raise_by_form(State(server): State<Shared>, Path(name): Path<String>) -> Response {
     if name == STOP {
         return exit_by_form(&server);
@@ -57,12 +57,12 @@ pub(super) async fn raise_by_form(State(server): State<Shared>, Path(name): Path
     if server.act(&name) { back("/signalz/") } else { page::not_found(&server) }
 }
 
-/// `PUT /homej/exit`: the process ends in order, a second later, so that the answer arrives.
+/// `PUT /homej/exit`: stops the process gracefully after a second, so that the response arrives.
 pub(super) fn exit(server: &Server) -> Response {
     if server.act(STOP) { StatusCode::ACCEPTED } else { StatusCode::NOT_IMPLEMENTED }.into_response()
 }
 
-/// The same from the page, with a page that says so.
+/// The same by form, with a page as response.
 pub(super) fn exit_by_form(server: &Server) -> Response {
     if server.act(STOP) { page::stopping(server) } else { StatusCode::NOT_IMPLEMENTED.into_response() }
 }
@@ -73,7 +73,7 @@ pub(super) fn page(server: &Server) -> Response {
     Page {
         path: "/signalz/",
         title: "Signals",
-        lead: html! { "What the process can be asked for, here or with " code { "kill" } "." },
+        lead: html! { "Actions on the process, here or with " code { "kill" } "." },
         json: "",
         body: html! {
             div.scroll { table.cards {

@@ -105,7 +105,7 @@ impl Fixture {
             store: Arc::clone(&store) as Arc<dyn ConfigStore>,
             metrics,
             log: Log::new(&LogOptions { targets: Vec::new(), ..LogOptions::default() }).unwrap(),
-            callers: Arc::new(Callers::default()),
+            connections: Arc::new(ConnectionRegistry::default()),
             conditions: Arc::new(|| vec![("store".to_owned(), Ok(()))]),
             actions: vec![Action { name: "SIGUSR1", about: "tells", run: Arc::new(|| {}) }],
             settings: vec![("APIPort", "9091".to_owned())],
@@ -137,7 +137,7 @@ impl Fixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_of_the_navigation_answers() {
+async fn every_page_of_the_navigation_responds() {
     let fixture = Fixture::new(Guard::default()).await;
     for topic in page::TOPICS.iter().flat_map(|(_, topics)| *topics) {
         let (status, headers, body) = fixture.ask(Method::GET, topic.path, "").await;
@@ -160,7 +160,7 @@ async fn every_page_of_the_navigation_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_answers_have_the_members_of_the_originals() {
+async fn json_has_the_members_of_istio_mixer() {
     let fixture = Fixture::new(Guard::default()).await;
     let members = async |path: &str| {
         let (status, headers, body) = fixture.ask(Method::GET, path, "").await;
@@ -221,7 +221,7 @@ async fn json_answers_have_the_members_of_the_originals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn problems_are_shown_with_their_source() {
+async fn diagnostics_are_shown_with_their_source() {
     let fixture = Fixture::new(Guard::default()).await;
     let body = fixture.get("/configz/").await;
     assert!(body.contains("crooked.rule.istio-system"), "{body}");
@@ -261,14 +261,14 @@ async fn snapshots_are_compared() {
     let diff = fixture.get("/historyz/diff?from=1&to=2").await;
     assert!(diff.contains("source.user == &quot;smuggler&quot;") && diff.contains("pirate"), "{diff}");
     assert!(diff.contains("1 resources differ"));
-    assert!(fixture.get("/historyz/diff?from=2&to=2").await.contains("They are the same."));
+    assert!(fixture.get("/historyz/diff?from=2&to=2").await.contains("The snapshots are equal."));
     assert_eq!(fixture.ask(Method::GET, "/historyz/diff?from=0&to=2", "").await.0, 404);
     let json: serde_json::Value = serde_json::from_str(&fixture.get("/historyj/").await).unwrap();
     assert_eq!(json[0]["changes"][0][0], "close.rule.istio-system");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_are_shown_and_lead_to_their_explanation() {
+async fn denials_link_to_their_explanation() {
     let fixture = Fixture::new(Guard::default()).await;
     let mut attributes = mixer_attribute::OwnedAttributes::new();
     attributes.insert("source.user", "smuggler");
@@ -294,7 +294,7 @@ async fn refusals_are_shown_and_lead_to_their_explanation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scopes_change_for_good_and_for_a_while() {
+async fn scopes_change_permanently_and_temporarily() {
     let fixture = Fixture::new(Guard::default()).await;
     let level = async || {
         let scope: serde_json::Value = serde_json::from_str(&fixture.get("/scopej/api").await).unwrap();
@@ -307,11 +307,14 @@ async fn scopes_change_for_good_and_for_a_while() {
     assert!(fixture.get("/scopez/").await.contains("back to info in"));
     fixture.ask(Method::POST, "/scopez/", "scope=*&output_level=error").await;
     assert_eq!(level().await, "error");
-    assert!(!fixture.get("/scopez/").await.contains("back to info in"), "a change for good ends the other");
+    assert!(
+        !fixture.get("/scopez/").await.contains("back to info in"),
+        "a permanent change cancels the temporary one"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn read_only_shows_everything_and_changes_nothing() {
+async fn read_only_mode_refuses_changes() {
     let fixture = Fixture::new(Guard { read_only: true, ..Guard::default() }).await;
     assert!(fixture.get("/scopez/").await.contains("read only"));
     for (method, path) in [
@@ -327,7 +330,7 @@ async fn read_only_shows_everything_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn browsers_get_a_form_for_the_token() {
+async fn browsers_get_a_sign_in_form() {
     let fixture = Fixture::new(Guard { token: Some("abc".to_owned()), ..Guard::default() }).await;
     let ask = async |path: &str, name: &str, value: &str| {
         let request = Request::builder().uri(path).header("host", "localhost").header(name, value);

@@ -1,4 +1,4 @@
-//! Numbers of the last minutes, for plots: noted at a steady pace, in a ring of fixed length, while somebody looks.
+//! Samples of the last minutes for the plots: a ring of fixed length, filled at a fixed interval while ControlZ is in use.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,21 +7,20 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::latency::quantile;
-use super::memory::Memory;
+use super::process_memory::Memory;
+use super::quantile::quantile;
+use super::series::{SAMPLE_INTERVAL, Series};
 use super::{Introspection, Shared};
 use mixer_base::metrics::{Family, Metrics, RpcCounters, cpu_seconds};
 
-/// How often numbers are noted.
-pub(super) const SAMPLE_EVERY: Duration = Duration::from_secs(2);
-/// How long numbers are noted after the last visit.
-const INTEREST: Duration = Duration::from_secs(15 * 60);
-/// Points that are kept: ten minutes.
+/// How long sampling continues after the last request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// Capacity of the ring: ten minutes.
 const POINTS: usize = 300;
-/// Points over which a rate or a quantile is taken.
+/// Points over which rates and quantiles are computed.
 const SMOOTH: usize = 5;
-/// The time behind the present quantiles.
-pub(super) const WINDOW: Duration = Duration::from_secs(SMOOTH as u64 * SAMPLE_EVERY.as_secs());
+/// The time over which rates and quantiles are computed.
+pub(super) const WINDOW: Duration = Duration::from_secs(SMOOTH as u64 * SAMPLE_INTERVAL.as_secs());
 
 /// The ring.
 pub(super) struct Trend {
@@ -29,12 +28,12 @@ pub(super) struct Trend {
     report: Arc<RpcCounters>,
     points: Mutex<VecDeque<Point>>,
     collections: AtomicU64,
-    /// Whether numbers are being noted.
-    is_noting: AtomicBool,
+    /// Whether the sampling task runs.
+    is_sampling: AtomicBool,
     visited: Mutex<Option<Instant>>,
 }
 
-/// Numbers at one moment; all but the memory only grow.
+/// A sample; all fields but the memory are counters.
 #[derive(Debug, Clone, Default)]
 struct Point {
     at: Duration,
@@ -43,22 +42,11 @@ struct Point {
     denials: u64,
     cpu: f64,
     memory: f64,
-    /// Checks by latency.
+    /// Checks by latency bucket.
     latency: Vec<u64>,
 }
 
-/// Values over time, oldest first.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Series(pub(super) Vec<f64>);
-
-impl Series {
-    /// The newest value.
-    pub(super) fn now(&self) -> f64 {
-        self.0.last().copied().unwrap_or(0.0)
-    }
-}
-
-/// The last minutes as rates.
+/// The last minutes as time series.
 #[derive(Debug, Clone, Default)]
 pub(super) struct View {
     pub(super) checks: Series,
@@ -82,46 +70,46 @@ fn calls(counters: &RpcCounters) -> u64 {
 }
 
 impl Trend {
-    /// Nothing noted yet.
+    /// An empty ring.
     pub(super) fn new(metrics: &Metrics) -> Self {
         Self {
             check: metrics.rpc("istio.mixer.v1.Mixer/Check"),
             report: metrics.rpc("istio.mixer.v1.Mixer/Report"),
             points: Mutex::default(),
             collections: AtomicU64::new(0),
-            is_noting: AtomicBool::new(false),
+            is_sampling: AtomicBool::new(false),
             visited: Mutex::default(),
         }
     }
 
-    /// Somebody looks: numbers are noted from now on, until nobody has looked for a while. Call it on a tokio runtime.
+    /// Records a request to ControlZ and starts sampling. Must run on a tokio runtime.
     pub(super) fn visit(server: &Shared) {
         *server.trend.visited.lock() = Some(Instant::now());
-        if server.trend.is_noting.swap(true, Ordering::Relaxed) {
+        if server.trend.is_sampling.swap(true, Ordering::Relaxed) {
             return;
         }
-        server.trend.note(server);
+        server.trend.sample(server);
         let watched = Arc::downgrade(server);
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(SAMPLE_EVERY).await;
+                tokio::time::sleep(SAMPLE_INTERVAL).await;
                 let Some(server) = watched.upgrade() else { return };
-                if server.trend.is_forgotten() {
+                if server.trend.is_idle() {
                     *server.trend.points.lock() = VecDeque::new();
-                    server.trend.is_noting.store(false, Ordering::Relaxed);
+                    server.trend.is_sampling.store(false, Ordering::Relaxed);
                     return;
                 }
-                server.trend.note(&server);
+                server.trend.sample(&server);
             }
         });
     }
 
-    fn is_forgotten(&self) -> bool {
-        self.visited.lock().is_none_or(|visited| visited.elapsed() > INTEREST)
+    fn is_idle(&self) -> bool {
+        self.visited.lock().is_none_or(|visited| visited.elapsed() > IDLE_TIMEOUT)
     }
 
-    /// Notes the numbers of now.
-    fn note(&self, server: &Introspection) {
+    /// Adds a sample.
+    fn sample(&self, server: &Introspection) {
         use std::sync::OnceLock;
         static START: OnceLock<Instant> = OnceLock::new();
         let point = Point {
@@ -146,12 +134,12 @@ impl Trend {
         view(&points)
     }
 
-    /// How often a collection was asked for.
+    /// Number of forced collections.
     pub(super) fn collections(&self) -> u64 {
         self.collections.load(Ordering::Relaxed)
     }
 
-    /// Counts such a request.
+    /// Counts a forced collection.
     pub(super) fn count_collection(&self) {
         self.collections.fetch_add(1, Ordering::Relaxed);
     }
@@ -171,7 +159,7 @@ fn view(points: &[Point]) -> View {
         view.memory.0.push(point.memory);
         let counts: Vec<u64> =
             point.latency.iter().zip(&before.latency).map(|(now, then)| now.saturating_sub(*then)).collect();
-        // The family counts milliseconds.
+        // The family is in milliseconds.
         view.check_p50.0.push(quantile(bounds, &counts, 0.5) / 1e3);
         view.check_p99.0.push(quantile(bounds, &counts, 0.99) / 1e3);
     }

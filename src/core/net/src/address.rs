@@ -1,13 +1,13 @@
-//! Where a server listens.
+//! Listen addresses.
 
 use std::path::PathBuf;
 
-/// An address that cannot be listened on. The text is that of Istio Mixer behind `unable to listen: `.
+/// An invalid listen address. The text is that of Istio Mixer after `unable to listen: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AddressError(pub String);
 
-/// A place to listen on.
+/// A listen address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
     /// `host:port`; an empty host means all interfaces, IPv6 included.
@@ -22,9 +22,9 @@ pub enum ListenAddress {
 }
 
 impl ListenAddress {
-    /// Reads `network://address`; without a network it is `tcp`.
+    /// Parses `network://address`; the default network is `tcp`.
     ///
-    /// Errors: the text of the originals without `unable to listen: `, for example `listen foo: unknown network foo`.
+    /// Errors: the text of Istio Mixer, for example `listen foo: unknown network foo`.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let (network, address) = text.split_once("://").unwrap_or(("tcp", text));
         match network {
@@ -44,7 +44,7 @@ impl ListenAddress {
 }
 
 impl ListenAddress {
-    /// Whether only callers on this machine can reach it.
+    /// Whether only clients on this host can reach it.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Unix(_) => true,

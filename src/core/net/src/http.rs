@@ -1,4 +1,4 @@
-//! The small HTTP servers that show things: answers as the originals give them, and serving until told to stop.
+//! HTTP/1 endpoints for operators: responses in the form of Istio Mixer, and graceful shutdown.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Texts smaller than this are not worth compressing.
-const GZIP_FROM: usize = 1024;
+/// Minimum body size for compression, in bytes.
+const MIN_GZIP_BYTES: usize = 1024;
 
-/// An answer with this body.
+/// A response with this body.
 pub fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
@@ -21,16 +21,16 @@ pub fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bo
     response
 }
 
-/// What every unknown path gets.
+/// compat(1.3): the response to an unknown path.
 pub fn not_found() -> Response {
     let mut response = answer(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n");
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// An answer that is compressed if the caller asked for it.
+/// A response that is compressed if the client accepts gzip.
 pub fn compressible(request: &HeaderMap, content_type: &'static str, body: Vec<u8>) -> Response {
-    if body.len() < GZIP_FROM || !accepts_gzip(request) {
+    if body.len() < MIN_GZIP_BYTES || !accepts_gzip(request) {
         return answer(StatusCode::OK, content_type, body);
     }
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -40,24 +40,24 @@ pub fn compressible(request: &HeaderMap, content_type: &'static str, body: Vec<u
             response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             response
         }
-        // Writing to memory does not fail; if it did, plain text is as good.
+        // Writing to memory does not fail.
         Err(_) => answer(StatusCode::OK, content_type, body),
     }
 }
 
-/// Whether an `Accept-Encoding` names gzip, other than to refuse it.
+/// Whether `Accept-Encoding` lists gzip with a weight above 0.
 fn accepts_gzip(request: &HeaderMap) -> bool {
     let values = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok());
     values.flat_map(|v| v.split(',')).any(|part| {
-        let mut words = part.split(';').map(str::trim);
-        let named = words.next().is_some_and(|w| w.eq_ignore_ascii_case("gzip"));
-        let refused =
-            words.any(|w| w.strip_prefix("q=").and_then(|q| q.parse::<f64>().ok()).is_some_and(|q| q <= 0.0));
+        let mut parameters = part.split(';').map(str::trim);
+        let named = parameters.next().is_some_and(|w| w.eq_ignore_ascii_case("gzip"));
+        let refused = parameters
+            .any(|w| w.strip_prefix("q=").and_then(|q| q.parse::<f64>().ok()).is_some_and(|q| q <= 0.0));
         named && !refused
     })
 }
 
-/// Serves `routes` until `stop`, then lets requests in flight end for `grace`. Unknown paths get [`not_found`].
+/// Serves `routes` until `stop`, then waits up to `grace` for requests in flight. Unknown paths get [`not_found`].
 pub async fn serve(
     listener: TcpListener,
     routes: Router,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_used_when_asked_for() {
+    fn gzip_is_used_when_accepted() {
         let response = |accept: &'static str, size: usize| {
             let mut request = HeaderMap::new();
             request.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accept));

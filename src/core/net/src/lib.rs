@@ -1,9 +1,24 @@
-//! Listeners, workers, connections and TLS: what carries bytes to a service. Free of gRPC and of Mixer.
+//! Listeners, worker threads, HTTP/2 connections, TLS and draining. Knows no RPC protocol and no application.
+//!
+//! A [`Listener`](listener::Listener) accepts connections; a [`WorkerGroup`](workers::WorkerGroup) assigns each to the worker thread
+//! with the fewest; the worker drives it and calls its [`WorkerService`](service::WorkerService) for every request.
+//!
+//! ```ignore
+//! let listener = Listener::bind(&ListenAddress::parse("tcp://127.0.0.1:9091")?, None)?;
+//! let workers = WorkerGroup::start(4, "worker", limits, CancellationToken::new(), |_| Echo)?;
+//! loop {
+//!     workers.serve(listener.accept().await?).await;
+//! }
+//! ```
 
+pub mod accepted;
 pub mod address;
-pub mod callers;
 pub mod connection;
 pub mod http;
 pub mod listener;
+pub mod peer;
+pub mod registry;
+pub mod service;
+mod stream;
 pub mod tls;
 pub mod workers;

@@ -1,8 +1,7 @@
-//! TLS: one crypto provider for the whole process, the API port secured, and calls to a secured one.
+//! TLS of servers and clients, with one crypto provider for the process.
 //!
-//! Everything that may open a TLS connection calls [`install_crypto_provider`] before it builds a client or a server.
-//! [`ServerTls`] holds certificates that are read anew while it is used; [`PeerIdentity`] says who called; [`ClientTls`] is the
-//! other end. Nothing here opens a connection.
+//! Call [`install_crypto_provider`] before building a TLS client or server. [`ServerTls`] reloads certificates while it is in use,
+//! [`PeerIdentity`] is the verified identity of a client, [`ClientTls`] configures clients. This module opens no connection.
 //! Spec: cli-operations.md 9.3.
 
 mod client;
@@ -16,11 +15,11 @@ use std::sync::Once;
 
 pub use client::{ClientTls, ClientTlsOptions};
 pub use error::TlsError;
-pub use identity::{AllowedPeers, PeerIdentity};
-pub use server::{ClientAuth, SOON, ServerTls, ServerTlsOptions};
+pub use identity::PeerIdentity;
+pub use server::{ClientAuth, EXPIRES_SOON, ServerTls, ServerTlsOptions};
 pub use validity::valid_until;
 
-/// Oldest version of TLS that is spoken.
+/// Minimum TLS version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum TlsVersion {
     /// TLS 1.2.
@@ -33,7 +32,7 @@ pub enum TlsVersion {
 }
 
 impl TlsVersion {
-    /// This version and those after it.
+    /// This version and later ones.
     fn versions(self) -> &'static [&'static rustls::SupportedProtocolVersion] {
         static SINCE_1_2: [&rustls::SupportedProtocolVersion; 2] =
             [&rustls::version::TLS13, &rustls::version::TLS12];
@@ -45,11 +44,11 @@ impl TlsVersion {
     }
 }
 
-/// Makes ring the crypto provider of the process. Cheap to call again; keeps a provider that is already installed.
+/// Installs ring as crypto provider of the process, unless one is installed. Idempotent.
 pub fn install_crypto_provider() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // An error means that somebody installed a provider before us: that one serves as well.
+        // An error means that a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }

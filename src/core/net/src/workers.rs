@@ -1,7 +1,7 @@
-//! Worker threads: one operating-system thread and one single-threaded event loop each.
+//! Worker threads with one single-threaded event loop each.
 //!
-//! Accepted connections are given to the worker that has the fewest, exactly: callers are few and long-lived, so a hash would leave
-//! workers idle. A request runs to completion on the worker of its connection.
+//! A new connection goes to the worker with the fewest: connections are few and long-lived, so a hash would leave workers idle. A
+//! request runs to completion on the worker of its connection.
 
 mod balance;
 
@@ -15,40 +15,40 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{self, ConnectionLimits, WorkerService};
-use super::listener::Accepted;
-use crate::callers::{Callers, Entry};
+use crate::accepted::Accepted;
+use crate::connection::{self, ConnectionLimits};
+use crate::registry::ConnectionRegistry;
+use crate::service::WorkerService;
 use balance::{Balance, Claim};
 
-/// Connections that may wait for one worker to take them.
-const HAND_OVER_QUEUE: usize = 256;
+/// Accepted connections that may wait for a worker.
+const HANDOVER_QUEUE: usize = 256;
 
-/// How often an event loop shows that it turns.
-const TURN: Duration = Duration::from_secs(2);
+/// Interval at which an event loop records that it is alive.
+const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// A group of worker threads. Ends in two steps: [`drain`](Self::drain), then [`join`](Self::join).
+/// A group of worker threads. Stops in two steps: [`drain`](Self::drain), then [`join`](Self::join).
 pub struct WorkerGroup {
     workers: Vec<Worker>,
     balance: Balance,
     running: TaskTracker,
-    callers: Arc<Callers>,
+    registry: Arc<ConnectionRegistry>,
     stop: CancellationToken,
     abort: CancellationToken,
     began: Instant,
 }
 
 struct Worker {
-    /// When the event loop turned last, in milliseconds since the group began.
-    turned: Arc<AtomicU64>,
-    hand_over: mpsc::Sender<(Accepted, Claim)>,
+    /// Last heartbeat of the event loop, in milliseconds since the group started.
+    heartbeat: Arc<AtomicU64>,
+    handover: mpsc::Sender<(Accepted, Claim)>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 impl WorkerGroup {
-    /// Starts `count` workers, each with a service of its own. Their threads are called `name-0` and so on.
-    /// `stopping` is cancelled when callers are asked to go elsewhere.
+    /// Starts `count` workers, each with its own service. Their threads are named `name-0` and so on. Draining cancels `stopping`.
     ///
-    /// Errors: a thread or event loop could not be made; workers begun are ended again.
+    /// Errors: a thread or event loop could not be created; workers already started are stopped.
     pub fn start<S, F>(
         count: usize,
         name: &str,
@@ -64,7 +64,7 @@ impl WorkerGroup {
             workers: Vec::new(),
             balance: Balance::new(count.max(1)),
             running: TaskTracker::new(),
-            callers: Arc::new(Callers::default()),
+            registry: Arc::new(ConnectionRegistry::default()),
             stop: stopping,
             abort: CancellationToken::new(),
             began: Instant::now(),
@@ -94,75 +94,75 @@ impl WorkerGroup {
         S: WorkerService,
         F: Fn(usize) -> S + Send + 'static,
     {
-        let (hand_over, incoming) = mpsc::channel(HAND_OVER_QUEUE);
-        let turned = Arc::new(AtomicU64::new(0));
+        let (handover, incoming) = mpsc::channel(HANDOVER_QUEUE);
+        let heartbeat = Arc::new(AtomicU64::new(0));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let life = Life {
+        let worker_loop = WorkerLoop {
             incoming,
             limits,
             running: self.running.clone(),
-            callers: Arc::clone(&self.callers),
+            registry: Arc::clone(&self.registry),
             number,
             stop: self.stop.clone(),
             abort: self.abort.clone(),
         };
-        let (began, turning) = (self.began, Arc::clone(&turned));
+        let (began, beat) = (self.began, Arc::clone(&heartbeat));
         let thread = std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
             mixer_base::shard::claim(number);
             let local = tokio::task::LocalSet::new();
             local.spawn_local(async move {
                 loop {
                     let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    turning.store(millis, Ordering::Relaxed);
-                    tokio::time::sleep(TURN).await;
+                    beat.store(millis, Ordering::Relaxed);
+                    tokio::time::sleep(HEARTBEAT).await;
                 }
             });
-            local.block_on(&runtime, life.serve(Rc::new(service(number))));
+            local.block_on(&runtime, worker_loop.serve(Rc::new(service(number))));
         })?;
-        Ok(Worker { turned, hand_over, thread: Mutex::new(Some(thread)) })
+        Ok(Worker { heartbeat, handover, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Gives a connection to the worker with the fewest. Waits while the worker is too busy to take it.
+    /// Assigns a connection to the worker with the fewest. Waits while the queue of that worker is full.
     pub async fn serve(&self, connection: Accepted) {
         let claim = self.balance.claim();
         if let Some(worker) = self.workers.get(claim.worker()) {
             // If the worker is gone, the claim ends with the connection.
-            let _ = worker.hand_over.send((connection, claim)).await;
+            let _ = worker.handover.send((connection, claim)).await;
         }
     }
 
-    /// Who is connected.
-    pub fn callers(&self) -> &Arc<Callers> {
-        &self.callers
+    /// The open connections.
+    pub fn registry(&self) -> &Arc<ConnectionRegistry> {
+        &self.registry
     }
 
-    /// Connections of each worker.
+    /// Number of open connections by worker.
     pub fn connections(&self) -> Vec<usize> {
         self.balance.counts()
     }
 
-    /// When the event loop of each worker turned last; it does so every two seconds at least, unless something blocks it.
-    pub fn last_turns(&self) -> Vec<Instant> {
-        let at = |worker: &Worker| self.began + Duration::from_millis(worker.turned.load(Ordering::Relaxed));
+    /// Last heartbeat by worker. An event loop that is not blocked has one every two seconds.
+    pub fn heartbeats(&self) -> Vec<Instant> {
+        let at = |worker: &Worker| self.began + Duration::from_millis(worker.heartbeat.load(Ordering::Relaxed));
         self.workers.iter().map(at).collect()
     }
 
-    /// Told when callers are asked to go elsewhere.
+    /// Cancelled when draining begins.
     pub fn stopping(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Tells callers to go elsewhere and waits until their calls are answered, at most for `patience`; then cuts off what is left.
-    /// Returns whether everything ended by itself.
-    pub async fn drain(&self, patience: Duration) -> bool {
+    /// Shuts down all connections gracefully and waits up to `timeout` for open streams; then closes the rest. Returns whether all
+    /// connections closed in time.
+    pub async fn drain(&self, timeout: Duration) -> bool {
         self.stop.cancel();
         self.running.close();
-        let in_time = tokio::time::timeout(patience, self.running.wait()).await.is_ok();
+        let in_time = tokio::time::timeout(timeout, self.running.wait()).await.is_ok();
         self.abort.cancel();
         in_time
     }
 
-    /// Waits until all threads have ended, which they do after [`drain`](Self::drain). Returns whether none of them panicked.
+    /// Stops and joins all threads. Returns whether none of them panicked.
     pub async fn join(self: Arc<Self>) -> bool {
         self.stop.cancel();
         self.abort.cancel();
@@ -171,24 +171,24 @@ impl WorkerGroup {
 
     fn join_now(&self) -> bool {
         let threads = self.workers.iter().filter_map(|worker| worker.thread.lock().take());
-        // Every one is joined, whatever the others did.
+        // Joins all threads, even after a panic.
         threads.filter_map(|thread| thread.join().err()).count() == 0
     }
 }
 
-/// What a worker lives on.
-struct Life {
+/// The main loop of a worker thread.
+struct WorkerLoop {
     incoming: mpsc::Receiver<(Accepted, Claim)>,
     limits: ConnectionLimits,
     running: TaskTracker,
-    callers: Arc<Callers>,
+    registry: Arc<ConnectionRegistry>,
     number: usize,
     stop: CancellationToken,
     abort: CancellationToken,
 }
 
-impl Life {
-    /// Serves connections until `stop`, then until the last one ends or `abort`.
+impl WorkerLoop {
+    /// Serves connections until `stop`, then until the last one is closed or `abort`.
     async fn serve<S: WorkerService>(mut self, service: Rc<S>) {
         let own = TaskTracker::new();
         loop {
@@ -199,9 +199,9 @@ impl Life {
             let Some((accepted, claim)) = accepted else { break };
             let service = Rc::clone(&service);
             let (limits, stop) = (self.limits, self.stop.clone());
-            let entry = Entry { callers: Arc::clone(&self.callers), worker: self.number };
+            let (registry, worker) = (Arc::clone(&self.registry), self.number);
             tokio::task::spawn_local(self.running.track_future(own.track_future(async move {
-                connection::serve(accepted, service, limits, stop, entry).await;
+                connection::serve(accepted, service, limits, stop, registry, worker).await;
                 drop(claim);
             })));
         }

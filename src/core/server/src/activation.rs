@@ -1,8 +1,8 @@
-//! Sockets that a supervisor opened for this process before it started: systemd's socket activation.
+//! systemd socket activation.
 //!
-//! They are handed over as descriptors; `LISTEN_FDS` counts them and `LISTEN_FDNAMES` says what each is for: `grpc`, `monitoring`,
-//! `ctrlz` or `envoy`. A single socket of another name is for the API. They belong to the supervisor: they stay open while the server is started
-//! anew, and the file of a unix socket is not removed. Spec: cli-operations.md 9.7.
+//! `LISTEN_FDS` is the number of inherited descriptors and `LISTEN_FDNAMES` their roles: `grpc`, `monitoring`, `ctrlz` or `envoy`. A single
+//! socket with another name is for the API. The sockets belong to the service manager: they stay open across restarts, and the file of a
+//! unix socket is not removed. Spec: cli-operations.md 9.7.
 
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use super::Endpoint;
 use mixer_base::rotate::os_text;
 use mixer_net::listener::{InheritedSocket, ListenError};
 
-/// The sockets that were handed over.
+/// Sockets from socket activation.
 #[derive(Debug, Default)]
 pub struct InheritedSockets {
     /// For the API.
@@ -19,14 +19,14 @@ pub struct InheritedSockets {
     pub monitoring: Option<TcpListener>,
     /// For ControlZ.
     pub introspection: Option<TcpListener>,
-    /// For authorization over HTTP, as Envoy asks for it.
+    /// For HTTP external authorization.
     pub envoy: Option<TcpListener>,
 }
 
 impl InheritedSockets {
-    /// Those that the environment names; none if it is meant for another process.
+    /// The sockets in the environment; none if they are for another process.
     ///
-    /// Errors: a name that means nothing, twice the same, or a socket of the wrong kind.
+    /// Errors: an unknown or duplicate name, or a socket of the wrong type.
     pub fn from_environment() -> Result<Self, ListenError> {
         let mut handed = listenfd::ListenFd::from_env();
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
@@ -37,7 +37,7 @@ impl InheritedSockets {
         Self::sort(sockets)
     }
 
-    /// Finds the place of every socket.
+    /// Assigns the sockets by name.
     fn sort(sockets: Vec<(InheritedSocket, String)>) -> Result<Self, ListenError> {
         let mut sorted = Self::default();
         let is_alone = sockets.len() == 1;
@@ -60,7 +60,7 @@ impl InheritedSockets {
         Ok(sorted)
     }
 
-    /// The socket of an HTTP endpoint, if there is one. It is given away once.
+    /// Takes the socket of an HTTP endpoint.
     pub fn take_http(&mut self, endpoint: Endpoint) -> Option<TcpListener> {
         match endpoint {
             Endpoint::Monitoring => self.monitoring.take(),
@@ -70,7 +70,7 @@ impl InheritedSockets {
     }
 }
 
-/// The name of every descriptor; empty where there is none.
+/// The names of the descriptors, padded with empty ones.
 fn names_of(names: &str, count: usize) -> Vec<String> {
     names.split(':').chain(std::iter::repeat("")).take(count).map(str::to_owned).collect()
 }

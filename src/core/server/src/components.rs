@@ -1,4 +1,4 @@
-//! What was begun, and the order in which it ends.
+//! Started components and the order in which they stop.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,64 +8,64 @@ use tokio::time::Instant;
 
 use mixer_base::metrics::{Collect, Metrics};
 
-/// What a part may still take when the time of the whole stop is over.
-const FORCED: Duration = Duration::from_millis(500);
+/// Time for each remaining component after the shutdown timeout.
+const MIN_STOP_TIME: Duration = Duration::from_millis(500);
 
-/// When a part ends, in this order. Spec: cli-operations.md 3.3.
+/// The steps of a stop, in order. Spec: cli-operations.md 3.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StopStep {
-    /// Nobody is sent here any more.
+    /// Readiness is withdrawn.
     Readiness,
-    /// No new calls; those under way are answered.
+    /// No new calls; calls in flight are drained.
     Calls,
     /// ControlZ.
     Introspection,
-    /// Changes of configuration are no longer followed.
+    /// Following the configuration store stops.
     Configuration,
     /// The check cache.
     CheckCache,
-    /// The socket of the API and its file.
+    /// The API socket is closed and its file removed.
     Listener,
-    /// Spans are handed on.
+    /// Spans are flushed.
     Tracing,
     /// The monitoring endpoint.
     Monitoring,
     /// The worker threads.
     Workers,
-    /// Handlers hand on what they hold.
+    /// Handlers flush and close.
     Handlers,
     /// Probe files and the pid file are removed.
     Probes,
-    /// The last records are written.
+    /// The log is flushed.
     Log,
 }
 
 type Ending = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// One part.
+/// A started component.
 struct Component {
     step: StopStep,
     name: &'static str,
     end: Box<dyn FnOnce(Duration) -> Ending + Send>,
 }
 
-/// Everything that was begun. Ending it is the same whether the start failed half-way or the server was asked to stop.
+/// The started components. A failed start and a regular stop end them alike.
 #[derive(Default)]
 pub(super) struct Components {
     parts: Vec<Component>,
 }
 
-/// How a stop went.
+/// The result of a stop.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StopReport {
-    /// The parts that were ended, in order.
+    /// The stopped components, in order.
     pub ended: Vec<(StopStep, &'static str)>,
-    /// Those that did not end by themselves in time, or not well.
+    /// Components that failed or did not stop in time.
     pub forced: Vec<&'static str>,
 }
 
 impl StopReport {
-    /// Whether everything ended by itself.
+    /// Whether all components stopped in time.
     pub fn is_complete(&self) -> bool {
         self.forced.is_empty()
     }
@@ -78,8 +78,8 @@ impl std::fmt::Debug for Components {
 }
 
 impl Components {
-    /// Notes that `name` was begun. `end` gets the time that it may take and says whether it ended well.
-    pub(super) fn begun<F>(
+    /// Registers a started component. `end` gets its time limit and returns whether it stopped cleanly.
+    pub(super) fn started<F>(
         &mut self,
         step: StopStep,
         name: &'static str,
@@ -87,10 +87,10 @@ impl Components {
     ) where
         F: Future<Output = bool> + Send + 'static,
     {
-        self.parts.push(Component { step, name, end: Box::new(move |patience| Box::pin(end(patience))) });
+        self.parts.push(Component { step, name, end: Box::new(move |timeout| Box::pin(end(timeout))) });
     }
 
-    /// Shows what `collector` counts until `step`.
+    /// Registers a metrics collector until `step`.
     pub(super) fn collects(
         &mut self,
         step: StopStep,
@@ -100,16 +100,16 @@ impl Components {
     ) {
         let collector: Arc<dyn Collect> = Arc::new(collector);
         metrics.collect_from(Arc::downgrade(&collector));
-        self.begun(step, name, async move |_| {
+        self.started(step, name, async move |_| {
             drop(collector);
             true
         });
     }
 
-    /// Ends the parts of the first steps up to and including `last`, within `limit`; the rest stays.
+    /// Stops the components of all steps up to and including `last`, within `limit`.
     ///
-    /// Parts of one step end latest first. A part that takes too long is left behind, and the ones after it get a short time each,
-    /// so that files are removed whatever happens before.
+    /// Within a step, components stop in reverse order of their start. One that exceeds the limit is abandoned; the ones after it get
+    /// [`MIN_STOP_TIME`] each, so that files are removed in any case.
     pub(super) async fn end_through(&mut self, last: StopStep, limit: Duration) -> StopReport {
         let deadline = Instant::now() + limit;
         let (mut now, later): (Vec<_>, Vec<_>) =
@@ -119,14 +119,14 @@ impl Components {
         now.sort_by_key(|part| part.step);
         let mut report = StopReport::default();
         for Component { step, name, end } in now {
-            let patience = deadline.saturating_duration_since(Instant::now()).max(FORCED);
+            let timeout = deadline.saturating_duration_since(Instant::now()).max(MIN_STOP_TIME);
             let started = Instant::now();
-            let ended = tokio::time::timeout(patience + FORCED, end(patience)).await;
+            let ended = tokio::time::timeout(timeout + MIN_STOP_TIME, end(timeout)).await;
             let took = started.elapsed();
             match ended {
                 Ok(true) => tracing::debug!(?took, "ended {name}"),
-                Ok(false) => tracing::warn!(?took, "{name} did not end in time or not well"),
-                Err(_) => tracing::warn!(?took, "{name} is left behind: it does not end"),
+                Ok(false) => tracing::warn!(?took, "{name} failed or did not stop in time"),
+                Err(_) => tracing::warn!(?took, "{name} abandoned: it does not stop"),
             }
             if ended != Ok(true) {
                 report.forced.push(name);
@@ -136,7 +136,7 @@ impl Components {
         report
     }
 
-    /// Ends everything.
+    /// Stops all components.
     pub(super) async fn end(&mut self, limit: Duration) -> StopReport {
         self.end_through(StopStep::Log, limit).await
     }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn parts_end_in_the_order_of_the_steps() {
+    async fn components_stop_in_the_order_of_the_steps() {
         let mut parts = Components::default();
         for (step, name) in [
             (StopStep::Probes, "liveness"),
@@ -156,7 +156,7 @@ mod tests {
             (StopStep::Readiness, "not ready"),
             (StopStep::Calls, "calls"),
         ] {
-            parts.begun(step, name, async |_| true);
+            parts.started(step, name, async |_| true);
         }
         let first = parts.end_through(StopStep::Readiness, Duration::from_secs(1)).await;
         assert_eq!(first.ended, [(StopStep::Readiness, "not ready")]);
@@ -164,21 +164,21 @@ mod tests {
         let names: Vec<_> = rest.ended.iter().map(|(_, name)| *name).collect();
         assert_eq!(names, ["calls", "listener", "readiness", "liveness"]);
         assert!(rest.is_complete());
-        assert!(parts.end(Duration::ZERO).await.ended.is_empty(), "nothing ends twice");
+        assert!(parts.end(Duration::ZERO).await.ended.is_empty(), "nothing stops twice");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_hangs_holds_nobody_up_for_longer_than_the_limit() {
+    async fn a_hanging_component_does_not_exceed_the_limit() {
         let mut parts = Components::default();
         let (sent, received) = tokio::sync::oneshot::channel();
-        parts.begun(StopStep::Probes, "files", async move |_| sent.send(()).is_ok());
-        parts.begun(StopStep::Calls, "calls", async |_| std::future::pending().await);
-        parts.begun(StopStep::Workers, "workers", async |_| false);
+        parts.started(StopStep::Probes, "files", async move |_| sent.send(()).is_ok());
+        parts.started(StopStep::Calls, "calls", async |_| std::future::pending().await);
+        parts.started(StopStep::Workers, "workers", async |_| false);
         let started = Instant::now();
         let report = parts.end(Duration::from_secs(5)).await;
         assert_eq!(report.forced, ["calls", "workers"]);
         assert!(!report.is_complete());
         assert!(started.elapsed() < Duration::from_secs(7));
-        assert!(received.await.is_ok(), "what comes after is ended all the same");
+        assert!(received.await.is_ok(), "later components stop in any case");
     }
 }

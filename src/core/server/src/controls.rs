@@ -1,4 +1,4 @@
-//! A running server as its operators' tools see it: everything to look at, and what can be asked of it.
+//! Operator controls of a running server.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -14,28 +14,27 @@ use mixer_config::store::ConfigStore;
 use mixer_engine::runtime::Runtime;
 use mixer_net::workers::WorkerGroup;
 
-/// What belongs to a running server. Shared by signals, ControlZ, the monitoring endpoint and the health services.
+/// State and actions of a running server, for signals, ControlZ and the monitoring endpoint.
 pub struct Controls {
-    /// What requests see.
+    /// The published configuration.
     pub runtime: Arc<Runtime>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The log of the process.
     pub log: Log,
-    /// Alive, ready.
+    /// Liveness and readiness.
     pub health: Health,
-    /// Where the configuration comes from.
+    /// The configuration store.
     pub store: Arc<dyn ConfigStore>,
     /// The worker threads.
     pub workers: Arc<WorkerGroup>,
-    /// What was added while the server started, and is asked to read its files anew.
+    /// Reload actions by name.
     reloads: Vec<(&'static str, Reload)>,
     supervisor: OnceLock<Supervisor>,
     stop: watch::Sender<Option<String>>,
-    signals: watch::Sender<u64>,
 }
 
-/// Reads files anew. Errors: why what was read before stays in force.
+/// Reloads files. Errors: why the previous state is kept.
 pub type Reload = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 impl std::fmt::Debug for Controls {
@@ -44,7 +43,7 @@ impl std::fmt::Debug for Controls {
     }
 }
 
-/// The shared parts that controls are made of.
+/// The constructor arguments of [`Controls`].
 pub(super) struct Parts {
     pub(super) runtime: Arc<Runtime>,
     pub(super) metrics: Arc<Metrics>,
@@ -68,11 +67,10 @@ impl Controls {
             reloads,
             supervisor: OnceLock::new(),
             stop: watch::Sender::new(None),
-            signals: watch::Sender::new(0),
         }
     }
 
-    /// Asks the server to stop as SIGTERM does. `why` is for the log; the first one counts.
+    /// Requests a stop, like SIGTERM. `why` is for the log; the first request wins.
     pub fn request_stop(&self, why: &str) {
         self.stop.send_if_modified(|asked| {
             let first = asked.is_none();
@@ -81,7 +79,7 @@ impl Controls {
         });
     }
 
-    /// Waits until somebody [asks for a stop](Self::request_stop), and says why.
+    /// Waits for a [stop request](Self::request_stop) and returns its reason.
     pub async fn stop_requested(&self) -> String {
         let mut asked = self.stop.subscribe();
         match asked.wait_for(Option::is_some).await {
@@ -91,37 +89,26 @@ impl Controls {
         }
     }
 
-    /// SIGUSR1: tells in-process listeners and rotates the log.
-    pub fn user_signal(&self) {
-        self.signals.send_modify(|n| *n += 1);
-        self.rotate_log();
-    }
-
-    /// Changes with every SIGUSR1.
-    pub fn user_signals(&self) -> watch::Receiver<u64> {
-        self.signals.subscribe()
-    }
-
-    /// Begins a new rotated log file and opens the others anew.
+    /// SIGUSR1: rotates the log and reopens the other log files.
     pub fn rotate_log(&self) {
         match self.log.rotate() {
             Ok(()) => tracing::info!("log rotated"),
-            Err(error) => tracing::error!("the log could not be rotated: {error}"),
+            Err(error) => tracing::error!("log rotation failed: {error}"),
         }
     }
 
-    /// SIGHUP: opens log files anew, reads certificates anew, looks at the store. What cannot be read leaves what was there.
+    /// SIGHUP: reopens log files, reloads certificates, rescans the store. What fails to load keeps its previous state.
     pub fn reload(&self) {
         if let Some(supervisor) = self.supervisor.get() {
             supervisor.reloading();
         }
         if let Err(error) = self.log.reopen() {
-            tracing::error!("log files could not be opened anew: {error}");
+            tracing::error!("reopening log files failed: {error}");
         }
         for (what, reload) in &self.reloads {
             match reload() {
-                Ok(()) => tracing::info!("{what} read anew"),
-                Err(error) => tracing::error!("{what} could not be read anew, the old stays: {error}"),
+                Ok(()) => tracing::info!("{what} reloaded"),
+                Err(error) => tracing::error!("reload of {what} failed, the previous state is kept: {error}"),
             }
         }
         self.store.rescan();
@@ -131,7 +118,7 @@ impl Controls {
         }
     }
 
-    /// SIGUSR2: what the server runs on and how busy it is, as log records.
+    /// SIGUSR2: logs snapshot, routes, workers and handlers.
     pub fn dump_to_log(&self) {
         let published = self.runtime.load_full();
         let snapshot = published.routes.snapshot();
@@ -151,7 +138,7 @@ impl Controls {
         }
     }
 
-    /// SIGQUIT: every thread with what it does, and the tasks that are alive.
+    /// SIGQUIT: threads with their states, and live tasks.
     pub fn thread_report(&self) -> String {
         let mut text = String::from("threads:\n");
         for (id, name, state) in threads() {
@@ -164,7 +151,7 @@ impl Controls {
             let _ = writeln!(text, "background: {tasks} tasks alive, {queued} queued");
         }
         for (number, connections) in self.workers.connections().into_iter().enumerate() {
-            let turned = self.workers.last_turns().get(number).map_or(Duration::ZERO, |t| t.elapsed());
+            let turned = self.workers.heartbeats().get(number).map_or(Duration::ZERO, |t| t.elapsed());
             let _ = writeln!(
                 text,
                 "worker {number}: {connections} connections, last turn {} ms ago",
@@ -174,7 +161,7 @@ impl Controls {
         text
     }
 
-    /// One line about the present state, for supervisors and people.
+    /// A one-line status.
     pub fn status_line(&self) -> String {
         let published = self.runtime.load_full();
         let counts = &published.routes.snapshot().counts;
@@ -188,20 +175,20 @@ impl Controls {
         )
     }
 
-    /// Tells the supervisor that the server serves, and again whenever it is told of a change.
+    /// Notifies the service manager of readiness and keeps it for later notifications.
     pub(super) fn supervise(&self, supervisor: Supervisor) {
         supervisor.ready(&self.status_line());
-        // There is one a server.
+        // Set once.
         let _ = self.supervisor.set(supervisor);
     }
 
-    /// The supervisor, once there is one.
+    /// The service manager, if any.
     pub(super) fn supervisor(&self) -> Option<&Supervisor> {
         self.supervisor.get()
     }
 }
 
-/// Number, name and state of every thread of this process, by number.
+/// Id, name and state of every thread, by id.
 fn threads() -> Vec<(u32, String, String)> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let mut found: Vec<(u32, String, String)> = tasks

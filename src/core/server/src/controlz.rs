@@ -1,11 +1,11 @@
-//! A running server as ControlZ shows and controls it.
+//! Connects ControlZ to a running server.
 
 use std::sync::Arc;
 
 use super::{Controls, IntrospectionOptions, ServerOptions};
 use mixer_introspect::{Action, Guard, Introspection};
 
-/// What ControlZ looks at and can ask for.
+/// The sources and actions of ControlZ.
 pub(super) fn introspection(
     controls: &Arc<Controls>,
     options: &ServerOptions,
@@ -17,7 +17,7 @@ pub(super) fn introspection(
         store: Arc::clone(&controls.store),
         metrics: Arc::clone(&controls.metrics),
         log: controls.log.clone(),
-        callers: Arc::clone(controls.workers.callers()),
+        connections: Arc::clone(controls.workers.registry()),
         conditions: Arc::new(move || readiness.emitters()),
         actions: actions(controls),
         settings: options.banner(),
@@ -25,26 +25,20 @@ pub(super) fn introspection(
     }
 }
 
-/// The signals of the process, and what they do.
+/// The signals and their effects.
 fn actions(controls: &Arc<Controls>) -> Vec<Action> {
     type Act = fn(&Controls);
     let table: [(&'static str, &'static str, Act); 4] = [
         (
             "SIGHUP",
-            "opens log files anew, reads certificates and the configuration store again",
+            "reopens log files, reloads certificates and rescans the configuration store",
             Controls::reload,
         ),
-        (
-            "SIGUSR1",
-            "begins a new file of the rotated log, tells listeners in the process",
-            Controls::user_signal,
-        ),
+        ("SIGUSR1", "rotates the log", Controls::rotate_log),
         ("SIGUSR2", "writes snapshot, routes, workers and handlers to the log", Controls::dump_to_log),
-        (
-            "SIGTERM",
-            "ends the process in order: calls under way are answered, handlers closed, files removed",
-            |controls| controls.request_stop("ControlZ"),
-        ),
+        ("SIGTERM", "stops gracefully: drains calls, closes handlers, removes files", |controls| {
+            controls.request_stop("ControlZ")
+        }),
     ];
     let action = |(name, about, act): (&'static str, &'static str, Act)| {
         let controls = Arc::clone(controls);
@@ -53,7 +47,7 @@ fn actions(controls: &Arc<Controls>) -> Vec<Action> {
     table.into_iter().map(action).collect()
 }
 
-/// Who may call ControlZ. Errors: the token cannot be read.
+/// The access rules of ControlZ. Errors: the token cannot be read.
 pub(super) fn guard(settings: &IntrospectionOptions) -> Result<Guard, String> {
     let file = &settings.token_file;
     let token = if file.as_os_str().is_empty() {
@@ -67,7 +61,7 @@ pub(super) fn guard(settings: &IntrospectionOptions) -> Result<Guard, String> {
         }
         Some(token.to_owned())
     };
-    // Whether the listener is for this machine alone is known once it is bound.
+    // A loopback listener also permits revealing; known once it is bound.
     let may_reveal = token.is_some() && !settings.read_only;
     Ok(Guard { hosts: settings.allowed_hosts.clone(), token, read_only: settings.read_only, may_reveal })
 }

@@ -1,6 +1,6 @@
-//! Services by which callers find out about the server: `grpc.health.v1.Health` and gRPC reflection.
+//! `grpc.health.v1.Health` and gRPC server reflection.
 //!
-//! They stand on the port of the API and are never refused because of load. Spec: cli-operations.md 9.7.
+//! Served on the API port, exempt from load shedding. Spec: cli-operations.md 9.7.
 
 use std::pin::Pin;
 
@@ -16,7 +16,7 @@ use super::health::Health;
 use mixer_base::probe::Availability;
 use mixer_wire::DESCRIPTORS;
 
-/// The services that reflection names, beside itself.
+/// The services that reflection lists besides itself.
 pub(super) const SERVICES: &[&str] = &[
     "envoy.service.accesslog.v3.AccessLogService",
     "envoy.service.auth.v3.Authorization",
@@ -25,7 +25,7 @@ pub(super) const SERVICES: &[&str] = &[
     "istio.mixer.v1.Mixer",
 ];
 
-/// The services over `health`, and reflection if it is wanted. Streams end when `stopping` is cancelled.
+/// The services over `health`, and reflection if enabled. Streams end when `stopping` is cancelled.
 ///
 /// Errors: the descriptors of the build cannot be read, which is a bug.
 pub(super) fn services(
@@ -57,7 +57,7 @@ struct HealthService {
 }
 
 impl HealthService {
-    /// What a service name stands for: the whole server and Mixer follow readiness, `liveness` follows liveness.
+    /// The availability of a service name: the server and its services follow readiness, `liveness` follows liveness.
     fn of(&self, service: &str) -> Option<&Availability> {
         match service {
             ""
@@ -80,7 +80,7 @@ fn status(of: &Availability) -> ServingStatus {
     if of.status().is_ok() { ServingStatus::Serving } else { ServingStatus::NotServing }
 }
 
-/// A watcher of one service.
+/// A watch of one service.
 struct Watcher {
     of: Option<Availability>,
     changes: Option<watch::Receiver<u64>>,
@@ -89,7 +89,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// The next status that differs from the one before; none when the server stops.
+    /// The next changed status; `None` when the server stops.
     async fn next(&mut self) -> Option<HealthCheckResponse> {
         loop {
             let now = self.of.as_ref().map_or(ServingStatus::ServiceUnknown, status);
@@ -99,7 +99,7 @@ impl Watcher {
             }
             let changed = async {
                 match &mut self.changes {
-                    // A name that nobody knows stays unknown.
+                    // An unknown service stays unknown.
                     None => std::future::pending().await,
                     Some(changes) => changes.changed().await.is_ok(),
                 }
@@ -191,7 +191,11 @@ mod tests {
         assert_eq!(said(known.next().await), ServingStatus::Serving);
         ready.set(Err("stopping".to_owned()));
         service.stopping.cancel();
-        assert_eq!(said(known.next().await), ServingStatus::NotServing, "the last word comes before the end");
+        assert_eq!(
+            said(known.next().await),
+            ServingStatus::NotServing,
+            "the last status precedes the end of the stream"
+        );
         assert!(known.next().await.is_none());
         assert!(unknown.next().await.is_none());
     }

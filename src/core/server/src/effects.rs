@@ -1,7 +1,6 @@
-//! Everything that the start of a server does to the world outside, in one table.
+//! The external effects of a start as one injectable table.
 //!
-//! [`SystemEffects`] does it; tests replace single entries to make them fail, and [`Rehearsal`] leaves out what would disturb a
-//! server that is running already. Spec: cli-operations.md 3.1 and 3.2.
+//! [`SystemEffects`] performs them. Tests make single ones fail, and [`Rehearsal`] omits those that would disturb a running server. Spec: cli-operations.md 3.1 and 3.2.
 
 use std::io;
 use std::path::Path;
@@ -24,16 +23,17 @@ use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
 use mixer_engine::runtime::{Configurator, Runtime};
 use mixer_engine::snapshot::Snapshot;
 use mixer_net::address::ListenAddress;
-use mixer_net::connection::{ConnectionLimits, WorkerService};
+use mixer_net::connection::ConnectionLimits;
 use mixer_net::listener::{ListenError, Listener, bind_tcp, check_stale_socket, remove_stale_socket};
+use mixer_net::service::WorkerService;
 use mixer_net::tls::{ServerTls, ServerTlsOptions, TlsError};
 use mixer_net::workers::WorkerGroup;
 use mixer_spans::{Tracer, TracerTask, TracingError, TracingOptions};
 
-/// Threads for everything but requests.
+/// Creates the runtime of background tasks.
 const BACKGROUND_THREADS: usize = 2;
 
-/// A tracer, and the task that sends its spans.
+/// A tracer and the task that exports its spans.
 pub(super) type Tracing = (Arc<Tracer>, TracerTask);
 
 /// An HTTP endpoint.
@@ -43,23 +43,23 @@ pub enum Endpoint {
     Monitoring,
     /// ControlZ.
     Introspection,
-    /// The HTTP flavour of authorization.
+    /// HTTP external authorization.
     Envoy,
 }
 
 /// The external effects of a start, in the order in which they happen.
 pub trait Effects: Send + Sync + 'static {
-    /// What threads of a role are called; at most 15 bytes are seen outside.
+    /// The thread name of a role; Linux shows at most 15 bytes.
     fn thread_name(&self, role: &str) -> String {
         role.to_owned()
     }
 
-    /// Opens the log of the process.
+    /// Configures the log.
     fn configure_log(&self, options: &LogOptions) -> Result<Log, OptionsError> {
         Log::install(options)
     }
 
-    /// Starts the threads for everything but requests.
+    /// Starts the threads of background tasks.
     fn background(&self) -> io::Result<tokio::runtime::Runtime> {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(BACKGROUND_THREADS)
@@ -68,12 +68,12 @@ pub trait Effects: Send + Sync + 'static {
             .build()
     }
 
-    /// Ends, with the reason, when the start shall be given up.
+    /// Completes with a reason when the start must be aborted.
     fn interrupted(&self) -> Pin<Box<dyn Future<Output = String> + '_>> {
         Box::pin(std::future::pending())
     }
 
-    /// Begins to keep a probe file, if there is to be one.
+    /// Maintains a probe file if configured.
     fn keep_probe_file(&self, options: &ProbeOptions, availability: &Availability) -> Option<FileProbe> {
         let interval = options.interval.to_std_or_zero();
         let handle = tokio::runtime::Handle::current();
@@ -82,12 +82,12 @@ pub trait Effects: Send + Sync + 'static {
             .then(|| FileProbe::start(options.path.clone(), interval, availability.clone(), &handle))
     }
 
-    /// Begins to trace, if anything is to be traced.
+    /// Sets up tracing if configured.
     fn configure_tracing(&self, options: &TracingOptions) -> Result<Option<Tracing>, TracingError> {
         Tracer::start(options, "istio-mixer")
     }
 
-    /// Reads the certificates of the API port, if there are to be any.
+    /// Loads the certificates of the API if configured.
     fn load_tls(&self, options: &ServerTlsOptions) -> Result<Option<Arc<ServerTls>>, TlsError> {
         options.check()?;
         if !options.is_enabled() {
@@ -96,17 +96,17 @@ pub trait Effects: Send + Sync + 'static {
         ServerTls::load(options.clone()).map(|tls| Some(Arc::new(tls)))
     }
 
-    /// Takes the sockets that a supervisor opened for this process.
+    /// Takes the sockets from socket activation.
     fn inherited_sockets(&self) -> Result<InheritedSockets, ListenError> {
         InheritedSockets::from_environment()
     }
 
-    /// Removes the socket that an earlier process left behind.
+    /// Removes a stale socket.
     fn remove_socket(&self, path: &Path) -> Result<(), ListenError> {
         remove_stale_socket(path)
     }
 
-    /// Opens the socket of the API.
+    /// Binds the API socket.
     fn listen(&self, address: &ListenAddress, socket_mode: Option<u32>) -> Result<Listener, ListenError> {
         Listener::bind(address, socket_mode)
     }
@@ -116,12 +116,12 @@ pub trait Effects: Send + Sync + 'static {
         Ok(Arc::new(Metrics::new()))
     }
 
-    /// Opens the store of the configuration.
+    /// Opens the configuration store.
     fn open_store(&self, url: &str, when_lost: WhenLost) -> Result<Arc<dyn ConfigStore>, StoreError> {
         store::open_with(url, when_lost).map(Arc::from)
     }
 
-    /// Opens the files that decisions are written to.
+    /// Opens the decision log.
     fn open_decisions(
         &self,
         options: &DecisionOptions,
@@ -130,12 +130,12 @@ pub trait Effects: Send + Sync + 'static {
         Ok(DecisionLog::start(options, metrics)?.map(Arc::new))
     }
 
-    /// Makes what requests run on.
+    /// Creates the runtime that requests use.
     fn new_runtime(&self, empty: Arc<Snapshot>, cache: Option<CheckCacheLimits>) -> Arc<Runtime> {
         Arc::new(Runtime::new(empty, cache))
     }
 
-    /// Begins to follow the store. Errors: the configurator comes back, with the reason.
+    /// Starts following the store. Errors: returns the configurator with the reason.
     fn follow_configuration(
         &self,
         configurator: Configurator,
@@ -144,30 +144,30 @@ pub trait Effects: Send + Sync + 'static {
         Ok(tokio::spawn(configurator.run(stop)))
     }
 
-    /// Opens the socket of an HTTP endpoint on `host:port`.
+    /// Binds an HTTP endpoint to `host:port`.
     fn listen_http(&self, endpoint: Endpoint, address: &str) -> Result<TcpListener, ListenError> {
         let _ = endpoint;
         bind_tcp("tcp", address)
     }
 
-    /// Writes the number of the process into a file.
+    /// Writes the pid file.
     fn write_pid_file(&self, path: &Path) -> io::Result<PidFile> {
         PidFile::write(path)
     }
 
-    /// Who supervises the process and wants to be told of its state.
+    /// The service manager to notify, if any.
     fn supervisor(&self) -> Option<Supervisor> {
         Supervisor::from_environment()
     }
 }
 
-/// The effects of the world as it is.
+/// The effects on the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEffects;
 
 impl Effects for SystemEffects {}
 
-/// Starts the worker threads. Not in the table itself, because a service is of any type: the table decides the names alone.
+/// Starts the worker threads. Generic over the service, so not part of the table.
 pub(super) fn start_workers<S: WorkerService>(
     effects: &dyn Effects,
     count: usize,
@@ -178,7 +178,7 @@ pub(super) fn start_workers<S: WorkerService>(
     WorkerGroup::start(count, &effects.thread_name("worker"), limits, stopping, service)
 }
 
-/// A start that leaves no trace: no probe files, no pid file, no socket removed, nobody told.
+/// A start without side effects: no probe files, no pid file, no socket removed, no notification.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rehearsal;
 
@@ -198,7 +198,7 @@ impl Effects for Rehearsal {
     fn listen(&self, address: &ListenAddress, socket_mode: Option<u32>) -> Result<Listener, ListenError> {
         match address {
             ListenAddress::Tcp { .. } => Listener::bind(address, socket_mode),
-            // A server that is running keeps its socket: a name beside it shows that one can be made there.
+            // A running server keeps its socket; binding a sibling path shows that the directory is usable.
             ListenAddress::Unix(path) => {
                 let mut beside = path.clone().into_os_string();
                 beside.push(format!(".{}", std::process::id()));

@@ -1,14 +1,14 @@
-//! Is the server alive, is it ready: conditions that are looked at, and who looks.
+//! Liveness and readiness: the conditions and their consumers.
 //!
-//! One [`Health`] a server feeds the probe files, `/healthz` and `/readyz`, the gRPC health service and the supervisor alike.
+//! One [`Health`] serves the probe files, `/healthz` and `/readyz`, the gRPC health service and the service manager.
 //!
 //! | condition | of | available while |
 //! | --- | --- | --- |
-//! | `server` | liveness | calls are taken |
-//! | `workers` | liveness | every worker's event loop turns |
-//! | `dispatcher` | readiness | changes of configuration are followed |
-//! | `store` | readiness | the store could be read |
-//! | `log` | readiness | the last record could be written |
+//! | `server` | liveness | calls are accepted |
+//! | `workers` | liveness | every worker's event loop makes progress |
+//! | `dispatcher` | readiness | the configuration store is followed |
+//! | `store` | readiness | the store is readable |
+//! | `log` | readiness | the log is writable |
 //!
 //! Spec: cli-operations.md 2.2 and 9.7.
 
@@ -27,17 +27,17 @@ use mixer_config::store::ConfigStore;
 use mixer_net::http::answer;
 use mixer_net::workers::WorkerGroup;
 
-/// How often conditions are looked at.
+/// Interval of checks.
 const LOOK: Duration = Duration::from_secs(1);
-/// An event loop that has not turned for this long is stuck.
+/// Age of the last heartbeat at which an event loop counts as stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
 
-/// Whether a server is alive and ready. Clones are the same one.
+/// Liveness and readiness of a server. Clones share state.
 #[derive(Debug, Clone)]
 pub struct Health {
-    /// Whether it is alive: if not, it should be started anew.
+    /// Liveness: a server that is not alive should be restarted.
     pub liveness: Availability,
-    /// Whether it is ready: if not, callers should go elsewhere.
+    /// Readiness: a server that is not ready should get no traffic.
     pub readiness: Availability,
 }
 
@@ -49,7 +49,7 @@ impl Health {
 }
 
 impl Health {
-    /// `/healthz` and `/readyz` for an HTTP endpoint: 200 while available, else 503, and in any case which emitter says what.
+    /// `/healthz` and `/readyz` for an HTTP endpoint: 200 or 503, with the status of every emitter.
     pub fn routes(&self) -> Router {
         let (liveness, readiness) = (self.liveness.clone(), self.readiness.clone());
         Router::new()
@@ -58,7 +58,7 @@ impl Health {
     }
 }
 
-/// The JSON of one availability.
+/// The JSON of an availability.
 fn report(probe: &str, availability: &Availability) -> Response {
     let emitters: serde_json::Map<String, serde_json::Value> = availability
         .emitters()
@@ -71,17 +71,17 @@ fn report(probe: &str, availability: &Availability) -> Response {
     answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
 }
 
-/// What is looked at once a second.
+/// The conditions that are checked every second.
 pub(super) struct Conditions {
     pub(super) store: (Arc<dyn ConfigStore>, ProbeEmitter),
     pub(super) log: (Log, ProbeEmitter),
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
-    /// An event loop that has not turned for this long is stuck.
+    /// Age of the last heartbeat at which an event loop counts as stuck.
     pub(super) patience: Duration,
 }
 
 impl Conditions {
-    /// Looks until `stop`.
+    /// Checks until `stop`.
     pub(super) async fn follow(self, stop: CancellationToken) {
         loop {
             self.look();
@@ -105,12 +105,12 @@ impl Conditions {
 fn stuck(workers: &WorkerGroup, patience: Duration) -> Result<(), String> {
     let now = Instant::now();
     let stuck: Vec<String> = workers
-        .last_turns()
+        .heartbeats()
         .into_iter()
         .enumerate()
         .map(|(number, turned)| (number, now.saturating_duration_since(turned)))
         .filter(|(_, idle)| *idle > patience)
-        .map(|(number, idle)| format!("worker {number} has not turned for {} s", idle.as_secs()))
+        .map(|(number, idle)| format!("event loop of worker {number} blocked for {} s", idle.as_secs()))
         .collect();
     if stuck.is_empty() { Ok(()) } else { Err(stuck.join(", ")) }
 }
@@ -122,10 +122,11 @@ mod tests {
     use super::*;
     use mixer_api::ApiBody;
     use mixer_http2::{RequestBody, RequestHead};
-    use mixer_net::connection::{ConnectionLimits, WorkerService};
-    use mixer_net::listener::Peer;
+    use mixer_net::connection::ConnectionLimits;
+    use mixer_net::peer::Peer;
+    use mixer_net::service::WorkerService;
 
-    /// Takes so long to be made that its event loop does not turn meanwhile.
+    /// Blocks its event loop while it is created.
     struct Slow;
 
     impl Slow {
@@ -165,11 +166,14 @@ mod tests {
         let workers = Arc::new(group);
         let health = Health::new("live", "ready");
         let emitter = health.liveness.emitter("workers", "uninitialized");
-        // Less than an idle loop takes between two turns, so each is missed for a while, and the blocked one from the start.
+        // Shorter than the heartbeat interval, so idle loops miss it temporarily and the blocked one from the start.
         let patience = Duration::from_millis(200);
         let look = || {
             emitter.set(stuck(&workers, patience));
-            health.liveness.status().is_err_and(|status| status.contains("worker 1 has not turned for "))
+            health
+                .liveness
+                .status()
+                .is_err_and(|status| status.contains("event loop of worker 1 blocked for "))
         };
         tokio::time::sleep(Duration::from_millis(350)).await;
         assert!(look(), "{:?}", health.liveness.status());

@@ -1,9 +1,13 @@
-//! The server process: settings, start sequence, workers and listeners, shutdown sequence.
+//! The server process: settings, start sequence, endpoints, shutdown sequence.
 //!
-//! [`ServerOptions`] is what the command line, the environment and the configuration file boil down to. A start goes step by step
-//! through a table of external [`Effects`], so that every one of them can be made to fail; what was begun is a list of parts, ended
-//! in the order of [`StopStep`], each with a limit of time. [`Controls`] is a running server as ControlZ, signals and probes see it.
-//! Nothing here parses flags or prints.
+//! [`ServerOptions`] are the resolved settings. A start performs its steps through a table of external [`Effects`], which tests can make
+//! fail; started components stop in the order of [`StopStep`], each with a time limit. [`Controls`] is the interface for ControlZ, signals
+//! and probes. This crate neither parses flags nor prints.
+//!
+//! ```ignore
+//! let server = Server::start(&ServerOptions::default())?;
+//! let report = server.stop();
+//! ```
 //! Spec: cli-operations.md sections 1.2 and 3, runtime.md section 15.
 
 mod activation;
@@ -12,12 +16,14 @@ mod controls;
 mod controlz;
 mod discovery;
 mod effects;
+mod error;
 mod health;
 mod monitor;
 mod observers;
 mod options;
 mod pid_file;
 mod pprof;
+mod server;
 mod service;
 mod start;
 mod supervisor;
@@ -26,9 +32,11 @@ pub use activation::InheritedSockets;
 pub use components::{StopReport, StopStep};
 pub use controls::{Controls, Reload};
 pub use effects::{Effects, Endpoint, Rehearsal, SystemEffects};
+pub use error::StartError;
 pub use health::Health;
 pub use pid_file::PidFile;
-pub use start::{RehearsalReport, Server, StartError};
+pub use server::Server;
+pub use start::RehearsalReport;
 pub use supervisor::Supervisor;
 
 pub use options::{IntrospectionOptions, ProbeOptions, Reflection, ServerOptions};
@@ -39,6 +47,6 @@ pub use mixer_net::tls::{ClientAuth, ServerTlsOptions, TlsVersion};
 
 use mixer_engine::snapshot::Registry;
 
-/// What the configuration of a server, and of every tool that reads it, may refer to.
+/// The adapters and kinds that a configuration may refer to.
 pub const REGISTRY: Registry =
     Registry { adapters: mixer_adapters::INVENTORY, extensions: &[&mixer_envoy::EnvoyKinds] };

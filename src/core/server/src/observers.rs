@@ -21,7 +21,7 @@ pub(super) fn start(
         .open_decisions(&options.decisions, metrics)
         .map_err(|error| StartError::because("unable to log decisions", error))?;
     if let Some(decisions) = decisions.clone() {
-        components.begun(StopStep::Tracing, "decisions", async move |_| {
+        components.started(StopStep::Tracing, "decisions", async move |_| {
             tokio::task::spawn_blocking(move || decisions.close()).await.is_ok()
         });
     }

@@ -1,4 +1,4 @@
-//! The settings of a server, as plain data.
+//! Settings of a server as plain data.
 
 use std::path::PathBuf;
 
@@ -11,46 +11,46 @@ use mixer_net::address::{AddressError, ListenAddress};
 use mixer_net::tls::ServerTlsOptions;
 use mixer_spans::TracingOptions;
 
-/// All settings of one server. [`Default`] is what `mixer server` runs on.
+/// All settings of one server. [`Default`] has the defaults of `mixer server`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerOptions {
     /// TCP port of the gRPC API on all interfaces; used only if `address` is empty.
     pub port: u16,
     /// `network://address` or `host:port`; see [`ListenAddress`].
     pub address: String,
-    /// How TCP connections to the API are secured.
+    /// TLS of the API.
     pub tls: ServerTlsOptions,
-    /// Permissions of the file of a unix socket; none means those that the process gives its files.
+    /// Permissions of the unix socket file; `None`: those of the umask.
     pub socket_mode: Option<u32>,
     /// HTTP port of metrics, version, health and profiles, on all interfaces.
     pub monitoring_port: u16,
-    /// Port of the metrics endpoint that all prometheus handlers share.
+    /// Port of the metrics endpoint shared by all prometheus handlers.
     pub metrics_port: u16,
-    /// Largest message in bytes.
+    /// Maximum message size in bytes.
     pub max_message_size: u64,
-    /// Most calls in flight on one connection.
+    /// Maximum number of concurrent streams per connection.
     pub max_concurrent_streams: u64,
-    /// Age at which callers are asked to make a new connection; 0 means never.
+    /// Maximum age of a connection; 0: unlimited.
     pub max_connection_age: SignedDuration,
-    /// Most calls in flight that wait for something.
+    /// Maximum number of asynchronous API calls in flight.
     pub api_worker_pool_size: i64,
-    /// Where that bound begins and does not fall below; 0 means that it is fixed.
+    /// Floor and initial value of that limit; 0: the limit is fixed.
     pub api_worker_pool_floor: u32,
-    /// Most calls that wait for their turn.
+    /// Maximum length of the API queue.
     pub api_queue_length: u32,
-    /// Most calls in flight of one handler that waits for the network.
+    /// Maximum number of asynchronous calls in flight per handler.
     pub adapter_worker_pool_size: i64,
-    /// Where that bound begins and does not fall below; 0 means that it is fixed.
+    /// Floor and initial value of that limit; 0: the limit is fixed.
     pub adapter_worker_pool_floor: u32,
-    /// Most calls that wait for their turn with one handler.
+    /// Maximum length of the queue of a handler.
     pub adapter_queue_length: u32,
-    /// Everything on one thread.
+    /// Runs a single worker.
     pub single_threaded: bool,
-    /// Worker threads, each with its own event loop; 0 means one a core.
+    /// Worker threads, each with its own event loop; 0: one per core.
     pub concurrency: u32,
     /// Entries of the check cache as shown in the banner; see [`check_cache_entries`](Self::check_cache_entries).
     pub num_check_cache_entries: i32,
-    /// Whether the size of the check cache was asked for. Without that there is no cache.
+    /// Whether the size of the check cache was set. Otherwise the cache is off.
     pub check_cache_requested: bool,
     /// `fs://DIR`, `k8s://[KUBECONFIG]`, `mcp://HOST:PORT`, `mcps://HOST:PORT`, `embedded://sample`; never empty.
     pub config_store_url: String,
@@ -58,9 +58,9 @@ pub struct ServerOptions {
     pub config_default_namespace: String,
     /// How long to wait for the first configuration of a remote store.
     pub config_wait_timeout: SignedDuration,
-    /// Whether all configuration is dropped when its directory disappears, as the originals do; otherwise the last good one stays.
+    /// compat(1.3): whether the configuration is dropped when its directory disappears; otherwise the last good one is kept.
     pub drop_lost_configuration: bool,
-    /// Certificate for `mcps://`.
+    /// Client certificate for `mcps://`.
     pub cert_file: PathBuf,
     /// Its key.
     pub key_file: PathBuf,
@@ -72,37 +72,37 @@ pub struct ServerOptions {
     pub use_template_crds: bool,
     /// Whether profiles are served on the monitoring port.
     pub profile: bool,
-    /// Bytes of allocations of which one is noted for heap profiles; 0 notes them only while one is taken.
+    /// Mean interval of continuous heap sampling in bytes; 0: off. Needs the Cargo feature `profiling`.
     pub heap_profile_rate: u64,
-    /// Whether metrics are shown under the names of Mixer 1.0 as well.
+    /// Whether metrics are also exported under their Mixer 1.0 names.
     pub legacy_metrics: bool,
     /// Whether `/healthz` and `/readyz` are served on the monitoring port.
     pub health_endpoints: bool,
-    /// Whether callers are told which services there are.
+    /// Whether gRPC reflection is served.
     pub reflection: Reflection,
-    /// File that says "alive".
+    /// Liveness probe file.
     pub liveness_probe: ProbeOptions,
-    /// File that says "ready".
+    /// Readiness probe file.
     pub readiness_probe: ProbeOptions,
     /// Log.
     pub log: LogOptions,
     /// Spans.
     pub tracing: TracingOptions,
-    /// Decisions that are written down.
+    /// Decision log and recording.
     pub decisions: DecisionOptions,
     /// ControlZ.
     pub introspection: IntrospectionOptions,
-    /// Overload.
+    /// Load shedding.
     pub load_shedding: LoadSheddingOptions,
-    /// File that holds the number of the process while it runs; empty means none.
+    /// Pid file; empty: none.
     pub pid_file: PathBuf,
-    /// Whether the services that Envoy calls are served.
+    /// Whether the Envoy services are served.
     pub envoy_bridge: bool,
-    /// `host:port` of the HTTP flavour of authorization; empty for none.
+    /// `host:port` of HTTP external authorization; empty: off.
     pub envoy_http_address: String,
-    /// Pause between "not ready" and the end of accepting calls, at shutdown.
+    /// Delay between becoming not ready and draining.
     pub drain_delay: SignedDuration,
-    /// Limit of the whole shutdown.
+    /// Time limit of the whole shutdown.
     pub shutdown_timeout: SignedDuration,
 }
 
@@ -159,7 +159,7 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Step 1 of the start sequence. Errors: the first bad setting, in the order and words of 1.3.
+    /// Validates the settings: step 1 of the start. Errors: the first invalid setting, with the order and texts of 1.3.
     /// Spec: cli-operations.md 1.2, "Start-up failure texts".
     pub fn check(&self) -> Result<(), OptionsError> {
         let refuse = |text: String| Err(OptionsError(text));
@@ -184,17 +184,17 @@ impl ServerOptions {
         Ok(())
     }
 
-    /// The pool of API calls that wait. Spec: runtime.md section 15.
-    pub fn api_pool(&self) -> PoolOptions {
+    /// The pool of asynchronous API calls. Spec: runtime.md section 15.
+    pub(crate) fn api_pool(&self) -> PoolOptions {
         pool(self.api_worker_pool_size, self.api_worker_pool_floor, self.api_queue_length)
     }
 
     /// The pool of each handler. Spec: runtime.md section 15.
-    pub fn adapter_pool(&self) -> PoolOptions {
+    pub(crate) fn adapter_pool(&self) -> PoolOptions {
         pool(self.adapter_worker_pool_size, self.adapter_worker_pool_floor, self.adapter_queue_length)
     }
 
-    /// Most entries of the check cache; `None` means no cache. Spec: runtime.md section 13.
+    /// Maximum number of check cache entries; `None`: no cache. Spec: runtime.md section 13.
     pub fn check_cache_entries(&self) -> Option<usize> {
         let entries = usize::try_from(self.num_check_cache_entries).unwrap_or(0);
         (self.check_cache_requested && entries > 0).then_some(entries)
@@ -229,7 +229,7 @@ impl ServerOptions {
     }
 
     /// Whether gRPC reflection is served by an API at `address`.
-    pub fn serves_reflection(&self, address: &ListenAddress) -> bool {
+    pub(crate) fn serves_reflection(&self, address: &ListenAddress) -> bool {
         match self.reflection {
             Reflection::On => true,
             Reflection::Off => false,
@@ -237,7 +237,7 @@ impl ServerOptions {
         }
     }
 
-    /// Where the gRPC API listens. Errors: as [`ListenAddress::parse`].
+    /// The listen address of the gRPC API. Errors: as [`ListenAddress::parse`].
     pub fn listen_address(&self) -> Result<ListenAddress, AddressError> {
         if self.address.is_empty() {
             return Ok(ListenAddress::Tcp { network: "tcp".to_owned(), address: format!(":{}", self.port) });
@@ -255,54 +255,54 @@ fn pool(size: i64, floor: u32, queue: u32) -> PoolOptions {
 /// Whether gRPC reflection is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Reflection {
-    /// Where only callers on this machine can reach the API.
+    /// Only if the API is reachable from this host only.
     #[default]
     Auto,
-    /// To everybody.
+    /// Always.
     On,
-    /// To nobody.
+    /// Never.
     Off,
 }
 
 /// A probe file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProbeOptions {
-    /// The file; empty means none.
+    /// The path; empty: no file.
     pub path: PathBuf,
-    /// How old the file may get.
+    /// Maximum age of the file.
     pub interval: SignedDuration,
 }
 
 impl ProbeOptions {
-    /// Whether there is a probe file at all.
+    /// Whether a probe file is configured.
     pub fn is_enabled(&self) -> bool {
         !self.path.as_os_str().is_empty() && self.interval > SignedDuration::ZERO
     }
 }
 
-/// The introspection endpoint.
+/// Settings of ControlZ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntrospectionOptions {
-    /// 0 turns it off.
+    /// Port; 0: off.
     pub port: u16,
-    /// Host; `*` means all interfaces; with a port of its own (`127.0.0.1:0`) that one counts.
+    /// Host; `*` means all interfaces; a port in it (`127.0.0.1:0`) takes precedence.
     pub address: String,
-    /// Nothing can be changed.
+    /// Refuses requests that change state.
     pub read_only: bool,
-    /// File with the token that callers must know; empty means none.
+    /// File with the token for requests; empty: no token.
     pub token_file: PathBuf,
-    /// Names beside addresses and `localhost` under which it may be called.
+    /// Allowed names in `Host` besides IP addresses and `localhost`.
     pub allowed_hosts: Vec<String>,
 }
 
 impl IntrospectionOptions {
-    /// Where it listens, as `host:port`; `None` when it is off.
+    /// Its listen address as `host:port`; `None` if it is off.
     pub fn listen_address(&self) -> Option<String> {
         if self.port == 0 {
             return None;
         }
         let host = if self.address == "*" { "" } else { self.address.as_str() };
-        // An address in brackets ends with one.
+        // An IPv6 address without port ends with a bracket.
         let port = host.rsplit_once(':').map(|(_, port)| port).filter(|p| !p.is_empty());
         match port.map(str::parse::<u16>) {
             Some(Ok(_)) if host.starts_with('[') || host.matches(':').count() == 1 => Some(host.to_owned()),
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_checked_in_the_words_of_the_originals() {
+    fn validation_errors_have_the_texts_of_1_3() {
         type Change = fn(&mut ServerOptions);
         let cases: [(Change, &str); 6] = [
             (|o| o.max_message_size = 0, "max message size must be > 0, got 0"),

@@ -1,32 +1,32 @@
-//! The file that holds the number of the process.
+//! The pid file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file with the number of this process and a line end. It is removed when this is dropped, unless somebody else wrote it anew.
+/// The pid file of this process. Removed on drop, unless another process has replaced it.
 #[derive(Debug)]
 pub struct PidFile {
     path: Option<PathBuf>,
 }
 
 impl PidFile {
-    /// Writes the file in one step. A file of a process that has ended is replaced.
+    /// Writes the file atomically. Replaces the file of a process that no longer runs.
     ///
-    /// Errors: the file names a process that runs, or cannot be written.
+    /// Errors: the file names a running process, or cannot be written.
     pub fn write(path: &Path) -> io::Result<Self> {
         refuse_running(path)?;
-        let mut beside = path.to_path_buf().into_os_string();
-        beside.push(format!(".{}", std::process::id()));
-        let beside = PathBuf::from(beside);
-        std::fs::write(&beside, format!("{}\n", std::process::id()))?;
-        std::fs::rename(&beside, path).inspect_err(|_| {
-            // It is of no use to anybody.
-            let _ = std::fs::remove_file(&beside);
+        let mut temporary = path.to_path_buf().into_os_string();
+        temporary.push(format!(".{}", std::process::id()));
+        let temporary = PathBuf::from(temporary);
+        std::fs::write(&temporary, format!("{}\n", std::process::id()))?;
+        std::fs::rename(&temporary, path).inspect_err(|_| {
+            // Best effort.
+            let _ = std::fs::remove_file(&temporary);
         })?;
         Ok(Self { path: Some(path.to_path_buf()) })
     }
 
-    /// Looks whether [`write`](Self::write) would be refused; writes nothing.
+    /// Checks whether [`write`](Self::write) would fail, without writing.
     pub fn rehearse(path: &Path) -> io::Result<Self> {
         refuse_running(path)?;
         Ok(Self { path: None })
@@ -38,7 +38,7 @@ impl Drop for PidFile {
         if let Some(path) = &self.path
             && read(path) == Some(std::process::id())
         {
-            // A file that is gone already is what is wanted.
+            // The file may be removed already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -65,7 +65,7 @@ mod tests {
     fn the_file_lasts_as_long_as_its_owner() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mixer.pid");
-        // No process has this number: it is above the largest one that Linux gives.
+        // Above the largest pid of Linux.
         std::fs::write(&path, "99999999\n").unwrap();
         let file = PidFile::write(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));

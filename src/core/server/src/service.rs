@@ -17,8 +17,8 @@ use mixer_api::{ApiBody, CallInfo, MixerService};
 use mixer_base::metrics::{Metrics, RpcCounters};
 use mixer_envoy::{EnvoyCalls, EnvoyMethod};
 use mixer_http2::{FixedResponse, RequestBody, RequestHead};
-use mixer_net::connection::WorkerService;
-use mixer_net::listener::Peer;
+use mixer_net::peer::Peer;
+use mixer_net::service::WorkerService;
 
 /// The services of one worker.
 pub(super) struct ApiService {

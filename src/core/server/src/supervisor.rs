@@ -1,13 +1,14 @@
-//! Tells systemd how the service is doing: ready, reloading, stopping, alive.
+//! Service notification (sd_notify): ready, reloading, stopping, watchdog.
 //!
-//! The protocol is one datagram of `NAME=value` lines a message, to the socket that `NOTIFY_SOCKET` names.
+//! A message is a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`. The crate `sd-notify` (0.5) does neither abstract
+//! addresses nor non-blocking sends, so that a full socket buffer would block the watchdog task.
 //! Spec: cli-operations.md 9.7.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-/// The supervisor of this process.
+/// The service manager of this process.
 #[derive(Debug)]
 pub struct Supervisor {
     socket: UnixDatagram,
@@ -15,24 +16,24 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// The supervisor that the environment names; none if there is none or it cannot be reached.
+    /// The service manager in the environment; `None` if there is none or it is unreachable.
     pub fn from_environment() -> Option<Self> {
         let address = std::env::var("NOTIFY_SOCKET").ok().filter(|a| !a.is_empty())?;
-        // The watchdog may be meant for another process, for example a wrapper.
+        // The watchdog may be for another process, for example a wrapper.
         let ours = std::env::var("WATCHDOG_PID").map_or(true, |pid| pid == std::process::id().to_string());
         let watchdog = std::env::var("WATCHDOG_USEC").ok().filter(|_| ours);
         match Self::connect(&address, watchdog.as_deref()) {
             Ok(supervisor) => Some(supervisor),
             Err(error) => {
-                tracing::warn!(address, %error, "the supervisor in NOTIFY_SOCKET cannot be reached");
+                tracing::warn!(address, %error, "NOTIFY_SOCKET is unreachable");
                 None
             }
         }
     }
 
-    /// A supervisor at `address`: a path, or an abstract name after `@`. `watchdog` is its patience in microseconds.
+    /// Connects to `address`: a path, or an abstract name after `@`. `watchdog` is its timeout in microseconds.
     ///
-    /// Errors: nobody listens there.
+    /// Errors: the address is unreachable.
     pub fn connect(address: &str, watchdog: Option<&str>) -> io::Result<Self> {
         use std::os::linux::net::SocketAddrExt as _;
         let socket = UnixDatagram::unbound()?;
@@ -47,45 +48,40 @@ impl Supervisor {
         Ok(Self { socket, watchdog: watchdog.map(Duration::from_micros) })
     }
 
-    /// How long the supervisor waits for a sign of life, if it waits for one.
+    /// The watchdog timeout, if enabled.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
-    /// The service serves. `status` is one line for people.
+    /// READY=1 with a one-line status.
     pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// The service reads its settings anew; [`ready`](Self::ready) ends that.
+    /// RELOADING=1; [`ready`](Self::ready) ends the reload.
     pub fn reloading(&self) {
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_micros()));
     }
 
-    /// One line for people.
-    pub fn status(&self, status: &str) {
-        self.send(&format!("STATUS={status}"));
-    }
-
-    /// The service ends.
+    /// STOPPING=1.
     pub fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=stopping");
     }
 
-    /// A sign of life.
+    /// WATCHDOG=1.
     pub fn alive(&self) {
         self.send("WATCHDOG=1");
     }
 
     fn send(&self, message: &str) {
-        // A supervisor that does not listen is no reason to stop serving.
+        // Best effort.
         if let Err(error) = self.socket.send(message.as_bytes()) {
-            tracing::debug!(%error, "the supervisor could not be told");
+            tracing::debug!(%error, "service notification failed");
         }
     }
 }
 
-/// Microseconds of the monotonic clock: the time since the machine started, which systemd compares with its own.
+/// CLOCK_MONOTONIC in microseconds.
 fn monotonic_micros() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -104,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_supervisor_hears_every_change() {
+    fn every_state_is_notified() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
@@ -123,19 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn abstract_names_are_reached() {
+    fn abstract_addresses_work() {
         use std::os::linux::net::SocketAddrExt as _;
         let name = format!("mixer-notify-{}", std::process::id());
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
         let socket = UnixDatagram::bind_addr(&address).unwrap();
         let supervisor = Supervisor::connect(&format!("@{name}"), None).unwrap();
         assert_eq!(supervisor.watchdog(), None);
-        supervisor.status("here");
-        assert_eq!(received(&socket), "STATUS=here");
+        supervisor.alive();
+        assert_eq!(received(&socket), "WATCHDOG=1");
     }
 
     #[test]
-    fn nobody_there_is_an_error_and_a_lost_message_is_not() {
+    fn an_unreachable_address_is_an_error_and_a_lost_message_is_not() {
         assert!(Supervisor::connect("/nowhere/notify", None).is_err());
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");

@@ -1,14 +1,14 @@
-//! From a header block to fields.
+//! Decodes header blocks.
 
 use super::huffman;
 use super::table::{DynamicTable, Field, Name, look_up};
 
-/// Bytes of the table that a caller may have kept here.
+/// SETTINGS_HEADER_TABLE_SIZE of the server (the default).
 const TABLE_SIZE: usize = 4096;
-/// The longest text of one name or value.
+/// Maximum length of a decoded name or value.
 const MAX_TEXT: usize = 64 << 10;
 
-/// A block that does not decode, after which nothing of the connection does.
+/// The block cannot be decoded: a connection error of type COMPRESSION_ERROR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Malformed;
 
@@ -24,14 +24,14 @@ impl Decoder {
         Self { table: DynamicTable::new(TABLE_SIZE), scratch: Vec::new() }
     }
 
-    /// Counts the changes of what is remembered: while it is the same, equal blocks mean the same.
+    /// Version of the dynamic table: equal blocks decode alike while it is unchanged.
     pub(in super::super) fn changes(&self) -> u64 {
         self.table.changes
     }
 
-    /// Gives every field of a block to `each`, which must not mind how many they are.
+    /// Decodes a block and passes each field line to `each`, which must bound what it stores.
     ///
-    /// Errors: the block does not decode.
+    /// Errors: the block is invalid.
     pub(in super::super) fn decode(
         &mut self,
         block: &[u8],
@@ -45,17 +45,17 @@ impl Decoder {
                 each(look_up(index, &self.table).ok_or(Malformed)?);
             } else if first & 0xe0 == 0x20 {
                 let size = integer(&mut input, 5)?;
-                // Only at the start, and not more than this side allows.
+                // Only at the start of a block, and within SETTINGS_HEADER_TABLE_SIZE.
                 if begun || size > TABLE_SIZE {
                     return Err(Malformed);
                 }
                 self.table.set_max_size(size);
                 continue;
             } else {
-                let remember = first & 0x40 != 0;
-                let field = self.literal(&mut input, if remember { 6 } else { 4 })?;
+                let is_indexed = first & 0x40 != 0;
+                let field = self.literal(&mut input, if is_indexed { 6 } else { 4 })?;
                 each(&field);
-                if remember {
+                if is_indexed {
                     self.table.insert(field);
                 }
             }
@@ -84,14 +84,14 @@ impl Decoder {
     }
 }
 
-/// An integer with a prefix of so many bits. Spec: RFC 7541 section 5.1.
+/// An integer with a `prefix`-bit prefix. Spec: RFC 7541 section 5.1.
 fn integer(input: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
     let (first, mut rest) = input.split_first().ok_or(Malformed)?;
     let mask = (1_usize << prefix) - 1;
     let mut value = usize::from(*first) & mask;
     if value == mask {
         for shift in (0..).step_by(7) {
-            // Nothing here has use for more than 28 bits.
+            // No valid length or index needs more than 28 bits.
             let (byte, after) = rest.split_first().filter(|_| shift < 28).ok_or(Malformed)?;
             rest = after;
             value += usize::from(byte & 0x7f) << shift;
@@ -105,11 +105,11 @@ fn integer(input: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
 }
 
 fn string<'i: 's, 's>(input: &mut &'i [u8], scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Malformed> {
-    let is_coded = input.first().is_some_and(|first| first & 0x80 != 0);
+    let is_huffman = input.first().is_some_and(|first| first & 0x80 != 0);
     let length = integer(input, 7)?;
     let (text, rest) = input.split_at_checked(length).ok_or(Malformed)?;
     *input = rest;
-    if !is_coded {
+    if !is_huffman {
         return Ok(text);
     }
     scratch.clear();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_requests_of_the_specification_decode() {
+    fn the_examples_of_rfc_7541_decode() {
         // RFC 7541 C.4: three requests on one connection, with Huffman codes.
         let mut decoder = Decoder::new();
         let first = [
@@ -155,7 +155,7 @@ mod tests {
             decode(&mut decoder, &third).unwrap(),
             ["Method=GET", "Scheme=https", "Path=/index.html", expected[3], "custom-key=custom-value"]
         );
-        // What was remembered last comes first.
+        // The newest entry has the lowest index.
         let changes = decoder.changes();
         assert_eq!(
             decode(&mut decoder, &[0xbe, 0xbf, 0xc0]).unwrap(),
@@ -165,9 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn a_table_forgets_what_has_no_room() {
+    fn entries_without_room_are_evicted() {
         let mut decoder = Decoder::new();
-        // Room for one field of 10 bytes: size 42.
+        // Room for one entry of 10 bytes: size 42.
         let block = [0x3f, 42 - 31, 0x40, 4, b'n', b'a', b'm', b'e', 6, b'v', b'a', b'l', b'u', b'e', b'1'];
         assert_eq!(decode(&mut decoder, &block).unwrap(), ["name=value1"]);
         assert_eq!(decode(&mut decoder, &[0xbe]).unwrap(), ["name=value1"]);
@@ -176,7 +176,7 @@ mod tests {
             2
         );
         assert_eq!(decode(&mut decoder, &[0xbf]), Err(Malformed));
-        // Larger than the table: it is empty then.
+        // An entry larger than the table empties it.
         let mut decoder = Decoder::new();
         assert!(decode(&mut decoder, &block).is_ok());
         assert!(decode(&mut decoder, &[0x7e, 7, b'v', b'a', b'l', b'u', b'e', b'2', b'2']).is_ok());
@@ -184,21 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn what_no_block_may_hold_is_refused() {
+    fn invalid_blocks_are_refused() {
         for bad in [
             &[0x80][..], // index 0
-            &[0xbe],     // nothing there
-            &[0xff],     // half an integer
+            &[0xbe],     // not in the table
+            &[0xff],     // a truncated integer
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f],
-            &[0x82, 0x20],             // a new size that is not first
+            &[0x82, 0x20],             // a size update that is not first
             &[0x3f, 0xe2, 0x1f],       // 4097
-            &[0x40, 0x05, b'a'],       // half a name
+            &[0x40, 0x05, b'a'],       // a truncated name
             &[0x40, 0x01, b'a'],       // no value
             &[0x40, 0x81, 0x00, 0x00], // bad padding
         ] {
             assert_eq!(decode(&mut Decoder::new(), bad), Err(Malformed), "{bad:x?}");
         }
-        // Names and values that HTTP forbids decode, and are marked.
+        // Names and values that HTTP forbids decode and are marked.
         assert_eq!(decode(&mut Decoder::new(), &[0x00, 1, b'A', 1, b'b']).unwrap(), ["Forbidden=b"]);
         assert_eq!(decode(&mut Decoder::new(), &[0x00, 1, b'a', 1, b'\n']).unwrap(), ["a=?"]);
         assert_eq!(decode(&mut Decoder::new(), &[0x00, 2, b':', b'x', 0]).unwrap(), ["Forbidden="]);

@@ -1,25 +1,25 @@
-//! From the lines of an answer to a header block.
+//! Encodes response header blocks.
 
 use http::{HeaderMap, StatusCode};
 
-/// `:status: 200`, which every table has.
+/// `:status: 200`, indexed in the static table.
 const STATUS_200: u8 = 0x88;
-/// `:status`, with a value of its own.
+/// `:status` with a literal value.
 const STATUS: u8 = 0x08;
-/// The table is emptied: nothing will be remembered.
+/// Dynamic table size update to 0.
 const EMPTY_TABLE: u8 = 0x20;
-/// Bytes of the table that this side has use for.
+/// Minimum dynamic table size for indexing.
 const TABLE_NEEDED: u32 = 4096;
 
-/// A response that is sent over and over: status 200, one header line, a body, one trailer line. Both lines are kept in the table of
-/// the client, so that every response after the first spends three bytes on them.
+/// The form of a repeated response: status 200, one header field, a body, one trailer field. Both fields are indexed in the dynamic
+/// table, so that every response after the first encodes them in three bytes.
 #[derive(Debug)]
 pub struct FixedResponse {
     head: Line,
     trailer: Line,
 }
 
-/// One header line, encoded.
+/// An encoded field line.
 #[derive(Debug)]
 struct Line {
     /// Literal with incremental indexing.
@@ -47,91 +47,92 @@ impl Line {
 }
 
 impl FixedResponse {
-    /// A response with these two lines. Names are in lower case.
+    /// A response with these two field lines. Names are lower case.
     pub fn new(header: (&str, &str), trailer: (&str, &str)) -> Self {
         Self { head: Line::new(header.0, header.1), trailer: Line::new(trailer.0, trailer.1) }
     }
 }
 
-/// Both lines, once the client has them: the one that came last is number 62.
-const HEADER_KNOWN: &[u8] = b"\x88\xbf";
-const TRAILER_KNOWN: &[u8] = b"\xbe";
+/// Both field lines once indexed; the newest entry has index 62.
+const HEADER_INDEXED: &[u8] = b"\x88\xbf";
+const TRAILER_INDEXED: &[u8] = b"\xbe";
 
-/// Encodes the blocks of one connection, in order.
+/// Encodes the header blocks of one connection, in order.
 #[derive(Debug)]
 pub(in super::super) struct Encoder {
     fixed: &'static FixedResponse,
-    state: State,
+    state: TableState,
 }
 
+/// What the dynamic table of the peer contains.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The caller remembers nothing yet.
+enum TableState {
+    /// Nothing.
     #[default]
-    New,
-    /// It knows the header of the fixed response, and comes to know the trailers with the same answer.
-    Half,
-    /// It knows both lines.
-    Known,
-    /// It wants to remember less, and must be told that it need not remember anything.
-    Leaving,
-    /// It is asked to remember nothing.
+    Empty,
+    /// The header field; the trailer field is indexed with the same response.
+    HeaderIndexed,
+    /// Both field lines.
+    Indexed,
+    /// The peer lowered its limit; the next block starts with a size update.
+    Clearing,
+    /// Nothing; everything is sent as a literal.
     Literal,
 }
 
 impl Encoder {
     /// An encoder for a new connection.
     pub(in super::super) fn new(fixed: &'static FixedResponse) -> Self {
-        Self { fixed, state: State::New }
+        Self { fixed, state: TableState::Empty }
     }
 
-    /// The caller says how much it is ready to remember.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     pub(in super::super) fn set_table_size(&mut self, size: u32) {
-        if size < TABLE_NEEDED && self.state != State::Literal {
-            self.state = State::Leaving;
+        if size < TABLE_NEEDED && self.state != TableState::Literal {
+            self.state = TableState::Clearing;
         }
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
-        if self.state == State::Leaving {
+        if self.state == TableState::Clearing {
             out.push(EMPTY_TABLE);
-            self.state = State::Literal;
+            self.state = TableState::Literal;
         }
     }
 
-    /// The head of the fixed response. What follows on this connection must be its trailer, or another block of any sort.
-    pub(in super::super) fn fixed_head(&mut self, out: &mut Vec<u8>) {
+    /// The header block of the fixed response.
+    pub(in super::super) fn fixed_header(&mut self, out: &mut Vec<u8>) {
         self.begin(out);
         match self.state {
-            State::New => {
-                self.state = State::Half;
+            TableState::Empty => {
+                self.state = TableState::HeaderIndexed;
                 out.push(STATUS_200);
                 out.extend_from_slice(&self.fixed.head.indexed);
             }
-            // Nothing but the trailer comes between: number 62 is still this line.
-            State::Half => out.extend_from_slice(b"\x88\xbe"),
-            State::Known => out.extend_from_slice(HEADER_KNOWN),
-            State::Leaving | State::Literal => {
+            // Only the trailer is ever inserted next: index 62 is still this field.
+            TableState::HeaderIndexed => out.extend_from_slice(b"\x88\xbe"),
+            TableState::Indexed => out.extend_from_slice(HEADER_INDEXED),
+            TableState::Clearing | TableState::Literal => {
                 out.push(STATUS_200);
                 out.extend_from_slice(&self.fixed.head.literal);
             }
         }
     }
 
-    /// The trailer of the fixed response.
+    /// The trailer block of the fixed response.
     pub(in super::super) fn fixed_trailer(&mut self, out: &mut Vec<u8>) {
         self.begin(out);
         out.extend_from_slice(match self.state {
-            State::Half => {
-                self.state = State::Known;
+            TableState::HeaderIndexed => {
+                self.state = TableState::Indexed;
                 &self.fixed.trailer.indexed
             }
-            State::Known => TRAILER_KNOWN,
-            State::New | State::Leaving | State::Literal => &self.fixed.trailer.literal,
+            TableState::Indexed => TRAILER_INDEXED,
+            TableState::Empty | TableState::Clearing | TableState::Literal => &self.fixed.trailer.literal,
         });
     }
 
-    /// Any headers.
+    /// A response header block.
     pub(in super::super) fn headers(&mut self, status: StatusCode, headers: &HeaderMap, out: &mut Vec<u8>) {
         self.begin(out);
         if status == StatusCode::OK {
@@ -143,11 +144,11 @@ impl Encoder {
         self.trailers(headers, out);
     }
 
-    /// Any trailers.
+    /// A trailer block.
     pub(in super::super) fn trailers(&mut self, trailers: &HeaderMap, out: &mut Vec<u8>) {
         self.begin(out);
         for (name, value) in trailers {
-            // Literal, not remembered; or never, if it is secret.
+            // Literal without indexing; never indexed if sensitive.
             out.push(if value.is_sensitive() { 0x10 } else { 0x00 });
             push_text(out, name.as_str().as_bytes());
             push_text(out, value.as_bytes());
@@ -160,7 +161,7 @@ fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// An integer behind a pattern in the upper bits of its first byte. Spec: RFC 7541 section 5.1.
+/// An integer with a prefix; `pattern` is the upper bits of its first byte. Spec: RFC 7541 section 5.1.
 fn push_integer(out: &mut Vec<u8>, pattern: u8, prefix_bits: u8, mut number: usize) {
     let most = (1 << prefix_bits) - 1;
     if number < most {
@@ -199,17 +200,17 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_says_the_same_to_a_caller_who_remembers() {
+    fn fixed_responses_decode_in_every_table_state() {
         let (headers, trailers) = (["content-type=application/grpc"], ["grpc-status=0"]);
-        for forgets_after in 0..6 {
+        for cleared_at in 0..6 {
             let (mut encoder, mut decoder) = (Encoder::new(&GRPC), Decoder::new());
             let mut sizes = Vec::new();
             for turn in 0..5 {
-                if turn == forgets_after {
+                if turn == cleared_at {
                     encoder.set_table_size(0);
                 }
                 let mut out = Vec::new();
-                encoder.fixed_head(&mut out);
+                encoder.fixed_header(&mut out);
                 let first = out.len();
                 assert_eq!(decode(&mut decoder, &out), headers);
                 out.clear();
@@ -217,15 +218,15 @@ mod tests {
                 assert_eq!(decode(&mut decoder, &out), trailers);
                 sizes.push(first + out.len());
             }
-            if forgets_after > 4 {
+            if cleared_at > 4 {
                 assert_eq!(sizes[1..], [3, 3, 3, 3]);
             }
         }
     }
 
     #[test]
-    fn answers_that_overlap_are_understood() {
-        // Two headers before the first trailers, and a failure between.
+    fn interleaved_responses_decode() {
+        // Two header blocks before the first trailers, and an error between.
         let (mut encoder, mut decoder) = (Encoder::new(&GRPC), Decoder::new());
         let mut say = |what: fn(&mut Encoder, &mut Vec<u8>)| {
             let mut out = Vec::new();
@@ -234,7 +235,7 @@ mod tests {
         };
         assert_eq!(say(Encoder::fixed_trailer), ["grpc-status=0"]);
         for _ in 0..2 {
-            assert_eq!(say(Encoder::fixed_head), ["content-type=application/grpc"]);
+            assert_eq!(say(Encoder::fixed_header), ["content-type=application/grpc"]);
         }
         say(|encoder, out| {
             let mut failure = HeaderMap::new();
@@ -243,12 +244,12 @@ mod tests {
         });
         for _ in 0..2 {
             assert_eq!(say(Encoder::fixed_trailer), ["grpc-status=0"]);
-            assert_eq!(say(Encoder::fixed_head), ["content-type=application/grpc"]);
+            assert_eq!(say(Encoder::fixed_header), ["content-type=application/grpc"]);
         }
     }
 
     #[test]
-    fn long_values_and_secrets_are_sent_literally() {
+    fn long_and_sensitive_values_are_literals() {
         let mut headers = HeaderMap::new();
         let long = "x".repeat(300);
         headers.insert("long", HeaderValue::from_str(&long).unwrap());

@@ -1,8 +1,8 @@
-//! The Huffman code of header texts. Spec: RFC 7541 section 5.2 and appendix B.
+//! The Huffman code of string literals. Spec: RFC 7541 section 5.2 and appendix B.
 
 use std::sync::LazyLock;
 
-/// Bits of the code of each byte. The code is canonical: the lengths say everything. The 257th symbol, the end, has 30 ones.
+/// Code length of each byte in bits. The code is canonical, so the lengths determine it. EOS is 30 ones.
 #[rustfmt::skip]
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -23,16 +23,16 @@ const LENGTHS: [u8; 256] = [
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 
-/// Bits that are looked up at once.
+/// Bits per table look-up.
 const FAST_BITS: u32 = 8;
 const LONGEST: usize = 30;
 
 struct Table {
-    /// By the next eight bits: symbol and length, or length 0 for longer codes.
+    /// Symbol and length by the next eight bits; length 0 for longer codes.
     fast: [(u8, u8); 1 << FAST_BITS],
-    /// By length: the first code, how many there are, and where they begin in `symbols`.
+    /// By length: first code, number of codes, offset in `symbols`.
     lengths: [(u32, u32, usize); LONGEST + 1],
-    /// In the order of their codes.
+    /// In code order.
     symbols: Vec<u8>,
 }
 
@@ -63,11 +63,10 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// Appends what `input` stands for; false if it is no code, or has more padding than it may. Nothing is appended beyond `most`
-/// bytes, which is an error too.
+/// Decodes `input` into `out`; false for an invalid code, invalid padding, or more than `most` bytes.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>, most: usize) -> bool {
     let table = &*TABLE;
-    // The next bits, from the top.
+    // The next bits, left-aligned.
     let (mut bits, mut count) = (0_u64, 0_u32);
     let mut input = input.iter();
     let limit = out.len() + most;
@@ -82,9 +81,9 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>, most: usize) -> bool {
             return false;
         };
         let (symbol, length) = match u32::from(length) {
-            0 => match longer(table, bits) {
+            0 => match long_code(table, bits) {
                 Some(found) => found,
-                // What is left is padding, or no code.
+                // Padding, or an invalid code.
                 None => return count < 8 && is_padding(bits, count),
             },
             length => (symbol, length),
@@ -101,7 +100,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>, most: usize) -> bool {
     }
 }
 
-fn longer(table: &Table, bits: u64) -> Option<(u8, u32)> {
+fn long_code(table: &Table, bits: u64) -> Option<(u8, u32)> {
     (FAST_BITS + 1..=LONGEST as u32).find_map(|length| {
         let (first, count, at) = *table.lengths.get(length as usize)?;
         let ahead = ((bits >> (64 - length)) as u32).checked_sub(first).filter(|ahead| *ahead < count)?;
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_specification_decode() {
+    fn the_examples_of_rfc_7541_decode() {
         for (code, text) in [
             (
                 &[0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff][..],
@@ -147,7 +146,7 @@ mod tests {
             let bits = LENGTHS[usize::from(symbol)];
             let (first, _, begin) = table.lengths[usize::from(bits)];
             let code = u64::from(first) + (at - begin) as u64;
-            // The code, then ones up to a whole byte.
+            // Padded with ones to a whole byte.
             let total = u32::from(bits).div_ceil(8) * 8;
             let spare = total - u32::from(bits);
             let padded = (code << spare) | ((1 << spare) - 1);
@@ -158,7 +157,7 @@ mod tests {
 
     #[test]
     fn bad_padding_is_refused() {
-        // A whole byte of ones, zeros as padding, the end symbol, half a code.
+        // A byte of ones, zeros as padding, EOS, a truncated code.
         for bad in [&[0xf1, 0xe3, 0xc2, 0xff, 0xff][..], &[0x00], &[0xff, 0xff, 0xff, 0xff], &[0xff]] {
             assert_eq!(decoded(bad), None, "{bad:x?}");
         }
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_decoded_than_asked_for() {
+    fn output_is_bounded() {
         let mut out = Vec::new();
         assert!(!decode(&[0, 0, 0, 0, 0], &mut out, 7));
         assert_eq!(out, b"0000000");

@@ -1,14 +1,14 @@
-//! Header fields, and the fields that both sides know without being told.
+//! Field lines, the static table and the dynamic table.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
 use http::{HeaderName, HeaderValue};
 
-/// What a field counts for besides its text. Spec: RFC 7541 section 4.1.
+/// Overhead of an entry. Spec: RFC 7541 section 4.1.
 const OVERHEAD: usize = 32;
 
-/// The name of a field.
+/// A field name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum Name {
     /// `:method`.
@@ -19,9 +19,9 @@ pub(in super::super) enum Name {
     Authority,
     /// `:path`.
     Path,
-    /// Another pseudo header, or a name that no field of a request may have.
+    /// Another pseudo-header field or an invalid name.
     Forbidden,
-    /// An ordinary name.
+    /// A regular field.
     Header(HeaderName),
 }
 
@@ -32,19 +32,19 @@ impl Name {
             b":scheme" => Name::Scheme,
             b":authority" => Name::Authority,
             b":path" => Name::Path,
-            // Upper case is forbidden.
+            // Upper case is malformed.
             _ => HeaderName::from_lowercase(text).map_or(Name::Forbidden, Name::Header),
         }
     }
 }
 
-/// A header field.
+/// A field line.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Field {
     pub(in super::super) name: Name,
-    /// `None` for a value that no field may have.
+    /// `None` for an invalid value.
     pub(in super::super) value: Option<HeaderValue>,
-    /// As it counts for the dynamic table and for the limit of a header list.
+    /// Size for the dynamic table and the header list limit.
     pub(in super::super) size: usize,
     name_len: usize,
 }
@@ -55,7 +55,7 @@ impl Field {
         Field { name, value: HeaderValue::from_bytes(value).ok(), size, name_len }
     }
 
-    /// Bytes of the name.
+    /// Length of the name.
     pub(super) fn name_len(&self) -> usize {
         self.name_len
     }
@@ -66,7 +66,7 @@ pub(super) fn static_name(name: &[u8]) -> Option<usize> {
     STATIC_TEXTS.iter().position(|(known, _)| known.as_bytes() == name).map(|position| position + 1)
 }
 
-/// The fields of RFC 7541 appendix A, from index 1.
+/// The static table, from index 1. Spec: RFC 7541 appendix A.
 static STATIC: LazyLock<Vec<Field>> = LazyLock::new(|| {
     STATIC_TEXTS
         .iter()
@@ -138,14 +138,14 @@ const STATIC_TEXTS: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// The fields that this side was told to remember.
+/// The dynamic table of the decoder.
 #[derive(Debug)]
 pub(super) struct DynamicTable {
-    /// The newest first.
+    /// Newest first.
     fields: VecDeque<Field>,
     size: usize,
     max_size: usize,
-    /// Counts every change.
+    /// Number of changes.
     pub(super) changes: u64,
 }
 
@@ -154,12 +154,12 @@ impl DynamicTable {
         Self { fields: VecDeque::new(), size: 0, max_size, changes: 0 }
     }
 
-    /// Bytes of all fields, each with its overhead.
+    /// Size of all entries in bytes.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// Makes it smaller or larger.
+    /// Applies a size update.
     pub(super) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size;
         self.changes += 1;
@@ -169,7 +169,7 @@ impl DynamicTable {
     pub(super) fn insert(&mut self, field: Field) {
         self.changes += 1;
         self.make_room(field.size);
-        // One that is larger than the table empties it and stays out.
+        // An entry larger than the table empties it.
         if field.size <= self.max_size {
             self.size += field.size;
             self.fields.push_front(field);
@@ -185,7 +185,7 @@ impl DynamicTable {
     }
 }
 
-/// The field of an index; `None` if there is none.
+/// The field line at an index.
 pub(super) fn look_up(index: usize, dynamic: &DynamicTable) -> Option<&Field> {
     let index = index.checked_sub(1)?;
     STATIC.get(index).or_else(|| dynamic.fields.get(index.checked_sub(STATIC_TEXTS.len())?))

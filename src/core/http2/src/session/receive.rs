@@ -1,204 +1,212 @@
-//! What comes from the caller.
+//! Receives frames from the client.
 
 use std::rc::Rc;
 
 use super::super::frame::{
-    FrameHead, HEAD_LEN, MAX_FRAME, MAX_WINDOW, PREFACE, flag, kind, number, push_head, push_number, setting,
-    without_padding,
+    FRAME_HEADER_LEN, FrameHeader, MAX_FRAME, MAX_WINDOW, PREFACE, flag, frame_type, number,
+    push_frame_header, push_number, setting, without_padding,
 };
-use super::super::head::{BadHead, HeadBuilder};
+use super::super::head::{HeadBuilder, InvalidHead};
 use super::super::stream::Stream;
-use super::{ALIVE, Block, ConnectionError, GOODBYE, Leaving, Phase, Reason, STREAM_WINDOW, Session};
+use super::{
+    ConnectionError, ErrorCode, KEEP_ALIVE_PING, PartialBlock, Phase, SHUTDOWN_PING, STREAM_WINDOW, Session,
+    Shutdown,
+};
 use http::{HeaderMap, StatusCode};
 
-/// Bytes of one header block as it is sent.
+/// Maximum size of an encoded header block.
 const MAX_BLOCK: usize = 128 << 10;
 
 type Received = Result<(), ConnectionError>;
 
-fn broken<T>(reason: Reason, what: &'static str) -> Result<T, ConnectionError> {
-    Err(ConnectionError { reason, what })
+fn connection_error<T>(code: ErrorCode, message: &'static str) -> Result<T, ConnectionError> {
+    Err(ConnectionError { code, message })
 }
 
-fn protocol<T>(what: &'static str) -> Result<T, ConnectionError> {
-    broken(Reason::PROTOCOL_ERROR, what)
+fn protocol_error<T>(message: &'static str) -> Result<T, ConnectionError> {
+    connection_error(ErrorCode::PROTOCOL_ERROR, message)
 }
 
-fn size<T>(what: &'static str) -> Result<T, ConnectionError> {
-    broken(Reason::FRAME_SIZE_ERROR, what)
+fn frame_size_error<T>(message: &'static str) -> Result<T, ConnectionError> {
+    connection_error(ErrorCode::FRAME_SIZE_ERROR, message)
 }
 
 impl Session {
-    /// Takes all whole frames of `input`, and says how many bytes they are. The rest must come again, with more.
+    /// Processes all complete frames of `input` and returns their length in bytes. The rest must be passed again with more input.
     ///
-    /// Errors: the connection is broken; [`abort`](Self::abort) it.
+    /// Errors: a connection error; [`abort`](Self::abort) the connection.
     pub fn receive(&mut self, input: &[u8]) -> Result<usize, ConnectionError> {
         let mut rest = input;
-        if let Phase::Preface(seen) = self.phase {
-            let expected = PREFACE.get(seen..).unwrap_or_default();
+        if let Phase::Preface(matched) = self.phase {
+            let expected = PREFACE.get(matched..).unwrap_or_default();
             let count = expected.len().min(rest.len());
             if rest.get(..count) != expected.get(..count) {
-                return protocol("this is not HTTP/2");
+                return protocol_error("invalid connection preface");
             }
             rest = rest.get(count..).unwrap_or_default();
-            self.phase = if count == expected.len() { Phase::Settings } else { Phase::Preface(seen + count) };
+            self.phase =
+                if count == expected.len() { Phase::Settings } else { Phase::Preface(matched + count) };
         }
-        while let Some(head) = FrameHead::read(rest) {
+        while let Some(head) = FrameHeader::read(rest) {
             if head.length > MAX_FRAME {
-                return size("a frame is larger than agreed");
+                return frame_size_error("frame exceeds SETTINGS_MAX_FRAME_SIZE");
             }
-            let Some((frame, after)) = rest.split_at_checked(HEAD_LEN + head.length) else { break };
-            self.frame(head, frame.get(HEAD_LEN..).unwrap_or_default())?;
+            let Some((frame, after)) = rest.split_at_checked(FRAME_HEADER_LEN + head.length) else { break };
+            self.frame(head, frame.get(FRAME_HEADER_LEN..).unwrap_or_default())?;
             rest = after;
         }
         Ok(input.len() - rest.len())
     }
 
-    fn frame(&mut self, head: FrameHead, payload: &[u8]) -> Received {
-        if self.phase != Phase::Open {
-            if head.kind != kind::SETTINGS || head.has(flag::ACK) {
-                return protocol("the first frame must be settings");
+    fn frame(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
+        if self.phase != Phase::Established {
+            if head.kind != frame_type::SETTINGS || head.has(flag::ACK) {
+                return protocol_error("the first frame is not SETTINGS");
             }
-            self.phase = Phase::Open;
+            self.phase = Phase::Established;
         }
-        if self.block.is_some() && head.kind != kind::CONTINUATION {
-            return protocol("a header block is interrupted");
+        if self.partial_block.is_some() && head.kind != frame_type::CONTINUATION {
+            return protocol_error("expected CONTINUATION");
         }
         match head.kind {
-            kind::DATA => self.data(head, payload),
-            kind::HEADERS => self.headers(head, payload),
-            kind::PRIORITY if head.stream == 0 => protocol("priority of no stream"),
-            kind::PRIORITY if payload.len() != 5 => self.stream_error(head.stream, Reason::FRAME_SIZE_ERROR),
-            kind::RST_STREAM => self.rst_stream(head, payload),
-            kind::SETTINGS => self.settings(head, payload),
-            kind::PUSH_PROMISE => protocol("callers do not push"),
-            kind::PING => self.ping_frame(head, payload),
-            kind::GOAWAY => self.goaway(head, payload),
-            kind::WINDOW_UPDATE => self.window_update(head, payload),
-            kind::CONTINUATION => self.continuation(head, payload),
-            // Unknown kinds, and advice about priorities.
+            frame_type::DATA => self.data(head, payload),
+            frame_type::HEADERS => self.headers(head, payload),
+            frame_type::PRIORITY if head.stream == 0 => protocol_error("PRIORITY on stream 0"),
+            frame_type::PRIORITY if payload.len() != 5 => {
+                self.stream_error(head.stream, ErrorCode::FRAME_SIZE_ERROR)
+            }
+            frame_type::RST_STREAM => self.rst_stream(head, payload),
+            frame_type::SETTINGS => self.settings(head, payload),
+            frame_type::PUSH_PROMISE => protocol_error("PUSH_PROMISE from a client"),
+            frame_type::PING => self.ping_frame(head, payload),
+            frame_type::GOAWAY => self.goaway(head, payload),
+            frame_type::WINDOW_UPDATE => self.window_update(head, payload),
+            frame_type::CONTINUATION => self.continuation(head, payload),
+            // PRIORITY is deprecated; unknown types are ignored.
             _ => Ok(()),
         }
     }
 
-    /// Ends a stream because of what the caller did on it.
-    fn stream_error(&mut self, stream: u32, reason: Reason) -> Received {
+    /// Resets a stream because of a stream error.
+    fn stream_error(&mut self, stream: u32, code: ErrorCode) -> Received {
         if stream > self.last_stream {
-            return broken(reason, "a frame on a stream that is not begun");
+            return connection_error(code, "frame on an idle stream");
         }
-        self.misdeed()?;
-        self.reset(stream, reason);
+        self.spend_violation()?;
+        self.reset(stream, code);
         Ok(())
     }
 
-    fn data(&mut self, head: FrameHead, payload: &[u8]) -> Received {
+    fn data(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
         if head.stream == 0 || head.stream > self.last_stream {
-            return protocol("data on a stream that is not begun");
+            return protocol_error("DATA on an idle stream");
         }
         let Some(data) = without_padding(head, payload) else {
-            return protocol("more padding than payload");
+            return protocol_error("padding exceeds the payload");
         };
         let count = payload.len() as i64;
         self.receive_window -= count;
         if self.receive_window < 0 {
-            return broken(Reason::FLOW_CONTROL_ERROR, "more data than the window of the connection");
+            return connection_error(ErrorCode::FLOW_CONTROL_ERROR, "DATA exceeds the connection window");
         }
         let Some(stream) = self.streams.get_mut(&head.stream) else {
-            if self.ended_early.contains(&head.stream) {
+            if self.recently_reset.contains(&head.stream) {
                 return Ok(());
             }
-            return self.stream_error(head.stream, Reason::STREAM_CLOSED);
+            return self.stream_error(head.stream, ErrorCode::STREAM_CLOSED);
         };
-        if stream.received {
-            return self.stream_error(head.stream, Reason::STREAM_CLOSED);
+        if stream.is_half_closed {
+            return self.stream_error(head.stream, ErrorCode::STREAM_CLOSED);
         }
         stream.receive_window -= count;
         if stream.receive_window < 0 {
-            return self.stream_error(head.stream, Reason::FLOW_CONTROL_ERROR);
+            return self.stream_error(head.stream, ErrorCode::FLOW_CONTROL_ERROR);
         }
         let mut taken = stream.push(data);
         if head.has(flag::END_STREAM) {
-            taken = taken.and_then(|()| stream.end(None, &self.credit, head.stream));
+            taken = taken.and_then(|()| stream.end(None, &self.flow_control, head.stream));
         } else if data.len() < payload.len() {
-            // Nobody reads padding.
+            // Padding is consumed at once.
             let padding = payload.len() - data.len();
             stream.receive_window += padding as i64;
-            push_number(&mut self.output, kind::WINDOW_UPDATE, head.stream, padding as u32);
+            push_number(&mut self.output, frame_type::WINDOW_UPDATE, head.stream, padding as u32);
         }
-        taken.or_else(|reason| self.stream_error(head.stream, reason))
+        taken.or_else(|code| self.stream_error(head.stream, code))
     }
 
-    fn headers(&mut self, head: FrameHead, payload: &[u8]) -> Received {
+    fn headers(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
         if head.stream.is_multiple_of(2) {
-            return protocol("callers begin streams with odd numbers");
+            return protocol_error("HEADERS with an even stream identifier");
         }
         let Some(mut block) = without_padding(head, payload) else {
-            return protocol("more padding than payload");
+            return protocol_error("padding exceeds the payload");
         };
         if head.has(flag::PRIORITY) {
-            let Some(rest) = block.get(5..) else { return size("headers without their priority") };
+            let Some(rest) = block.get(5..) else {
+                return frame_size_error("HEADERS with truncated priority");
+            };
             block = rest;
         }
         let end_stream = head.has(flag::END_STREAM);
         if head.has(flag::END_HEADERS) {
-            return self.block(head.stream, end_stream, block);
+            return self.header_block(head.stream, end_stream, block);
         }
-        self.block = Some(Block { stream: head.stream, end_stream, bytes: block.to_vec() });
+        self.partial_block = Some(PartialBlock { stream: head.stream, end_stream, bytes: block.to_vec() });
         Ok(())
     }
 
-    fn continuation(&mut self, head: FrameHead, payload: &[u8]) -> Received {
-        let Some(block) = self.block.as_mut().filter(|block| block.stream == head.stream) else {
-            return protocol("a continuation of nothing");
+    fn continuation(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
+        let Some(block) = self.partial_block.as_mut().filter(|block| block.stream == head.stream) else {
+            return protocol_error("CONTINUATION without HEADERS");
         };
-        // An empty one costs the caller little and this side much.
+        // Floods of empty frames are cheap to send and costly to process.
         if block.bytes.len() + payload.len() > MAX_BLOCK || payload.is_empty() && !head.has(flag::END_HEADERS)
         {
-            return broken(Reason::ENHANCE_YOUR_CALM, "a header block without end");
+            return connection_error(ErrorCode::ENHANCE_YOUR_CALM, "header block exceeds the limit");
         }
         block.bytes.extend_from_slice(payload);
         if head.has(flag::END_HEADERS)
-            && let Some(Block { stream, end_stream, bytes }) = self.block.take()
+            && let Some(PartialBlock { stream, end_stream, bytes }) = self.partial_block.take()
         {
-            return self.block(stream, end_stream, &bytes);
+            return self.header_block(stream, end_stream, &bytes);
         }
         Ok(())
     }
 
-    /// Takes a whole header block.
-    fn block(&mut self, id: u32, end_stream: bool, block: &[u8]) -> Received {
+    /// Processes a complete header block.
+    fn header_block(&mut self, id: u32, end_stream: bool, block: &[u8]) -> Received {
         if id <= self.last_stream {
             return self.trailers(id, end_stream, block);
         }
         self.last_stream = id;
         let changes = self.decoder.changes();
-        let head = match self.heads.find(block, changes) {
+        let head = match self.head_cache.find(block, changes) {
             Some(head) => Rc::clone(head),
             None => {
                 let head = match self.decode(block)?.request() {
                     Ok(head) => Rc::new(head),
-                    Err(problem) => return self.bad_head(id, end_stream, problem),
+                    Err(problem) => return self.invalid_head(id, end_stream, problem),
                 };
                 if self.decoder.changes() == changes {
-                    self.heads.keep(block, changes, &head);
+                    self.head_cache.insert(block, changes, &head);
                 }
                 head
             }
         };
-        if self.leaving == Leaving::Final {
-            // The caller was told.
-            self.reset(id, Reason::REFUSED_STREAM);
+        if self.shutdown == Shutdown::Final {
+            // After the final GOAWAY.
+            self.reset(id, ErrorCode::REFUSED_STREAM);
             return Ok(());
         }
         if self.streams.len() >= self.limits.max_streams as usize {
-            return self.stream_error(id, Reason::REFUSED_STREAM);
+            return self.stream_error(id, ErrorCode::REFUSED_STREAM);
         }
         let mut stream = Stream::new(head, STREAM_WINDOW, self.peer.initial_window);
-        if end_stream && let Err(reason) = stream.end(None, &self.credit, id) {
-            return self.stream_error(id, reason);
+        if end_stream && let Err(code) = stream.end(None, &self.flow_control, id) {
+            return self.stream_error(id, code);
         }
         self.streams.insert(id, stream);
-        self.begun.push_back(id);
+        self.new_requests.push_back(id);
         Ok(())
     }
 
@@ -206,76 +214,78 @@ impl Session {
         let mut builder = HeadBuilder::new(self.limits.max_header_bytes as usize);
         match self.decoder.decode(block, |field| builder.add(field)) {
             Ok(()) => Ok(builder),
-            Err(_) => broken(Reason::COMPRESSION_ERROR, "a header block that does not decode"),
+            Err(_) => connection_error(ErrorCode::COMPRESSION_ERROR, "invalid header block"),
         }
     }
 
-    fn bad_head(&mut self, id: u32, end_stream: bool, problem: BadHead) -> Received {
-        if problem == BadHead::Malformed {
-            return self.stream_error(id, Reason::PROTOCOL_ERROR);
+    fn invalid_head(&mut self, id: u32, end_stream: bool, problem: InvalidHead) -> Received {
+        if problem == InvalidHead::Malformed {
+            return self.stream_error(id, ErrorCode::PROTOCOL_ERROR);
         }
-        self.misdeed()?;
+        self.spend_violation()?;
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         self.push_block(id, true, |encoder, out| encoder.headers(status, &HeaderMap::new(), out));
         if !end_stream {
-            self.reset(id, Reason::NO_ERROR);
+            self.reset(id, ErrorCode::NO_ERROR);
         }
         Ok(())
     }
 
     fn trailers(&mut self, id: u32, end_stream: bool, block: &[u8]) -> Received {
-        // Whatever becomes of it, the block changes what is remembered.
+        // Always decoded: the block may change the dynamic table.
         let trailers = self.decode(block)?.trailers();
         let Some(stream) = self.streams.get_mut(&id) else {
-            if self.ended_early.contains(&id) {
+            if self.recently_reset.contains(&id) {
                 return Ok(());
             }
-            return broken(Reason::STREAM_CLOSED, "headers on a stream that is over");
+            return connection_error(ErrorCode::STREAM_CLOSED, "HEADERS on a closed stream");
         };
-        if stream.received {
-            return self.stream_error(id, Reason::STREAM_CLOSED);
+        if stream.is_half_closed {
+            return self.stream_error(id, ErrorCode::STREAM_CLOSED);
         }
         let taken = match trailers {
-            Ok(trailers) if end_stream => stream.end(Some(trailers), &self.credit, id),
-            _ => Err(Reason::PROTOCOL_ERROR),
+            Ok(trailers) if end_stream => stream.end(Some(trailers), &self.flow_control, id),
+            _ => Err(ErrorCode::PROTOCOL_ERROR),
         };
-        taken.or_else(|reason| self.stream_error(id, reason))
+        taken.or_else(|code| self.stream_error(id, code))
     }
 
-    fn rst_stream(&mut self, head: FrameHead, payload: &[u8]) -> Received {
-        let Some(reason) = number(payload) else { return size("a reset of a strange size") };
+    fn rst_stream(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
+        let Some(code) = number(payload) else {
+            return frame_size_error("RST_STREAM with an invalid length");
+        };
         if head.stream == 0 || head.stream > self.last_stream {
-            return protocol("a reset of a stream that is not begun");
+            return protocol_error("RST_STREAM on an idle stream");
         }
         if let Some(stream) = self.streams.remove(&head.stream) {
-            stream.break_off(Reason(reason));
-            self.misdeed()?;
+            stream.fail_body(ErrorCode(code));
+            self.spend_violation()?;
         }
         Ok(())
     }
 
-    fn settings(&mut self, head: FrameHead, payload: &[u8]) -> Received {
+    fn settings(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
         if head.stream != 0 {
-            return protocol("settings of a stream");
+            return protocol_error("SETTINGS on a stream");
         }
         if head.has(flag::ACK) {
-            return if payload.is_empty() { Ok(()) } else { size("an acknowledgement with settings") };
+            return if payload.is_empty() { Ok(()) } else { frame_size_error("SETTINGS ACK with a payload") };
         }
         let (settings, rest) = payload.as_chunks::<6>();
         if !rest.is_empty() {
-            return size("half a setting");
+            return frame_size_error("SETTINGS with an invalid length");
         }
         for [n1, n2, value @ ..] in settings {
             self.setting(u16::from_be_bytes([*n1, *n2]), u32::from_be_bytes(*value))?;
         }
-        push_head(&mut self.output, 0, kind::SETTINGS, flag::ACK, 0);
+        push_frame_header(&mut self.output, 0, frame_type::SETTINGS, flag::ACK, 0);
         Ok(())
     }
 
     fn setting(&mut self, name: u16, value: u32) -> Received {
         match name {
             setting::HEADER_TABLE_SIZE => self.encoder.set_table_size(value),
-            setting::ENABLE_PUSH if value > 1 => return protocol("push is neither on nor off"),
+            setting::ENABLE_PUSH if value > 1 => return protocol_error("invalid SETTINGS_ENABLE_PUSH"),
             setting::INITIAL_WINDOW_SIZE => {
                 let change = i64::from(value) - self.peer.initial_window;
                 self.peer.initial_window = i64::from(value);
@@ -285,68 +295,78 @@ impl Session {
                     largest = largest.max(stream.send_window);
                 }
                 if largest > MAX_WINDOW {
-                    return broken(Reason::FLOW_CONTROL_ERROR, "a window that is too large");
+                    return connection_error(
+                        ErrorCode::FLOW_CONTROL_ERROR,
+                        "SETTINGS_INITIAL_WINDOW_SIZE overflows a window",
+                    );
                 }
             }
             setting::MAX_FRAME_SIZE => match value as usize {
                 max @ MAX_FRAME..0x100_0000 => self.peer.max_frame = max,
-                _ => return protocol("frames of a forbidden size"),
+                _ => return protocol_error("invalid SETTINGS_MAX_FRAME_SIZE"),
             },
             _ => {}
         }
         Ok(())
     }
 
-    fn ping_frame(&mut self, head: FrameHead, payload: &[u8]) -> Received {
+    fn ping_frame(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
         if head.stream != 0 {
-            return protocol("a ping on a stream");
+            return protocol_error("PING on a stream");
         }
-        let Ok(payload) = <[u8; 8]>::try_from(payload) else { return size("a ping of a strange size") };
+        let Ok(payload) = <[u8; 8]>::try_from(payload) else {
+            return frame_size_error("PING with an invalid length");
+        };
         if !head.has(flag::ACK) {
-            push_head(&mut self.output, payload.len(), kind::PING, flag::ACK, 0);
+            push_frame_header(&mut self.output, payload.len(), frame_type::PING, flag::ACK, 0);
             self.output.extend_from_slice(&payload);
-        } else if payload == ALIVE {
-            self.answered_ping = true;
-        } else if payload == GOODBYE {
-            self.leave();
+        } else if payload == KEEP_ALIVE_PING {
+            self.ping_acked = true;
+        } else if payload == SHUTDOWN_PING {
+            self.finish_shutdown();
         }
         Ok(())
     }
 
-    fn goaway(&mut self, head: FrameHead, payload: &[u8]) -> Received {
+    fn goaway(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
         if head.stream != 0 {
-            return protocol("a goodbye on a stream");
+            return protocol_error("GOAWAY on a stream");
         }
         if payload.len() < 8 {
-            return size("a goodbye of a strange size");
+            return frame_size_error("GOAWAY with an invalid length");
         }
-        self.peer_leaves = true;
+        self.received_goaway = true;
         Ok(())
     }
 
-    fn window_update(&mut self, head: FrameHead, payload: &[u8]) -> Received {
-        let Some(value) = number(payload) else { return size("a window update of a strange size") };
+    fn window_update(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
+        let Some(value) = number(payload) else {
+            return frame_size_error("WINDOW_UPDATE with an invalid length");
+        };
         let increment = i64::from(value & 0x7fff_ffff);
         if head.stream == 0 {
             if increment == 0 {
-                return protocol("a window update of nothing");
+                return protocol_error("WINDOW_UPDATE of 0");
             }
             self.send_window += increment;
             if self.send_window > MAX_WINDOW {
-                return broken(Reason::FLOW_CONTROL_ERROR, "a window that is too large");
+                return connection_error(
+                    ErrorCode::FLOW_CONTROL_ERROR,
+                    "WINDOW_UPDATE overflows the connection window",
+                );
             }
             return Ok(());
         }
         if head.stream > self.last_stream {
-            return protocol("a window of a stream that is not begun");
+            return protocol_error("WINDOW_UPDATE on an idle stream");
         }
         let Some(stream) = self.streams.get_mut(&head.stream) else { return Ok(()) };
         stream.send_window += increment;
         if increment == 0 {
-            return self.stream_error(head.stream, Reason::PROTOCOL_ERROR);
+            return self.stream_error(head.stream, ErrorCode::PROTOCOL_ERROR);
         }
         if stream.send_window > MAX_WINDOW {
-            return self.stream_error(head.stream, Reason::FLOW_CONTROL_ERROR);
+            return self.stream_error(head.stream, ErrorCode::FLOW_CONTROL_ERROR);
         }
         Ok(())
     }

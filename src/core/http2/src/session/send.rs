@@ -1,20 +1,21 @@
-//! What goes to the caller.
+//! Queues response frames. Every method ignores a stream that is already closed.
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::super::frame::{HEAD_LEN, Reason, flag, kind, push_head};
+use super::super::frame::{ErrorCode, FRAME_HEADER_LEN, flag, frame_type, push_frame_header};
 use super::super::hpack::Encoder;
 use super::super::stream::Outgoing;
 use super::Session;
 
 impl Session {
-    /// Sends the whole [fixed response](super::super::FixedResponse) with this body. A stream that has ended is left alone, here and below.
-    pub fn answer_fixed(&mut self, id: u32, message: Bytes) {
+    /// Sends a complete [fixed response](super::super::FixedResponse) with this body. In the common case, where the windows admit the
+    /// body, all three frames are encoded at once.
+    pub fn send_fixed_response(&mut self, id: u32, message: Bytes) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let count = message.len() as i64;
         if count > stream.send_window.min(self.send_window) || message.len() > self.peer.max_frame {
-            self.push_block(id, false, Encoder::fixed_head);
+            self.push_block(id, false, Encoder::fixed_header);
             self.queue(id, Outgoing::Data(message));
             self.queue(id, Outgoing::FixedTrailer);
             return;
@@ -22,15 +23,15 @@ impl Session {
         stream.send_window -= count;
         self.send_window -= count;
         self.output.reserve(message.len() + 96);
-        self.push_block(id, false, Encoder::fixed_head);
-        push_head(&mut self.output, message.len(), kind::DATA, 0, id);
+        self.push_block(id, false, Encoder::fixed_header);
+        push_frame_header(&mut self.output, message.len(), frame_type::DATA, 0, id);
         self.output.extend_from_slice(&message);
         self.push_block(id, true, Encoder::fixed_trailer);
         self.ended(id);
     }
 
-    /// Sends the head of an answer; `end` says that there is nothing else.
-    pub fn send_head(&mut self, id: u32, status: StatusCode, headers: &HeaderMap, end: bool) {
+    /// Sends the header section of a response; `end` sets END_STREAM.
+    pub fn send_headers(&mut self, id: u32, status: StatusCode, headers: &HeaderMap, end: bool) {
         if !self.streams.contains_key(&id) {
             return;
         }
@@ -40,35 +41,35 @@ impl Session {
         }
     }
 
-    /// Sends a piece of an answer as soon as there is room; [`is_drained`](Self::is_drained) tells when it has left.
+    /// Sends body data as flow control permits; [`is_drained`](Self::is_drained) reports completion.
     pub fn send_data(&mut self, id: u32, data: Bytes) {
         if !data.is_empty() {
             self.queue(id, Outgoing::Data(data));
         }
     }
 
-    /// Ends an answer.
-    pub fn send_end(&mut self, id: u32, trailers: Option<HeaderMap>) {
+    /// Ends a response, with or without trailers.
+    pub fn send_end_stream(&mut self, id: u32, trailers: Option<HeaderMap>) {
         self.queue(id, trailers.map_or(Outgoing::End, Outgoing::Trailers));
     }
 
-    /// Breaks an answer off.
-    pub fn send_reset(&mut self, id: u32, reason: Reason) {
+    /// Resets a stream.
+    pub fn send_reset(&mut self, id: u32, code: ErrorCode) {
         if self.streams.contains_key(&id) {
-            self.reset(id, reason);
+            self.reset(id, code);
         }
     }
 
     fn queue(&mut self, id: u32, outgoing: Outgoing) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let waits_already = !stream.outgoing.is_empty();
+        let is_waiting = !stream.outgoing.is_empty();
         stream.outgoing.push_back(outgoing);
-        if !waits_already && !self.send_waiting(id) {
+        if !is_waiting && !self.send_waiting(id) {
             self.blocked.push_back(id);
         }
     }
 
-    /// Sends what waited, as far as the windows allow and as long as the output is not full; says whether that was anything.
+    /// Encodes queued parts of blocked streams as the windows and the output limit permit. Returns whether anything was encoded.
     pub fn send_blocked(&mut self) -> bool {
         let before = self.output.len();
         for _ in 0..self.blocked.len() {
@@ -80,7 +81,7 @@ impl Session {
         self.output.len() > before
     }
 
-    /// Sends what waits on one stream; false if something is left.
+    /// Encodes the queued parts of a stream; false if some remain.
     fn send_waiting(&mut self, id: u32) -> bool {
         loop {
             let is_congested = self.is_congested();
@@ -95,12 +96,12 @@ impl Session {
                         return false;
                     }
                     let piece = data.split_to(count);
-                    let is_all = data.is_empty();
+                    let is_last = data.is_empty();
                     stream.send_window -= count as i64;
                     self.send_window -= count as i64;
-                    push_head(&mut self.output, count, kind::DATA, 0, id);
+                    push_frame_header(&mut self.output, count, frame_type::DATA, 0, id);
                     self.output.extend_from_slice(&piece);
-                    if is_all {
+                    if is_last {
                         stream.outgoing.pop_front();
                     }
                 }
@@ -110,7 +111,7 @@ impl Session {
                             self.push_block(id, true, |encoder, out| encoder.trailers(&trailers, out));
                         }
                         Some(Outgoing::FixedTrailer) => self.push_block(id, true, Encoder::fixed_trailer),
-                        _ => push_head(&mut self.output, 0, kind::DATA, flag::END_STREAM, id),
+                        _ => push_frame_header(&mut self.output, 0, frame_type::DATA, flag::END_STREAM, id),
                     }
                     self.ended(id);
                     return true;
@@ -119,18 +120,18 @@ impl Session {
         }
     }
 
-    /// This side has said everything.
+    /// END_STREAM was sent: closes the stream and refills the protocol-violation budget.
     fn ended(&mut self, id: u32) {
-        self.misdeeds = self.misdeeds.saturating_sub(1);
-        if self.streams.get(&id).is_some_and(|stream| stream.received) {
+        self.violations = self.violations.saturating_sub(1);
+        if self.streams.get(&id).is_some_and(|stream| stream.is_half_closed) {
             self.streams.remove(&id);
         } else {
-            // Nobody will read the rest of the request.
-            self.reset(id, Reason::NO_ERROR);
+            // The rest of the request is not needed. Spec: RFC 9113 section 8.1.
+            self.reset(id, ErrorCode::NO_ERROR);
         }
     }
 
-    /// Appends a header block in as many frames as it needs.
+    /// Appends a header block as HEADERS and CONTINUATION frames.
     pub(super) fn push_block(
         &mut self,
         id: u32,
@@ -139,9 +140,9 @@ impl Session {
     ) {
         let end_stream = if end_stream { flag::END_STREAM } else { 0 };
         let at = self.output.len();
-        push_head(&mut self.output, 0, kind::HEADERS, end_stream | flag::END_HEADERS, id);
+        push_frame_header(&mut self.output, 0, frame_type::HEADERS, end_stream | flag::END_HEADERS, id);
         encode(&mut self.encoder, &mut self.output);
-        let length = self.output.len() - at - HEAD_LEN;
+        let length = self.output.len() - at - FRAME_HEADER_LEN;
         if length <= self.peer.max_frame {
             let [_, bytes @ ..] = u32::try_from(length).unwrap_or(0).to_be_bytes();
             if let Some(head) = self.output.get_mut(at..at + 3) {
@@ -149,14 +150,17 @@ impl Session {
             }
             return;
         }
-        let block = self.output.split_off(at + HEAD_LEN);
+        let block = self.output.split_off(at + FRAME_HEADER_LEN);
         self.output.truncate(at);
         let pieces = block.len().div_ceil(self.peer.max_frame);
         for (number, piece) in block.chunks(self.peer.max_frame).enumerate() {
             let last = if number + 1 == pieces { flag::END_HEADERS } else { 0 };
-            let (kind, flags) =
-                if number == 0 { (kind::HEADERS, end_stream | last) } else { (kind::CONTINUATION, last) };
-            push_head(&mut self.output, piece.len(), kind, flags, id);
+            let (kind, flags) = if number == 0 {
+                (frame_type::HEADERS, end_stream | last)
+            } else {
+                (frame_type::CONTINUATION, last)
+            };
+            push_frame_header(&mut self.output, piece.len(), kind, flags, id);
             self.output.extend_from_slice(piece);
         }
     }

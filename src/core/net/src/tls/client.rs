@@ -1,4 +1,4 @@
-//! TLS of calls to a server.
+//! TLS of clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use rustls::{ClientConfig, RootCertStore};
 use super::error::TlsError;
 use super::{TlsVersion, files};
 
-/// How calls are secured.
+/// TLS settings of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientTlsOptions {
-    /// Roots that the server is checked against, PEM; empty means those of the system.
+    /// Trusted roots, PEM; empty: those of the system.
     pub ca_file: PathBuf,
-    /// Certificate to show, with its chain, PEM; empty means none.
+    /// Client certificate chain, PEM; empty: none.
     pub cert_file: PathBuf,
-    /// Its key, PEM.
+    /// Key of the client certificate, PEM.
     pub key_file: PathBuf,
-    /// Name that the certificate of the server must carry; empty means the host that is called.
+    /// Expected server name; empty: the host.
     pub server_name: String,
 }
 
-/// Secures connections to one server.
+/// TLS for connections to one server.
 #[derive(Clone)]
 pub struct ClientTls {
-    /// For each connection.
+    /// The configuration of connections.
     pub config: Arc<ClientConfig>,
-    /// The name that the server must prove.
+    /// The expected server name.
     pub name: ServerName<'static>,
 }
 
@@ -38,9 +38,9 @@ impl std::fmt::Debug for ClientTls {
 }
 
 impl ClientTls {
-    /// Reads the files; `host` is who is called.
+    /// Loads the files for connections to `host`.
     ///
-    /// Errors: a file that cannot be read or used, or a name that no certificate can carry.
+    /// Errors: an unreadable or unusable file, or an invalid server name.
     pub fn load(options: &ClientTlsOptions, host: &str) -> Result<Self, TlsError> {
         super::install_crypto_provider();
         let name = if options.server_name.is_empty() { host } else { options.server_name.as_str() };

@@ -1,24 +1,24 @@
-//! Why TLS cannot be set up.
+//! Errors of TLS settings.
 
 use std::path::{Path, PathBuf};
 
 use mixer_base::rotate::os_text;
 
-/// Why certificates or keys cannot be used.
+/// TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read.
+    /// An unreadable file.
     #[error("cannot read {what} `{}`: {}", path.display(), os_text(source))]
     Unreadable {
         /// For example `the certificates in`.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file without the expected content.
     #[error("there is no {what} in `{}`", path.display())]
     Empty {
         /// For example `certificate`.
@@ -26,15 +26,15 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
     },
-    /// What was read cannot be used.
+    /// Unusable content.
     #[error("{what} cannot be used: {source}")]
     Unusable {
         /// For example `the certificate in …`.
         what: String,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Settings that contradict each other.
+    /// Inconsistent settings.
     #[error("{0}")]
     Settings(String),
 }

@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::error::{TlsError, read};
 
-/// All certificates of a file, in order. Errors: none, or one that cannot be read.
+/// All certificates of a file, in order. Errors: none, or an invalid one.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let bytes = read("the certificates in", path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
@@ -19,14 +19,14 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     Ok(found)
 }
 
-/// The private key of a file. Errors: none, or one that cannot be read; the key itself is in no error.
+/// The private key of a file. Errors: none, or invalid; errors never contain the key.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let bytes = read("the key in", path)?;
     PrivateKeyDer::from_pem_slice(&bytes)
         .map_err(|_| TlsError::Empty { what: "private key", path: path.to_path_buf() })
 }
 
-/// The certificates of a file as roots. Errors: none of them can be a root.
+/// The certificates of a file as roots. Errors: an invalid root.
 pub(super) fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {

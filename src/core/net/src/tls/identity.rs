@@ -1,17 +1,17 @@
-//! Who stands behind a certificate, and who is let in.
+//! Identities in client certificates, and the list of allowed ones.
 
 use rustls::pki_types::CertificateDer;
 
-/// The names that a certificate gives its owner.
+/// The identity in a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PeerIdentity {
-    /// URIs such as `spiffe://cluster.local/ns/default/sa/web`, then DNS names, each in the order of the certificate.
+    /// URI SANs such as `spiffe://cluster.local/ns/default/sa/web`, then DNS SANs, in certificate order.
     pub names: Vec<String>,
 }
 
 impl PeerIdentity {
-    /// The identity in the first certificate of a chain that was verified. Names that cannot be read are left out.
-    pub fn of_chain(chain: &[CertificateDer<'_>]) -> Self {
+    /// The identity in the leaf of a verified chain. Invalid names are omitted.
+    pub(crate) fn of_chain(chain: &[CertificateDer<'_>]) -> Self {
         let Some(certificate) = chain.first().and_then(|c| webpki::EndEntityCert::try_from(c).ok()) else {
             return Self::default();
         };
@@ -19,23 +19,23 @@ impl PeerIdentity {
         Self { names: uris.chain(certificate.valid_dns_names()).map(str::to_owned).collect() }
     }
 
-    /// The name to call it by; empty if it has none.
+    /// The first name; empty if there is none.
     pub fn principal(&self) -> &str {
         self.names.first().map_or("", String::as_str)
     }
 }
 
-/// A list of names that are let in.
+/// A list of allowed names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AllowedPeers {
+pub(crate) struct AllowedPeers {
     patterns: Vec<String>,
 }
 
 impl AllowedPeers {
-    /// Reads names separated by commas; one `*` at the start or at the end of a name stands for anything.
+    /// Parses names separated by commas. One `*` at the start or the end of a name matches anything.
     ///
     /// Errors: a `*` elsewhere.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let patterns: Vec<String> =
             text.split(',').map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned).collect();
         for pattern in &patterns {
@@ -47,13 +47,13 @@ impl AllowedPeers {
         Ok(Self { patterns })
     }
 
-    /// Whether the list restricts anything.
-    pub fn is_empty(&self) -> bool {
+    /// Whether the list is empty.
+    pub(crate) fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether somebody with this identity is let in: an empty list lets everybody in.
-    pub fn admits(&self, identity: &PeerIdentity) -> bool {
+    /// Whether the identity is allowed; an empty list allows all.
+    pub(crate) fn admits(&self, identity: &PeerIdentity) -> bool {
         let matches = |pattern: &str, name: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*'))
         {
             (Some(end), _) => name.ends_with(end),
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_let_in_by_pattern() {
+    fn names_match_patterns() {
         let identity =
             PeerIdentity { names: vec!["spiffe://local/ns/shop/sa/web".to_owned(), "web.shop".to_owned()] };
         let admits = |list: &str| AllowedPeers::parse(list).unwrap().admits(&identity);

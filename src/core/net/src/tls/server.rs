@@ -1,4 +1,4 @@
-//! TLS of the API port.
+//! TLS of a server.
 
 use std::hash::Hasher as _;
 use std::path::PathBuf;
@@ -18,44 +18,44 @@ use super::validity::valid_until;
 use super::{TlsVersion, files};
 use mixer_base::time::Timestamp;
 
-/// How often files are looked at for a change.
-const LOOK: Duration = Duration::from_secs(5);
-/// How often the log says that a certificate ends soon.
-const DAY: Duration = Duration::from_secs(24 * 3600);
-/// A certificate that ends sooner than this is worth a word.
-pub const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
-/// The protocol that is spoken over TLS.
+/// Interval at which the files are checked for changes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of expiry warnings.
+const WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+/// Remaining validity below which an expiry warning is logged.
+pub const EXPIRES_SOON: Duration = Duration::from_secs(14 * 24 * 3600);
+/// The ALPN protocol.
 const HTTP2: &[u8] = b"h2";
 
-/// Whether callers must show a certificate.
+/// Whether clients must present a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum ClientAuth {
-    /// Those without one are refused.
+    /// Clients without a certificate are refused.
     #[default]
     Require,
-    /// One that is shown must be good.
+    /// A certificate is verified if presented.
     Optional,
 }
 
-/// How the API port is secured.
+/// TLS settings of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerTlsOptions {
-    /// Certificate of the server with its chain, PEM; empty means plain text.
+    /// Server certificate chain, PEM; empty: plain text.
     pub cert_file: PathBuf,
-    /// Its key, PEM.
+    /// Key of the server certificate, PEM.
     pub key_file: PathBuf,
-    /// Roots that callers' certificates are checked against, PEM; empty means that callers show none.
+    /// Roots for client certificates, PEM; empty: no client certificates.
     pub client_ca_file: PathBuf,
-    /// Whether callers must show a certificate, where there are roots.
+    /// Whether clients must present a certificate, given roots.
     pub client_auth: ClientAuth,
-    /// Oldest version that is spoken.
+    /// Minimum TLS version.
     pub min_version: TlsVersion,
-    /// Names of callers that are let in, see [`AllowedPeers::parse`]; empty means everybody with a good certificate.
+    /// Allowed client names, separated by commas, with one `*` at the start or the end of each; empty: any verified client.
     pub allowed_peers: String,
 }
 
 impl ServerTlsOptions {
-    /// Whether TLS is spoken.
+    /// Whether TLS is enabled.
     pub fn is_enabled(&self) -> bool {
         !self.cert_file.as_os_str().is_empty()
     }
@@ -82,14 +82,14 @@ impl ServerTlsOptions {
     }
 }
 
-/// TLS of a listener, as its files say now. New connections see what was read last; those that exist are left alone.
+/// TLS of a listener. New connections use the last loaded files; open connections are not affected by a reload.
 pub struct ServerTls {
     options: ServerTlsOptions,
     allowed: AllowedPeers,
     config: ArcSwap<ServerConfig>,
-    /// Of the bytes that `config` was made from.
+    /// Hash of the files behind `config`.
     fingerprint: Mutex<u64>,
-    /// When the certificate ceases to be valid.
+    /// Expiry of the certificate.
     until: Mutex<Timestamp>,
 }
 
@@ -100,18 +100,18 @@ impl std::fmt::Debug for ServerTls {
 }
 
 impl ServerTls {
-    /// Reads the files. Errors: one that cannot be read or used, or a key that does not belong to its certificate.
+    /// Loads the files. Errors: an unreadable or unusable file, or a key that does not match its certificate.
     pub fn load(options: ServerTlsOptions) -> Result<Self, TlsError> {
         options.check()?;
         let allowed = AllowedPeers::parse(&options.allowed_peers).map_err(TlsError::Settings)?;
-        // Before the files are used: a change between the two is found by the next look.
+        // Computed first, so that a concurrent change is found by the next check.
         let fingerprint = Mutex::new(fingerprint(&options)?);
         let config = ArcSwap::from_pointee(config(&options)?);
         let until = Mutex::new(valid_until(&options.cert_file)?);
         Ok(Self { options, allowed, config, fingerprint, until })
     }
 
-    /// Reads the files again. Errors: as [`load`](Self::load); what was read before stays in force.
+    /// Reloads the files. Errors: as [`load`](Self::load); the previous configuration is kept.
     pub fn reload(&self) -> Result<(), TlsError> {
         let now = fingerprint(&self.options)?;
         let until = valid_until(&self.options.cert_file)?;
@@ -121,50 +121,50 @@ impl ServerTls {
         Ok(())
     }
 
-    /// When the certificate that new connections see ceases to be valid.
+    /// Expiry of the certificate for new connections.
     pub fn valid_until(&self) -> Timestamp {
         *self.until.lock()
     }
 
-    /// Says that the certificate ends soon, or has ended.
-    fn tell_expiry(&self) {
+    /// Logs a certificate that expires soon or has expired.
+    fn warn_of_expiry(&self) {
         let until = self.valid_until();
         let (file, until_text) = (self.options.cert_file.display(), until.rfc3339());
         match until.to_system_time().map(|until| until.duration_since(SystemTime::now())) {
             Some(Err(_)) => tracing::error!("the certificate in `{file}` has expired at {until_text}"),
-            Some(Ok(left)) if left < SOON => {
+            Some(Ok(left)) if left < EXPIRES_SOON => {
                 tracing::warn!("the certificate in `{file}` is valid until {until_text} only");
             }
             Some(Ok(_)) | None => {}
         }
     }
 
-    /// Reads the files again whenever they change, until `stop`. Tells once a day of a certificate that ends soon.
+    /// Reloads the files when they change, until `stop`. Logs a daily warning before the certificate expires.
     pub async fn follow(self: Arc<Self>, stop: CancellationToken) {
-        let mut complained = None;
+        let mut last_error = None;
         let mut told: Option<(Timestamp, Instant)> = None;
         loop {
             let until = self.valid_until();
-            if told.is_none_or(|(of, at)| of != until || at.elapsed() > DAY) {
-                self.tell_expiry();
+            if told.is_none_or(|(of, at)| of != until || at.elapsed() > WARNING_INTERVAL) {
+                self.warn_of_expiry();
                 told = Some((until, Instant::now()));
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
             }
             match self.reload_if_changed() {
                 Ok(false) => {}
                 Ok(true) => {
-                    complained = None;
-                    tracing::info!("certificates have changed and were read anew");
+                    last_error = None;
+                    tracing::info!("certificates reloaded");
                 }
                 Err(error) => {
-                    // Once a problem, not once a look.
+                    // Logged once per distinct error.
                     let text = error.to_string();
-                    if complained.as_ref() != Some(&text) {
-                        tracing::error!("certificates could not be read anew, the old stay: {text}");
-                        complained = Some(text);
+                    if last_error.as_ref() != Some(&text) {
+                        tracing::error!("reload of certificates failed, the previous state is kept: {text}");
+                        last_error = Some(text);
                     }
                 }
             }
@@ -178,15 +178,15 @@ impl ServerTls {
         self.reload().map(|()| true)
     }
 
-    /// What a new connection is secured with.
-    pub fn config(&self) -> Arc<ServerConfig> {
+    /// The configuration for new connections.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }
 
-    /// Who called, by the chain that was verified: nobody in particular without one, and none if nobody is asked for one.
+    /// The identity of a client from its verified chain; empty without a certificate, `None` if none is requested.
     ///
-    /// Errors: somebody who is not let in, in words for the log.
-    pub fn admit(&self, chain: Option<&[CertificateDer<'_>]>) -> Result<Option<PeerIdentity>, String> {
+    /// Errors: the client is not allowed; the text is for the log.
+    pub(crate) fn admit(&self, chain: Option<&[CertificateDer<'_>]>) -> Result<Option<PeerIdentity>, String> {
         if self.options.client_ca_file.as_os_str().is_empty() {
             return Ok(None);
         }
@@ -225,7 +225,7 @@ fn config(options: &ServerTlsOptions) -> Result<ServerConfig, TlsError> {
     Ok(config)
 }
 
-/// One number for all bytes that a configuration is made from.
+/// Hash of all files.
 fn fingerprint(options: &ServerTlsOptions) -> Result<u64, TlsError> {
     let mut hasher = std::hash::DefaultHasher::new();
     let named = [

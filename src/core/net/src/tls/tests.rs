@@ -1,4 +1,4 @@
-//! Certificates are made here, for a minute's use.
+//! Certificates are generated for each test.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType}
 
 use super::*;
 
-/// An authority that signs certificates.
+/// A certificate authority.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: String,
@@ -50,7 +50,7 @@ fn the_provider_is_installed_once() {
 }
 
 #[test]
-fn settings_that_contradict_each_other_are_refused() {
+fn inconsistent_settings_are_refused() {
     type Change = fn(&mut ServerTlsOptions);
     let cases: [(Change, &str); 4] = [
         (|o| o.key_file = PathBuf::new(), "a certificate and its key belong together"),
@@ -82,7 +82,7 @@ fn settings_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named() {
+fn errors_name_unusable_files() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let authority = Authority::new();
@@ -108,7 +108,7 @@ fn files_that_cannot_be_used_are_named() {
 }
 
 #[test]
-fn a_reload_takes_good_files_and_keeps_the_old_instead_of_bad_ones() {
+fn a_failed_reload_keeps_the_previous_files() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let write = |(certificate, key): (String, String)| ServerTlsOptions {
@@ -129,7 +129,7 @@ fn a_reload_takes_good_files_and_keeps_the_old_instead_of_bad_ones() {
 }
 
 #[test]
-fn names_come_from_the_certificate() {
+fn identities_come_from_the_certificate() {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
     let authority = Authority::new();

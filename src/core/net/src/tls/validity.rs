@@ -1,4 +1,4 @@
-//! How long a certificate holds.
+//! Expiry of certificates.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use mixer_base::time::Timestamp;
 
 /// DER: a sequence.
 const SEQUENCE: u8 = 0x30;
-/// DER: the version of a certificate, which may be left out.
+/// DER: the optional version of a certificate.
 const VERSION: u8 = 0xa0;
-/// DER: a time with a year of two digits, and one of four.
+/// DER: times with a two-digit and a four-digit year.
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When the first certificate of a PEM file ceases to be valid. Errors: there is none, or it cannot be read.
+/// Expiry of the first certificate of a PEM file. Errors: none, or unreadable.
 pub fn valid_until(path: &Path) -> Result<Timestamp, TlsError> {
     let certificates = files::certificates(path)?;
     let first = certificates.first().and_then(|certificate| not_after(certificate));

@@ -1,4 +1,4 @@
-//! The sockets of a server: opened here or handed over, served, and closed again.
+//! The listening sockets of a server: bound or inherited, served and closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,26 +6,27 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{HTTP_GRACE, Start, StartError};
+use super::{HTTP_GRACE, Start};
 use crate::components::StopStep;
 use crate::controls::Controls;
 use crate::controlz;
 use crate::effects::Endpoint;
+use crate::error::StartError;
 use crate::monitor;
 use mixer_base::build_info::BuildInfo;
 use mixer_envoy::EnvoyParts;
 use mixer_net::address::ListenAddress;
 use mixer_net::http;
-use mixer_net::listener::{Accepted, ListenError, Listener, on_loop};
+use mixer_net::listener::{ListenError, Listener, inherit_tcp};
 use mixer_net::tls::ServerTls;
 use mixer_net::workers::WorkerGroup;
 
 impl Start<'_> {
-    /// Step 8: the socket of the API, opened here or before.
+    /// Step 8: the API socket, inherited or bound.
     pub(super) fn listen(&mut self, address: &ListenAddress) -> Result<Listener, StartError> {
         let refuse = |e: String| StartError::because("unable to listen", e);
         if let Some(socket) = self.inherited.grpc.take() {
-            tracing::info!("the socket of the API was handed over: {address}");
+            tracing::info!("API socket inherited: {address}");
             return Listener::inherit(socket).map_err(|e| refuse(e.to_string()));
         }
         if let ListenAddress::Unix(path) = address {
@@ -34,15 +35,15 @@ impl Start<'_> {
         self.effects.listen(address, self.options.socket_mode).map_err(|e| refuse(e.to_string()))
     }
 
-    /// The socket of an HTTP endpoint, opened here or before.
+    /// The socket of an HTTP endpoint, inherited or bound.
     fn listen_http(&mut self, endpoint: Endpoint, address: &str) -> Result<TcpListener, ListenError> {
         match self.inherited.take_http(endpoint) {
-            Some(socket) => on_loop(socket).map_err(|e| ListenError(e.to_string())),
+            Some(socket) => inherit_tcp(socket).map_err(|e| ListenError(e.to_string())),
             None => self.effects.listen_http(endpoint, address),
         }
     }
 
-    /// The HTTP flavour of authorization, if it is asked for.
+    /// HTTP external authorization, if configured.
     pub(super) fn start_envoy_http(&mut self, envoy: &EnvoyParts) -> Result<(), StartError> {
         let address = self.options.envoy_http_address.as_str();
         if address.is_empty() && self.inherited.envoy.is_none() {
@@ -57,14 +58,14 @@ impl Start<'_> {
         let stop = CancellationToken::new();
         let thread = mixer_envoy::http::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
             .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
-        self.components.begun(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
+        self.components.started(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
             stop.cancel();
             tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false)
         });
         Ok(())
     }
 
-    /// Step 17.
+    /// Step 17: the monitoring endpoint.
     pub(super) fn start_monitoring(&mut self, controls: &Arc<Controls>) -> Result<(), StartError> {
         let address = format!(":{}", self.options.monitoring_port);
         let listener = self.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
@@ -83,7 +84,7 @@ impl Start<'_> {
         Ok(())
     }
 
-    /// Step 18; a failure is logged and does not end the start.
+    /// Step 18: ControlZ. A failure is logged and does not fail the start.
     pub(super) fn start_introspection(&mut self, controls: &Arc<Controls>) {
         let settings = &self.options.introspection;
         let address = match settings.listen_address() {
@@ -127,20 +128,20 @@ impl Start<'_> {
                 tracing::error!(%error, "an HTTP endpoint ended");
             }
         });
-        self.components.begun(step, name, async move |_| {
+        self.components.started(step, name, async move |_| {
             stop.cancel();
             task.await.is_ok()
         });
     }
 
-    /// Step 19: begins to accept calls.
+    /// Step 19: accepts connections.
     pub(super) fn accept(
         &mut self,
         listener: Listener,
         tls: Option<Arc<ServerTls>>,
         workers: Arc<WorkerGroup>,
     ) {
-        // Cancelled when the workers begin to drain, so that nothing is accepted that nobody serves.
+        // Cancelled when the workers start to drain.
         let stopped = workers.stopping();
         let task = tokio::spawn(async move {
             loop {
@@ -149,14 +150,14 @@ impl Start<'_> {
                     () = stopped.cancelled() => return,
                 };
                 match accepted {
-                    Ok(connection) => workers.serve(Accepted { tls: tls.clone(), ..connection }).await,
+                    Ok(connection) => workers.serve(connection.with_tls(tls.clone())).await,
                     Err(error) => {
-                        mixer_base::warn_limited!(1, %error, "a connection could not be accepted");
+                        mixer_base::warn_limited!(1, %error, "accept failed");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 }
             }
         });
-        self.components.begun(StopStep::Listener, "listener", async move |_| task.await.is_ok());
+        self.components.started(StopStep::Listener, "listener", async move |_| task.await.is_ok());
     }
 }

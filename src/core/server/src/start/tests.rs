@@ -1,4 +1,4 @@
-//! Makes every step of the start fail in turn and looks for what is left behind.
+//! Fails every step of the start in turn and checks that everything is rolled back.
 
 use std::io;
 use std::net::TcpListener as StdListener;
@@ -8,18 +8,22 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::super::IntrospectionOptions;
-use super::super::effects::{Endpoint, Tracing};
+use super::super::effects::{Endpoint, SystemEffects, Tracing};
 use super::super::pid_file::PidFile;
+use super::super::server::Server;
 use super::super::supervisor::Supervisor;
 use super::*;
 use mixer_attribute::SignedDuration;
 use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::probe::Availability;
 use mixer_config::store::StoreError;
+use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
 use mixer_engine::snapshot::Snapshot;
+use mixer_net::listener::ListenError;
 use mixer_net::tls::{ServerTlsOptions, TlsError};
 use mixer_spans::{TracingError, TracingOptions};
 
@@ -45,14 +49,14 @@ enum Step {
     Nothing,
 }
 
-/// The real effects, one of which fails, and what they made.
+/// The system effects with one failing step; records what the others created.
 struct Faulty {
     fails: Step,
     name: String,
     made: Mutex<Made>,
 }
 
-/// What must be gone in the end.
+/// What must be released in the end.
 #[derive(Default)]
 struct Made {
     stores: Vec<Weak<dyn ConfigStore>>,

@@ -1,12 +1,13 @@
-//! What is kept up beside the calls: probe files, the pid file, certificates, health, signs of life.
+//! Background tasks: probe files, pid file, certificates, health, watchdog.
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Start, StartError};
+use super::Start;
 use crate::components::StopStep;
 use crate::controls::Controls;
+use crate::error::StartError;
 use crate::health::Conditions;
 use mixer_net::address::ListenAddress;
 use mixer_net::tls::{ServerTls, TlsError};
@@ -18,14 +19,14 @@ impl Start<'_> {
             false => (&self.options.readiness_probe, &self.health.readiness),
         };
         if let Some(probe) = self.effects.keep_probe_file(options, availability) {
-            self.components.begun(step, name, async move |_| {
+            self.components.started(step, name, async move |_| {
                 probe.close().await;
                 true
             });
         }
     }
 
-    /// Reads the certificates, and again whenever they change.
+    /// Loads the certificates and reloads them when they change.
     pub(super) fn load_tls(&mut self, address: &ListenAddress) -> Result<Option<Arc<ServerTls>>, StartError> {
         let refuse = |e: TlsError| StartError::because("unable to set up TLS", e);
         let tls = self.effects.load_tls(&self.options.tls).map_err(refuse)?;
@@ -36,7 +37,7 @@ impl Start<'_> {
         if let Some(tls) = &tls {
             let stop = CancellationToken::new();
             let task = tokio::spawn(Arc::clone(tls).follow(stop.clone()));
-            self.components.begun(StopStep::Probes, "certificates", async move |_| {
+            self.components.started(StopStep::Probes, "certificates", async move |_| {
                 stop.cancel();
                 task.await.is_ok()
             });
@@ -44,7 +45,7 @@ impl Start<'_> {
         Ok(tls)
     }
 
-    /// Before anything that another server on the same files would notice.
+    /// Runs before any effect that another server on the same files would notice.
     pub(super) fn write_pid_file(&mut self) -> Result<(), StartError> {
         let path = &self.options.pid_file;
         if path.as_os_str().is_empty() {
@@ -52,24 +53,24 @@ impl Start<'_> {
         }
         let refuse = |e| StartError::because(&format!("unable to write the pid file {}", path.display()), e);
         let file = self.effects.write_pid_file(path).map_err(refuse)?;
-        self.components.begun(StopStep::Probes, "pid file", async move |_| {
+        self.components.started(StopStep::Probes, "pid file", async move |_| {
             drop(file);
             true
         });
         Ok(())
     }
 
-    /// Keeps the health true to the world.
+    /// Updates the health conditions.
     pub(super) fn follow(&mut self, conditions: Conditions) {
         let stop = CancellationToken::new();
         let task = tokio::spawn(conditions.follow(stop.clone()));
-        self.components.begun(StopStep::Probes, "conditions", async move |_| {
+        self.components.started(StopStep::Probes, "conditions", async move |_| {
             stop.cancel();
             task.await.is_ok()
         });
     }
 
-    /// Tells the supervisor, and shows it signs of life while the server is alive.
+    /// Notifies the service manager of readiness, and its watchdog while the server is alive.
     pub(super) fn supervise(&mut self, controls: &Arc<Controls>) {
         let Some(supervisor) = self.effects.supervisor() else { return };
         let watchdog = supervisor.watchdog();
@@ -89,7 +90,7 @@ impl Start<'_> {
                 }
             }
         });
-        self.components.begun(StopStep::Probes, "watchdog", async move |_| {
+        self.components.started(StopStep::Probes, "watchdog", async move |_| {
             stop.cancel();
             task.await.is_ok()
         });

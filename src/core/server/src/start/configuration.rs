@@ -1,0 +1,124 @@
+//! The first configuration, and following the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::Start;
+use crate::components::StopStep;
+use crate::error::StartError;
+use mixer_base::metrics::{Collect, Collected, Family, Metrics};
+use mixer_base::pool::AdapterPools;
+use mixer_config::store::ConfigStore;
+use mixer_engine::adapter::{Commons, SystemClock};
+use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
+use mixer_engine::handler::HandlerEnvironment;
+use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
+use mixer_expr::Language;
+
+/// Memory budget of the check cache per entry, up to [`MAX_CACHE_BYTES`].
+const CACHE_BYTES_PER_ENTRY: u64 = 512;
+/// Maximum memory of the check cache in bytes.
+const MAX_CACHE_BYTES: u64 = 256 << 20;
+/// Time limit for building a handler.
+// Longer than the first fetch of a list (30 s): a hanging provider must fail the checks, not the handler.
+const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
+
+impl Start<'_> {
+    /// Steps 10 to 12: the first configuration.
+    pub(super) async fn configure(
+        &mut self,
+        metrics: &Arc<Metrics>,
+        store: &Arc<dyn ConfigStore>,
+    ) -> Result<(Arc<Runtime>, Arc<Mutex<Option<Configurator>>>), StartError> {
+        let options = self.options;
+        tracing::info!("Awaiting for config store sync...");
+        let cache = options.check_cache_entries().map(|entries| CheckCacheLimits {
+            entries,
+            bytes: (entries as u64).saturating_mul(CACHE_BYTES_PER_ENTRY).min(MAX_CACHE_BYTES),
+        });
+        let builder = SnapshotBuilder::new(SnapshotOptions {
+            registry: crate::REGISTRY,
+            default_namespace: options.config_default_namespace.as_str().into(),
+            language: std::env::var("ISTIO_LANG").ok().map(|name| Language::from_name(&name)),
+            adapter_kinds: options.use_adapter_crds,
+            template_kinds: options.use_template_crds,
+        });
+        let runtime = self.effects.new_runtime(builder.empty(), cache);
+        let denials: Arc<dyn Collect> = Arc::clone(runtime.denials()) as Arc<dyn Collect>;
+        metrics.collect_from(Arc::downgrade(&denials));
+        if cache.is_some() {
+            let collector = CacheCollector(Arc::clone(runtime.cache_counters()));
+            self.components.collects(StopStep::CheckCache, "check cache", metrics, collector);
+        }
+        let commons = Arc::new(Commons::default());
+        self.adapter_pools = commons.get::<AdapterPools>();
+        self.adapter_pools.configure(options.adapter_pool());
+        let environment = HandlerEnvironment {
+            clock: Arc::new(SystemClock),
+            runtime: tokio::runtime::Handle::current(),
+            metrics_port: options.metrics_port,
+            metrics: Arc::clone(metrics),
+            commons,
+            build_timeout: HANDLER_BUILD_TIMEOUT,
+        };
+        let (store, metrics) = (Arc::clone(store), Arc::clone(metrics));
+        let following = ConfiguratorOptions { store, environment, metrics };
+        let mut configurator = Configurator::new(Arc::clone(&runtime), builder, following);
+        tracing::info!("Starting runtime config watch...");
+        let first = configurator.apply();
+        let waited = tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await;
+        let configurator = Arc::new(Mutex::new(Some(configurator)));
+        let closing = Arc::clone(&configurator);
+        self.components.started(StopStep::Handlers, "handlers", async move |patience| {
+            let configurator = closing.lock().take();
+            match configurator {
+                Some(configurator) => configurator.close(patience).await,
+                None => false,
+            }
+        });
+        waited.map_err(|_| StartError::new(format!("exceeded timeout {}", options.config_wait_timeout)))?;
+        Ok((runtime, configurator))
+    }
+
+    /// Step 10, second half: follows changes of the store.
+    pub(super) fn follow_configuration(
+        &mut self,
+        configurator: &Arc<Mutex<Option<Configurator>>>,
+    ) -> Result<(), StartError> {
+        let Some(waiting) = configurator.lock().take() else { return Ok(()) };
+        let stop = CancellationToken::new();
+        match self.effects.follow_configuration(waiting, stop.clone()) {
+            Ok(task) => {
+                let back = Arc::clone(configurator);
+                self.components.started(StopStep::Configuration, "configuration", async move |_| {
+                    stop.cancel();
+                    let ended = task.await.ok();
+                    let well = ended.is_some();
+                    *back.lock() = ended;
+                    well
+                });
+                Ok(())
+            }
+            Err((waiting, error)) => {
+                *configurator.lock() = Some(*waiting);
+                Err(StartError::because("unable to listen", error))
+            }
+        }
+    }
+}
+
+/// Exports the counters of the check cache.
+struct CacheCollector(Arc<CheckCacheCounters>);
+
+impl Collect for CacheCollector {
+    fn collect(&self, out: &mut Collected) {
+        out.add(Family::CheckCacheHits, &[], self.0.hits() as f64);
+        out.add(Family::CheckCacheMisses, &[], self.0.misses() as f64);
+        out.add(Family::CheckCacheWrites, &[], self.0.writes() as f64);
+        out.add(Family::CheckCacheEvictions, &[], self.0.evictions() as f64);
+    }
+}

@@ -1,0 +1,100 @@
+//! The worker threads and the service that they run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Start;
+use crate::components::StopStep;
+use crate::effects::start_workers;
+use crate::error::StartError;
+use crate::service::ApiService;
+use crate::{discovery, observers};
+use mixer_api::Turns;
+use mixer_api::grpc::Code;
+use mixer_api::load_shedding::LoadShedder;
+use mixer_api::{Engine, MixerService};
+use mixer_base::metrics::{Family, Metrics};
+use mixer_base::pool::{Pool, PoolCollector};
+use mixer_engine::runtime::Runtime;
+use mixer_envoy::BridgeShared;
+use mixer_envoy::{EnvoyCalls, EnvoyParts};
+use mixer_net::address::ListenAddress;
+use mixer_net::connection::ConnectionLimits;
+use mixer_net::workers::WorkerGroup;
+use mixer_spans::Tracer;
+
+/// PING interval; a client that does not acknowledge one within it is disconnected.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Start<'_> {
+    /// Step 14: starts the workers.
+    pub(super) fn start_workers(
+        &mut self,
+        runtime: &Arc<Runtime>,
+        metrics: &Arc<Metrics>,
+        tracer: Option<Arc<Tracer>>,
+        address: &ListenAddress,
+    ) -> Result<Arc<WorkerGroup>, StartError> {
+        let options = self.options;
+        let shedder =
+            LoadShedder::new(&options.load_shedding, metrics.counter(Family::LoadSheddingThrottled, &[]))
+                .map(Arc::new);
+        let count = match options.concurrency {
+            _ if options.single_threaded => 1,
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            count => count as usize,
+        };
+        let limits = ConnectionLimits {
+            max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
+            keep_alive_timeout: KEEP_ALIVE_TIMEOUT,
+            max_age: Some(options.max_connection_age.to_std_or_zero()).filter(|age| !age.is_zero()),
+        };
+        let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
+        let observers = observers::start(options, self.effects, metrics, tracer, &mut self.components)?;
+        let stopping = CancellationToken::new();
+        let others = discovery::services(&self.health, options.serves_reflection(address), stopping.clone())
+            .map_err(|e| StartError::because("unable to describe the services", e))?;
+        let engine = Engine {
+            runtime: Arc::clone(runtime),
+            metrics: Arc::clone(metrics),
+            last_known: Arc::default(),
+            shedder: shedder.clone(),
+            observers,
+        };
+        let pool = Pool::new(options.api_pool());
+        let adapters = Arc::clone(&self.adapter_pools);
+        let collector = PoolCollector { api: Arc::clone(&pool), adapters };
+        let turns = Turns::new(pool);
+        let envoy = options.envoy_bridge.then(|| EnvoyParts {
+            shared: Arc::new(BridgeShared::new(engine.clone())),
+            ending: stopping.clone(),
+            turns: turns.refusing_with(Code::ResourceExhausted),
+            shedder: shedder.clone(),
+        });
+        if let Some(envoy) = &envoy {
+            self.start_envoy_http(envoy)?;
+        }
+        let (counted, stopped) = (Arc::clone(metrics), stopping.clone());
+        let metrics = Arc::clone(metrics);
+        let service = move |_| {
+            let mixer = MixerService::over(engine.clone());
+            let envoy = envoy.clone().map(|parts| EnvoyCalls::new(parts, &metrics, max_message));
+            let others = others.clone();
+            let (stopped, turns) = (stopped.clone(), turns.clone());
+            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped, turns)
+                .with_envoy(envoy)
+        };
+        let workers = start_workers(self.effects, count, limits, stopping, service)
+            .map_err(|e| StartError::because("unable to start workers", e))?;
+        let workers = Arc::new(workers);
+        let draining = Arc::clone(&workers);
+        self.components
+            .started(StopStep::Calls, "calls", async move |patience| draining.drain(patience).await);
+        let joining = Arc::clone(&workers);
+        self.components.started(StopStep::Workers, "workers", async move |_| joining.join().await);
+        self.components.collects(StopStep::Workers, "pools", &counted, collector);
+        Ok(workers)
+    }
+}
