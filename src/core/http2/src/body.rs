@@ -133,7 +133,7 @@ impl BodyBuffer {
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut state = self.state.lock();
         if let Some(Err(code)) = state.end {
-            // NO_ERROR is the server's own reset after an early response.
+            // A reset with NO_ERROR is not an error for the reader.
             let error = (code != ErrorCode::NO_ERROR).then_some(Err(BodyError(code)));
             return Poll::Ready(error);
         }

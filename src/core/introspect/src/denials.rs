@@ -67,7 +67,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                     (format::figure("Refused", format::count(denials.total()), "since the start"))
                     @for (code, count) in denials.by_code() { (format::figure(code, format::count(count), "")) }
                 }
-                div.plots { (plot::lines("Denials a second", &[("denials", &trend.denials)], plot::Unit::Count)) }
+                div.plots { (plot::lines("Denials per second", &[("denials", &trend.denials)], plot::Unit::Count)) }
                 @if found.is_empty() { (format::nothing("No denied check matches.")) }
                 ol.denials reversed { @for denial in &found { (item(denial)) } }
             }

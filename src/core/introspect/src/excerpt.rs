@@ -113,7 +113,7 @@ mod tests {
     use mixer_config::{ExpressionPlace, FieldPath, Location, Span};
 
     #[test]
-    fn values_of_secrets_are_hidden() {
+    fn secret_values_are_masked() {
         for (text, hidden) in [
             ("password: hunter2", "password: ***"),
             ("  clientSecret: \"a: b\" # c", "  clientSecret: *** # c"),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_in_an_expression_is_marked() {
+    fn the_position_in_an_expression_is_marked() {
         let span = Span { start: Location { line: 1, column: 8 }, end: Location { line: 1, column: 20 } };
         let mut diagnostic = Diagnostic::error("x", FieldPath::root(), "m");
         diagnostic.span = Some(span);

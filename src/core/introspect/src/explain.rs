@@ -196,7 +196,7 @@ fn answer(explanation: &Explanation) -> Markup {
             } @else if let Some(first) = failed.first() {
                 p.notice.bad { strong { "Failed" } " in " b { (first.handler) } " of rule " (configuration::link(&first.rule)) ": " (first.said) }
             } @else {
-                p.notice.good { strong { "Allowed" } @if explanation.dispatches.is_empty() { ": no rule asks a handler" } }
+                p.notice.good { strong { "Allowed" } @if explanation.dispatches.is_empty() { ": no rule calls a handler" } }
             }
             p.dim { "Snapshot " (explanation.snapshot) ", namespace "
                 @match &explanation.namespace { Some(name) => code { (name) }, None => "none: only the rules of the default namespace apply" } }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_line_is_told() {
+    fn every_invalid_line_is_reported() {
         let text = "sorce.user = a\nrequest.size = x\nnonsense\nsource.user[k] = 1\nrequest.headers[k = 1";
         let problems = read(text, &vocabulary()).unwrap_err();
         assert_eq!(problems.len(), 5, "{problems:?}");

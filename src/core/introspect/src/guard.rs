@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_are_meant_for_the_server_are_answered() {
+    fn unknown_host_names_are_refused() {
         let guard = Guard { hosts: vec!["ops.example.com".to_owned()], ..Guard::default() };
         let get = |host: &str| guard.check(&Method::GET, "/", &headers(&[("host", host)]));
         for ours in [
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_come_from_pages_of_this_server_or_from_programs() {
+    fn cross_site_changes_are_refused() {
         let guard = Guard::default();
         let put = |more: &[(&'static str, &str)]| {
             let mut all = vec![("host", "localhost:9876")];
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn read_only_means_no_change_at_all() {
+    fn read_only_mode_refuses_all_changes() {
         let guard = Guard { read_only: true, ..Guard::default() };
         let host = headers(&[("host", "localhost")]);
         assert_eq!(guard.check(&Method::GET, "/scopej/", &host), Ok(()));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_asked_for_when_there_is_one() {
+    fn a_configured_token_is_required() {
         let guard = Guard { token: Some("let me=in".to_owned()), ..Guard::default() };
         let get = |name: &'static str, value: &str| {
             guard.check(&Method::GET, "/memj/", &headers(&[("host", "localhost"), (name, value)]))

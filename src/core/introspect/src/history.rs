@@ -112,7 +112,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
 fn changes(entry: &HistoryEntry) -> Markup {
     html! {
         @if entry.changes.is_empty() && entry.changed > 0 { (entry.changed) " resources read" }
-        @else if entry.changes.is_empty() { span.dim { "problems only" } }
+        @else if entry.changes.is_empty() { span.dim { "diagnostics only" } }
         @else {
             a href={ "/historyz/diff?from=" (entry.id.0.saturating_sub(1)) "&to=" (entry.id) } { (entry.changed) @if entry.changed == 1 { " resource" } @else { " resources" } }
             @for change in entry.changes.iter().take(NAMED) { br; small.change.(word(change)) { (change.key) } }
@@ -125,12 +125,12 @@ fn changes(entry: &HistoryEntry) -> Markup {
 pub(super) fn diff_page(server: &Server, parameters: &[(String, String)]) -> Response {
     let number = |name| parameter(parameters, name).parse::<u64>().ok().map(SnapshotId);
     let (Some(a), Some(b)) = (number("from"), number("to")) else {
-        return problem(server, "Choose two snapshots.");
+        return problem(server, "Select two snapshots.");
     };
     let (from, to) = (a.min(b), a.max(b));
     let history = server.runtime.history();
     let Some(found) = history.between(from, to) else {
-        return problem(server, "One of the two is not remembered any more.");
+        return problem(server, "One of the snapshots is no longer available.");
     };
     let cut = history.list().iter().any(|e| e.id > from && e.id <= to && e.is_cut());
     Page {

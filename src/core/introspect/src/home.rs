@@ -58,9 +58,9 @@ pub(super) fn page(server: &Server) -> Response {
             section #overview data-live {
                 (conditions(server, ready))
                 dl.figures.four {
-                    (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " so far" }))
-                    (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " so far" }))
-                    (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " so far" }))
+                    (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))
+                    (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" }))
+                    (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " total" }))
                     (format::figure("Check, p99", html! { a href="/latencyz/" { (format::seconds(trend.check_p99.now())) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
                     (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))
                     (format::figure("Memory", html! { a href="/memz/" { (format::bytes(memory.resident as f64)) } }, html! { "resident" }))
@@ -68,9 +68,9 @@ pub(super) fn page(server: &Server) -> Response {
                     (format::figure("Up", format::long(up), html! { "since " (format::minute(server.started)) }))
                 }
                 div.plots {
-                    (plot::lines("Calls a second", &[("checks", &trend.checks), ("reports", &trend.reports)], plot::Unit::Count))
-                    (plot::lines("Latency of checks", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
-                    (plot::lines("CPU, share of one core", &[("cpu", &trend.cpu)], plot::Unit::Share))
+                    (plot::lines("Calls per second", &[("checks", &trend.checks), ("reports", &trend.reports)], plot::Unit::Count))
+                    (plot::lines("Check latency", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
+                    (plot::lines("CPU, fraction of one core", &[("cpu", &trend.cpu)], plot::Unit::Share))
                     (plot::lines("Resident memory", &[("memory", &trend.memory)], plot::Unit::Bytes))
                 }
                 h2 { "Configuration" }

@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_in_addresses_are_secrets() {
+    fn urls_with_credentials_are_secret() {
         for secret in ["postgres://ann:pw@db/x", "a=http://u:p@h b"] {
             assert!(has_credentials(secret), "{secret}");
         }

@@ -76,7 +76,7 @@ fn card(handler: &str, quota: &QuotaStatus) -> Markup {
             table.histogram { tbody { @for used in &quota.top {
                 @let share = used.used as f64 / used.limit.max(1) as f64;
                 tr {
-                    th scope="row" { @if used.key.is_empty() { span.dim { "all callers" } } @else { (used.key) } }
+                    th scope="row" { @if used.key.is_empty() { span.dim { "all clients" } } @else { (used.key) } }
                     td.wide { (plot::bar(share)) }
                     td.number { (used.used) }
                 }

@@ -34,7 +34,7 @@ impl Server {
     /// Runs an action. False if it is unknown.
     fn act(&self, name: &str) -> bool {
         let Some(action) = self.actions.iter().find(|action| action.name == name) else { return false };
-        tracing::info!("{name} was asked for over ControlZ");
+        tracing::info!("{name} requested through ControlZ");
         (action.run)();
         true
     }

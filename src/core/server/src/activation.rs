@@ -54,7 +54,7 @@ impl InheritedSockets {
                 }
             };
             if taken {
-                return Err(refused(&name, "is there twice"));
+                return Err(refused(&name, "is given twice"));
             }
         }
         Ok(sorted)
@@ -81,7 +81,7 @@ fn take(handed: &mut listenfd::ListenFd, number: usize, name: &str) -> Result<In
     }
     match handed.take_unix_listener(number) {
         Ok(Some(socket)) => Ok(InheritedSocket::Unix(socket)),
-        Ok(None) => Err(refused(name, "is not there")),
+        Ok(None) => Err(refused(name, "is missing")),
         Err(error) => {
             let text = format!("is no listening stream socket: {}", os_text(&error));
             Err(refused(name, &text))
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_sockets_are_for() {
+    fn names_determine_roles() {
         assert_eq!(names_of("", 2), ["", ""]);
         assert_eq!(names_of("grpc:ctrlz:more", 2), ["grpc", "ctrlz"]);
         let sorted = sort(vec![(tcp(), "ctrlz"), (tcp(), "grpc")]).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_that_nobody_knows_what_to_do_with_are_refused() {
+    fn unknown_sockets_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let unix =
             |name: &str| InheritedSocket::Unix(UnixListener::bind(directory.path().join(name)).unwrap());
@@ -139,7 +139,7 @@ mod tests {
         );
         assert_eq!(
             sort(vec![(tcp(), "grpc"), (unix("a"), "grpc")]).unwrap_err(),
-            "LISTEN_FDS: the socket `grpc` is there twice"
+            "LISTEN_FDS: the socket `grpc` is given twice"
         );
         assert_eq!(
             sort(vec![(unix("b"), "monitoring")]).unwrap_err(),

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_follow_their_conditions() {
+    async fn service_names_map_to_conditions() {
         let service = service();
         let ready = service.health.readiness.emitter("store", "not read");
         for name in ["", "istio.mixer.v1.Mixer", "readiness"] {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn watchers_hear_of_changes_until_the_server_stops() {
+    async fn watches_report_changes_until_the_server_stops() {
         let service = service();
         let ready = service.health.readiness.emitter("store", "not read");
         let mut known = service.watch(ask("")).await.unwrap().into_inner();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_service_that_is_named_is_described() {
+    fn every_listed_service_has_a_descriptor() {
         let health = Health::new("live", "ready");
         assert!(services(&health, true, CancellationToken::new()).is_ok());
         let text = String::from_utf8_lossy(DESCRIPTORS);

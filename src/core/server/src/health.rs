@@ -77,7 +77,7 @@ pub(super) struct Conditions {
     pub(super) log: (Log, ProbeEmitter),
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
     /// Age of the last heartbeat at which an event loop counts as stuck.
-    pub(super) patience: Duration,
+    pub(super) stuck_after: Duration,
 }
 
 impl Conditions {
@@ -98,18 +98,18 @@ impl Conditions {
         let (log, emitter) = &self.log;
         emitter.set(log.try_again());
         let (workers, emitter) = &self.workers;
-        emitter.set(stuck(workers, self.patience));
+        emitter.set(stuck(workers, self.stuck_after));
     }
 }
 
-fn stuck(workers: &WorkerGroup, patience: Duration) -> Result<(), String> {
+fn stuck(workers: &WorkerGroup, stuck_after: Duration) -> Result<(), String> {
     let now = Instant::now();
     let stuck: Vec<String> = workers
         .heartbeats()
         .into_iter()
         .enumerate()
         .map(|(number, turned)| (number, now.saturating_duration_since(turned)))
-        .filter(|(_, idle)| *idle > patience)
+        .filter(|(_, idle)| *idle > stuck_after)
         .map(|(number, idle)| format!("event loop of worker {number} blocked for {} s", idle.as_secs()))
         .collect();
     if stuck.is_empty() { Ok(()) } else { Err(stuck.join(", ")) }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_is_stuck_makes_the_server_dead_and_one_that_goes_on_alive() {
+    async fn a_stuck_worker_fails_liveness_until_it_recovers() {
         let limits = ConnectionLimits {
             max_concurrent_streams: 1,
             keep_alive_timeout: Duration::from_secs(60),
@@ -167,9 +167,9 @@ mod tests {
         let health = Health::new("live", "ready");
         let emitter = health.liveness.emitter("workers", "uninitialized");
         // Shorter than the heartbeat interval, so idle loops miss it temporarily and the blocked one from the start.
-        let patience = Duration::from_millis(200);
+        let stuck_after = Duration::from_millis(200);
         let look = || {
-            emitter.set(stuck(&workers, patience));
+            emitter.set(stuck(&workers, stuck_after));
             health
                 .liveness
                 .status()

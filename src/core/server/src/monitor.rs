@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_serves_until_told_to_stop() {
+    async fn it_serves_until_stopped() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn reflection_is_for_this_machine_unless_asked_for() {
+    fn reflection_defaults_to_local_clients() {
         let serves = |address: &str, reflection| {
             let options =
                 ServerOptions { address: address.to_owned(), reflection, ..ServerOptions::default() };
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn controlz_listens_on_its_port_or_that_of_its_address() {
+    fn a_port_in_the_controlz_address_takes_precedence() {
         let at = |address: &str| {
             IntrospectionOptions { address: address.to_owned(), ..IntrospectionOptions::default() }
                 .listen_address()
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_cache_is_off_unless_asked_for() {
+    fn the_check_cache_is_off_by_default() {
         let mut options = ServerOptions::default();
         assert_eq!(options.check_cache_entries(), None);
         options.check_cache_requested = true;

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_lasts_as_long_as_its_owner() {
+    fn the_file_is_removed_on_drop() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mixer.pid");
         // Above the largest pid of Linux.
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_somebody_else_is_left_alone() {
+    fn a_replaced_file_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mixer.pid");
         let file = PidFile::write(&path).unwrap();

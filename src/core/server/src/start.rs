@@ -158,7 +158,7 @@ impl Start<'_> {
             store: (Arc::clone(&store), read),
             log: (self.log.clone(), written),
             workers: (Arc::clone(&workers), stuck),
-            patience: STUCK,
+            stuck_after: STUCK,
         };
         self.keep_probe(StopStep::Readiness, "readiness probe", false);
         let (log, health) = (self.log.clone(), self.health.clone());
@@ -214,8 +214,8 @@ impl Start<'_> {
             detail: Some(e.to_string()),
         })?;
         let tracer = tracing.map(|(tracer, task)| {
-            self.components.started(StopStep::Tracing, "tracer", async move |patience: Duration| {
-                task.close(patience.min(TRACER_LIMIT)).await
+            self.components.started(StopStep::Tracing, "tracer", async move |timeout: Duration| {
+                task.close(timeout.min(TRACER_LIMIT)).await
             });
             tracer
         });

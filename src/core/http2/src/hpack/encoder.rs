@@ -47,7 +47,7 @@ impl Line {
 }
 
 impl FixedResponse {
-    /// A response with these two field lines. Names are lower case.
+    /// A response with these two field lines. Names are lower case; both fields must fit into the default dynamic table (4096 bytes).
     pub fn new(header: (&str, &str), trailer: (&str, &str)) -> Self {
         Self { head: Line::new(header.0, header.1), trailer: Line::new(trailer.0, trailer.1) }
     }

@@ -492,7 +492,7 @@ fn a_header_block_may_be_fragmented() {
 }
 
 #[test]
-fn a_shut_down_answers_what_was_sent_before_it_was_known() {
+fn streams_before_the_final_goaway_are_answered() {
     let mut session = open();
     receive(&mut session, &[headers(1, true, POST)]).unwrap();
     session.begin_shutdown();
@@ -509,7 +509,7 @@ fn a_shut_down_answers_what_was_sent_before_it_was_known() {
 }
 
 #[test]
-fn a_caller_that_leaves_gets_its_answers() {
+fn open_streams_are_answered_after_a_goaway_of_the_client() {
     let mut session = open();
     receive(&mut session, &[headers(1, true, POST), frame(frame_type::GOAWAY, 0, 0, &[0; 8])]).unwrap();
     assert!(!session.is_finished());
@@ -518,7 +518,7 @@ fn a_caller_that_leaves_gets_its_answers() {
 }
 
 #[test]
-fn pings_show_that_a_caller_is_there() {
+fn ping_acks_are_recorded() {
     let mut session = open();
     session.ping();
     assert_eq!(sent(&mut session), ["ping mx-alive"]);
@@ -529,9 +529,9 @@ fn pings_show_that_a_caller_is_there() {
 }
 
 #[test]
-fn heads_are_known_again_only_while_they_mean_the_same() {
+fn cached_heads_are_valid_for_one_table_version() {
     let mut session = open();
-    // `x: 1` is remembered as number 62 with the first call, and `x: 2` pushes it to 63 with the third.
+    // The first request inserts `x: 1` at index 62; `x: 2` of the third moves it to 63.
     let blocks = [&b"\x40\x01x\x011"[..], b"\xbe", b"\x7e\x012", b"\xbe", b"\xbf"];
     let expected = ["1", "1", "2", "2", "1"];
     for (turn, (block, value)) in blocks.iter().zip(expected).enumerate() {
@@ -543,7 +543,7 @@ fn heads_are_known_again_only_while_they_mean_the_same() {
     }
 }
 
-/// Frames of a caller that is mostly well-behaved.
+/// Mostly valid frames of a client.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let id = (0..8_u32).prop_map(|n| n * 2 + 1);
     let any_frame = (0..12_u8, any::<u8>(), 0..9_u32, prop::collection::vec(any::<u8>(), 0..40))
@@ -558,7 +558,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Everything that comes of `input` in pieces of these sizes: what is sent, and what the requests are.
+/// Output and requests for `input` split into chunks of these sizes.
 fn played(input: &[u8], sizes: &[usize]) -> (Vec<String>, Vec<(u32, usize)>) {
     let mut session = open();
     let (mut kept, mut at) = (Vec::new(), 0);
@@ -585,7 +585,7 @@ fn played(input: &[u8], sizes: &[usize]) -> (Vec<String>, Vec<(u32, usize)>) {
 
 proptest! {
     #[test]
-    fn pieces_make_no_difference(
+    fn chunking_does_not_change_the_result(
         frames in prop::collection::vec(frames(), 0..30),
         sizes in prop::collection::vec(1..60_usize, 0..100),
     ) {
@@ -594,7 +594,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_ends_in_an_error_or_nothing(input in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn random_input_is_an_error_or_incomplete(input in prop::collection::vec(any::<u8>(), 0..2000)) {
         played(&input, &[]);
     }
 }

@@ -72,8 +72,8 @@ impl ServerTlsOptions {
         if has_roots && !self.is_enabled() {
             return refuse("--tls-client-ca-file needs --tls-cert-file and --tls-key-file");
         }
-        let callers_are_known = has_roots && self.client_auth == ClientAuth::Require;
-        if !self.allowed_peers.is_empty() && !callers_are_known {
+        let requires_certificate = has_roots && self.client_auth == ClientAuth::Require;
+        if !self.allowed_peers.is_empty() && !requires_certificate {
             return refuse("--tls-allowed-peers needs --tls-client-ca-file and --tls-client-auth=require");
         }
         AllowedPeers::parse(&self.allowed_peers)
@@ -142,12 +142,12 @@ impl ServerTls {
     /// Reloads the files when they change, until `stop`. Logs a daily warning before the certificate expires.
     pub async fn follow(self: Arc<Self>, stop: CancellationToken) {
         let mut last_error = None;
-        let mut told: Option<(Timestamp, Instant)> = None;
+        let mut last_warning: Option<(Timestamp, Instant)> = None;
         loop {
             let until = self.valid_until();
-            if told.is_none_or(|(of, at)| of != until || at.elapsed() > WARNING_INTERVAL) {
+            if last_warning.is_none_or(|(of, at)| of != until || at.elapsed() > WARNING_INTERVAL) {
                 self.warn_of_expiry();
-                told = Some((until, Instant::now()));
+                last_warning = Some((until, Instant::now()));
             }
             tokio::select! {
                 () = stop.cancelled() => return,

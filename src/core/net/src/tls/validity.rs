@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_say_how_long_they_hold() {
+    fn expiry_is_parsed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("certificate.pem");
         // Years of two and of four digits in the certificate.
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_end() {
+    fn invalid_certificates_have_no_expiry() {
         let whole = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let whole = whole.cert.der();
         assert!(not_after(whole).is_some());

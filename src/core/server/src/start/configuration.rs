@@ -73,10 +73,10 @@ impl Start<'_> {
         let waited = tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await;
         let configurator = Arc::new(Mutex::new(Some(configurator)));
         let closing = Arc::clone(&configurator);
-        self.components.started(StopStep::Handlers, "handlers", async move |patience| {
+        self.components.started(StopStep::Handlers, "handlers", async move |timeout| {
             let configurator = closing.lock().take();
             match configurator {
-                Some(configurator) => configurator.close(patience).await,
+                Some(configurator) => configurator.close(timeout).await,
                 None => false,
             }
         });

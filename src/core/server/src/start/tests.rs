@@ -341,7 +341,7 @@ spec:
 }
 
 #[test]
-fn whatever_step_fails_nothing_is_left_behind() {
+fn a_failure_of_any_step_rolls_back_the_start() {
     for (step, text) in [
         (Step::Log, "invalid output level 'loud'"),
         (Step::Background, "unable to start background threads: no more threads"),
@@ -386,7 +386,7 @@ fn whatever_step_fails_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_pid_file_that_cannot_be_written_ends_the_start() {
+fn an_unwritable_pid_file_is_a_startup_error() {
     let place = Place::new();
     let effects = Faulty::new(Step::PidFile);
     let error = Server::start_with(&place.options(), &effects).err().unwrap().text;
@@ -398,7 +398,7 @@ fn a_pid_file_that_cannot_be_written_ends_the_start() {
 }
 
 #[test]
-fn settings_that_make_no_sense_begin_nothing() {
+fn invalid_settings_start_nothing() {
     let place = Place::new();
     let effects = Faulty::new(Step::Nothing);
     let options = ServerOptions { max_message_size: 0, ..place.options() };
@@ -409,7 +409,7 @@ fn settings_that_make_no_sense_begin_nothing() {
 }
 
 #[test]
-fn a_server_stops_in_the_order_of_the_specification() {
+fn a_server_stops_in_the_specified_order() {
     let place = Place::new();
     let effects = Faulty::new(Step::Nothing);
     let server = Server::start_with(&place.options(), &effects).map_err(|e| e.text).unwrap();
@@ -455,7 +455,7 @@ fn a_server_stops_in_the_order_of_the_specification() {
 }
 
 #[test]
-fn a_control_port_that_is_taken_does_not_end_the_start() {
+fn a_failure_of_controlz_does_not_fail_the_start() {
     let place = Place::new();
     let taken = StdListener::bind(("127.0.0.1", place.ports[2])).unwrap();
     let effects = Faulty::new(Step::Nothing);
@@ -466,7 +466,7 @@ fn a_control_port_that_is_taken_does_not_end_the_start() {
 }
 
 #[test]
-fn a_rehearsal_disturbs_nobody() {
+fn a_dry_run_has_no_side_effects() {
     let place = Place::new();
     let running = StdUnixListener::bind(place.path("api.sock")).unwrap();
     std::fs::write(place.path("live"), "of another process").unwrap();

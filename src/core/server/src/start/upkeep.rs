@@ -75,7 +75,7 @@ impl Start<'_> {
         let Some(supervisor) = self.effects.supervisor() else { return };
         let watchdog = supervisor.watchdog();
         controls.supervise(supervisor);
-        let Some(patience) = watchdog else { return };
+        let Some(timeout) = watchdog else { return };
         let (stop, controls) = (CancellationToken::new(), Arc::clone(controls));
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
@@ -86,7 +86,7 @@ impl Start<'_> {
                 }
                 tokio::select! {
                     () = stopped.cancelled() => return,
-                    () = tokio::time::sleep(patience / 2) => {}
+                    () = tokio::time::sleep(timeout / 2) => {}
                 }
             }
         });

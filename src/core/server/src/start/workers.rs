@@ -91,7 +91,7 @@ impl Start<'_> {
         let workers = Arc::new(workers);
         let draining = Arc::clone(&workers);
         self.components
-            .started(StopStep::Calls, "calls", async move |patience| draining.drain(patience).await);
+            .started(StopStep::Calls, "calls", async move |timeout| draining.drain(timeout).await);
         let joining = Arc::clone(&workers);
         self.components.started(StopStep::Workers, "workers", async move |_| joining.join().await);
         self.components.collects(StopStep::Workers, "pools", &counted, collector);
