@@ -68,7 +68,7 @@ fn sockets_that_systemd_opened_are_used() {
     assert!(wait_for(PATIENCE, || http("GET", &ready, "").ok().filter(|a| a.status == 200)).is_some());
     assert!(answers(ctrlz));
     let log = text(directory.path(), "log");
-    let handed = format!("the socket of the API was handed over: tcp://127.0.0.1:{api}");
+    let handed = format!("API socket inherited: tcp://127.0.0.1:{api}");
     assert!(log.contains(&handed), "{log}");
     assert_eq!(terminate(&mut server), Some(0), "{}", text(directory.path(), "log"));
     let log = text(directory.path(), "log");

@@ -90,8 +90,7 @@ impl Start<'_> {
             .map_err(|e| StartError::because("unable to start workers", e))?;
         let workers = Arc::new(workers);
         let draining = Arc::clone(&workers);
-        self.components
-            .started(StopStep::Calls, "calls", async move |timeout| draining.drain(timeout).await);
+        self.components.started(StopStep::Calls, "calls", async move |timeout| draining.drain(timeout).await);
         let joining = Arc::clone(&workers);
         self.components.started(StopStep::Workers, "workers", async move |_| joining.join().await);
         self.components.collects(StopStep::Workers, "pools", &counted, collector);
