@@ -172,7 +172,7 @@ fn a_stop_that_takes_too_long_is_forced() {
     assert_eq!(server.terminate(), Ok(Some(3)), "{}", server.log());
     assert!(asked.elapsed() < Duration::from_secs(5), "it took {:?}", asked.elapsed());
     assert_eq!(files(), [false; 2]);
-    assert!(server.log().contains("\twarn\tcalls did not end in time or not well"), "{}", server.log());
+    assert!(server.log().contains("\twarn\tcalls failed or did not stop in time"), "{}", server.log());
     assert!(call.join().expect("the caller ends").is_err());
     backend.runtime.shutdown_timeout(Duration::from_millis(100));
 }

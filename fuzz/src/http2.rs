@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
-use mixer_http2::{FixedResponse, Incoming, Limits, Reason, Session};
+use mixer_http2::{ErrorCode, FixedResponse, IncomingRequest, Limits, Session};
 
 use crate::input::Input;
 use client::Client;
@@ -56,7 +56,7 @@ fn played(wire: &[u8], sizes: &[usize]) -> (Vec<u8>, Vec<(u32, usize)>) {
         match session.receive(&kept) {
             Ok(taken) => drop(kept.drain(..taken)),
             Err(error) => {
-                session.abort(error.reason);
+                session.abort(error.code);
                 break;
             }
         }
@@ -65,7 +65,7 @@ fn played(wire: &[u8], sizes: &[usize]) -> (Vec<u8>, Vec<(u32, usize)>) {
     while let Some(request) = session.next_request() {
         let body = request.body.collect().now_or_never().and_then(Result::ok);
         requests.push((request.stream, body.map_or(0, |body| body.to_bytes().len())));
-        session.answer_fixed(request.stream, Bytes::from_static(b"hello"));
+        session.send_fixed_response(request.stream, Bytes::from_static(b"hello"));
     }
     (session.output().to_vec(), requests)
 }
@@ -74,7 +74,7 @@ fn played(wire: &[u8], sizes: &[usize]) -> (Vec<u8>, Vec<(u32, usize)>) {
 struct Pair {
     session: Session,
     client: Client,
-    requests: Vec<Incoming>,
+    requests: Vec<IncomingRequest>,
     is_over: bool,
 }
 
@@ -129,16 +129,16 @@ impl Pair {
             13 => self.answer(input),
             14 => {
                 if let Some(request) = self.requests.pop() {
-                    self.session.send_reset(request.stream, Reason::CANCEL);
+                    self.session.send_reset(request.stream, ErrorCode(8));
                 }
             }
             15 => self.read_bodies(),
-            16 => self.session.shut_down(),
-            17 => self.session.leave(),
+            16 => self.session.begin_shutdown(),
+            17 => self.session.finish_shutdown(),
             _ => self.session.ping(),
         }
         if !self.is_over {
-            self.session.open_windows();
+            self.session.send_window_updates();
             while self.session.send_blocked() && !self.session.is_congested() {}
             self.drain();
         }
@@ -180,10 +180,10 @@ impl Pair {
                 }
             }
             Err(error) => {
-                let reason = error.reason.0;
+                let reason = error.code.0;
                 let allowed = if expected.is_empty() { oracle::state_violations(frame) } else { expected };
                 assert!(allowed.contains(&reason), "{frame:?}: {error}, not {allowed:?}");
-                self.session.abort(error.reason);
+                self.session.abort(error.code);
                 self.client.takes_end(self.session.output(), reason);
                 self.is_over = true;
             }
@@ -205,16 +205,16 @@ impl Pair {
         let (id, how) = (request.stream, input.byte());
         let body = Bytes::from(vec![b'x'; usize::from(input.byte()) << (how >> 4)]);
         if how & 1 == 0 {
-            self.session.answer_fixed(id, body);
+            self.session.send_fixed_response(id, body);
             return;
         }
         let mut headers = HeaderMap::new();
         let long = vec![b'y'; usize::from(how >> 4) * 2000];
         headers.insert("x", HeaderValue::from_bytes(&long).expect("letters"));
-        self.session.send_head(id, StatusCode::OK, &headers, how & 2 != 0);
+        self.session.send_headers(id, StatusCode::OK, &headers, how & 2 != 0);
         if how & 2 == 0 {
             self.session.send_data(id, body);
-            self.session.send_end(id, (how & 4 != 0).then_some(headers));
+            self.session.send_end_stream(id, (how & 4 != 0).then_some(headers));
         }
     }
 
@@ -229,7 +229,7 @@ impl Pair {
     fn drain(&mut self) -> Vec<(u32, u32)> {
         let sizes = self.session.sizes();
         assert!(sizes.streams <= LIMITS.max_streams as usize, "{sizes:?}");
-        assert!(sizes.ended_early <= 64 && sizes.block <= MAX_BLOCK, "{sizes:?}");
+        assert!(sizes.recently_reset <= 64 && sizes.block <= MAX_BLOCK, "{sizes:?}");
         assert!(sizes.blocked <= 2 * LIMITS.max_streams as usize, "{sizes:?}");
         let output = self.session.output().to_vec();
         self.session.advance(output.len());

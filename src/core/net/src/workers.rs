@@ -143,7 +143,8 @@ impl WorkerGroup {
 
     /// Last heartbeat by worker. An event loop that is not blocked has one every two seconds.
     pub fn heartbeats(&self) -> Vec<Instant> {
-        let at = |worker: &Worker| self.began + Duration::from_millis(worker.heartbeat.load(Ordering::Relaxed));
+        let at =
+            |worker: &Worker| self.began + Duration::from_millis(worker.heartbeat.load(Ordering::Relaxed));
         self.workers.iter().map(at).collect()
     }
 

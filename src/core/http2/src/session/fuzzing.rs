@@ -7,10 +7,10 @@ use super::Session;
 pub struct SessionSizes {
     /// Streams that have not ended.
     pub streams: usize,
-    /// Requests that were not taken yet, reset ones included.
-    pub begun: usize,
-    /// Streams that are remembered because this side ended them first.
-    pub ended_early: usize,
+    /// Requests that are not delivered yet, reset ones included.
+    pub new_requests: usize,
+    /// Streams reset by the server on which frames may still be in flight.
+    pub recently_reset: usize,
     /// Streams that wait for a window, repeated ones included.
     pub blocked: usize,
     /// Bytes of a header block that is not complete.
@@ -23,10 +23,10 @@ impl Session {
     pub fn sizes(&self) -> SessionSizes {
         SessionSizes {
             streams: self.streams.len(),
-            begun: self.begun.len(),
-            ended_early: self.ended_early.len(),
+            new_requests: self.new_requests.len(),
+            recently_reset: self.recently_reset.len(),
             blocked: self.blocked.len(),
-            block: self.block.as_ref().map_or(0, |block| block.bytes.len()),
+            block: self.partial_block.as_ref().map_or(0, |block| block.bytes.len()),
         }
     }
 }
