@@ -1,30 +1,33 @@
-//! The answers of `check` as text, table and documents.
+//! Results of `check` as text, table and documents.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Answer, explanation};
+use super::answer::CheckAnswer;
+use super::explanation;
 use crate::cmd::attributes::{Quotas, from_wire};
 use crate::cmd::call::{
-    CallFlags, CallFormat, Documents, Finished, RpcError, Summary, rpc_code_name, seconds_text,
+    CallFlags, CallFormat, DocumentWriter, FinishedCall, RpcError, Summary, rpc_code_name, seconds_text,
     status_code_name,
 };
+use crate::cmd::exit::Stop;
+use crate::cmd::io::{Io, Style};
 use crate::cmd::output;
-use crate::cmd::{Io, Personality, Stop, Style};
+use crate::cmd::personality::Personality;
 use mixer_attribute::GLOBAL_WORDS;
 use mixer_wire::istio::mixer::v1::check_response::PreconditionResult;
 use mixer_wire::istio::mixer::v1::header_operation::Operation;
 use mixer_wire::istio::mixer::v1::referenced_attributes::Condition;
 use mixer_wire::istio::mixer::v1::{CheckResponse, HeaderOperation, ReferencedAttributes};
 
-/// Writes answers in one format.
+/// Prints results in one format.
 pub(super) struct Renderer {
     format: CallFormat,
     print_response: bool,
     summarize: bool,
     quotas: Quotas,
-    documents: Documents,
+    documents: DocumentWriter,
 }
 
 impl Renderer {
@@ -41,18 +44,18 @@ impl Renderer {
             print_response: flags.result.print_response,
             summarize: calls > 1 && !personality.is_legacy() && !flags.result.quiet,
             quotas,
-            documents: Documents::new(format, "CheckResultList", calls != 1),
+            documents: DocumentWriter::new(format, "CheckResultList", calls != 1),
         }
     }
 
-    /// What comes before the first answer.
+    /// Begins the output.
     pub(super) fn begin(&mut self, io: &mut Io) -> Result<(), Stop> {
         self.documents.begin(io)
     }
 
-    /// One answer, in one piece.
-    pub(super) fn answer(&mut self, io: &mut Io, finished: &Finished<Answer>) -> Result<(), Stop> {
-        if self.documents.are_used() {
+    /// Prints a result; the results of concurrent workers do not interleave.
+    pub(super) fn answer(&mut self, io: &mut Io, finished: &FinishedCall<CheckAnswer>) -> Result<(), Stop> {
+        if self.documents.is_active() {
             if self.print_response || finished.answer.response.is_err() {
                 self.documents.add(io, &document(finished, &self.quotas))?;
             }
@@ -68,17 +71,17 @@ impl Renderer {
         match &finished.answer.explanation {
             Some(Ok(found)) => io.out.write_all(explanation::text(found, io).as_bytes())?,
             Some(Err(error)) => {
-                writeln!(io.err, "not explained: {} ({})", rpc_code_name(error.code), error.message)?;
+                writeln!(io.err, "no explanation: {} ({})", rpc_code_name(error.code), error.message)?;
             }
             None => {}
         }
         Ok(())
     }
 
-    /// What comes after the last answer.
+    /// Ends the output with the summary.
     pub(super) fn end(&mut self, io: &mut Io, summary: &Summary) -> Result<(), Stop> {
         self.documents.end(io, self.summarize.then(|| summary.json()))?;
-        if self.summarize && !self.documents.are_used() {
+        if self.summarize && !self.documents.is_active() {
             io.err.write_all(summary.text().as_bytes())?;
         }
         Ok(())
@@ -99,7 +102,7 @@ fn status(precondition: Option<&PreconditionResult>) -> (i32, String) {
     status.map_or((0, String::new()), |s| (s.code, s.message.clone()))
 }
 
-/// The text of the originals. Spec: cli-operations.md 1.9.
+/// The text of Istio mixc. Spec: cli-operations.md 1.9.
 fn plain(response: &CheckResponse) -> String {
     let precondition = response.precondition.as_ref();
     let (code, message) = status(precondition);
@@ -141,15 +144,15 @@ fn quota_table(response: &CheckResponse) -> String {
     text
 }
 
-/// An attribute, or a key of one, that decided the answer.
-struct Reference {
+/// A referenced attribute or map key.
+struct ReferencedAttribute {
     name: String,
     map_key: Option<String>,
     condition: &'static str,
     regex: String,
 }
 
-impl Reference {
+impl ReferencedAttribute {
     fn title(&self) -> String {
         match &self.map_key {
             Some(key) => format!("{}::{key}", self.name),
@@ -158,14 +161,14 @@ impl Reference {
     }
 }
 
-fn references(precondition: Option<&PreconditionResult>) -> Vec<Reference> {
+fn references(precondition: Option<&PreconditionResult>) -> Vec<ReferencedAttribute> {
     let Some(referenced) = precondition.and_then(|p| p.referenced_attributes.as_ref()) else {
         return Vec::new();
     };
     referenced
         .attribute_matches
         .iter()
-        .map(|found| Reference {
+        .map(|found| ReferencedAttribute {
             name: word(referenced, found.name),
             map_key: (found.map_key != 0).then(|| word(referenced, found.map_key)),
             condition: match Condition::try_from(found.condition) {
@@ -179,7 +182,7 @@ fn references(precondition: Option<&PreconditionResult>) -> Vec<Reference> {
         .collect()
 }
 
-/// The word with this index: negative ones are the message's, others those that every peer knows.
+/// The word of an index: negative indices are words of the message, others of the global dictionary.
 fn word(referenced: &ReferencedAttributes, index: i32) -> String {
     let found = if index < 0 {
         let position = usize::try_from(i64::from(index).unsigned_abs() - 1).ok();
@@ -190,7 +193,7 @@ fn word(referenced: &ReferencedAttributes, index: i32) -> String {
     found.unwrap_or_else(|| format!("<word {index}>"))
 }
 
-/// For people.
+/// The result as tables.
 fn table(response: &CheckResponse, asked: &Quotas, io: &Io) -> String {
     let precondition = response.precondition.as_ref();
     let (code, message) = status(precondition);
@@ -199,7 +202,7 @@ fn table(response: &CheckResponse, asked: &Quotas, io: &Io) -> String {
     if !message.is_empty() {
         let _ = write!(text, "  {message}");
     }
-    let duration = output::words(from_wire(precondition.and_then(|p| p.valid_duration)));
+    let duration = output::long_duration(from_wire(precondition.and_then(|p| p.valid_duration)));
     let uses = precondition.map_or(0, |p| p.valid_use_count);
     let _ = writeln!(text, "\nvalid for {duration} or {uses} uses\n");
     let mut rows: Vec<Vec<String>> =
@@ -212,7 +215,7 @@ fn table(response: &CheckResponse, asked: &Quotas, io: &Io) -> String {
             .iter()
             .map(|(name, result)| {
                 let requested = asked.get(name).map(ToString::to_string).unwrap_or_default();
-                let duration = output::words(from_wire(result.valid_duration));
+                let duration = output::long_duration(from_wire(result.valid_duration));
                 vec![name.clone(), requested, result.granted_amount.to_string(), duration]
             })
             .collect();
@@ -251,7 +254,7 @@ fn operation(operation: &HeaderOperation) -> &'static str {
 }
 
 /// Spec: cli-operations.md 9.3, "check JSON".
-fn document(finished: &Finished<Answer>, asked: &Quotas) -> Value {
+fn document(finished: &FinishedCall<CheckAnswer>, asked: &Quotas) -> Value {
     let latency = seconds_text(finished.latency);
     let response = match &finished.answer.response {
         Ok(response) => response,
@@ -266,7 +269,7 @@ fn document(finished: &Finished<Answer>, asked: &Quotas) -> Value {
     let precondition = response.precondition.as_ref();
     let (code, message) = status(precondition);
     let mut references = references(precondition);
-    references.sort_by_key(Reference::title);
+    references.sort_by_key(ReferencedAttribute::title);
     let mut document = json!({
         "apiVersion": "mixer/v1",
         "kind": "CheckResult",
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_the_originals() {
+    fn plain_text_is_that_of_istio_mixc() {
         assert_eq!(
             plain(&response()),
             "Check RPC completed successfully. Check status was PERMISSION_DENIED (closed)
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_name_code_and_message() {
+    fn failures_have_code_and_message() {
         let failed = |code, message: &str| failure(&RpcError { code, message: message.to_owned() });
         assert_eq!(failed(14, "busy"), "Check RPC failed with: Unavailable (busy)\n");
         assert_eq!(failed(4, ""), "Check RPC failed with: DeadlineExceeded\n");
@@ -385,10 +388,10 @@ mod tests {
     }
 
     #[test]
-    fn documents_have_every_part() {
-        let finished = Finished {
-            answer: Answer { response: Ok(response()), explanation: None },
-            exit: crate::cmd::Exit::Negative,
+    fn documents_are_complete() {
+        let finished = FinishedCall {
+            answer: CheckAnswer { response: Ok(response()), explanation: None },
+            exit: crate::cmd::exit::Exit::Negative,
             latency: std::time::Duration::from_micros(3100),
         };
         let document = document(&finished, &[("berths".to_owned(), 9)].into());

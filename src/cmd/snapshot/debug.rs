@@ -1,11 +1,11 @@
-//! A snapshot in the layout of the originals' debug log.
+//! A snapshot in the layout of the debug log of Istio Mixer.
 
 use std::fmt::Write as _;
 
-use super::Section;
+use super::section::Section;
 use mixer_engine::snapshot::{HeaderOperationDump, RuleDump, SnapshotDump};
 
-/// All sections with the number first, or the ones asked for without it. Spec: cli-operations.md 9.5, "Debug layout".
+/// All sections after the snapshot id, or the selected sections alone. Spec: cli-operations.md 9.5, "Debug layout".
 pub(super) fn render(found: &SnapshotDump, sections: &[Section]) -> String {
     let mut text = String::new();
     if sections.is_empty() {
