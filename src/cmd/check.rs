@@ -1,8 +1,11 @@
 //! `check`: checks a request and allocates quotas.
 
 mod answer;
+mod document;
 mod explanation;
 mod render;
+mod response;
+mod text;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -154,11 +157,11 @@ mod tests {
         let result = QuotaResult { granted_amount: 2, ..QuotaResult::default() };
         let response =
             CheckResponse { quotas: [("a".to_owned(), result)].into(), ..CheckResponse::default() };
-        let asked = |amount| Quotas::from([("a".to_owned(), amount)]);
+        let requested = |amount| Quotas::from([("a".to_owned(), amount)]);
         assert_eq!(exit_status(&response, None), Exit::Success);
-        assert_eq!(exit_status(&response, Some(&asked(2))), Exit::Success);
-        assert_eq!(exit_status(&response, Some(&asked(3))), Exit::Negative);
-        assert_eq!(exit_status(&CheckResponse::default(), Some(&asked(1))), Exit::Negative);
+        assert_eq!(exit_status(&response, Some(&requested(2))), Exit::Success);
+        assert_eq!(exit_status(&response, Some(&requested(3))), Exit::Negative);
+        assert_eq!(exit_status(&CheckResponse::default(), Some(&requested(1))), Exit::Negative);
     }
 
     #[test]

@@ -166,18 +166,11 @@ fn show(
     let changed = replayed.changes.len();
     writeln!(io.out, "{changed} of {} calls have a different result", replayed.calls)?;
     if replayed.unsure > 0 {
-        writeln!(
-            io.out,
-            "{} depend on masked attributes: real results may differ",
-            replayed.unsure
-        )?;
+        writeln!(io.out, "{} depend on masked attributes: real results may differ", replayed.unsure)?;
     }
     if !replayed.drifted.is_empty() {
         let count = replayed.drifted.len();
-        writeln!(
-            io.out,
-            "{count} do not have the recorded result with --from: state or backends differ"
-        )?;
+        writeln!(io.out, "{count} do not have the recorded result with --from: state or backends differ")?;
     }
     for (line, cause) in &replayed.skipped {
         writeln!(io.err, "line {line} is skipped: {cause}")?;

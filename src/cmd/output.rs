@@ -64,7 +64,9 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> Str
     builder.push_record(headers.iter().copied());
     for row in rows {
         let cells = row.iter().enumerate();
-        builder.push_record(cells.map(|(i, cell)| if i == last { wrap(cell, last_width) } else { cell.clone() }));
+        builder.push_record(
+            cells.map(|(i, cell)| if i == last { wrap(cell, last_width) } else { cell.clone() }),
+        );
     }
     let mut table = builder.build();
     table.with(Style::empty()).with(Padding::new(0, GAP, 0, 0));

@@ -106,9 +106,9 @@ fn filter(found: &mut RoutingOutline, args: &ShowArgs) {
         // Envoy routes have no variety, namespace or handler.
         found.envoy.clear();
     }
-    found.varieties.retain(|v| variety.is_none_or(|wanted| wanted.name() == v.variety));
+    found.varieties.retain(|v| variety.is_none_or(|variety| variety.name() == v.variety));
     for variety in &mut found.varieties {
-        variety.namespaces.retain(|n| args.namespace.as_ref().is_none_or(|wanted| *wanted == n.namespace));
+        variety.namespaces.retain(|n| args.namespace.as_ref().is_none_or(|name| *name == n.namespace));
         for namespace in &mut variety.namespaces {
             namespace
                 .destinations

@@ -5,17 +5,15 @@ mod config_file;
 mod flags;
 mod signals;
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::time::Duration;
 
-pub(crate) use args::ServerArgs;
+pub(crate) use args::{ParseOptions, ServerArgs};
 pub(crate) use config_file::{MergedArgs, variable, with_config_file};
 
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
 use super::personality::Personality;
-use super::shown::Shown;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
 use mixer_config::store::EMBEDDED_SAMPLE;
@@ -23,9 +21,6 @@ use mixer_server::{LogLevel, Server, ServerOptions, StartError};
 
 /// Delay after which the code of the start-up is no longer needed.
 const START_CODE_RELEASE_DELAY: Duration = Duration::from_secs(1);
-
-/// Parses a command line, program name first, into the settings of `server`; `None` if it names another command.
-pub(crate) type ParseOptions = fn(Vec<OsString>) -> Result<Option<ServerOptions>, Shown>;
 
 /// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
 pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptions, io: &mut Io) -> Outcome {

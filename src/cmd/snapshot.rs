@@ -98,8 +98,8 @@ fn selected(found: &SnapshotDump, sections: &[Section]) -> Result<Value, Stop> {
     let mut document = serde_json::to_value(found)
         .map_err(|e| Failure::new(Exit::Internal, "cannot serialize the snapshot").cause(e))?;
     if let (false, Some(members)) = (sections.is_empty(), document.as_object_mut()) {
-        let wanted = |member: &str| sections.iter().any(|s| s.member() == member);
-        members.retain(|name, value| !value.is_array() || wanted(name));
+        let selected = |member: &str| sections.iter().any(|s| s.member() == member);
+        members.retain(|name, value| !value.is_array() || selected(name));
     }
     Ok(document)
 }

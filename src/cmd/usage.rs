@@ -20,10 +20,10 @@ pub(crate) enum ErrorFormat {
 /// The value of `--error-format`, found without parsing the other arguments.
 pub(crate) fn error_format(args: &[OsString]) -> ErrorFormat {
     let mut format = ErrorFormat::Text;
-    let mut words = args.iter().map(|a| a.to_string_lossy());
-    while let Some(word) = words.next() {
-        let value = match word.strip_prefix("--error-format") {
-            Some("") => words.next().map(|w| w.into_owned()),
+    let mut rest = args.iter().map(|a| a.to_string_lossy());
+    while let Some(arg) = rest.next() {
+        let value = match arg.strip_prefix("--error-format") {
+            Some("") => rest.next().map(|value| value.into_owned()),
             Some(rest) => rest.strip_prefix('=').map(str::to_owned),
             None => None,
         };
@@ -138,14 +138,14 @@ fn hint(error: &clap::Error) -> Option<String> {
 /// The command that the arguments select: `mixer crd all`.
 pub(crate) fn title(root: &clap::Command, args: &[OsString]) -> String {
     let mut command = root;
-    let mut words = vec![root.get_name()];
+    let mut names = vec![root.get_name()];
     for arg in args.iter().skip(1) {
         if let Some(next) = command.find_subcommand(arg) {
-            words.push(next.get_name());
+            names.push(next.get_name());
             command = next;
         }
     }
-    words.join(" ")
+    names.join(" ")
 }
 
 fn text(value: &ContextValue) -> String {

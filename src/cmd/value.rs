@@ -110,7 +110,11 @@ pub(crate) fn duration(text: &str) -> Result<SignedDuration, String> {
 /// clap: a fraction from 0 to 1.
 pub(crate) fn fraction(text: &str) -> Result<f64, String> {
     let fraction = float(text)?;
-    if (0.0..=1.0).contains(&fraction) { Ok(fraction) } else { Err("expected a number from 0 to 1".to_owned()) }
+    if (0.0..=1.0).contains(&fraction) {
+        Ok(fraction)
+    } else {
+        Err("expected a number from 0 to 1".to_owned())
+    }
 }
 
 /// A file mode; `None` for an empty flag.
@@ -123,7 +127,8 @@ pub(crate) fn mode_bits(text: &str) -> Result<ModeBits, String> {
         return Ok(ModeBits(None));
     }
     let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777);
-    bits.map(|bits| ModeBits(Some(bits))).ok_or_else(|| "expected an octal file mode from 0 to 0777".to_owned())
+    bits.map(|bits| ModeBits(Some(bits)))
+        .ok_or_else(|| "expected an octal file mode from 0 to 0777".to_owned())
 }
 
 /// clap: a path; may be empty.

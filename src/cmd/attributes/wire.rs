@@ -75,7 +75,9 @@ impl Encoder {
                 let nanos = i32::try_from(time.nanos).unwrap_or(0);
                 self.message.timestamps.insert(name, WireTimestamp { seconds: time.seconds, nanos });
             }
-            AttributeValue::Duration(duration) => drop(self.message.durations.insert(name, to_wire(*duration))),
+            AttributeValue::Duration(duration) => {
+                self.message.durations.insert(name, to_wire(*duration));
+            }
             AttributeValue::Bytes(bytes) => drop(self.message.bytes.insert(name, bytes.clone().into())),
             AttributeValue::StringMap(map) => {
                 let entries = map.iter().map(|(k, v)| (self.word(k), self.word(v))).collect();

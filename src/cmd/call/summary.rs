@@ -54,7 +54,7 @@ impl Summary {
         self.worst = Exit::Interrupted;
     }
 
-    /// The worst answer.
+    /// The worst result.
     pub(crate) fn worst(&self) -> Exit {
         self.worst
     }

@@ -42,7 +42,7 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
 }
 
 fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
-    let (word, style) = match rule.verdict {
+    let (label, style) = match rule.verdict {
         Verdict::Matched => ("matched", Style::Good),
         Verdict::NotMatched => ("not matched", Style::Dim),
         Verdict::Failed => ("failed, treated as not matched", Style::Warning),
@@ -51,8 +51,8 @@ fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
     };
     let place = format!("{}:{}", rule.file, rule.line);
     let mark = if rule.dry_run { "  dry run, not enforced" } else { "" };
-    let (word, place) = (io.paint(style, word), io.paint(Style::Dim, &place));
-    let _ = writeln!(text, "  {}  {word}{mark}  {place}", rule.rule);
+    let (label, place) = (io.paint(style, label), io.paint(Style::Dim, &place));
+    let _ = writeln!(text, "  {}  {label}{mark}  {place}", rule.rule);
     match &rule.condition {
         Some(condition) => write_part(text, condition, 2),
         None if rule.match_text.is_empty() => {}

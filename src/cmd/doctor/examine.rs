@@ -73,7 +73,7 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
         }
     }
     let introspection = options.introspection.listen_address();
-    for (check, address, wanted, hint) in [
+    for (check, address, enabled, hint) in [
         ("monitoring", format!(":{}", options.monitoring_port), true, "choose another --monitoring-port"),
         ("metrics", format!(":{}", options.metrics_port), true, "choose another --metrics-port"),
         (
@@ -89,7 +89,7 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
             "choose another --envoy-http-address",
         ),
     ] {
-        if wanted {
+        if enabled {
             let bound = bind_tcp("tcp", &address).map(drop);
             findings.push(finding(check, format!("tcp://{address}"), bound, hint));
         }
@@ -146,9 +146,7 @@ fn certificate(path: &Path) -> Finding {
     let detail = format!("`{}` is valid until {}", path.display(), until.rfc3339());
     let left = until.to_system_time().map(|until| until.duration_since(SystemTime::now()));
     match left {
-        Some(Err(_)) => {
-            fail("tls", detail, "it has expired: replace the file; no restart is needed")
-        }
+        Some(Err(_)) => fail("tls", detail, "it has expired: replace the file; no restart is needed"),
         Some(Ok(left)) if left < tls::SOON => {
             let hint = "replace the file soon; it is reloaded within seconds, without a restart";
             warn("tls", format!("{detail}, {} days", left.as_secs() / 86_400), hint)
@@ -170,7 +168,11 @@ fn configuration(options: &ServerOptions) -> Finding {
     };
     let contents = opened.contents();
     if let Some(why) = &contents.unavailable {
-        return fail("configuration", format!("{url}: {why}"), "the server would start, but not become ready");
+        return fail(
+            "configuration",
+            format!("{url}: {why}"),
+            "the server would start, but not become ready",
+        );
     }
     let snapshot = SnapshotBuilder::new(SnapshotOptions {
         default_namespace: options.config_default_namespace.as_str().into(),
@@ -237,12 +239,12 @@ fn open_files() -> Finding {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let soft = line.and_then(|line| line.split_whitespace().next()).map(str::parse::<u64>);
     match soft {
-        Some(Ok(most)) if most < MIN_OPEN_FILES => warn(
+        Some(Ok(limit)) if limit < MIN_OPEN_FILES => warn(
             "open files",
-            format!("at most {most}; every connection needs one"),
+            format!("at most {limit}; every connection needs one"),
             "set `LimitNOFILE=65536` in the systemd unit, or run `ulimit -n 65536`",
         ),
-        Some(Ok(most)) => ok("open files", format!("at most {most}")),
+        Some(Ok(limit)) => ok("open files", format!("at most {limit}")),
         // `unlimited`, or a system without /proc.
         _ => ok("open files", "no known limit".to_owned()),
     }
@@ -252,11 +254,7 @@ fn open_files() -> Finding {
 async fn collectors(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let tracing = &options.tracing;
     if let Err(error) = tracing.check() {
-        findings.push(fail(
-            "tracing",
-            error.0,
-            "set only one of Zipkin and Jaeger; URLs begin with http://",
-        ));
+        findings.push(fail("tracing", error.0, "set only one of Zipkin and Jaeger; URLs begin with http://"));
         return;
     }
     for url in [&tracing.zipkin_url, &tracing.jaeger_url, &tracing.otlp_url] {
@@ -279,5 +277,9 @@ async fn collector(url: &str) -> Finding {
         Ok(Err(error)) => os_text(&error),
         Err(_) => format!("no response within {} s", TIMEOUT.as_secs()),
     };
-    warn("tracing", format!("{url}: {why}"), "calls do not wait for the collector; spans are lost until it is reachable")
+    warn(
+        "tracing",
+        format!("{url}: {why}"),
+        "calls do not wait for the collector; spans are lost until it is reachable",
+    )
 }

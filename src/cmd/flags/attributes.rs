@@ -97,7 +97,7 @@ pub(crate) struct AttributeFlags {
     #[arg(long, value_name = "FILE")]
     attributes_file: Option<String>,
     /// Whether to encode words with the global dictionary.
-    #[arg(long, value_enum, default_value = "message", value_name = "WORDS")]
+    #[arg(long, value_enum, default_value = "message", value_name = "DICTIONARY")]
     pub(crate) dictionary: Dictionary,
 }
 

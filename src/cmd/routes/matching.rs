@@ -81,13 +81,13 @@ impl Matches {
         }
         let by_rule =
             snapshot.rules.iter().map(|r| (r.key.to_string(), evaluate(&r.condition, &bag))).collect();
-        let wanted = namespace_of(&bag);
+        let requested = namespace_of(&bag);
         let tables = outline
             .varieties
             .iter()
             .map(|variety| {
-                let own = variety.namespaces.iter().any(|n| n.namespace == wanted);
-                let table = if own { wanted.clone() } else { outline.default_namespace.clone() };
+                let own = variety.namespaces.iter().any(|n| n.namespace == requested);
+                let table = if own { requested.clone() } else { outline.default_namespace.clone() };
                 (variety.variety.clone(), table)
             })
             .collect();

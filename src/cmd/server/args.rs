@@ -1,5 +1,6 @@
 //! The arguments of `server`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::config_file::{self, MergedArgs, Setting};
@@ -8,7 +9,11 @@ use super::flags::{
     StoreFlags, TlsFlags,
 };
 use crate::cmd::flags::{LogFlags, TracingFlags};
+use crate::cmd::shown::Shown;
 use mixer_server::{ProbeOptions, ServerOptions};
+
+/// Parses a command line, program name first, into the settings of `server`; `None` if it names another command.
+pub(crate) type ParseOptions = fn(Vec<OsString>) -> Result<Option<ServerOptions>, Shown>;
 
 /// Flags of `server`. Every one can also be set by an environment variable or a configuration file.
 #[derive(Debug, Clone, clap::Args)]

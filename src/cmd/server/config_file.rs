@@ -243,10 +243,10 @@ fn is_given(arg: &clap::Arg, args: &[OsString]) -> bool {
     let aliases = arg.get_all_aliases().unwrap_or_default();
     let longs: Vec<String> =
         arg.get_long().into_iter().chain(aliases).map(|name| format!("--{name}")).collect();
-    args.iter().map(|a| a.to_string_lossy()).any(|word| {
-        let name = word.split('=').next().unwrap_or_default();
+    args.iter().map(|a| a.to_string_lossy()).any(|given| {
+        let name = given.split('=').next().unwrap_or_default();
         longs.iter().any(|long| long == name)
-            || arg.get_short().is_some_and(|c| word.starts_with(&format!("-{c}")))
+            || arg.get_short().is_some_and(|c| given.starts_with(&format!("-{c}")))
     })
 }
 

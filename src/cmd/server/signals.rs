@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::ParseOptions;
+use super::args::ParseOptions;
 use crate::cmd::exit::Exit;
 use mixer_server::{Controls, Effects, Server, ServerOptions, SystemEffects};
 

@@ -24,7 +24,7 @@ pub(crate) struct DecisionFlags {
     #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
     decision_log: PathBuf,
     /// Fraction of checks that are logged, from 0 to 1.
-    #[arg(long, default_value = "1", value_parser = value::float, value_name = "SHARE")]
+    #[arg(long, default_value = "1", value_parser = value::float, value_name = "FRACTION")]
     decision_log_sampling: f64,
     /// Which decisions are logged.
     #[arg(long, value_enum, default_value = "all", value_name = "WHICH")]

@@ -93,7 +93,7 @@ pub(crate) struct SheddingFlags {
     #[arg(long, alias = "burstSize", default_value = "0", value_parser = value::int, value_name = "CALLS")]
     burst_size: i64,
     /// Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1.
-    #[arg(long, default_value = "0", value_parser = value::fraction, value_name = "SHARE")]
+    #[arg(long, default_value = "0", value_parser = value::fraction, value_name = "FRACTION")]
     load_shedding_check_reserve: f64,
     /// Fair sharing: clients with more than the mean load are rejected first.
     #[arg(
