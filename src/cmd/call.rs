@@ -10,7 +10,7 @@ mod summary;
 mod trace;
 
 pub(crate) use client::Client;
-pub(crate) use connection::Connection;
+pub(crate) use connection::MixerConnection;
 pub(crate) use documents::DocumentWriter;
 pub(crate) use flags::{CallFlags, CallFormat};
 pub(crate) use load::{CallWorker, FinishedCall, Progress, drive};

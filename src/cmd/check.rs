@@ -1,18 +1,18 @@
 //! `check`: checks a request and allocates quotas.
 
-mod answer;
 mod document;
 mod explanation;
 mod render;
 mod response;
+mod result;
 mod text;
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use answer::CheckAnswer;
-use render::Renderer;
+use render::CheckRenderer;
+use result::CheckResult;
 
 use super::attributes::{Quotas, encode, parse_quotas};
 use super::call::{CallFlags, CallWorker, Client, CommandSpan, Progress, drive};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     };
     let calls = flags.calls(flags.load.repeat);
     let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
-    let mut renderer = Renderer::new(flags, personality, quotas.clone(), calls, io);
+    let mut renderer = CheckRenderer::new(flags, personality, quotas.clone(), calls, io);
     let summary = block_on(async {
         let span = flags.begin_span("mixc Check")?;
         let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
@@ -116,7 +116,7 @@ struct Checker {
 }
 
 impl CallWorker for Checker {
-    type Answer = CheckAnswer;
+    type Answer = CheckResult;
 
     fn has_more(&self) -> bool {
         self.left > 0
@@ -135,7 +135,7 @@ impl CallWorker for Checker {
             Err(_) => Exit::Rpc,
             Ok(response) => exit_status(response, self.required.as_ref()),
         };
-        (CheckAnswer { response, explanation }, exit)
+        (CheckResult { response, explanation }, exit)
     }
 }
 

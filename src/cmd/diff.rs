@@ -11,7 +11,7 @@ use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::NamespaceFlags;
 use super::io::Io;
-use super::output::{self, Format, table};
+use super::output::{self, OutputFormat, table};
 use super::source;
 use mixer_config::Severity;
 use mixer_engine::decision::Decision;
@@ -37,7 +37,7 @@ pub(crate) struct DiffArgs {
     limit: usize,
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
 }
 
 /// Changes with the same differences and causes.
@@ -64,12 +64,12 @@ pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Outcome {
         return Err(cause.into_iter().fold(failure, Failure::cause).into());
     }
     let groups = groups(&replayed.changes);
-    let default = if io.out_is_terminal { Format::Table } else { Format::Plain };
+    let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     match args.output.unwrap_or(default) {
-        Format::Json => writeln!(io.out, "{}", output::json(&document(&replayed, &groups)))?,
-        Format::Yaml => write!(io.out, "{}", output::yaml(&document(&replayed, &groups)))?,
-        Format::Table => show(args, &replayed, &groups, io.width, io)?,
-        Format::Plain => show(args, &replayed, &groups, usize::MAX, io)?,
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&replayed, &groups)))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&replayed, &groups)))?,
+        OutputFormat::Table => show(args, &replayed, &groups, io.width, io)?,
+        OutputFormat::Plain => show(args, &replayed, &groups, usize::MAX, io)?,
     }
     Ok(if replayed.changes.is_empty() { Exit::Success } else { Exit::Negative })
 }

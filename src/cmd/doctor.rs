@@ -11,7 +11,7 @@ use finding::{CheckStatus, Finding};
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::{Io, Style};
-use super::output::{self, Format};
+use super::output::{self, OutputFormat};
 use super::server::ParseOptions;
 use mixer_config::store::EMBEDDED_SAMPLE;
 
@@ -20,7 +20,7 @@ use mixer_config::store::EMBEDDED_SAMPLE;
 pub(crate) struct DoctorArgs {
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
     /// Flags of `mixer server`; its environment variables apply as well.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER FLAG")]
     flags: Vec<OsString>,
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &DoctorArgs, parse: ParseOptions, io: &mut Io) -> Outcom
         EMBEDDED_SAMPLE.clone_into(&mut options.config_store_url);
     }
     let findings = block_on(async { Ok(examine::all(&options).await) })?;
-    let default = if io.out_is_terminal { Format::Table } else { Format::Plain };
+    let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     print(&findings, args.output.unwrap_or(default), io)?;
     let fails = findings.iter().any(|finding| finding.verdict == CheckStatus::Fail);
     Ok(if fails { Exit::Negative } else { Exit::Success })
@@ -58,12 +58,12 @@ fn invalid_flags(text: &str) -> Stop {
     failure.into()
 }
 
-fn print(findings: &[Finding], format: Format, io: &mut Io) -> Result<(), Stop> {
+fn print(findings: &[Finding], format: OutputFormat, io: &mut Io) -> Result<(), Stop> {
     let document = serde_json::json!({ "apiVersion": "mixer/v1", "kind": "Diagnosis", "findings": findings });
     match format {
-        Format::Json => writeln!(io.out, "{}", output::json(&document))?,
-        Format::Yaml => write!(io.out, "{}", output::yaml(&document))?,
-        Format::Plain | Format::Table => {
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document))?,
+        OutputFormat::Plain | OutputFormat::Table => {
             for Finding { check, verdict, detail, hint } in findings {
                 let style = match verdict {
                     CheckStatus::Ok => Style::Good,

@@ -19,7 +19,7 @@ use super::go_syntax::quote;
 
 /// The result of parsing a legacy command line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub(crate) enum LegacyCommandLine {
     /// Run a command; arguments for clap, program name first.
     Run {
         /// Rewritten arguments.
@@ -36,7 +36,7 @@ pub(crate) enum Parsed {
 }
 
 /// Parses `args` (without the program name) by the rules of Istio Mixer.
-pub(crate) fn parse(root: &clap::Command, args: &[String]) -> Parsed {
+pub(crate) fn parse(root: &clap::Command, args: &[String]) -> LegacyCommandLine {
     let found = CommandPath::new(root, args);
     let command = found.command;
     let title = found.title();
@@ -46,14 +46,14 @@ pub(crate) fn parse(root: &clap::Command, args: &[String]) -> Parsed {
         if name == "help" && found.path.len() == 1 {
             return help_topic(root, &without_first(&found.args, root, "help"));
         }
-        return Parsed::Error(unknown_command(&title, command, name));
+        return LegacyCommandLine::Error(unknown_command(&title, command, name));
     }
     let mut flags = FlagReader::new(command);
     if let Err(error) = flags.read(&found.args) {
         return flag_error(root, &title, command, &error);
     }
     if flags.help || command.has_subcommands() {
-        return Parsed::Help(help(&title, command));
+        return LegacyCommandLine::Help(help(&title, command));
     }
     if !flags.positionals.is_empty() {
         let error = format!("accepts 0 arg(s), received {}", flags.positionals.len());
@@ -61,11 +61,11 @@ pub(crate) fn parse(root: &clap::Command, args: &[String]) -> Parsed {
     }
     let mut args = found.path;
     args.append(&mut flags.rewritten);
-    Parsed::Run { args, usage: usage(&title, command), notices: flags.notices }
+    LegacyCommandLine::Run { args, usage: usage(&title, command), notices: flags.notices }
 }
 
-fn flag_error(root: &clap::Command, title: &str, command: &clap::Command, error: &str) -> Parsed {
-    Parsed::Error(usage_error(root.get_name(), error, &usage(title, command)))
+fn flag_error(root: &clap::Command, title: &str, command: &clap::Command, error: &str) -> LegacyCommandLine {
+    LegacyCommandLine::Error(usage_error(root.get_name(), error, &usage(title, command)))
 }
 
 /// A usage error in the layout of Istio: galley prints the line alone, the others the usage block after it.
@@ -93,10 +93,13 @@ fn unknown_command(title: &str, command: &clap::Command, name: &str) -> String {
     text
 }
 
-fn help_topic(root: &clap::Command, args: &[String]) -> Parsed {
+fn help_topic(root: &clap::Command, args: &[String]) -> LegacyCommandLine {
     let found = CommandPath::new(root, args);
     if let Some(unknown) = strip_flags(&found.args, found.command).first() {
-        return Parsed::Error(format!("Unknown help topic [`{unknown}`]\n{}", usage(root.get_name(), root)));
+        return LegacyCommandLine::Error(format!(
+            "Unknown help topic [`{unknown}`]\n{}",
+            usage(root.get_name(), root)
+        ));
     }
-    Parsed::Help(help(&found.title(), found.command))
+    LegacyCommandLine::Help(help(&found.title(), found.command))
 }

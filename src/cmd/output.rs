@@ -8,7 +8,7 @@ use mixer_attribute::SignedDuration;
 
 /// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     /// Tables and source excerpts.
     Table,
     /// One line per result.

@@ -56,9 +56,9 @@ fn parse_legacy(personality: Personality, args: &[OsString]) -> Result<Invocatio
     let args: Vec<String> = args.iter().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let root = tree::legacy(personality);
     let (args, usage, notices) = match legacy::parse(&root, &args) {
-        legacy::Parsed::Run { args, usage, notices } => (args, usage, notices),
-        legacy::Parsed::Help(text) => return Err(Shown::help(text)),
-        legacy::Parsed::Error(text) => return Err(Shown::error(text, LEGACY_FAILURE)),
+        legacy::LegacyCommandLine::Run { args, usage, notices } => (args, usage, notices),
+        legacy::LegacyCommandLine::Help(text) => return Err(Shown::help(text)),
+        legacy::LegacyCommandLine::Error(text) => return Err(Shown::error(text, LEGACY_FAILURE)),
     };
     let args = args.into_iter().map(OsString::from).collect();
     let merged = with_config_file(args, &root, false)

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use target::ProbeTarget;
 
-use super::call::Connection;
+use super::call::MixerConnection;
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{ClientTlsFlags, LogFlags};
@@ -103,7 +103,7 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget
     let mut targets: Vec<ProbeTarget> = files;
     for address in &args.grpc {
         let tls = args.tls.load(address)?;
-        let connection = Box::new(Connection::new(address, Some(timeout), tls));
+        let connection = Box::new(MixerConnection::new(address, Some(timeout), tls));
         targets.push(ProbeTarget::Grpc {
             address: address.clone(),
             service: args.service.clone(),

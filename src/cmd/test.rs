@@ -8,14 +8,14 @@ mod session;
 use std::path::PathBuf;
 
 use load::LoadedSuite;
-use render::Renderer;
+use render::TestRenderer;
 use session::{FinishedTest, TestRun};
 
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::NamespaceFlags;
 use super::io::Io;
-use super::output::Format;
+use super::output::OutputFormat;
 use mixer_policy::{Problem, run_case};
 
 /// Flags of `test`.
@@ -40,13 +40,13 @@ pub(crate) struct TestArgs {
     junit: Option<PathBuf>,
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
 }
 
 /// Runs the tests and prints the results. Exit status: 0 if all tests pass, 1 if one fails, 2 if an input cannot be read.
 pub(crate) fn run(args: &TestArgs, io: &mut Io) -> Outcome {
     let loaded = load::load(&args.paths, &args.config, &args.namespace, io)?;
-    let mut renderer = Renderer::new(args.output, io);
+    let mut renderer = TestRenderer::new(args.output, io);
     let session = block_on(run_all(args, &loaded, &mut renderer, io))?;
     renderer.end(&session, io)?;
     if let Some(path) = &args.junit {
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &TestArgs, io: &mut Io) -> Outcome {
 async fn run_all(
     args: &TestArgs,
     loaded: &[LoadedSuite],
-    renderer: &mut Renderer,
+    renderer: &mut TestRenderer,
     io: &mut Io,
 ) -> Result<TestRun, Stop> {
     let mut session = TestRun::default();

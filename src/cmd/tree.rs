@@ -27,7 +27,7 @@ use super::{
     arg_required_else_help = true,
     max_term_width = 110
 )]
-pub(crate) struct Program {
+pub(crate) struct CommandLine {
     /// Flags of every command.
     #[command(flatten)]
     pub(crate) global: GlobalFlags,
@@ -174,7 +174,7 @@ impl LegacyArgs {
 
 /// The command tree of `mixer`. With `environment`, the flags of `server` read environment variables.
 pub(crate) fn native(environment: bool) -> clap::Command {
-    let mut root = Program::command().after_help(Exit::help());
+    let mut root = CommandLine::command().after_help(Exit::help());
     root = root.mut_subcommands(|c| finish(c, environment));
     root
 }
@@ -203,7 +203,7 @@ fn legacy_parts(personality: Personality) -> (&'static [&'static str], &'static 
 pub(crate) fn legacy(personality: Personality) -> clap::Command {
     let (names, about) = legacy_parts(personality);
     let mut root = clap::Command::new(personality.name()).about(about).long_about(about);
-    for command in Program::command().get_subcommands().filter(|c| names.contains(&c.get_name())) {
+    for command in CommandLine::command().get_subcommands().filter(|c| names.contains(&c.get_name())) {
         root = root.subcommand(finish(command.clone(), false));
     }
     root
@@ -250,14 +250,14 @@ fn bind_environment(arg: clap::Arg) -> clap::Arg {
 }
 
 /// Parses the arguments of `mixer`.
-pub(crate) fn parse(merged: &MergedArgs) -> Result<Program, clap::Error> {
+pub(crate) fn parse(merged: &MergedArgs) -> Result<CommandLine, clap::Error> {
     let root = native(true);
     let matches = root.clone().try_get_matches_from(&merged.args)?;
-    let mut program = Program::from_arg_matches(&matches)?;
-    if let Command::Server(args) = &mut program.command {
+    let mut parsed = CommandLine::from_arg_matches(&matches)?;
+    if let Command::Server(args) = &mut parsed.command {
         args.note_origins(&root, &matches, merged);
     }
-    Ok(program)
+    Ok(parsed)
 }
 
 /// Parses the rewritten arguments of a legacy program.

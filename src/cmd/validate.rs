@@ -12,7 +12,7 @@ use location::location;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::NamespaceFlags;
 use super::io::{Io, Style};
-use super::output::{self, Format};
+use super::output::{self, OutputFormat};
 use super::{snapshot, source};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
@@ -37,7 +37,7 @@ pub(crate) struct ValidateArgs {
     live: Option<String>,
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
 }
 
 /// Counts of the summary.
@@ -50,7 +50,7 @@ struct Totals {
 
 /// Validates the configuration and prints the diagnostics. Spec: cli-operations.md 9.4.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
-    if args.live.is_some() && matches!(args.output, Some(Format::Json | Format::Yaml)) {
+    if args.live.is_some() && matches!(args.output, Some(OutputFormat::Json | OutputFormat::Yaml)) {
         let failure = Failure::usage("--live does not support JSON and YAML output");
         return Err(failure.hint("omit --output, or use `mixer snapshot dump --diff`").into());
     }
@@ -64,17 +64,17 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         warnings: count(Severity::Warning),
     };
     let valid = totals.errors == 0 && (!args.strict || totals.warnings == 0);
-    let default = if io.out_is_terminal { Format::Table } else { Format::Plain };
+    let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     match args.output.unwrap_or(default) {
-        Format::Json => writeln!(io.out, "{}", output::json(&document(&diagnostics, &totals, valid)))?,
-        Format::Yaml => write!(io.out, "{}", output::yaml(&document(&diagnostics, &totals, valid)))?,
-        Format::Plain => {
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&diagnostics, &totals, valid)))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&diagnostics, &totals, valid)))?,
+        OutputFormat::Plain => {
             for diagnostic in &diagnostics {
                 writeln!(io.out, "{}", line(diagnostic))?;
             }
             summary(io, &totals)?;
         }
-        Format::Table => {
+        OutputFormat::Table => {
             for diagnostic in &diagnostics {
                 let text = excerpt::render(diagnostic, &contents, io);
                 writeln!(io.out, "{text}")?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use prost::Message;
 
-use super::connection::Connection;
+use super::connection::MixerConnection;
 use super::flags::CallFlags;
 use super::status::RpcError;
 use super::trace::CallTracer;
@@ -37,7 +37,7 @@ const GRPC_PREFIX_LEN: usize = 5;
 #[derive(Clone)]
 pub(crate) enum Client {
     /// A server.
-    Remote(Box<Connection>),
+    Remote(Box<MixerConnection>),
     /// A configuration in this process.
     InProcess(Rc<InProcess>),
 }
@@ -62,7 +62,7 @@ impl Client {
         match &flags.config {
             None => {
                 let tls = flags.tls.load(&flags.mixer)?;
-                let connection = Connection::new(&flags.mixer, flags.timeout(), tls).traced(calls);
+                let connection = MixerConnection::new(&flags.mixer, flags.timeout(), tls).traced(calls);
                 if flags.load.wait_for_ready {
                     connection.wait_for_ready().await.map_err(|error| {
                         Failure::new(Exit::Deadline, "the server is not ready").cause(error.message)

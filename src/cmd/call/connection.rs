@@ -53,7 +53,7 @@ struct DialError(String);
 
 /// A client of one server. Cheap to clone; clones share the connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Connection {
+pub(crate) struct MixerConnection {
     client: MixerClient<Channel>,
     channel: Channel,
     timeout: Option<Duration>,
@@ -73,7 +73,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum delay between connection attempts.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-impl Connection {
+impl MixerConnection {
     /// Prepares a connection without opening it. Must be called inside a tokio runtime.
     pub(crate) fn new(target: &str, timeout: Option<Duration>, tls: Option<ClientTls>) -> Self {
         let dialer = Arc::new(Dialer { target: DialTarget::parse(target), tls });
@@ -288,7 +288,7 @@ mod tests {
     fn connection_errors_name_the_target() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let error = runtime.block_on(async {
-            Connection::new("unix:///nowhere/mixer.sock", None, None)
+            MixerConnection::new("unix:///nowhere/mixer.sock", None, None)
                 .check(CheckRequest::default())
                 .await
                 .unwrap_err()

@@ -31,13 +31,13 @@ pub(crate) trait CallWorker: 'static {
 }
 
 /// Rate limit of all workers: a token bucket with the calls of one second.
-struct RateLimit {
+struct CallRate {
     interval: Duration,
     burst: Duration,
     next: Mutex<Option<tokio::time::Instant>>,
 }
 
-impl RateLimit {
+impl CallRate {
     /// `None` if `rate` is 0 or less.
     fn new(rate: i64) -> Option<Arc<Self>> {
         let rate = u32::try_from(rate).ok().filter(|r| *r > 0)?;
@@ -113,7 +113,7 @@ pub(crate) async fn drive<C: CallWorker>(
     mut show: impl FnMut(&mut Io, FinishedCall<C::Answer>) -> Result<(), Stop>,
 ) -> Result<Summary, Stop> {
     let (sender, mut receiver) = mpsc::channel(256);
-    let rate_limit = RateLimit::new(rate);
+    let rate_limit = CallRate::new(rate);
     let mut summary = Summary::start();
     let mut tasks = tokio::task::JoinSet::new();
     for call in workers {
@@ -148,7 +148,7 @@ pub(crate) async fn drive<C: CallWorker>(
 
 async fn work<C: CallWorker>(
     mut call: C,
-    rate_limit: Option<Arc<RateLimit>>,
+    rate_limit: Option<Arc<CallRate>>,
     sender: mpsc::Sender<FinishedCall<C::Answer>>,
 ) {
     while call.has_more() {

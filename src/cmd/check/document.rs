@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::answer::CheckAnswer;
 use super::response::{ReferencedAttribute, operation, references, status};
+use super::result::CheckResult;
 use crate::cmd::attributes::{Quotas, from_wire};
 use crate::cmd::call::{FinishedCall, rpc_code_name, seconds_text, status_code_name};
 use mixer_wire::istio::mixer::v1::HeaderOperation;
 
 /// The document of one call. Spec: cli-operations.md 9.3, "check JSON".
-pub(super) fn document(finished: &FinishedCall<CheckAnswer>, quotas: &Quotas) -> Value {
+pub(super) fn document(finished: &FinishedCall<CheckResult>, quotas: &Quotas) -> Value {
     let latency = seconds_text(finished.latency);
     let response = match &finished.answer.response {
         Ok(response) => response,

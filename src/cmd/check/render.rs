@@ -1,8 +1,8 @@
 //! Prints the results of `check`.
 
-use super::answer::CheckAnswer;
 use super::document::document;
 use super::explanation;
+use super::result::CheckResult;
 use super::text::{plain, table};
 use crate::cmd::attributes::Quotas;
 use crate::cmd::call::{
@@ -13,7 +13,7 @@ use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
 
 /// Prints results in one format.
-pub(super) struct Renderer {
+pub(super) struct CheckRenderer {
     format: CallFormat,
     print_response: bool,
     summarize: bool,
@@ -21,7 +21,7 @@ pub(super) struct Renderer {
     documents: DocumentWriter,
 }
 
-impl Renderer {
+impl CheckRenderer {
     pub(super) fn new(
         flags: &CallFlags,
         personality: Personality,
@@ -45,7 +45,7 @@ impl Renderer {
     }
 
     /// Prints a result; the results of concurrent workers do not interleave.
-    pub(super) fn answer(&mut self, io: &mut Io, finished: &FinishedCall<CheckAnswer>) -> Result<(), Stop> {
+    pub(super) fn answer(&mut self, io: &mut Io, finished: &FinishedCall<CheckResult>) -> Result<(), Stop> {
         if self.documents.is_active() {
             if self.print_response || finished.answer.response.is_err() {
                 self.documents.add(io, &document(finished, &self.quotas))?;
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn documents_are_complete() {
         let finished = FinishedCall {
-            answer: CheckAnswer { response: Ok(response()), explanation: None },
+            answer: CheckResult { response: Ok(response()), explanation: None },
             exit: crate::cmd::exit::Exit::Negative,
             latency: std::time::Duration::from_micros(3100),
         };

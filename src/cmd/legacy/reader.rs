@@ -6,12 +6,12 @@ use super::flag::{LegacyFlag, flags_of};
 use crate::cmd::flag_type::FlagType;
 use crate::cmd::go_syntax::{go_bool, quote};
 
-/// Logging flags from before 1.1: accepted without effect. Name, shorthand, replacement.
-const DEPRECATED: [(&str, Option<char>, &str); 4] = [
-    ("v", Some('v'), "--log_output_level"),
-    ("stderrthreshold", None, "--log_output_level"),
-    ("logtostderr", None, "--log_target"),
-    ("alsologtostderr", None, "--log_target"),
+/// Logging flags from before 1.1: accepted without effect. Name and replacement.
+const DEPRECATED: [(&str, &str); 4] = [
+    ("v", "--log_output_level"),
+    ("stderrthreshold", "--log_output_level"),
+    ("logtostderr", "--log_target"),
+    ("alsologtostderr", "--log_target"),
 ];
 
 /// Reads flags in the order of the arguments.
@@ -63,7 +63,7 @@ impl FlagReader {
         if name == "help" {
             return self.set_help(given.as_deref());
         }
-        if let Some((_, _, instead)) = DEPRECATED.iter().find(|(r, ..)| self.has_deprecated && *r == name) {
+        if let Some((_, instead)) = DEPRECATED.iter().find(|(flag, _)| self.has_deprecated && *flag == name) {
             if given.is_none() && matches!(name, "v" | "stderrthreshold") && rest.next().is_none() {
                 return Err(format!("flag needs an argument: {arg}"));
             }

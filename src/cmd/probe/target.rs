@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::cmd::call::Connection;
+use crate::cmd::call::MixerConnection;
 use crate::cmd::source::innermost_cause;
 use mixer_attribute::SignedDuration;
 use mixer_base::probe::{self, Inspection};
@@ -22,7 +22,7 @@ pub(super) enum ProbeTarget {
     /// A probe file that must be younger than `interval`.
     File { path: PathBuf, interval: Duration },
     /// A gRPC health service.
-    Grpc { address: String, service: String, connection: Box<Connection> },
+    Grpc { address: String, service: String, connection: Box<MixerConnection> },
     /// A URL that must return a 2xx status.
     Http { url: String, client: reqwest::Client },
 }
@@ -55,14 +55,14 @@ impl ProbeTarget {
                 file_problem(&path.display().to_string(), *interval, &inspection).map_or(Ok(()), Err)
             }
             ProbeTarget::Grpc { service, connection, .. } => {
-                check_health(Connection::clone(connection), service).await
+                check_health(MixerConnection::clone(connection), service).await
             }
             ProbeTarget::Http { url, client } => fetch(client, url).await,
         }
     }
 }
 
-async fn check_health(mut connection: Connection, service: &str) -> Result<(), String> {
+async fn check_health(mut connection: MixerConnection, service: &str) -> Result<(), String> {
     let request = HealthCheckRequest { service: service.to_owned() };
     let answer: HealthCheckResponse = connection
         .unary(request, HEALTH_CHECK)

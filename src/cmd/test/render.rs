@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 use super::session::{FinishedTest, TestRun};
 use crate::cmd::exit::Stop;
 use crate::cmd::io::{Io, Style};
-use crate::cmd::output::{self, Format};
+use crate::cmd::output::{self, OutputFormat};
 use mixer_policy::Miss;
 
 /// Prints results as tests complete, or as one document at the end.
-pub(super) struct Renderer {
-    format: Format,
+pub(super) struct TestRenderer {
+    format: OutputFormat,
     /// The file of the last printed result.
     file: String,
 }
 
-impl Renderer {
-    pub(super) fn new(format: Option<Format>, io: &Io) -> Self {
-        let default = if io.out_is_terminal { Format::Table } else { Format::Plain };
+impl TestRenderer {
+    pub(super) fn new(format: Option<OutputFormat>, io: &Io) -> Self {
+        let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
         Self { format: format.unwrap_or(default), file: String::new() }
     }
 
     /// Prints a result.
     pub(super) fn finished(&mut self, ran: &FinishedTest, io: &mut Io) -> Result<(), Stop> {
         match self.format {
-            Format::Json | Format::Yaml => return Ok(()),
-            Format::Table => {
+            OutputFormat::Json | OutputFormat::Yaml => return Ok(()),
+            OutputFormat::Table => {
                 if self.file != ran.file {
                     writeln!(io.out, "{}", io.paint(Style::Bold, &ran.file))?;
                     self.file.clone_from(&ran.file);
@@ -39,7 +39,7 @@ impl Renderer {
                 let took = format!("{:.1}ms", ran.result.took.as_secs_f64() * 1e3);
                 writeln!(io.out, "  {status}  {}  {}", ran.name, io.paint(Style::Dim, &took))?;
             }
-            Format::Plain => {
+            OutputFormat::Plain => {
                 let status = if ran.result.passed() { "ok" } else { "FAIL" };
                 writeln!(io.out, "{status} {}: {}", ran.file, ran.name)?;
             }
@@ -53,9 +53,9 @@ impl Renderer {
     /// Prints the summary or the document.
     pub(super) fn end(&self, session: &TestRun, io: &mut Io) -> Result<(), Stop> {
         match self.format {
-            Format::Json => writeln!(io.out, "{}", output::json(&document(session)))?,
-            Format::Yaml => write!(io.out, "{}", output::yaml(&document(session)))?,
-            Format::Table | Format::Plain => {
+            OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(session)))?,
+            OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(session)))?,
+            OutputFormat::Table | OutputFormat::Plain => {
                 let failed = session.failed();
                 let text = format!(
                     "{} tests: {} passed, {failed} failed, {} filtered out, in {:.1}ms",
@@ -65,7 +65,7 @@ impl Renderer {
                     session.took.as_secs_f64() * 1e3
                 );
                 let style = if failed > 0 { Style::Error } else { Style::Good };
-                let text = if self.format == Format::Table { io.paint(style, &text) } else { text };
+                let text = if self.format == OutputFormat::Table { io.paint(style, &text) } else { text };
                 writeln!(io.out, "{text}")?;
             }
         }

@@ -1,4 +1,4 @@
-//! The answer to one call of Check.
+//! The result of one check.
 
 use crate::cmd::call::RpcError;
 use mixer_engine::explain::Explanation;
@@ -6,7 +6,7 @@ use mixer_wire::istio::mixer::v1::CheckResponse;
 
 /// The response and, with `--explain`, the explanation.
 #[derive(Debug)]
-pub(super) struct CheckAnswer {
+pub(super) struct CheckResult {
     pub(super) response: Result<CheckResponse, RpcError>,
     /// `None` without `--explain`.
     pub(super) explanation: Option<Result<Explanation, RpcError>>,
