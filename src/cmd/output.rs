@@ -13,9 +13,9 @@ pub(crate) enum OutputFormat {
     Table,
     /// One line per result.
     Plain,
-    /// One document.
+    /// One JSON document.
     Json,
-    /// The same document.
+    /// One YAML document.
     Yaml,
 }
 
@@ -26,9 +26,9 @@ pub(crate) enum DumpFormat {
     Table,
     /// Tables of unlimited width.
     Plain,
-    /// One document.
+    /// One JSON document.
     Json,
-    /// The same document.
+    /// One YAML document.
     Yaml,
     /// The layout of the debug log of Istio Mixer.
     Debug,

@@ -22,7 +22,7 @@ pub(super) enum RouteMatch {
     /// Evaluation failed, which counts as false.
     Failed(String),
     /// Another namespace serves the request.
-    Elsewhere,
+    OtherNamespace,
 }
 
 impl RouteMatch {
@@ -31,7 +31,7 @@ impl RouteMatch {
             RouteMatch::Yes => "yes",
             RouteMatch::No => "no",
             RouteMatch::Failed(_) => "error",
-            RouteMatch::Elsewhere => "-",
+            RouteMatch::OtherNamespace => "-",
         }
     }
 
@@ -81,13 +81,13 @@ impl Matches {
         }
         let by_rule =
             snapshot.rules.iter().map(|r| (r.key.to_string(), evaluate(&r.condition, &bag))).collect();
-        let requested = namespace_of(&bag);
+        let namespace = namespace_of(&bag);
         let tables = outline
             .varieties
             .iter()
             .map(|variety| {
-                let own = variety.namespaces.iter().any(|n| n.namespace == requested);
-                let table = if own { requested.clone() } else { outline.default_namespace.clone() };
+                let own = variety.namespaces.iter().any(|n| n.namespace == namespace);
+                let table = if own { namespace.clone() } else { outline.default_namespace.clone() };
                 (variety.variety.clone(), table)
             })
             .collect();
@@ -97,14 +97,14 @@ impl Matches {
     /// The result of a group in the routing table of a namespace.
     pub(super) fn of(&self, variety: &str, namespace: &str, group: &GroupOutline) -> RouteMatch {
         if self.tables.get(variety).is_none_or(|table| table != namespace) {
-            return RouteMatch::Elsewhere;
+            return RouteMatch::OtherNamespace;
         }
-        let verdicts = group.rules.iter().filter_map(|rule| self.by_rule.get(rule));
+        let results = group.rules.iter().filter_map(|rule| self.by_rule.get(rule));
         let mut worst = RouteMatch::No;
-        for verdict in verdicts {
-            match verdict {
+        for result in results {
+            match result {
                 RouteMatch::Yes => return RouteMatch::Yes,
-                RouteMatch::Failed(_) => worst = verdict.clone(),
+                RouteMatch::Failed(_) => worst = result.clone(),
                 _ => {}
             }
         }
