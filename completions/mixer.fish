@@ -273,8 +273,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespa
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l live -d 'Compare with a running server: host:port of its ControlZ endpoint. Example: localhost:9876' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
-json\t'One document'
-yaml\t'The same document'"
+json\t'One JSON document'
+yaml\t'One YAML document'"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"
@@ -285,8 +285,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand validate" -l lint -d 'Report
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
-json\t'One document'
-yaml\t'The same document'"
+json\t'One JSON document'
+yaml\t'One YAML document'"
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"
@@ -299,8 +299,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand test" -l filter -d 'Run only
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l junit -d 'Also write the results as JUnit XML' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand test" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
-json\t'One document'
-yaml\t'The same document'"
+json\t'One JSON document'
+yaml\t'One YAML document'"
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"
@@ -315,8 +315,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand diff" -l default-namespace -
 complete -c mixer -n "__fish_mixer_using_subcommand diff" -l limit -d 'Maximum groups of changes in a table, most frequent first' -r
 complete -c mixer -n "__fish_mixer_using_subcommand diff" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
-json\t'One document'
-yaml\t'The same document'"
+json\t'One JSON document'
+yaml\t'One YAML document'"
 complete -c mixer -n "__fish_mixer_using_subcommand diff" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"
@@ -343,8 +343,8 @@ attributes\t''
 errors\t''"
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables that fit the terminal'
 plain\t'Tables of unlimited width'
-json\t'One document'
-yaml\t'The same document'
+json\t'One JSON document'
+yaml\t'One YAML document'
 debug\t'The layout of the debug log of Istio Mixer'"
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l diff -d 'Compare with an earlier JSON dump; exits with status 1 if they differ' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
@@ -377,8 +377,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l match -d 'Mark routes that match a request with these attributes: name1=value1,name2=value2,…' -r
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables that fit the terminal'
 plain\t'Tables of unlimited width'
-json\t'One document'
-yaml\t'The same document'
+json\t'One JSON document'
+yaml\t'One YAML document'
 debug\t'The layout of the debug log of Istio Mixer'"
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
