@@ -1,4 +1,4 @@
-//! Picks the command and runs it.
+//! The `mixer` binary: parses the command line and runs the command.
 
 use std::process::ExitCode;
 

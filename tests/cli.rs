@@ -1,5 +1,5 @@
-//! The command line from outside: in-process with captured streams where that is enough, through the binary where names, pipes
-//! and the environment matter.
+//! Tests of the command line: in-process with captured streams, or through the binary where program name, pipes and environment
+//! matter.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,7 +44,7 @@ fn first_line(text: &str) -> &str {
 }
 
 #[test]
-fn legacy_errors_are_those_of_the_originals() {
+fn legacy_errors_are_those_of_istio_mixer() {
     let table: &[(&[&str], &str)] = &[
         (&["mixc", "check", "--nosuch"], "Error: unknown flag: --nosuch"),
         (&["mixc", "check", "--string-attributes", "a=b"], "Error: unknown flag: --string-attributes"),
@@ -95,7 +95,7 @@ fn legacy_errors_of_flags_end_with_the_usage_block() {
 }
 
 #[test]
-fn legacy_values_follow_the_old_rules() {
+fn legacy_values_have_go_syntax() {
     let target = scenario("harbor");
     let check = |flags: &[&str]| {
         let mut args = vec!["mixc", "check", "--config", &target];
@@ -129,7 +129,7 @@ fn legacy_values_follow_the_old_rules() {
 }
 
 #[test]
-fn the_first_bad_attribute_flag_is_told_in_a_fixed_order() {
+fn invalid_flags_are_reported_in_a_fixed_order() {
     let ran = run(&["mixc", "check", "-t", "t=bad", "-i", "n=bad"]);
     assert_eq!((ran.code, ran.err.as_str()), (255, "strconv.ParseInt: parsing \"bad\": invalid syntax\n"));
     let ran = run(&["mixc", "check", "-s", "bad", "-q", "bad", "-c", "0"]);
@@ -146,7 +146,7 @@ fn the_first_bad_attribute_flag_is_told_in_a_fixed_order() {
 }
 
 #[test]
-fn native_errors_are_one_line_and_a_suggestion() {
+fn native_errors_have_a_hint() {
     let table: &[(&[&str], &str)] = &[
         (&["mixer", "chek"], "error: unknown command `chek`\n  hint: did you mean `check`?\n"),
         (
@@ -180,7 +180,7 @@ fn native_errors_are_one_line_and_a_suggestion() {
 }
 
 #[test]
-fn the_native_name_takes_both_spellings() {
+fn mixer_accepts_both_spellings() {
     let target = scenario("harbor");
     for spelling in ["--string-attributes", "--string_attributes", "-s"] {
         let ran = run(&["mixer", "check", "--config", &target, spelling, "source.user=smuggler"]);
@@ -193,7 +193,7 @@ fn the_native_name_takes_both_spellings() {
 }
 
 #[test]
-fn native_statuses_tell_denied_from_granted() {
+fn native_exit_statuses_reflect_the_result() {
     let target = scenario("harbor");
     let check = |flags: &[&str]| {
         let mut args = vec!["mixer", "check", "--config", &target];
@@ -213,7 +213,7 @@ fn native_statuses_tell_denied_from_granted() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_ends_with_its_own_status() {
+fn deadline_exceeded_has_its_own_exit_status() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let ran = run(&["mixer", "check", "-m", &target, "--timeout", "200ms"]);
@@ -222,7 +222,7 @@ fn a_call_that_takes_too_long_ends_with_its_own_status() {
 }
 
 #[test]
-fn answers_as_documents() {
+fn results_are_written_as_documents() {
     let target = scenario("harbor");
     let flags = ["mixer", "check", "--config", &target, "-s", "source.user=smuggler", "-q", "berths=3"];
     let one = json(&run(&[&flags[..], &["--output", "json", "--explain"]].concat()));
@@ -265,7 +265,7 @@ fn explanations_name_rules_values_and_handlers() {
 }
 
 #[test]
-fn explanations_tell_which_single_condition_kept_a_rule_from_matching() {
+fn explanations_show_near_misses() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = "
 apiVersion: config.istio.io/v1alpha2
@@ -337,7 +337,7 @@ spec:
 }
 
 #[test]
-fn attributes_come_from_files_and_standard_input() {
+fn attributes_are_read_from_files_and_standard_input() {
     let target = scenario("harbor");
     let ran = run_with_input(
         &["mixer", "check", "--config", &target, "--attributes-file", "@-"],
@@ -348,13 +348,13 @@ fn attributes_come_from_files_and_standard_input() {
         &["mixer", "check", "--config", &target, "--attributes-file", "-", "-s", "source.user=ann"],
         "source.user: smuggler\n",
     );
-    assert_eq!(ran.code, 0, "flags win over the file: {}", ran.err);
+    assert_eq!(ran.code, 0, "flags override the file: {}", ran.err);
     let ran = run_with_input(&["mixer", "check", "--attributes-file", "-"], "- a\n");
     assert_eq!(ran.code, 3, "{}", ran.err);
 }
 
 #[test]
-fn both_dictionaries_give_the_same_answer() {
+fn both_dictionaries_have_the_same_result() {
     let target = scenario("harbor");
     let check = |dictionary: &str| {
         let flags = ["-s", "source.user=smuggler,request.path=/x", "--dictionary", dictionary];
@@ -364,7 +364,7 @@ fn both_dictionaries_give_the_same_answer() {
 }
 
 #[test]
-fn validate_reads_files_and_standard_input_and_tells_by_status() {
+fn validate_reads_files_and_standard_input() {
     let broken = run(&["mixer", "validate", &scenario("broken-rule")]);
     assert_eq!((broken.code, broken.out.lines().count()), (1, 3));
     assert_eq!(broken.err, "2 files, 2 resources: 3 errors, 0 warnings\n");
@@ -382,7 +382,7 @@ fn validate_reads_files_and_standard_input_and_tells_by_status() {
 }
 
 #[test]
-fn strict_and_lint_find_what_hardly_was_meant() {
+fn lint_finds_unused_resources_and_strict_fails_on_warnings() {
     let unused = "apiVersion: config.istio.io/v1alpha2\nkind: denier\nmetadata:\n  name: idle\n  namespace: istio-system\nspec: {}\n";
     let lint = |flags: &[&str]| run_with_input(&[&["mixer", "validate", "-"][..], flags].concat(), unused);
     assert_eq!(lint(&[]).code, 0);
@@ -447,7 +447,7 @@ fn routes_are_shown_filtered_and_matched() {
 }
 
 #[test]
-fn kinds_are_printed_in_both_versions() {
+fn crds_are_printed_in_both_versions() {
     let all = run(&["mixs", "crd", "all"]);
     assert_eq!((all.code, all.out.matches("\n---\n\n").count()), (0, 34));
     assert_eq!(run(&["mixs", "crd", "adapter"]).out.matches("---\n\n").count(), 20);
@@ -457,7 +457,7 @@ fn kinds_are_printed_in_both_versions() {
 }
 
 #[test]
-fn every_help_page_is_short_first_and_has_an_example() {
+fn help_pages_begin_with_a_short_line_and_have_an_example() {
     for words in [
         &["server"][..],
         &["check"],
@@ -487,7 +487,7 @@ fn every_help_page_is_short_first_and_has_an_example() {
 }
 
 #[test]
-fn the_server_refuses_bad_settings_before_it_opens_anything() {
+fn the_server_rejects_invalid_settings_before_opening_sockets() {
     let table: &[(&[&str], &str)] = &[
         (&["--maxMessageSize", "0"], "max message size must be > 0, got 0"),
         (&["--apiWorkerPoolSize", "0"], "api worker pool size must be > 0, got pool size 0"),
@@ -512,7 +512,7 @@ fn binary(name: &str) -> Command {
 }
 
 #[test]
-fn the_name_decides_whatever_the_directory_and_suffix() {
+fn the_program_name_selects_the_personality() {
     for name in ["mixs", "/usr/local/bin/mixs", "mixs.exe"] {
         let output = binary(name).args(["version", "--short"]).output().unwrap();
         assert_eq!(output.stdout, b"unknown\n", "{name}");
@@ -524,7 +524,7 @@ fn the_name_decides_whatever_the_directory_and_suffix() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_success() {
     let mut child =
         binary("mixer").args(["crd", "all"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -533,7 +533,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+fn precedence_is_flag_environment_file_default() {
     let dir = tempfile::tempdir().unwrap();
     let yaml = dir.path().join("settings.yaml");
     std::fs::write(&yaml, "port: 1\nmonitoringPort: 2\nctrlz-port: 3\nlog-target: [a, b]\n").unwrap();
@@ -572,7 +572,7 @@ fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
         assert_eq!(
             plain(&String::from_utf8(again.stdout).unwrap()),
             plain(&text),
-            "what is printed can be read"
+            "the printed settings are a valid settings file"
         );
     }
     std::fs::write(&yaml, "prt: 1\n").unwrap();
@@ -582,7 +582,7 @@ fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
 }
 
 #[test]
-fn a_service_called_mixer_does_not_set_the_port() {
+fn a_kubernetes_service_named_mixer_does_not_set_the_port() {
     let output = binary("mixer")
         .args(["server", "--print-config"])
         .env("MIXER_PORT", "tcp://10.0.0.7:9091")
@@ -592,7 +592,7 @@ fn a_service_called_mixer_does_not_set_the_port() {
 }
 
 #[test]
-fn collateral_files_are_written_on_demand() {
+fn collateral_writes_the_selected_formats() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().display().to_string();
     assert_eq!(run(&["mixc", "collateral", "-o", &out]).code, 0);
@@ -603,8 +603,8 @@ fn collateral_files_are_written_on_demand() {
     }
 }
 
-/// Compares generated text with a kept file; `UPDATE_GOLDEN=1` writes the file instead.
-fn kept(path: &Path, text: &str) {
+/// Compares generated text with a golden file; `UPDATE_GOLDEN=1` writes the file instead.
+fn assert_golden(path: &Path, text: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let written =
             std::fs::create_dir_all(path.parent().unwrap_or(path)).and_then(|()| std::fs::write(path, text));
@@ -615,7 +615,7 @@ fn kept(path: &Path, text: &str) {
 }
 
 #[test]
-fn completions_and_manual_pages_are_those_of_the_command_line() {
+fn completions_and_man_pages_are_up_to_date() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("completions");
     for name in ["mixer", "mixs", "mixc"] {
         for (shell, file) in [
@@ -627,7 +627,7 @@ fn completions_and_manual_pages_are_those_of_the_command_line() {
         ] {
             let ran = run(&["mixer", "completions", shell, "--name", name]);
             assert_eq!(ran.code, 0, "{}", ran.err);
-            kept(&root.join(file), &ran.out);
+            assert_golden(&root.join(file), &ran.out);
         }
     }
     let dir = tempfile::tempdir().unwrap();
@@ -637,12 +637,12 @@ fn completions_and_manual_pages_are_those_of_the_command_line() {
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let entry = entry.unwrap();
         let text = std::fs::read_to_string(entry.path()).unwrap();
-        kept(&root.join("man").join(entry.file_name()), &text);
+        assert_golden(&root.join("man").join(entry.file_name()), &text);
         names.push(entry.file_name());
     }
     for entry in std::fs::read_dir(root.join("man")).unwrap() {
         let name = entry.unwrap().file_name();
-        assert!(names.contains(&name), "{name:?} is kept, but no command of that name is left");
+        assert!(names.contains(&name), "{name:?} belongs to no command");
     }
     assert!(names.len() > 15, "{names:?}");
 }

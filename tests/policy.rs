@@ -165,7 +165,7 @@ fn a_test_that_fails_says_where_what_and_why() {
     assert_eq!((&summary["passed"], &summary["filtered"]), (&Value::from(1), &Value::from(2)));
     let (status, _, err) = within(&["test", &file, "--filter", "nothing of the kind"]);
     assert_eq!(status, 2, "a run of no test is no success");
-    assert!(err.contains("leave --filter out"), "{err}");
+    assert!(err.contains("omit --filter"), "{err}");
     let (_, out, _) = within(&["test", &file, "--fail-fast"]);
     assert!(out.contains("2 tests: 1 passed, 1 failed"), "{out}");
 }
@@ -251,13 +251,13 @@ fn tests_that_cannot_be_read_are_no_failures() {
     let broken = root().join("testdata/bad/match-one-equals-sign/config.yaml").display().to_string();
     let test = "tests: [{name: a, check: {}}]\n";
     for (file, expected) in [
-        (write("none.yaml", "kind: rule\n"), "none.yaml:1:1: no file of tests"),
+        (write("none.yaml", "kind: rule\n"), "none.yaml:1:1: not a test file"),
         (write("yaml.yaml", "kind: PolicyTest\ntests: [\n"), "yaml.yaml:"),
         (
             write("config.yaml", &format!("kind: PolicyTest\n{test}")),
             "config.yaml:1:1: no configuration to test",
         ),
-        (write("gone.yaml", &format!("kind: PolicyTest\nconfig: gone\n{test}")), "it is named in "),
+        (write("gone.yaml", &format!("kind: PolicyTest\nconfig: gone\n{test}")), "it is referenced at "),
         (write("bad.yaml", &format!("kind: PolicyTest\nconfig: {broken}\n{test}")), "[expression-parse]"),
         (
             write("two.yaml", &format!("kind: PolicyTest\nconfig: {config}\n{test}---\nkind: PolicyTest\n")),
@@ -328,7 +328,7 @@ fn a_change_of_configuration_is_judged_by_recorded_calls() {
 
     let (status, out, err) = within(&["diff", "--from", &sample, "--to", &sample, "--requests", &calls]);
     assert_eq!((status, err.as_str()), (0, ""), "{out}");
-    assert_eq!(out, "0 of 5 calls are answered differently\n");
+    assert_eq!(out, "0 of 5 calls have a different result\n");
 
     let directory = tempfile::tempdir().unwrap();
     let enforced = TRIED.replace("\"true\"", "\"false\"");
@@ -385,7 +385,7 @@ spec:
 
     let (status, out, _) = within(&arguments);
     assert_eq!(status, 1);
-    assert!(out.contains("4 of 5 calls are answered differently"), "{out}");
+    assert!(out.contains("4 of 5 calls have a different result"), "{out}");
     assert!(out.contains("+ only-named-callers.rule.istio-system"), "{out}");
 }
 
@@ -401,7 +401,7 @@ fn a_recording_that_is_none_is_refused() {
     let good = r#"{"time":"2026-01-01T00:00:00Z","method":"check","attributes":{"source.name":"web"}}"#;
     assert_eq!(diff(&format!("{good}\n\n{good}\n")).0, 0);
     for (text, expected) in [
-        ("", "holds no calls"),
+        ("", "contains no calls"),
         (&format!("{good}\n{{\"time\": 3}}\n"), "calls.jsonl:2:10: no recorded call: invalid type"),
         ("plain text\n", "calls.jsonl:1:1: no recorded call: expected value"),
         (&good.replace("\"web\"", "[1]"), "no call in "),

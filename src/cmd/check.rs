@@ -1,45 +1,52 @@
-//! `check`: asks whether a request may pass and how much of each quota is granted.
+//! `check`: checks a request and allocates quotas.
 
+mod document;
 mod explanation;
 mod render;
+mod response;
+mod result;
+mod text;
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use render::Renderer;
+use render::CheckRenderer;
+use result::CheckResult;
 
-use super::attributes::{Quotas, encode, read_quotas};
-use super::call::{Call, CallFlags, Caller, CommandSpan, Progress, RpcError, drive, wait};
-use super::{Exit, Failure, Io, Outcome, Personality};
-use mixer_engine::explain::Explanation;
+use super::attributes::{Quotas, encode, parse_quotas};
+use super::call::{CallFlags, CallWorker, Client, CommandSpan, Progress, drive};
+use super::event_loop::block_on;
+use super::exit::{Exit, Failure, Outcome};
+use super::io::Io;
+use super::personality::Personality;
 use mixer_wire::istio::mixer::v1::check_request::QuotaParams;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse};
 
 /// Flags of `check`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     call: CallFlags,
-    /// Quotas to ask for: name1=amount1,name2=amount2,….
+    /// Quotas to allocate: name1=amount1,name2=amount2,….
     #[arg(short = 'q', long, default_value = "", hide_default_value = true, value_name = "LIST")]
     quotas: String,
-    /// End with status 1 unless every quota is granted in full.
+    /// Exit with status 1 unless every quota is granted in full.
     #[arg(long)]
     require_quota: bool,
-    /// Tell why: which rules were considered, how far each condition went, near misses, and what every handler said.
+    /// Explain the result: rules considered, value of each condition, near misses, results of handlers.
     ///
-    /// A server explains itself to callers on its own machine only.
+    /// Servers explain checks to clients on their own machine only.
     #[arg(long)]
     explain: bool,
 }
 
-/// Asks, prints and judges. Spec: cli-operations.md 1.6 to 1.9, 9.3.
+/// Runs the checks and prints the results. Spec: cli-operations.md 1.6 to 1.9, 9.3.
 pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Outcome {
     let flags = &args.call;
-    let quotas = read_quotas(&args.quotas)
-        .map_err(|text| Failure::usage(text).hint("quotas are written name=amount,name=amount"))?;
-    let attributes = flags.attributes.read(&mut io.input)?;
+    let quotas = parse_quotas(&args.quotas)
+        .map_err(|text| Failure::usage(text).hint("the format is name=amount,name=amount"))?;
+    let attributes = flags.attributes.parse(&mut io.input)?;
     flags.check()?;
     let dictionary = flags.attributes.dictionary;
     let request = CheckRequest {
@@ -50,12 +57,12 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     };
     let calls = flags.calls(flags.load.repeat);
     let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
-    let mut renderer = Renderer::new(flags, personality, quotas.clone(), calls, io);
-    let summary = wait(async {
+    let mut renderer = CheckRenderer::new(flags, personality, quotas.clone(), calls, io);
+    let summary = block_on(async {
         let span = flags.begin_span("mixc Check")?;
-        let caller = Caller::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
+        let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
         let worker = Checker {
-            caller: caller.clone(),
+            client: client.clone(),
             request,
             ids: Rc::new(DeduplicationIds::new()),
             left: flags.load.repeat.max(0),
@@ -66,7 +73,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         renderer.begin(io)?;
         let show = |io: &mut Io, finished| renderer.answer(io, &finished);
         let summary = drive(workers, flags.load.rate, progress, io, show).await?;
-        caller.close().await;
+        client.close().await;
         if let Some(span) = span {
             span.end().await;
         }
@@ -80,7 +87,7 @@ fn params(amount: i64) -> QuotaParams {
     QuotaParams { amount, best_effort: true }
 }
 
-/// Ids that no other call of this or an earlier process has, as far as the clock can tell.
+/// Unique deduplication ids, seeded with the current time so that they differ between processes.
 #[derive(Debug)]
 struct DeduplicationIds {
     next: Cell<u64>,
@@ -97,18 +104,10 @@ impl DeduplicationIds {
     }
 }
 
-/// What one call gives.
-#[derive(Debug)]
-struct Answer {
-    response: Result<CheckResponse, RpcError>,
-    /// If it was asked for.
-    explanation: Option<Result<Explanation, RpcError>>,
-}
-
-/// One worker.
+/// A worker of `check`.
 #[derive(Debug, Clone)]
 struct Checker {
-    caller: Caller,
+    client: Client,
     request: CheckRequest,
     ids: Rc<DeduplicationIds>,
     left: i64,
@@ -116,10 +115,10 @@ struct Checker {
     explain: bool,
 }
 
-impl Call for Checker {
-    type Answer = Answer;
+impl CallWorker for Checker {
+    type Answer = CheckResult;
 
-    fn more(&self) -> bool {
+    fn has_more(&self) -> bool {
         self.left > 0
     }
 
@@ -127,21 +126,21 @@ impl Call for Checker {
         self.left -= 1;
         let request = CheckRequest { deduplication_id: self.ids.next(), ..self.request.clone() };
         let explanation = match self.explain {
-            true => Some(self.caller.explain(request.clone()).await),
+            true => Some(self.client.explain(request.clone()).await),
             false => None,
         };
-        let response = self.caller.check(request).await;
+        let response = self.client.check(request).await;
         let exit = match &response {
             Err(error) if error.code == i32::from(tonic::Code::DeadlineExceeded) => Exit::Deadline,
             Err(_) => Exit::Rpc,
-            Ok(response) => judge(response, self.required.as_ref()),
+            Ok(response) => exit_status(response, self.required.as_ref()),
         };
-        (Answer { response, explanation }, exit)
+        (CheckResult { response, explanation }, exit)
     }
 }
 
-/// Whether an answer is a yes: status OK, and every required quota granted in full.
-fn judge(response: &CheckResponse, required: Option<&Quotas>) -> Exit {
+/// Success if the status is OK and every required quota is granted in full.
+fn exit_status(response: &CheckResponse, required: Option<&Quotas>) -> Exit {
     let code = response.precondition.as_ref().and_then(|p| p.status.as_ref()).map_or(0, |s| s.code);
     let granted = |name: &String| response.quotas.get(name).map_or(0, |result| result.granted_amount);
     let short = required.is_some_and(|quotas| quotas.iter().any(|(name, amount)| granted(name) < *amount));
@@ -154,15 +153,15 @@ mod tests {
     use mixer_wire::istio::mixer::v1::check_response::QuotaResult;
 
     #[test]
-    fn a_quota_short_of_what_was_asked_is_a_no_only_if_required() {
+    fn partially_granted_quotas_are_negative_only_if_required() {
         let result = QuotaResult { granted_amount: 2, ..QuotaResult::default() };
         let response =
             CheckResponse { quotas: [("a".to_owned(), result)].into(), ..CheckResponse::default() };
-        let asked = |amount| Quotas::from([("a".to_owned(), amount)]);
-        assert_eq!(judge(&response, None), Exit::Success);
-        assert_eq!(judge(&response, Some(&asked(2))), Exit::Success);
-        assert_eq!(judge(&response, Some(&asked(3))), Exit::Negative);
-        assert_eq!(judge(&CheckResponse::default(), Some(&asked(1))), Exit::Negative);
+        let requested = |amount| Quotas::from([("a".to_owned(), amount)]);
+        assert_eq!(exit_status(&response, None), Exit::Success);
+        assert_eq!(exit_status(&response, Some(&requested(2))), Exit::Success);
+        assert_eq!(exit_status(&response, Some(&requested(3))), Exit::Negative);
+        assert_eq!(exit_status(&CheckResponse::default(), Some(&requested(1))), Exit::Negative);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `collateral`: documentation and completion files in the forms that the originals wrote. Hidden, kept for build scripts.
+//! `collateral`: documentation and completion files in the formats of Istio. A hidden command for build scripts.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,22 +6,25 @@ use std::path::PathBuf;
 use clap_complete::Shell;
 use serde_json::json;
 
-use super::man::write_file;
-use super::{Exit, Outcome, Personality, Stop, completions, man, output, tree};
+use super::completions;
+use super::exit::{Exit, Outcome, Stop};
+use super::man::{self, write_file};
+use super::output;
+use super::personality::Personality;
 
 /// Flags of `collateral`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct CollateralArgs {
-    /// Directory that the files are written into.
+pub(crate) struct CollateralArgs {
+    /// Output directory.
     #[arg(short = 'o', long = "output-dir", alias = "outputDir", default_value = ".", value_name = "DIR")]
     output_dir: PathBuf,
-    /// Write every kind of file.
+    /// Write all formats.
     #[arg(long)]
     all: bool,
     /// Write Markdown pages.
     #[arg(long)]
     markdown: bool,
-    /// Write manual pages.
+    /// Write man pages.
     #[arg(long)]
     man: bool,
     /// Write a completion script for bash.
@@ -38,11 +41,15 @@ pub struct CollateralArgs {
     html_fragment_with_front_matter: bool,
 }
 
-/// Writes the files asked for; none without a flag. Spec: cli-operations.md 1.5.
-pub(crate) fn run(args: &CollateralArgs, personality: Personality) -> Outcome {
+/// Writes the selected formats. Spec: cli-operations.md 1.5.
+pub(crate) fn run(
+    args: &CollateralArgs,
+    personality: Personality,
+    tree: fn(Personality) -> clap::Command,
+) -> Outcome {
     let dir = args.output_dir.as_path();
     let name = personality.name();
-    let root = tree::for_documents(personality);
+    let root = tree(personality);
     if args.all || args.markdown {
         for (title, command) in commands(&root) {
             write_file(
@@ -53,13 +60,13 @@ pub(crate) fn run(args: &CollateralArgs, personality: Personality) -> Outcome {
         }
     }
     if args.all || args.man {
-        man::write_pages(dir, personality)?;
+        man::write_pages(dir, root.clone())?;
     }
     if args.all || args.bash {
-        write_file(dir, &format!("{name}.bash"), &completions::script(personality, Shell::Bash))?;
+        write_file(dir, &format!("{name}.bash"), &completions::script(root.clone(), Shell::Bash))?;
     }
     if args.all || args.zsh {
-        write_file(dir, &format!("_{name}"), &completions::script(personality, Shell::Zsh))?;
+        write_file(dir, &format!("_{name}"), &completions::script(root.clone(), Shell::Zsh))?;
     }
     if args.all || args.yaml {
         let list: Vec<serde_json::Value> =
@@ -72,7 +79,7 @@ pub(crate) fn run(args: &CollateralArgs, personality: Personality) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// Every visible command with its full title, the root first.
+/// All visible commands with their full names, the root first.
 fn commands(root: &clap::Command) -> Vec<(String, &clap::Command)> {
     let mut found = vec![(root.get_name().to_owned(), root)];
     let mut next = 0;
@@ -84,7 +91,7 @@ fn commands(root: &clap::Command) -> Vec<(String, &clap::Command)> {
     found
 }
 
-/// Spelling, help and default of every visible flag.
+/// Name, help and default of every visible flag.
 fn flags(command: &clap::Command) -> Vec<(String, String, String)> {
     command
         .get_arguments()

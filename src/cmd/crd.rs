@@ -1,38 +1,39 @@
-//! `crd`: the custom resource definitions of all kinds, for clusters that keep configuration in Kubernetes.
+//! `crd`: custom resource definitions, for configuration stored in Kubernetes.
 
 use std::io::Write as _;
 
-use super::{Exit, Io, Outcome};
+use super::exit::{Exit, Outcome};
+use super::io::Io;
 use mixer_engine::template::TEMPLATES;
 
 /// Flags of `crd`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
-pub struct CrdArgs {
+pub(crate) struct CrdArgs {
     #[command(subcommand)]
-    which: Which,
+    which: CrdCommand,
 }
 
 #[derive(Debug, Clone, clap::Subcommand)]
-enum Which {
+enum CrdCommand {
     /// List all kinds: core, adapters, instances
     All(CrdFlags),
-    /// List the kinds that are named like adapters
+    /// List adapter-specific kinds
     Adapter(CrdFlags),
-    /// List the kinds that are named like templates
+    /// List template-specific kinds
     Instance(CrdFlags),
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct CrdFlags {
-    /// Version of the definitions: v1beta1 or v1.
+    /// API version of the definitions: v1beta1 or v1.
     ///
-    /// v1beta1 is what the originals print; clusters from Kubernetes 1.22 on take v1 only.
+    /// v1beta1 is the output of Istio; Kubernetes 1.22 and later accept v1 only.
     #[arg(long, default_value = "v1beta1", value_parser = ["v1beta1", "v1"], value_name = "VERSION")]
     api_version: String,
 }
 
-/// Adapters that have a kind of their own. Spec: cli-operations.md 1.4.
+/// Adapters with a kind of their own. Spec: cli-operations.md 1.4.
 const ADAPTERS: [&str; 20] = [
     "bypass",
     "circonus",
@@ -56,19 +57,19 @@ const ADAPTERS: [&str; 20] = [
     "stdio",
 ];
 
-/// A kind.
-struct Kind {
+/// A custom resource kind.
+struct CustomResource {
     name: &'static str,
     package: &'static str,
     role: &'static str,
 }
 
-/// Prints one document a kind.
+/// Prints one definition per kind.
 pub(crate) fn run(args: &CrdArgs, io: &mut Io) -> Outcome {
     let (flags, kinds) = match &args.which {
-        Which::All(flags) => (flags, core().chain(adapters()).chain(instances()).collect::<Vec<_>>()),
-        Which::Adapter(flags) => (flags, adapters().collect()),
-        Which::Instance(flags) => (flags, instances().collect()),
+        CrdCommand::All(flags) => (flags, core().chain(adapters()).chain(instances()).collect::<Vec<_>>()),
+        CrdCommand::Adapter(flags) => (flags, adapters().collect()),
+        CrdCommand::Instance(flags) => (flags, instances().collect()),
     };
     for kind in kinds {
         let document = if flags.api_version == "v1" { v1(&kind) } else { v1beta1(&kind) };
@@ -77,20 +78,20 @@ pub(crate) fn run(args: &CrdArgs, io: &mut Io) -> Outcome {
     Ok(Exit::Success)
 }
 
-fn core() -> impl Iterator<Item = Kind> {
-    ["rule", "attributemanifest"].into_iter().map(|name| Kind {
+fn core() -> impl Iterator<Item = CustomResource> {
+    ["rule", "attributemanifest"].into_iter().map(|name| CustomResource {
         name,
         package: "istio.io.mixer",
         role: "core",
     })
 }
 
-fn adapters() -> impl Iterator<Item = Kind> {
-    ADAPTERS.into_iter().map(|name| Kind { name, package: name, role: "mixer-adapter" })
+fn adapters() -> impl Iterator<Item = CustomResource> {
+    ADAPTERS.into_iter().map(|name| CustomResource { name, package: name, role: "mixer-adapter" })
 }
 
-fn instances() -> impl Iterator<Item = Kind> {
-    TEMPLATES.iter().map(|t| Kind { name: t.name, package: t.package, role: "mixer-instance" })
+fn instances() -> impl Iterator<Item = CustomResource> {
+    TEMPLATES.iter().map(|t| CustomResource { name: t.name, package: t.package, role: "mixer-instance" })
 }
 
 /// The plural of a kind. compat(1.0): `cloudwatch` becomes `cloudwatchs`; pinned by `plurals_follow_three_rules`.
@@ -104,8 +105,8 @@ fn plural(name: &str) -> String {
     }
 }
 
-fn head(kind: &Kind, version: &str) -> String {
-    let Kind { name, package, role } = kind;
+fn head(kind: &CustomResource, version: &str) -> String {
+    let CustomResource { name, package, role } = kind;
     let plural = plural(name);
     format!(
         "kind: CustomResourceDefinition
@@ -129,11 +130,11 @@ spec:
     )
 }
 
-fn v1beta1(kind: &Kind) -> String {
+fn v1beta1(kind: &CustomResource) -> String {
     head(kind, "v1beta1") + "  version: v1alpha2\n"
 }
 
-fn v1(kind: &Kind) -> String {
+fn v1(kind: &CustomResource) -> String {
     head(kind, "v1")
         + "  versions:
   - name: v1alpha2

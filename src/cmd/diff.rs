@@ -1,4 +1,4 @@
-//! `diff`: which recorded decisions a change of configuration alters, and why.
+//! `diff`: shows which recorded decisions a configuration change alters, and why.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write as _};
@@ -7,66 +7,69 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::output::{self, Format, table};
-use super::source::{self, NamespaceFlags};
-use super::{Exit, Failure, Io, Outcome, Stop};
+use super::event_loop::block_on;
+use super::exit::{Exit, Failure, Outcome, Stop};
+use super::flags::NamespaceFlags;
+use super::io::Io;
+use super::output::{self, OutputFormat, table};
+use super::source;
 use mixer_config::Severity;
 use mixer_engine::decision::Decision;
 use mixer_engine::snapshot::Snapshot;
-use mixer_policy::Stubs;
-use mixer_policy::{Change, Offline, Replay, clock_of, read_requests, replay};
+use mixer_policy::{Change, Offline, Replay, Stubs, clock_of, read_requests, replay};
 
 /// Flags of `diff`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct DiffArgs {
-    /// Configuration as it is: fs://DIR, a path, or embedded://sample.
+pub(crate) struct DiffArgs {
+    /// Current configuration: fs://DIR, a path, or embedded://sample.
     #[arg(long, value_name = "URL")]
     from: String,
-    /// Configuration as it will be.
+    /// Changed configuration.
     #[arg(long, value_name = "URL")]
     to: String,
-    /// Recorded calls: what `mixer server --record-requests` or `--decision-log` wrote; `-` for standard input.
+    /// Recorded calls from `mixer server --record-requests` or `--decision-log`; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     requests: PathBuf,
     #[command(flatten)]
     namespace: NamespaceFlags,
-    /// Kinds of change that a table lists, the most frequent first; all are counted.
+    /// Maximum groups of changes in a table, most frequent first.
     #[arg(long, default_value_t = 20, value_name = "KINDS")]
     limit: usize,
-    /// How changes are written; a table on a terminal, else plain.
+    /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
 }
 
-/// Changes that have the same face and the same cause.
-struct Group<'c> {
+/// Changes with the same differences and causes.
+struct ChangeGroup<'c> {
     change: String,
     why: String,
     calls: Vec<&'c Change>,
 }
 
-/// Reads, puts every call to both, prints and judges: 0 if all answers are the same, 1 if one differs, 2 if something cannot be read.
+/// Replays the calls against both configurations and prints the differences.
+///
+/// Exit status: 0 if all results are the same, 1 if one differs, 2 if an input cannot be read.
 pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Outcome {
     let decisions = requests(args, io)?;
     let (from, to) = (snapshot(args, &args.from, io)?, snapshot(args, &args.to, io)?);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let replayed = runtime.block_on(async {
-        let before = bench(&args.from, &from, &decisions).await?;
-        let after = bench(&args.to, &to, &decisions).await?;
-        Ok::<Replay, Stop>(replay((from, before), (to, after), &decisions).await)
+    let replayed = block_on(async {
+        let before = start_offline(&args.from, &from, &decisions).await?;
+        let after = start_offline(&args.to, &to, &decisions).await?;
+        Ok(replay((from, before), (to, after), &decisions).await)
     })?;
     if replayed.calls == 0 {
         let cause = replayed.skipped.first().map(|(line, cause)| format!("line {line}: {cause}"));
-        let failure = Failure::usage(format!("no call in `{}` can be put", args.requests.display()));
+        let failure = Failure::usage(format!("no call in `{}` can be replayed", args.requests.display()));
         return Err(cause.into_iter().fold(failure, Failure::cause).into());
     }
     let groups = groups(&replayed.changes);
-    let default = if io.out_is_terminal { Format::Table } else { Format::Plain };
+    let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     match args.output.unwrap_or(default) {
-        Format::Json => writeln!(io.out, "{}", output::json(&document(&replayed, &groups)))?,
-        Format::Yaml => write!(io.out, "{}", output::yaml(&document(&replayed, &groups)))?,
-        Format::Table => show(args, &replayed, &groups, io.width, io)?,
-        Format::Plain => show(args, &replayed, &groups, usize::MAX, io)?,
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&replayed, &groups)))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&replayed, &groups)))?,
+        OutputFormat::Table => show(args, &replayed, &groups, io.width, io)?,
+        OutputFormat::Plain => show(args, &replayed, &groups, usize::MAX, io)?,
     }
     Ok(if replayed.changes.is_empty() { Exit::Success } else { Exit::Negative })
 }
@@ -80,13 +83,13 @@ fn requests(args: &DiffArgs, io: &mut Io) -> Result<Vec<(usize, Decision)>, Stop
             .map_err(|error| Failure::usage(format!("cannot read `{shown}`")).cause(error))?;
         read_requests(&mut BufReader::new(file))
     };
-    let hint = "it is written by `mixer server --record-requests FILE` or `--decision-log FILE`";
+    let hint = "create it with `mixer server --record-requests FILE` or `--decision-log FILE`";
     let decisions = read.map_err(|error| {
         let place = format!("{shown}:{}:{}", error.line, error.column);
         Failure::usage(format!("{place}: {}", error.message)).hint(hint)
     })?;
     if decisions.is_empty() {
-        return Err(Failure::usage(format!("`{shown}` holds no calls")).hint(hint).into());
+        return Err(Failure::usage(format!("`{shown}` contains no calls")).hint(hint).into());
     }
     Ok(decisions)
 }
@@ -101,13 +104,13 @@ fn snapshot(args: &DiffArgs, url: &str, io: &mut Io) -> Result<Arc<Snapshot>, St
     if errors > 0 {
         writeln!(
             io.err,
-            "warning: `{url}` has {errors} errors, and only the rest answers; see `mixer validate`"
+            "warning: `{url}` has {errors} errors; only valid resources are evaluated; see `mixer validate`"
         )?;
     }
     Ok(snapshot)
 }
 
-async fn bench(
+async fn start_offline(
     url: &str,
     snapshot: &Arc<Snapshot>,
     decisions: &[(usize, Decision)],
@@ -117,21 +120,21 @@ async fn bench(
         let cause = first.map_or_else(String::new, |p| format!("{}: {}", p.resource, p.message));
         Failure::usage(format!("cannot build the handlers of `{url}`"))
             .cause(cause)
-            .hint("`mixer validate` says what is wrong with it")
+            .hint("see `mixer validate`")
             .into()
     })
 }
 
-/// The changes by face and cause, the most frequent first.
-fn groups(changes: &[Change]) -> Vec<Group<'_>> {
+/// Groups changes by differences and causes, most frequent first.
+fn groups(changes: &[Change]) -> Vec<ChangeGroup<'_>> {
     let mut groups: BTreeMap<(String, String), Vec<&Change>> = BTreeMap::new();
     for change in changes {
-        let faces: Vec<String> =
+        let differences: Vec<String> =
             change.differences.iter().map(|d| format!("{} {} -> {}", d.what, d.from, d.to)).collect();
-        groups.entry((faces.join("; "), change.causes.join(", "))).or_default().push(change);
+        groups.entry((differences.join("; "), change.causes.join(", "))).or_default().push(change);
     }
-    let mut groups: Vec<Group<'_>> =
-        groups.into_iter().map(|((change, why), calls)| Group { change, why, calls }).collect();
+    let mut groups: Vec<ChangeGroup<'_>> =
+        groups.into_iter().map(|((change, why), calls)| ChangeGroup { change, why, calls }).collect();
     groups.sort_by_key(|group| (std::cmp::Reverse(group.calls.len()), group.calls.first().map(|c| c.line)));
     groups
 }
@@ -139,7 +142,7 @@ fn groups(changes: &[Change]) -> Vec<Group<'_>> {
 fn show(
     args: &DiffArgs,
     replayed: &Replay,
-    groups: &[Group<'_>],
+    groups: &[ChangeGroup<'_>],
     width: usize,
     io: &mut Io,
 ) -> Result<(), Stop> {
@@ -157,41 +160,34 @@ fn show(
             .collect();
         io.out.write_all(table(&["CALLS", "LINES", "CHANGE", "WHY"], &rows, width).as_bytes())?;
         if groups.len() > rows.len() {
-            writeln!(io.out, "{} more kinds of change; see --limit", groups.len() - rows.len())?;
+            writeln!(io.out, "{} more groups; see --limit", groups.len() - rows.len())?;
         }
     }
     let changed = replayed.changes.len();
-    writeln!(io.out, "{changed} of {} calls are answered differently", replayed.calls)?;
+    writeln!(io.out, "{changed} of {} calls have a different result", replayed.calls)?;
     if replayed.unsure > 0 {
-        writeln!(
-            io.out,
-            "{} depend on masked attributes: what really happens may be something else",
-            replayed.unsure
-        )?;
+        writeln!(io.out, "{} depend on masked attributes: real results may differ", replayed.unsure)?;
     }
     if !replayed.drifted.is_empty() {
         let count = replayed.drifted.len();
-        writeln!(
-            io.out,
-            "{count} are not answered by --from as they were recorded: state or backends differ"
-        )?;
+        writeln!(io.out, "{count} do not have the recorded result with --from: state or backends differ")?;
     }
     for (line, cause) in &replayed.skipped {
-        writeln!(io.err, "line {line} is left out: {cause}")?;
+        writeln!(io.err, "line {line} is skipped: {cause}")?;
     }
     Ok(())
 }
 
-/// A change that fits into a line; reported values can be long.
+/// Truncates a change; reported values can be long.
 fn shorten(text: &str) -> String {
-    const MOST: usize = 160;
-    if text.chars().count() <= MOST {
+    const MAX_CHARS: usize = 160;
+    if text.chars().count() <= MAX_CHARS {
         return text.to_owned();
     }
-    text.chars().take(MOST).chain(['…']).collect()
+    text.chars().take(MAX_CHARS).chain(['…']).collect()
 }
 
-fn document(replayed: &Replay, groups: &[Group<'_>]) -> Value {
+fn document(replayed: &Replay, groups: &[ChangeGroup<'_>]) -> Value {
     json!({
         "apiVersion": "mixer/v1",
         "kind": "PolicyDiff",

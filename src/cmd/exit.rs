@@ -1,60 +1,63 @@
-//! How a command ends: exit statuses and failures.
+//! Exit statuses and failures of commands.
 
 use std::fmt::Write as _;
 
-/// Every exit status of the name `mixer`. The legacy names use 0 and 255 alone. Spec: cli-operations.md 9.1.
+/// The exit statuses of `mixer`. The legacy programs use 0 and 255 only. Spec: cli-operations.md 9.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Exit {
-    /// Done; the check was granted, the probe is available, the configuration is valid.
+pub(crate) enum Exit {
+    /// Success: check allowed, probe available, configuration valid.
     Success,
-    /// The answer is no: a check denied, a quota not granted in full, a probe unavailable, configuration invalid.
+    /// Negative result: check denied, quota not granted in full, probe unavailable, configuration invalid.
     Negative,
-    /// The command line is wrong.
+    /// Usage error.
     Usage,
-    /// A file, the configuration or the start failed on this machine.
+    /// Local failure: file, configuration, start-up.
     Local,
-    /// A call failed or the server cannot be reached.
+    /// RPC failed or server unreachable.
     Rpc,
-    /// The answer did not come in time.
+    /// Deadline exceeded.
     Deadline,
-    /// A bug in this program.
+    /// Internal error.
     Internal,
-    /// SIGINT ended it before it was complete.
+    /// Interrupted by SIGINT before completion.
     Interrupted,
-    /// SIGTERM ended it before it was complete.
+    /// Terminated by SIGTERM before completion.
     Terminated,
 }
 
+/// The exit status of every failure under a legacy name.
+pub(crate) const LEGACY_FAILURE: u8 = 255;
+
 impl Exit {
-    /// Every status with its number and meaning, as help and the manual list them.
-    pub const ALL: [(Exit, u8, &'static str); 9] = [
+    /// Every status with its number and meaning, as help and man pages list them.
+    const ALL: [(Exit, u8, &'static str); 9] = [
         (
             Exit::Success,
             0,
-            "success; check granted; probe available; configuration valid; tests passed; no difference",
+            "success; check allowed; probe available; configuration valid; tests passed; no difference",
         ),
         (
             Exit::Negative,
             1,
-            "negative answer: check denied, quota not fully granted, probe unavailable, configuration invalid, test failed, answers differ",
+            "negative result: check denied, quota not fully granted, probe unavailable, configuration invalid, test failed, results differ",
         ),
         (Exit::Usage, 2, "usage error; tests, recordings or their configuration cannot be read"),
         (Exit::Local, 3, "local failure: file, configuration, start-up"),
-        (Exit::Rpc, 4, "call failed or server unreachable"),
+        (Exit::Rpc, 4, "RPC failed or server unreachable"),
         (Exit::Deadline, 5, "deadline exceeded"),
         (Exit::Internal, 70, "internal error"),
-        (Exit::Interrupted, 130, "ended by SIGINT before completion"),
-        (Exit::Terminated, 143, "ended by SIGTERM before completion"),
+        (Exit::Interrupted, 130, "interrupted by SIGINT before completion"),
+        (Exit::Terminated, 143, "terminated by SIGTERM before completion"),
     ];
 
-    /// The number given to the caller of the process.
-    pub fn code(self) -> u8 {
+    /// The number of the status.
+    pub(crate) fn code(self) -> u8 {
         Self::ALL.iter().find(|(exit, ..)| *exit == self).map_or(70, |(_, code, _)| *code)
     }
 
-    /// The worse of two results of repeated calls: failed, late, denied, granted.
+    /// The worse of two results of repeated calls. From worst to best: failed, deadline exceeded, denied, allowed.
     #[must_use]
-    pub fn worst(self, other: Exit) -> Exit {
+    pub(crate) fn worst(self, other: Exit) -> Exit {
         let rank = |exit: Exit| match exit {
             Exit::Rpc => 3,
             Exit::Deadline => 2,
@@ -64,7 +67,7 @@ impl Exit {
         if rank(other) > rank(self) { other } else { self }
     }
 
-    /// The list of statuses for the end of a help page.
+    /// The table of statuses for help pages.
     pub(crate) fn help() -> String {
         let mut text = String::from("Exit status:\n");
         for (_, code, meaning) in Self::ALL {
@@ -75,68 +78,68 @@ impl Exit {
     }
 }
 
-/// Why a command failed, in words for its user.
+/// A failed command, as the user sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// The status under the name `mixer`.
-    pub exit: Exit,
-    /// What failed; one line.
-    pub what: String,
-    /// Why.
-    pub cause: Option<String>,
-    /// What to do next.
-    pub hint: Option<String>,
-    /// The text under the legacy names; otherwise `what: cause`.
-    pub legacy: Option<String>,
-    /// Whether the legacy names print it as an error of the command line, with the usage block.
-    pub with_usage: bool,
+pub(crate) struct Failure {
+    /// Exit status of `mixer`.
+    pub(crate) exit: Exit,
+    /// The error; one line.
+    pub(crate) what: String,
+    /// The cause.
+    pub(crate) cause: Option<String>,
+    /// The hint.
+    pub(crate) hint: Option<String>,
+    /// Text of the legacy programs; `what: cause` without it.
+    pub(crate) legacy: Option<String>,
+    /// Whether the legacy programs print it as a usage error, with the usage block.
+    pub(crate) with_usage: bool,
 }
 
 impl Failure {
-    /// A failure without further words.
-    pub fn new(exit: Exit, what: impl Into<String>) -> Self {
+    /// A failure without cause and hint.
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self { exit, what: what.into(), cause: None, hint: None, legacy: None, with_usage: false }
     }
 
-    /// A wrong command line.
-    pub fn usage(what: impl Into<String>) -> Self {
+    /// A usage error.
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
-    /// Something on this machine.
-    pub fn local(what: impl Into<String>) -> Self {
+    /// A local failure.
+    pub(crate) fn local(what: impl Into<String>) -> Self {
         Self::new(Exit::Local, what)
     }
 
-    /// With the reason.
+    /// Adds the cause.
     #[must_use]
-    pub fn cause(mut self, cause: impl std::fmt::Display) -> Self {
+    pub(crate) fn cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
 
-    /// With advice.
+    /// Adds a hint.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With the text for the legacy names.
+    /// Adds the text of the legacy programs.
     #[must_use]
-    pub fn legacy(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn legacy(mut self, text: impl Into<String>) -> Self {
         self.legacy = Some(text.into());
         self
     }
 
-    /// With the usage block under the legacy names.
+    /// Adds the usage block of the legacy programs.
     #[must_use]
-    pub fn with_usage(mut self) -> Self {
+    pub(crate) fn with_usage(mut self) -> Self {
         self.with_usage = true;
         self
     }
 
-    /// The one line that the legacy names print.
+    /// The line that the legacy programs print.
     pub(crate) fn legacy_text(&self) -> String {
         match (&self.legacy, &self.cause) {
             (Some(text), _) => text.clone(),
@@ -145,7 +148,7 @@ impl Failure {
         }
     }
 
-    /// The lines that `mixer` prints.
+    /// The text that `mixer` prints.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("error: {}\n", self.what);
         if let Some(cause) = &self.cause {
@@ -170,12 +173,12 @@ impl Failure {
     }
 }
 
-/// Why a command stops early.
+/// Why a command ends early.
 #[derive(Debug)]
-pub enum Stop {
-    /// With words for the user.
+pub(crate) enum Stop {
+    /// A failure to report.
     Failure(Box<Failure>),
-    /// The reader of the output went away, which is success.
+    /// The reader closed the output pipe, which is success.
     BrokenPipe,
 }
 
@@ -195,5 +198,5 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-/// How a command ends.
-pub type Outcome = Result<Exit, Stop>;
+/// The result of a command.
+pub(crate) type Outcome = Result<Exit, Stop>;

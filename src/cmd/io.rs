@@ -1,4 +1,4 @@
-//! The outside of a command: streams and what is known about the terminal. Tests put buffers there.
+//! Streams and terminal of a command. Tests use buffers instead.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use parking_lot::Mutex;
 
 /// Streams and terminal of one command.
 pub struct Io {
-    /// Results.
-    pub out: Box<dyn Write + Send>,
-    /// Talk: errors, progress, summaries.
-    pub err: Box<dyn Write + Send>,
+    /// Standard output: results.
+    pub(crate) out: Box<dyn Write + Send>,
+    /// Standard error: errors, progress, summaries.
+    pub(crate) err: Box<dyn Write + Send>,
     /// Standard input.
-    pub input: Box<dyn Read + Send>,
-    /// Whether results go to a terminal.
-    pub out_is_terminal: bool,
-    /// Whether talk goes to a terminal.
-    pub err_is_terminal: bool,
+    pub(crate) input: Box<dyn Read + Send>,
+    /// Whether standard output is a terminal.
+    pub(crate) out_is_terminal: bool,
+    /// Whether standard error is a terminal.
+    pub(crate) err_is_terminal: bool,
     /// Columns of the terminal.
-    pub width: usize,
-    /// Whether results may be coloured.
-    pub color: bool,
+    pub(crate) width: usize,
+    /// Whether standard output is colored.
+    pub(crate) color: bool,
 }
 
-/// When to colour.
+/// When to color output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum ColorChoice {
+pub(crate) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE.
     #[default]
     Auto,
@@ -58,7 +58,7 @@ impl Io {
         io
     }
 
-    /// Buffers instead of streams, 100 columns, no terminal, no colour.
+    /// Buffers instead of streams, 100 columns, no terminal, no color.
     pub fn captured(input: impl Into<Vec<u8>>) -> (Self, Captured) {
         let captured = Captured::default();
         let io = Self {
@@ -73,8 +73,8 @@ impl Io {
         (io, captured)
     }
 
-    /// Decides about colour for the rest of the command.
-    pub fn choose_color(&mut self, choice: ColorChoice) {
+    /// Applies `--color` and the environment.
+    pub(crate) fn choose_color(&mut self, choice: ColorChoice) {
         let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
         self.color = match choice {
             ColorChoice::Always => true,
@@ -86,8 +86,8 @@ impl Io {
         };
     }
 
-    /// `text` in a style, if colours are on.
-    pub fn paint(&self, style: Style, text: &str) -> String {
+    /// `text` in a style, if output is colored.
+    pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         if self.color { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
     }
 }
@@ -98,16 +98,16 @@ impl std::fmt::Debug for Io {
     }
 }
 
-/// What a piece of output is; decides its colour.
+/// The role of a piece of output; selects its color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// An error, or a refusal.
+pub(crate) enum Style {
+    /// An error or a denial.
     Error,
     /// A warning.
     Warning,
-    /// Something granted or added.
+    /// Allowed, passed or added.
     Good,
-    /// Frame, numbers of lines, what is less important.
+    /// Frames, line numbers, secondary text.
     Dim,
     /// A heading.
     Bold,
@@ -133,11 +133,11 @@ fn terminal_width() -> usize {
         .unwrap_or(100)
 }
 
-/// What a command wrote into the buffers of [`Io::captured`].
+/// The buffers of [`Io::captured`].
 #[derive(Debug, Clone, Default)]
 pub struct Captured {
-    out: Shared,
-    err: Shared,
+    out: SharedBuffer,
+    err: SharedBuffer,
 }
 
 impl Captured {
@@ -153,15 +153,15 @@ impl Captured {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Shared {
+impl SharedBuffer {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }
 
-impl Write for Shared {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())

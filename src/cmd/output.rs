@@ -1,34 +1,57 @@
-//! Rendering shared by commands: documents as JSON and YAML, rows as tables, numbers and times in words.
+//! Output shared by commands: formats, JSON and YAML documents, tables, durations.
 
 use serde::Serialize;
 use tabled::settings::{Padding, Style};
 
+use super::io::Io;
 use mixer_attribute::SignedDuration;
 
-/// How results are written.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// Tables and excerpts for people.
+pub(crate) enum OutputFormat {
+    /// Tables and source excerpts.
     Table,
-    /// One line a result.
+    /// One line per result.
     Plain,
-    /// One document.
+    /// One JSON document.
     Json,
-    /// The same document.
+    /// One YAML document.
     Yaml,
 }
 
-/// A document as JSON, indented by two blanks, without a final line end.
+/// Output formats of dumps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DumpFormat {
+    /// Tables that fit the terminal.
+    Table,
+    /// Tables of unlimited width.
+    Plain,
+    /// One JSON document.
+    Json,
+    /// One YAML document.
+    Yaml,
+    /// The layout of the debug log of Istio Mixer.
+    Debug,
+}
+
+impl DumpFormat {
+    /// The given format; default: tables on a terminal, else plain.
+    pub(crate) fn or_default(format: Option<DumpFormat>, io: &Io) -> DumpFormat {
+        format.unwrap_or(if io.out_is_terminal { DumpFormat::Table } else { DumpFormat::Plain })
+    }
+}
+
+/// A document as JSON, indented by two spaces, without a trailing newline.
 pub(crate) fn json(document: &impl Serialize) -> String {
     serde_json::to_string_pretty(document).unwrap_or_default()
 }
 
-/// A document as YAML, with a final line end.
+/// A document as YAML, with a trailing newline.
 pub(crate) fn yaml(document: &impl Serialize) -> String {
     serde_yaml::to_string(document).unwrap_or_default()
 }
 
-/// Rows under headers in aligned columns without frames; the last column wraps so that lines fit `width`.
+/// A table without borders; the last column wraps so that lines fit `width`.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> String {
     let last = headers.len().saturating_sub(1);
     let widest = |column: usize| {
@@ -36,22 +59,24 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> Str
         cells.chain(headers.get(column).map(|h| h.len())).max().unwrap_or(0) + GAP
     };
     let others: usize = (0..last).map(widest).sum();
-    let room = width.saturating_sub(others).max(16);
+    let last_width = width.saturating_sub(others).max(16);
     let mut builder = tabled::builder::Builder::new();
     builder.push_record(headers.iter().copied());
     for row in rows {
         let cells = row.iter().enumerate();
-        builder.push_record(cells.map(|(i, cell)| if i == last { wrap(cell, room) } else { cell.clone() }));
+        builder.push_record(
+            cells.map(|(i, cell)| if i == last { wrap(cell, last_width) } else { cell.clone() }),
+        );
     }
     let mut table = builder.build();
     table.with(Style::empty()).with(Padding::new(0, GAP, 0, 0));
     table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Blanks between columns.
+/// Spaces between columns.
 const GAP: usize = 2;
 
-/// Breaks a text between words so that lines have at most `width` characters; longer words stay whole.
+/// Wraps a text between words at `width` characters; longer words are not split.
 fn wrap(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {
@@ -69,8 +94,8 @@ fn wrap(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// A duration for people: `1h 30m`, `5s`, `250ms`.
-pub(crate) fn words(duration: SignedDuration) -> String {
+/// A duration with several units: `1h 30m`, `5s`, `250ms`.
+pub(crate) fn long_duration(duration: SignedDuration) -> String {
     let magnitude =
         humantime::format_duration(std::time::Duration::from_nanos(duration.nanos.unsigned_abs()));
     if duration.nanos < 0 { format!("-{magnitude}") } else { magnitude.to_string() }
@@ -91,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn durations_in_words() {
-        assert_eq!(words(SignedDuration::from_secs(5400)), "1h 30m");
-        assert_eq!(words(SignedDuration::from_nanos(-250_000_000)), "-250ms");
+    fn durations_have_several_units() {
+        assert_eq!(long_duration(SignedDuration::from_secs(5400)), "1h 30m");
+        assert_eq!(long_duration(SignedDuration::from_nanos(-250_000_000)), "-250ms");
     }
 }

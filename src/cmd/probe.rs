@@ -1,4 +1,4 @@
-//! `probe`: is a server alive or ready, judged by the age of a file that it keeps fresh, by its gRPC health service, or over HTTP.
+//! `probe`: checks whether a server is alive or ready, by a probe file, its gRPC health service, or HTTP.
 
 mod target;
 
@@ -7,107 +7,116 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use target::Target;
+use target::ProbeTarget;
 
-use super::call::{Connection, SecureFlags, wait};
-use super::server::LogFlags;
+use super::call::MixerConnection;
+use super::event_loop::block_on;
+use super::exit::{Exit, Failure, Outcome, Stop};
+use super::flags::{ClientTlsFlags, LogFlags};
+use super::io::Io;
+use super::personality::Personality;
 use super::value;
-use super::{Exit, Failure, Io, Outcome, Personality, Stop};
 use mixer_attribute::{SignedDuration, Timestamp};
 
-/// How often `--watch` looks unless `--interval` says otherwise.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval of `--watch` without `--interval`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Flags of `probe`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ProbeArgs {
-    /// File to inspect.
+pub(crate) struct ProbeArgs {
+    /// Probe file to check.
     ///
-    /// Only its time counts, not its content. Several files may be given, each with a --probe-path of its own; all must be fresh.
+    /// Only the modification time counts, not the content. May be repeated; all files must be fresh.
     #[arg(long, value_parser = value::path, value_name = "PATH")]
     probe_path: Vec<PathBuf>,
-    /// How old the file may be, and how often --watch looks.
+    /// Maximum age of the probe file, and interval of --watch.
     ///
-    /// With a unit; 10ms of tolerance are added. Required with --probe-path. Example: 2s
+    /// A tolerance of 10ms is added. Required with --probe-path. Example: 2s
     #[arg(long, value_parser = value::duration, default_value = "0s", hide_default_value = true, value_name = "DURATION")]
     interval: SignedDuration,
-    /// Server to ask by its gRPC health service: host:port or unix:///path; may be repeated.
+    /// Server whose gRPC health service is called: host:port or unix:///path; may be repeated.
     #[arg(long, value_name = "ADDRESS")]
     grpc: Vec<String>,
-    /// What to ask that service for: empty or istio.mixer.v1.Mixer for ready, `liveness` for alive.
+    /// Service name of the health check: empty or istio.mixer.v1.Mixer for readiness, `liveness` for liveness.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "SERVICE")]
     service: String,
-    /// URL that must answer with a status of success; may be repeated. Example: http://localhost:15014/readyz
+    /// URL that must return a 2xx status; may be repeated. Example: http://localhost:15014/readyz
     #[arg(long, value_name = "URL")]
     http: Vec<String>,
-    /// Limit of one question over the network.
+    /// Timeout of a gRPC or HTTP request.
     #[arg(long, value_parser = value::duration, default_value = "1s", value_name = "DURATION")]
     timeout: SignedDuration,
-    /// Keep looking and print every change, until SIGINT.
+    /// Watch the targets and print every change, until SIGINT.
     #[arg(long)]
     watch: bool,
-    /// How the result is written.
+    /// Output format.
     #[arg(short = 'o', long, value_enum, default_value = "plain", value_name = "FORMAT")]
     output: ProbeFormat,
     #[command(flatten)]
-    secure: SecureFlags,
+    tls: ClientTlsFlags,
     #[command(flatten)]
     log: LogFlags,
 }
 
-/// How results are written.
+/// Output formats of `probe`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ProbeFormat {
     /// One line.
     Plain,
-    /// One document; with --watch one line a change.
+    /// One JSON document; with --watch one line per change.
     Json,
 }
 
-/// One look at one target.
+/// The result of probing one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Seen {
+struct ProbeResult {
     target: String,
     kind: &'static str,
     available: bool,
     cause: Option<String>,
 }
 
-/// Looks. Spec: cli-operations.md 2.1 and 9.3.
+/// Probes the targets. Spec: cli-operations.md 2.1 and 9.3.
 pub(crate) fn run(args: &ProbeArgs, personality: Personality, io: &mut Io) -> Outcome {
-    wait(async {
+    block_on(async {
         let targets = targets(args, personality)?;
         if args.watch { watch(args, &targets, io).await } else { once(args, &targets, personality, io).await }
     })
 }
 
-/// What the flags name. Errors: nothing, or a file without an interval.
-fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<Target>, Stop> {
+/// The targets of the flags. Errors: no target, or a file without an interval.
+fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget>, Stop> {
     let paths: Vec<&PathBuf> = args.probe_path.iter().filter(|p| !p.as_os_str().is_empty()).collect();
     let interval = u64::try_from(args.interval.nanos).ok().filter(|n| *n > 0).map(Duration::from_nanos);
     let remote = args.grpc.len() + args.http.len();
-    // The originals take one path: the last one given.
+    // compat(1.0): mixs takes one path, the last one.
     let skipped = if personality.is_legacy() { paths.len().saturating_sub(1) } else { 0 };
     let files = match (interval, paths.is_empty()) {
         (Some(interval), false) => {
             let files = paths.into_iter().skip(skipped);
-            files.map(|path| Target::File { path: path.clone(), interval }).collect()
+            files.map(|path| ProbeTarget::File { path: path.clone(), interval }).collect()
         }
         (_, true) if remote > 0 => Vec::new(),
         _ => return Err(invalid_options(personality)),
     };
     let timeout = args.timeout.to_std_or_zero();
-    let mut targets: Vec<Target> = files;
+    let mut targets: Vec<ProbeTarget> = files;
     for address in &args.grpc {
-        let tls = args.secure.load(address)?;
-        let connection = Box::new(Connection::new(address, Some(timeout), tls));
-        targets.push(Target::Grpc { address: address.clone(), service: args.service.clone(), connection });
+        let tls = args.tls.load(address)?;
+        let connection = Box::new(MixerConnection::new(address, Some(timeout), tls));
+        targets.push(ProbeTarget::Grpc {
+            address: address.clone(),
+            service: args.service.clone(),
+            connection,
+        });
     }
     if !args.http.is_empty() {
         mixer_net::tls::install_crypto_provider();
         let client = reqwest::Client::builder().timeout(timeout).no_proxy().build();
         let client = client.map_err(|e| Failure::local("cannot probe over HTTP").cause(e))?;
-        targets.extend(args.http.iter().map(|url| Target::Http { url: url.clone(), client: client.clone() }));
+        targets.extend(
+            args.http.iter().map(|url| ProbeTarget::Http { url: url.clone(), client: client.clone() }),
+        );
     }
     Ok(targets)
 }
@@ -115,7 +124,7 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<Target>, St
 fn invalid_options(personality: Personality) -> Stop {
     match personality {
         Personality::Mixer => {
-            Failure::usage("probe needs a path and an interval above zero, or --grpc, or --http")
+            Failure::usage("probe requires --probe-path with an --interval above zero, --grpc or --http")
                 .hint("for example --probe-path /run/mixer/ready --interval 2s, or --grpc localhost:9091")
                 .into()
         }
@@ -124,16 +133,16 @@ fn invalid_options(personality: Personality) -> Stop {
     }
 }
 
-async fn look(target: &Target) -> Seen {
-    let cause = target.look().await.err();
-    Seen { target: target.name(), kind: target.kind(), available: cause.is_none(), cause }
+async fn probe(target: &ProbeTarget) -> ProbeResult {
+    let cause = target.probe().await.err();
+    ProbeResult { target: target.name(), kind: target.kind(), available: cause.is_none(), cause }
 }
 
-/// One look at every target; the first one that is not available decides.
-async fn once(args: &ProbeArgs, targets: &[Target], personality: Personality, io: &mut Io) -> Outcome {
+/// Probes every target once. Plain output stops at the first unavailable target.
+async fn once(args: &ProbeArgs, targets: &[ProbeTarget], personality: Personality, io: &mut Io) -> Outcome {
     let mut seen = Vec::new();
     for target in targets {
-        let one = look(target).await;
+        let one = probe(target).await;
         let stop = !one.available && args.output == ProbeFormat::Plain;
         seen.push(one);
         if stop {
@@ -157,8 +166,8 @@ async fn once(args: &ProbeArgs, targets: &[Target], personality: Personality, io
     }
 }
 
-fn unavailable(seen: &Seen, personality: Personality) -> Failure {
-    let Seen { target, cause, .. } = seen;
+fn unavailable(seen: &ProbeResult, personality: Personality) -> Failure {
+    let ProbeResult { target, cause, .. } = seen;
     let cause = cause.clone().unwrap_or_default();
     let first = if personality == Personality::Galley { 'f' } else { 'F' };
     Failure::new(Exit::Negative, format!("`{target}` is not available"))
@@ -166,16 +175,16 @@ fn unavailable(seen: &Seen, personality: Personality) -> Failure {
         .legacy(format!("{first}ail on inspecting path {target}: {cause}"))
 }
 
-/// Looks again and again and prints what changed, until SIGINT.
-async fn watch(args: &ProbeArgs, targets: &[Target], io: &mut Io) -> Outcome {
-    let every = Some(args.interval.to_std_or_zero()).filter(|d| !d.is_zero()).unwrap_or(LOOK);
-    let mut before: Vec<Option<Seen>> = vec![None; targets.len()];
+/// Probes periodically and prints changes, until SIGINT.
+async fn watch(args: &ProbeArgs, targets: &[ProbeTarget], io: &mut Io) -> Outcome {
+    let every = Some(args.interval.to_std_or_zero()).filter(|d| !d.is_zero()).unwrap_or(WATCH_INTERVAL);
+    let mut before: Vec<Option<ProbeResult>> = vec![None; targets.len()];
     let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         for (target, before) in targets.iter().zip(&mut before) {
-            let now = look(target).await;
+            let now = probe(target).await;
             if before.as_ref() != Some(&now) {
-                tell(args.output, &now, io)?;
+                print_change(args.output, &now, io)?;
                 *before = Some(now);
             }
         }
@@ -186,7 +195,7 @@ async fn watch(args: &ProbeArgs, targets: &[Target], io: &mut Io) -> Outcome {
     }
 }
 
-fn tell(format: ProbeFormat, seen: &Seen, io: &mut Io) -> Result<(), Stop> {
+fn print_change(format: ProbeFormat, seen: &ProbeResult, io: &mut Io) -> Result<(), Stop> {
     let time = Timestamp::from_system_time(SystemTime::now()).rfc3339_micros();
     match format {
         ProbeFormat::Json => {

@@ -1,27 +1,30 @@
-//! `report`: hands in what happened.
+//! `report`: reports served requests.
 
 use serde_json::json;
 
 use super::attributes::encode;
 use super::call::{
-    Call, CallFlags, Caller, CommandSpan, Documents, Finished, Progress, RpcError, drive, rpc_code_name,
-    seconds_text, wait,
+    CallFlags, CallWorker, Client, CommandSpan, DocumentWriter, FinishedCall, Progress, RpcError, drive,
+    rpc_code_name, seconds_text,
 };
-use super::{Exit, Failure, Io, Outcome, Personality, Stop};
+use super::event_loop::block_on;
+use super::exit::{Exit, Failure, Outcome, Stop};
+use super::io::Io;
+use super::personality::Personality;
 use mixer_wire::istio::mixer::v1::CompressedAttributes;
 use mixer_wire::istio::mixer::v1::ReportRequest;
 
 /// Flags of `report`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     #[command(flatten)]
     call: CallFlags,
 }
 
-/// Reports, prints and judges. Spec: cli-operations.md 1.6 to 1.9, 9.3.
+/// Sends the reports and prints the results. Spec: cli-operations.md 1.6 to 1.9, 9.3.
 pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> Outcome {
     let flags = &args.call;
-    let attributes = flags.attributes.read(&mut io.input)?;
+    let attributes = flags.attributes.parse(&mut io.input)?;
     flags.check()?;
     if flags.load.report_batch_size < 1 {
         return Err(Failure::usage("report batch size has to be at least 1").into());
@@ -31,15 +34,15 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
         flags.calls(sets.saturating_add(flags.load.report_batch_size - 1) / flags.load.report_batch_size);
     let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
     let summarize = calls > 1 && !personality.is_legacy() && !flags.result.quiet;
-    let mut documents = Documents::new(flags.format(personality, io), "ReportResultList", calls != 1);
+    let mut documents = DocumentWriter::new(flags.format(personality, io), "ReportResultList", calls != 1);
     let print = flags.result.print_response;
-    let summary = wait(async {
+    let summary = block_on(async {
         let span = flags.begin_span("mixc Report")?;
-        let caller = Caller::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
+        let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
         let dictionary = flags.attributes.dictionary;
         let names = attributes.iter().map(|(name, _)| name.as_bytes().to_vec().into()).collect();
         let worker = Reporter {
-            caller: caller.clone(),
+            client: client.clone(),
             set: encode(&attributes, dictionary),
             request: ReportRequest {
                 default_words: names,
@@ -55,14 +58,14 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
             if print { show(io, &mut documents, &finished) } else { Ok(()) }
         })
         .await?;
-        caller.close().await;
+        client.close().await;
         if let Some(span) = span {
             span.end().await;
         }
         Ok(summary)
     })?;
     documents.end(io, summarize.then(|| summary.json()))?;
-    if summarize && !documents.are_used() {
+    if summarize && !documents.is_active() {
         io.err.write_all(summary.text().as_bytes())?;
     }
     Ok(flags.exit(personality, summary.worst()))
@@ -70,13 +73,13 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
 
 fn show(
     io: &mut Io,
-    documents: &mut Documents,
-    finished: &Finished<Result<(), RpcError>>,
+    documents: &mut DocumentWriter,
+    finished: &FinishedCall<Result<(), RpcError>>,
 ) -> Result<(), Stop> {
     let ok = RpcError { code: 0, message: String::new() };
     let rpc = finished.answer.as_ref().err().unwrap_or(&ok);
     let code = rpc_code_name(rpc.code);
-    if documents.are_used() {
+    if documents.is_active() {
         let rpc = json!({
             "code": rpc.code, "name": code, "message": rpc.message, "latency": seconds_text(finished.latency),
         });
@@ -86,20 +89,20 @@ fn show(
     Ok(writeln!(io.out, "Report RPC returned {code}{message}")?)
 }
 
-/// One worker.
+/// A worker of `report`.
 #[derive(Debug, Clone)]
 struct Reporter {
-    caller: Caller,
+    client: Client,
     set: CompressedAttributes,
     request: ReportRequest,
     batch: i64,
     left: i64,
 }
 
-impl Call for Reporter {
+impl CallWorker for Reporter {
     type Answer = Result<(), RpcError>;
 
-    fn more(&self) -> bool {
+    fn has_more(&self) -> bool {
         self.left > 0
     }
 
@@ -107,7 +110,7 @@ impl Call for Reporter {
         let size = self.left.min(self.batch);
         self.left -= size;
         let attributes = vec![self.set.clone(); usize::try_from(size).unwrap_or(0)];
-        let answer = self.caller.report(ReportRequest { attributes, ..self.request.clone() }).await;
+        let answer = self.client.report(ReportRequest { attributes, ..self.request.clone() }).await;
         let exit = match &answer {
             Ok(()) => Exit::Success,
             Err(error) if error.code == i32::from(tonic::Code::DeadlineExceeded) => Exit::Deadline,

@@ -1,35 +1,35 @@
 //! `routes show`: which requests reach which handlers.
 
+mod matching;
+
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-use super::attributes::{AttributeSet, Sense};
-use super::output::{self, table};
-use super::snapshot::DumpFormat;
+use matching::Matches;
+
+use super::attributes::{AttributeSet, AttributeType};
+use super::exit::{Exit, Failure, Outcome, Stop};
+use super::io::Io;
+use super::output::{self, DumpFormat, table};
 use super::source::{self, ConfigSource};
-use super::{Exit, Failure, Io, Outcome, Stop};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 use mixer_engine::snapshot::Snapshot;
 use mixer_engine::template::Variety;
 
-mod matching;
-
-use matching::Verdicts;
-
 /// Flags of `routes`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
-pub struct RoutesArgs {
+pub(crate) struct RoutesArgs {
     #[command(subcommand)]
-    action: Action,
+    action: RoutesCommand,
 }
 
 #[derive(Debug, Clone, clap::Subcommand)]
-enum Action {
+enum RoutesCommand {
     /// Print the routing table: variety, namespace, handler, condition, instances.
     ///
-    /// With --match the routes that a request with the given attributes takes are marked.
+    /// With --match, routes that match a request with the given attributes are marked.
     ///
     /// Example: mixer routes show --config fs:///etc/mixer --match source.user=ann --variety check
     Show(Box<ShowArgs>),
@@ -40,79 +40,75 @@ enum Action {
 struct ShowArgs {
     #[command(flatten)]
     source: ConfigSource,
-    /// Only routes of this variety: check, report, quota, attribute-generator or check-with-output.
+    /// Show routes of one variety: check, report, quota, attribute-generator or check-with-output.
     #[arg(long, value_parser = ["check", "report", "quota", "attribute-generator", "check-with-output"], value_name = "VARIETY")]
     variety: Option<String>,
-    /// Only routes of requests of this namespace.
+    /// Show routes of one namespace.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Only routes to handlers of this name; `*` stands for any text.
+    /// Show routes to matching handlers; `*` matches any text.
     #[arg(long, value_name = "PATTERN")]
     handler: Option<String>,
-    /// Mark the routes that a request with these attributes takes: name1=value1,name2=value2,….
+    /// Mark routes that match a request with these attributes: name1=value1,name2=value2,….
     ///
-    /// Values are read as the declared type of their attribute.
+    /// Values have the declared type of their attribute.
     #[arg(long = "match", value_name = "LIST")]
     matching: Option<String>,
-    /// How it is written; a table on a terminal, else plain.
+    /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<DumpFormat>,
 }
 
 /// Prints the routes. Spec: cli-operations.md 9.5.
 pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
-    let Action::Show(args) = &args.action;
-    let (mut found, verdicts) = match &args.source.server {
+    let RoutesCommand::Show(args) = &args.action;
+    let (mut found, matches) = match &args.source.server {
         Some(address) => {
             if args.matching.is_some() {
-                let failure = Failure::usage("`--match` needs the configuration, not a server");
+                let failure = Failure::usage("`--match` requires --config, not --server");
                 return Err(failure.hint("use --config URL").into());
             }
             let document = source::fetch(address, "/routesj/")?;
             let outline: RoutingOutline = serde_json::from_value(document)
-                .map_err(|e| Failure::new(Exit::Rpc, "the server sent no routing table").cause(e))?;
+                .map_err(|e| Failure::new(Exit::Rpc, "the server did not return a routing table").cause(e))?;
             (outline, None)
         }
         None => {
             let snapshot = args.source.snapshot(io)?;
             let outline = outline(&snapshot, &|_| true);
-            let verdicts = verdicts(args, &snapshot, &outline)?;
-            (outline, verdicts)
+            let matches = matches(args, &snapshot, &outline)?;
+            (outline, matches)
         }
     };
     filter(&mut found, args);
     match DumpFormat::or_default(args.output, io) {
         DumpFormat::Debug => write!(io.out, "{found}")?,
-        DumpFormat::Json => writeln!(io.out, "{}", output::json(&document(&found, verdicts.as_ref())))?,
-        DumpFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&found, verdicts.as_ref())))?,
-        DumpFormat::Table => show_table(&found, verdicts.as_ref(), io.width, io)?,
-        DumpFormat::Plain => show_table(&found, verdicts.as_ref(), usize::MAX, io)?,
+        DumpFormat::Json => writeln!(io.out, "{}", output::json(&document(&found, matches.as_ref())))?,
+        DumpFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&found, matches.as_ref())))?,
+        DumpFormat::Table => show_table(&found, matches.as_ref(), io.width, io)?,
+        DumpFormat::Plain => show_table(&found, matches.as_ref(), usize::MAX, io)?,
     }
     Ok(Exit::Success)
 }
 
-fn verdicts(
-    args: &ShowArgs,
-    snapshot: &Snapshot,
-    outline: &RoutingOutline,
-) -> Result<Option<Verdicts>, Stop> {
+fn matches(args: &ShowArgs, snapshot: &Snapshot, outline: &RoutingOutline) -> Result<Option<Matches>, Stop> {
     let Some(list) = &args.matching else { return Ok(None) };
     let mut set = AttributeSet::default();
-    set.add_flag(Sense::String, list)
-        .map_err(|text| Failure::usage(text).hint("attributes are written name=value,name=value"))?;
-    Ok(Some(Verdicts::new(snapshot, outline, &set)?))
+    set.add_flag(AttributeType::String, list)
+        .map_err(|text| Failure::usage(text).hint("the format is name=value,name=value"))?;
+    Ok(Some(Matches::new(snapshot, outline, &set)?))
 }
 
 fn filter(found: &mut RoutingOutline, args: &ShowArgs) {
     let variety =
         args.variety.as_deref().and_then(|name| Variety::ALL.iter().find(|v| v.short_name() == name));
     if args.variety.is_some() || args.namespace.is_some() || args.handler.is_some() {
-        // None of this belongs to a variety, a namespace or a handler.
+        // Envoy routes have no variety, namespace or handler.
         found.envoy.clear();
     }
-    found.varieties.retain(|v| variety.is_none_or(|wanted| wanted.name() == v.variety));
+    found.varieties.retain(|v| variety.is_none_or(|variety| variety.name() == v.variety));
     for variety in &mut found.varieties {
-        variety.namespaces.retain(|n| args.namespace.as_ref().is_none_or(|wanted| *wanted == n.namespace));
+        variety.namespaces.retain(|n| args.namespace.as_ref().is_none_or(|name| *name == n.namespace));
         for namespace in &mut variety.namespaces {
             namespace
                 .destinations
@@ -123,7 +119,7 @@ fn filter(found: &mut RoutingOutline, args: &ShowArgs) {
     found.varieties.retain(|v| !v.namespaces.is_empty());
 }
 
-/// Whether a text fits a pattern in which `*` stands for any text.
+/// Whether a text matches a pattern in which `*` matches any text.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -141,7 +137,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Every route with what it belongs to.
+/// Every route with its variety, namespace and destination.
 fn routes(found: &RoutingOutline) -> impl Iterator<Item = (&str, &str, &DestinationOutline, &GroupOutline)> {
     found.varieties.iter().flat_map(|variety| {
         variety.namespaces.iter().flat_map(move |namespace| {
@@ -155,7 +151,7 @@ fn routes(found: &RoutingOutline) -> impl Iterator<Item = (&str, &str, &Destinat
 
 fn show_table(
     found: &RoutingOutline,
-    verdicts: Option<&Verdicts>,
+    matches: Option<&Matches>,
     width: usize,
     io: &mut Io,
 ) -> Result<(), Stop> {
@@ -176,13 +172,13 @@ fn show_table(
             group.instances.join(", "),
             group.rules.iter().map(rule).collect::<Vec<_>>().join(", ") + dry_run,
         ];
-        if let Some(verdicts) = verdicts {
-            row.insert(0, verdicts.of(variety, namespace, group).word().to_owned());
+        if let Some(matches) = matches {
+            row.insert(0, matches.of(variety, namespace, group).label().to_owned());
         }
         rows.push(row);
     }
     let mut headers = vec!["VARIETY", "NAMESPACE", "HANDLER", "ADAPTER", "CONDITION", "INSTANCES", "RULES"];
-    if verdicts.is_some() {
+    if matches.is_some() {
         headers.insert(0, "MATCH");
     }
     io.out.write_all(table(&headers, &rows, width).as_bytes())?;
@@ -205,11 +201,11 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn document(found: &RoutingOutline, verdicts: Option<&Verdicts>) -> Value {
+fn document(found: &RoutingOutline, matches: Option<&Matches>) -> Value {
     let mut document = json!({"apiVersion": "mixer/v1", "kind": "RoutingTable"});
     let mut table = serde_json::to_value(found).unwrap_or_default();
-    if let Some(verdicts) = verdicts {
-        mark(&mut table, found, verdicts);
+    if let Some(matches) = matches {
+        mark(&mut table, found, matches);
     }
     if let (Some(target), Value::Object(members)) = (document.as_object_mut(), table) {
         target.extend(members);
@@ -218,16 +214,16 @@ fn document(found: &RoutingOutline, verdicts: Option<&Verdicts>) -> Value {
 }
 
 /// Adds `matches` and, where a condition fails, `cause` to every group.
-fn mark(table: &mut Value, found: &RoutingOutline, verdicts: &Verdicts) {
+fn mark(table: &mut Value, found: &RoutingOutline, matches: &Matches) {
     for (v, variety) in found.varieties.iter().enumerate() {
         for (n, namespace) in variety.namespaces.iter().enumerate() {
             for (d, destination) in namespace.destinations.iter().enumerate() {
                 for (g, group) in destination.groups.iter().enumerate() {
-                    let verdict = verdicts.of(&variety.variety, &namespace.namespace, group);
+                    let outcome = matches.of(&variety.variety, &namespace.namespace, group);
                     let pointer = format!("/varieties/{v}/namespaces/{n}/destinations/{d}/groups/{g}");
                     if let Some(group) = table.pointer_mut(&pointer).and_then(Value::as_object_mut) {
-                        group.insert("matches".to_owned(), json!(verdict.matches()));
-                        if let Some(cause) = verdict.cause() {
+                        group.insert("matches".to_owned(), json!(outcome.matches()));
+                        if let Some(cause) = outcome.cause() {
                             group.insert("cause".to_owned(), json!(cause));
                         }
                     }
@@ -242,7 +238,7 @@ mod tests {
     use super::glob;
 
     #[test]
-    fn patterns() {
+    fn globs_match() {
         for (pattern, text, fits) in [
             ("*", "", true),
             ("a*", "abc", true),

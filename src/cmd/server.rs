@@ -1,56 +1,56 @@
-//! `server`: from flags, environment and configuration file to a running server.
+//! `server`: starts the server from flags, environment and configuration file.
 
+mod args;
 mod config_file;
-mod decision_flags;
 mod flags;
-mod introspection_flags;
 mod signals;
 
 use std::io::Write as _;
 
-pub(crate) use config_file::{Merged, with_config_file};
-pub(crate) use flags::ServerArgs;
-pub(crate) use flags::{LogFlags, TracingFlags};
+pub(crate) use args::{ParseOptions, ServerArgs};
+pub(crate) use config_file::{MergedArgs, variable, with_config_file};
 
-use super::{Exit, Failure, Io, Outcome, Personality, Stop};
+use super::exit::{Exit, Failure, Outcome, Stop};
+use super::io::Io;
+use super::personality::Personality;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
 use mixer_config::store::EMBEDDED_SAMPLE;
 use mixer_server::{LogLevel, Server, ServerOptions, StartError};
 
 /// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
-pub(crate) fn run(args: &ServerArgs, personality: Personality, io: &mut Io) -> Outcome {
+pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptions, io: &mut Io) -> Outcome {
     let mut options = args.options();
     if options.config_store_url.is_empty() {
-        // The originals read the cluster that they run in; `mixer` serves its sample configuration.
+        // compat(1.0): mixs reads the cluster it runs in; `mixer` serves its sample configuration.
         let default = if personality.is_legacy() { "k8s://" } else { EMBEDDED_SAMPLE };
         options.config_store_url = default.to_owned();
     }
-    // compat(1.3): mixs has no such paths; pinned by the cases in cli/monitoring.yaml.
+    // compat(1.3): mixs does not serve these paths; pinned by the cases in cli/monitoring.yaml.
     options.health_endpoints = !personality.is_legacy();
     if args.print_config {
         config_file::print(&args.settings, io)?;
         return Ok(Exit::Success);
     }
     if args.dry_run {
-        return rehearse(&options, io);
+        return dry_run(&options, io);
     }
     banner(args, &options, io)?;
-    let effects = signals::Signalled::default();
+    let effects = signals::SignalEffects::default();
     let server = match Server::start_with(&options, &effects) {
         Ok(server) => server,
-        Err(reason) => return effects.interrupted_with().map_or_else(|| Err(not_started(&reason)), Ok),
+        Err(reason) => return effects.interrupted_with().map_or_else(|| Err(start_failure(&reason)), Ok),
     };
     announce(&server, &options, io)?;
-    Ok(signals::serve(server, effects, options))
+    Ok(signals::serve(server, effects, options, parse))
 }
 
-/// What the originals say when everything is up; as records where the log is JSON.
+/// Prints the start-up lines of Istio Mixer, or log records with `--log-as-json`.
 fn announce(server: &Server, options: &ServerOptions, io: &mut Io) -> Result<(), Stop> {
     let version = BuildInfo::of_this_program().short();
-    // The port alone says where only if it is the one of the flag.
-    let asked = options.listen_address().ok();
-    let by_port = options.address.is_empty() && asked.as_ref() == Some(server.api_address());
+    // The port alone is printed only if it is the one of `--port`.
+    let requested = options.listen_address().ok();
+    let by_port = options.address.is_empty() && requested.as_ref() == Some(server.api_address());
     let place = match (server.bound_address(), by_port) {
         (Some(bound), true) => format!("port {}", bound.port()),
         (Some(bound), false) => format!("tcp://{bound}"),
@@ -67,9 +67,9 @@ fn announce(server: &Server, options: &ServerOptions, io: &mut Io) -> Result<(),
     Ok(())
 }
 
-/// What `--dry-run` found. Errors in the configuration make the status a failure, although a server would serve the rest.
-fn rehearse(options: &ServerOptions, io: &mut Io) -> Outcome {
-    let report = Server::rehearse(options).map_err(|reason| not_started(&reason))?;
+/// Runs `--dry-run` and prints its result. Configuration errors are a failure, although a server would serve the valid rest.
+fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
+    let report = Server::rehearse(options).map_err(|reason| start_failure(&reason))?;
     let [rules, handlers, instances] = report.configured;
     let [errors, warnings] = report.problems;
     writeln!(io.out, "would serve:")?;
@@ -90,53 +90,51 @@ fn rehearse(options: &ServerOptions, io: &mut Io) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// What to do about a start that failed, by a part of the reason. The reasons are those of the originals.
-const CURES: &[(&str, &str)] = &[
+/// Hints for start-up failures, by a part of the reason. The reasons are the texts of Istio Mixer.
+const START_HINTS: &[(&str, &str)] = &[
     (
         "address already in use",
-        "another process listens there: end it (`ss -ltnp` names it), or choose another address or port",
+        "another process uses the port: stop it (`ss -ltnp` shows it), or choose another address or port",
     ),
-    ("permission denied", "run the server as a user who may do that, or choose another place"),
-    ("missing port in address", "write host:port, for example 127.0.0.1:9091"),
-    ("too many colons in address", "write an IPv6 address in brackets, for example [::1]:9091"),
-    ("unknown network", "write tcp://HOST:PORT, tcp4://…, tcp6://… or unix:///PATH"),
-    ("not a socket", "move that file away, or choose another path: only sockets are removed"),
+    ("permission denied", "run the server as a user with the permission, or choose another path or port"),
+    ("missing port in address", "use host:port, for example 127.0.0.1:9091"),
+    ("too many colons in address", "put an IPv6 address in brackets, for example [::1]:9091"),
+    ("unknown network", "use tcp://HOST:PORT, tcp4://…, tcp6://… or unix:///PATH"),
+    ("not a socket", "remove the file, or choose another path: the server removes sockets only"),
     (
         "unknown config URL",
-        "write fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample",
+        "use fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample",
     ),
     (
         "no configuration has been provided",
-        "outside a cluster name a file, k8s:///home/me/.kube/config, or a directory, fs://DIR",
+        "outside a cluster use a kubeconfig file, k8s:///home/me/.kube/config, or a directory, fs://DIR",
     ),
-    (
-        "exceeded timeout",
-        "the store or a handler takes longer than --config-wait-timeout; the log says which",
-    ),
+    ("exceeded timeout", "the store or a handler exceeded --config-wait-timeout; see the log"),
     (
         "invalid output level",
-        "levels are none, fatal, error, warn, info and debug, written level or scope:level",
+        "levels are none, fatal, error, warn, info and debug; the format is level or scope:level",
     ),
     ("unknown scope", "`mixer server --help` lists the scopes at --log-output-level"),
     (
         "couldn't open sink",
-        "make the directory of the file, or name stdout, stderr or another file in --log-target",
+        "create the directory of the file, or set --log-target to stdout, stderr or another file",
     ),
-    ("active simultaneously", "name one of --trace-zipkin-url and --trace-jaeger-url"),
-    ("unable to set up TLS", "`openssl x509 -in FILE -noout -text` shows what a certificate says"),
+    ("active simultaneously", "set only one of --trace-zipkin-url and --trace-jaeger-url"),
+    ("unable to set up TLS", "`openssl x509 -in FILE -noout -text` prints a certificate"),
 ];
 
-fn not_started(reason: &StartError) -> Stop {
+fn start_failure(reason: &StartError) -> Stop {
     let cause = match &reason.detail {
         Some(detail) => format!("{reason}: {detail}"),
         None => reason.to_string(),
     };
     let mut failure = Failure::local("unable to initialize the server");
-    failure.hint = CURES.iter().find(|(part, _)| cause.contains(part)).map(|(_, cure)| (*cure).to_owned());
+    failure.hint =
+        START_HINTS.iter().find(|(part, _)| cause.contains(part)).map(|(_, hint)| (*hint).to_owned());
     failure.cause(cause).legacy(format!("Unable to initialize Mixer: {reason}")).into()
 }
 
-/// The settings on standard output, before anything else; as a record where the log is JSON.
+/// Prints the settings on standard output, or a log record with `--log-as-json`.
 fn banner(args: &ServerArgs, options: &ServerOptions, io: &mut Io) -> Result<(), Stop> {
     let mut settings = options.banner();
     for (_, value) in settings.iter_mut().filter(|(name, _)| *name == "ConfigStoreURL") {
@@ -149,7 +147,7 @@ fn banner(args: &ServerArgs, options: &ServerOptions, io: &mut Io) -> Result<(),
     } else {
         writeln!(io.out, "Mixer started with")?;
         for (name, value) in settings {
-            // compat(1.3): groups of settings have one blank after the colon, plain ones two.
+            // compat(1.3): one blank after the colon of a group of settings, two after others.
             let gap = if name.ends_with("Options") || name.ends_with("CRDs") { " " } else { "  " };
             writeln!(io.out, "{name}:{gap}{value}")?;
         }

@@ -1,32 +1,35 @@
-//! `snapshot dump`: the configuration as the engine understands it.
+//! `snapshot dump`: the compiled configuration.
 
 mod debug;
 mod diff;
+mod section;
 mod tables;
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use serde_json::Value;
 
-use super::output;
+use section::Section;
+
+use super::exit::{Exit, Failure, Outcome, Stop};
+use super::io::Io;
+use super::output::{self, DumpFormat};
 use super::source::{self, ConfigSource};
-use super::{Exit, Failure, Io, Outcome, Stop};
 use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
 
 /// Flags of `snapshot`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
-pub struct SnapshotArgs {
+pub(crate) struct SnapshotArgs {
     #[command(subcommand)]
-    action: Action,
+    action: SnapshotCommand,
 }
 
 #[derive(Debug, Clone, clap::Subcommand)]
-enum Action {
+enum SnapshotCommand {
     /// Print a snapshot: attributes, handlers, instances, rules.
     ///
-    /// Parameters are shown with their defaults filled in, expressions with their inferred types.
+    /// Parameters include their defaults, expressions their inferred types.
     ///
     /// Example: mixer snapshot dump --config fs:///etc/mixer --section rules,handlers
     Dump(Box<DumpArgs>),
@@ -37,82 +40,23 @@ enum Action {
 struct DumpArgs {
     #[command(flatten)]
     source: ConfigSource,
-    /// Parts to print, separated by commas; all without it.
+    /// Sections to print, separated by commas; default: all.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "SECTIONS")]
     section: Vec<Section>,
-    /// How it is written; tables on a terminal, else plain.
+    /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<DumpFormat>,
-    /// Compare with an earlier JSON dump; ends with status 1 if they differ.
+    /// Compare with an earlier JSON dump; exits with status 1 if they differ.
     #[arg(long, value_name = "FILE")]
     diff: Option<PathBuf>,
-    /// Show parameters that look like secrets.
+    /// Do not mask secret parameters.
     #[arg(long)]
     show_secrets: bool,
 }
 
-/// How a dump is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DumpFormat {
-    /// Tables that fit the terminal.
-    Table,
-    /// Tables as wide as they get.
-    Plain,
-    /// One document.
-    Json,
-    /// The same document.
-    Yaml,
-    /// The layout of the originals' debug log.
-    Debug,
-}
-
-impl DumpFormat {
-    /// Tables on a terminal, else plain.
-    pub(crate) fn or_default(format: Option<DumpFormat>, io: &Io) -> DumpFormat {
-        format.unwrap_or(if io.out_is_terminal { DumpFormat::Table } else { DumpFormat::Plain })
-    }
-}
-
-/// A part of a dump.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Section {
-    Templates,
-    Adapters,
-    Handlers,
-    Instances,
-    Rules,
-    Attributes,
-    Errors,
-}
-
-impl Section {
-    const ALL: [Section; 7] = [
-        Section::Rules,
-        Section::Handlers,
-        Section::Instances,
-        Section::Templates,
-        Section::Adapters,
-        Section::Attributes,
-        Section::Errors,
-    ];
-
-    /// Its member in the document.
-    fn member(self) -> &'static str {
-        match self {
-            Section::Templates => "templates",
-            Section::Adapters => "adapters",
-            Section::Handlers => "handlers",
-            Section::Instances => "instances",
-            Section::Rules => "rules",
-            Section::Attributes => "attributes",
-            Section::Errors => "errors",
-        }
-    }
-}
-
 /// Prints or compares a snapshot. Spec: cli-operations.md 9.5.
 pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
-    let Action::Dump(args) = &args.action;
+    let SnapshotCommand::Dump(args) = &args.action;
     let mut found = match &args.source.server {
         Some(address) => running(address)?,
         None => dump(&*args.source.snapshot(io)?),
@@ -134,14 +78,14 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// The snapshot of a running server. Errors: it cannot be asked, or says something else.
+/// The snapshot of a running server. Errors: the server is unreachable, or the response is not a snapshot.
 fn running(address: &str) -> Result<SnapshotDump, Stop> {
     let document = source::fetch(address, "/snapshotj/")?;
     serde_json::from_value(document)
-        .map_err(|e| Failure::new(Exit::Rpc, "the server sent no snapshot").cause(e).into())
+        .map_err(|e| Failure::new(Exit::Rpc, "the server did not return a snapshot").cause(e).into())
 }
 
-/// Prints what would change in a running server if it read `snapshot`; says whether anything would.
+/// Prints the differences between a running server and `snapshot`; returns whether there are any.
 pub(crate) fn compare_with(address: &str, snapshot: &Snapshot, io: &mut Io) -> Result<bool, Stop> {
     let (mut before, mut after) = (running(address)?, dump(snapshot));
     before.mask_secrets();
@@ -149,13 +93,13 @@ pub(crate) fn compare_with(address: &str, snapshot: &Snapshot, io: &mut Io) -> R
     diff::print(&before, &after, io)
 }
 
-/// The document with the sections asked for.
+/// The document with the selected sections.
 fn selected(found: &SnapshotDump, sections: &[Section]) -> Result<Value, Stop> {
     let mut document = serde_json::to_value(found)
-        .map_err(|e| Failure::new(Exit::Internal, "cannot write the snapshot").cause(e))?;
+        .map_err(|e| Failure::new(Exit::Internal, "cannot serialize the snapshot").cause(e))?;
     if let (false, Some(members)) = (sections.is_empty(), document.as_object_mut()) {
-        let wanted = |member: &str| sections.iter().any(|s| s.member() == member);
-        members.retain(|name, value| !value.is_array() || wanted(name));
+        let selected = |member: &str| sections.iter().any(|s| s.member() == member);
+        members.retain(|name, value| !value.is_array() || selected(name));
     }
     Ok(document)
 }

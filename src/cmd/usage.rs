@@ -1,14 +1,15 @@
-//! Errors of the command line of `mixer`: one line that names the culprit, and a suggestion.
+//! Usage errors of `mixer`: one line with the offending argument, and a hint.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::{Failure, Shown};
+use super::exit::Failure;
+use super::shown::Shown;
 
-/// How failures are written to standard error.
+/// Format of error messages on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum ErrorFormat {
+pub(crate) enum ErrorFormat {
     /// `error:`, `cause:` and `hint:` lines.
     #[default]
     Text,
@@ -16,13 +17,13 @@ pub enum ErrorFormat {
     Json,
 }
 
-/// The format that the arguments ask for, found without understanding the rest of them.
+/// The value of `--error-format`, found without parsing the other arguments.
 pub(crate) fn error_format(args: &[OsString]) -> ErrorFormat {
     let mut format = ErrorFormat::Text;
-    let mut words = args.iter().map(|a| a.to_string_lossy());
-    while let Some(word) = words.next() {
-        let value = match word.strip_prefix("--error-format") {
-            Some("") => words.next().map(|w| w.into_owned()),
+    let mut rest = args.iter().map(|a| a.to_string_lossy());
+    while let Some(arg) = rest.next() {
+        let value = match arg.strip_prefix("--error-format") {
+            Some("") => rest.next().map(|value| value.into_owned()),
             Some(rest) => rest.strip_prefix('=').map(str::to_owned),
             None => None,
         };
@@ -35,13 +36,13 @@ pub(crate) fn error_format(args: &[OsString]) -> ErrorFormat {
     format
 }
 
-/// What to show for a clap error; help and version are "errors" too. `place` knows where the value of a flag stands that is not among
-/// the arguments.
+/// The text of a clap error, of help or of a version. `origin` names the file or the environment variable that holds the value of
+/// a flag.
 pub(crate) fn shown(
     error: &clap::Error,
     title: &str,
     format: ErrorFormat,
-    place: &dyn Fn(&str) -> Option<String>,
+    origin: &dyn Fn(&str) -> Option<String>,
 ) -> Shown {
     match error.kind() {
         ErrorKind::DisplayHelp
@@ -56,21 +57,21 @@ pub(crate) fn shown(
             let mut failure = failure(error, title);
             let flag = error.get(ContextKind::InvalidArg).map(text).map(|arg| flag_name(&arg));
             if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation)
-                && let Some(place) = flag.and_then(|flag| place(&flag))
+                && let Some(origin) = flag.and_then(|flag| origin(&flag))
             {
-                failure.what = format!("{} in {place}", failure.what);
+                failure.what = format!("{} in {origin}", failure.what);
             }
             shown_failure(&failure, format)
         }
     }
 }
 
-/// What to show for a failure before a command ran.
+/// The text and status of a failure before the command runs.
 pub(crate) fn shown_failure(failure: &Failure, format: ErrorFormat) -> Shown {
-    Shown::refused(failure_text(failure, format), failure.exit.code())
+    Shown::error(failure_text(failure, format), failure.exit.code())
 }
 
-/// The text of a failure under the name `mixer`.
+/// The text of a failure of `mixer`.
 pub(crate) fn failure_text(failure: &Failure, format: ErrorFormat) -> String {
     match format {
         ErrorFormat::Text => failure.text(),
@@ -78,7 +79,7 @@ pub(crate) fn failure_text(failure: &Failure, format: ErrorFormat) -> String {
     }
 }
 
-/// A clap error in our words. The hint names the help of `title` if there is nothing better to say.
+/// A clap error as a failure. Without a better hint, the hint is the help page of `title`.
 pub(crate) fn failure(error: &clap::Error, title: &str) -> Failure {
     let get = |kind: ContextKind| error.get(kind).map(text).filter(|t| !t.is_empty());
     let arg = get(ContextKind::InvalidArg).map(|a| flag_name(&a));
@@ -134,17 +135,17 @@ fn hint(error: &clap::Error) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// The command that the arguments name, as far as they go: `mixer crd all`.
+/// The command that the arguments select: `mixer crd all`.
 pub(crate) fn title(root: &clap::Command, args: &[OsString]) -> String {
     let mut command = root;
-    let mut words = vec![root.get_name()];
+    let mut names = vec![root.get_name()];
     for arg in args.iter().skip(1) {
         if let Some(next) = command.find_subcommand(arg) {
-            words.push(next.get_name());
+            names.push(next.get_name());
             command = next;
         }
     }
-    words.join(" ")
+    names.join(" ")
 }
 
 fn text(value: &ContextValue) -> String {

@@ -1,41 +1,46 @@
-//! `validate`: everything wrong with a configuration, with places and advice.
+//! `validate`: reports the problems of a configuration with position and hint.
 
 mod excerpt;
+mod location;
 
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-use super::output::{self, Format};
-use super::source::{self, NamespaceFlags};
-use super::{Exit, Failure, Io, Outcome, Stop, Style};
+use location::location;
+
+use super::exit::{Exit, Failure, Outcome, Stop};
+use super::flags::NamespaceFlags;
+use super::io::{Io, Style};
+use super::output::{self, OutputFormat};
+use super::{snapshot, source};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_engine::snapshot::{check_params, lint, pitfalls};
 
 /// Flags of `validate`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ValidateArgs {
-    /// Files, directories (read recursively), store URLs, or `-` for standard input.
+pub(crate) struct ValidateArgs {
+    /// Files, directories (searched recursively), store URLs, or `-` for standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     #[command(flatten)]
     namespace: NamespaceFlags,
-    /// Count warnings as errors.
+    /// Treat warnings as errors.
     #[arg(long)]
     strict: bool,
-    /// Look for what works but is hardly meant: unused handlers and instances, constant conditions, rules that never differ.
+    /// Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules.
     #[arg(long)]
     lint: bool,
-    /// Show what would change in a running server: host and port of its ControlZ endpoint. Example: localhost:9876.
+    /// Compare with a running server: host:port of its ControlZ endpoint. Example: localhost:9876.
     #[arg(long, value_name = "ADDRESS")]
     live: Option<String>,
-    /// How findings are written; a table on a terminal, else plain.
+    /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
 }
 
-/// Counts for the last line and the documents.
+/// Counts of the summary.
 struct Totals {
     files: usize,
     resources: usize,
@@ -43,11 +48,11 @@ struct Totals {
     warnings: usize,
 }
 
-/// Reads, checks, prints and judges. Spec: cli-operations.md 9.4.
+/// Validates the configuration and prints the diagnostics. Spec: cli-operations.md 9.4.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
-    if args.live.is_some() && matches!(args.output, Some(Format::Json | Format::Yaml)) {
-        let failure = Failure::usage("--live prints a comparison for people, which is no document");
-        return Err(failure.hint("leave --output out, or use `mixer snapshot dump --diff`").into());
+    if args.live.is_some() && matches!(args.output, Some(OutputFormat::Json | OutputFormat::Yaml)) {
+        let failure = Failure::usage("--live does not support JSON and YAML output");
+        return Err(failure.hint("omit --output, or use `mixer snapshot dump --diff`").into());
     }
     let contents = source::read(&args.paths, io)?;
     let diagnostics = examine(&contents, args);
@@ -59,17 +64,17 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         warnings: count(Severity::Warning),
     };
     let valid = totals.errors == 0 && (!args.strict || totals.warnings == 0);
-    let default = if io.out_is_terminal { Format::Table } else { Format::Plain };
+    let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     match args.output.unwrap_or(default) {
-        Format::Json => writeln!(io.out, "{}", output::json(&document(&diagnostics, &totals, valid)))?,
-        Format::Yaml => write!(io.out, "{}", output::yaml(&document(&diagnostics, &totals, valid)))?,
-        Format::Plain => {
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&diagnostics, &totals, valid)))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&diagnostics, &totals, valid)))?,
+        OutputFormat::Plain => {
             for diagnostic in &diagnostics {
                 writeln!(io.out, "{}", line(diagnostic))?;
             }
             summary(io, &totals)?;
         }
-        Format::Table => {
+        OutputFormat::Table => {
             for diagnostic in &diagnostics {
                 let text = excerpt::render(diagnostic, &contents, io);
                 writeln!(io.out, "{text}")?;
@@ -78,14 +83,14 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         }
     }
     if let Some(address) = &args.live
-        && !super::snapshot::compare_with(address, &source::build(&contents, &args.namespace), io)?
+        && !snapshot::compare_with(address, &source::build(&contents, &args.namespace), io)?
     {
-        writeln!(io.err, "the server at {address} runs on the same configuration")?;
+        writeln!(io.err, "the server at {address} has the same configuration")?;
     }
     Ok(if valid { Exit::Success } else { Exit::Negative })
 }
 
-/// All findings, by place.
+/// All diagnostics, sorted by position.
 fn examine(contents: &StoreContents, args: &ValidateArgs) -> Diagnostics {
     let snapshot = source::build(contents, &args.namespace);
     let mut diagnostics = snapshot.diagnostics.clone();
@@ -94,19 +99,19 @@ fn examine(contents: &StoreContents, args: &ValidateArgs) -> Diagnostics {
     if args.lint {
         diagnostics.extend(lint(&snapshot));
     }
-    let place = |d: &Diagnostic| {
+    let position = |d: &Diagnostic| {
         let start = d.span.map(|s| s.start).unwrap_or_default();
         (d.file.clone(), start.line, start.column, d.code)
     };
-    diagnostics.sort_by_key(place);
+    diagnostics.sort_by_key(position);
     diagnostics
 }
 
 /// `file:line:column: severity[code]: resource: message`.
 fn line(diagnostic: &Diagnostic) -> String {
     let mut line = String::new();
-    if let Some(place) = place(diagnostic) {
-        line.push_str(&place);
+    if let Some(location) = location(diagnostic) {
+        line.push_str(&location);
         line.push_str(": ");
     }
     line.push_str(&format!("{}[{}]: ", diagnostic.severity.name(), diagnostic.code));
@@ -116,13 +121,6 @@ fn line(diagnostic: &Diagnostic) -> String {
     }
     line.push_str(&diagnostic.message.replace('\n', " "));
     line
-}
-
-/// `file:line:column`, as far as it is known.
-fn place(diagnostic: &Diagnostic) -> Option<String> {
-    let file = diagnostic.file.as_deref()?;
-    let Some(span) = diagnostic.span.filter(|s| s.start.line > 0) else { return Some(file.to_owned()) };
-    Some(format!("{file}:{}:{}", span.start.line, span.start.column))
 }
 
 fn counted(count: usize, noun: &str) -> String {
@@ -154,11 +152,11 @@ fn document(diagnostics: &[Diagnostic], totals: &Totals, valid: bool) -> Value {
             "errors": totals.errors,
             "warnings": totals.warnings,
         },
-        "diagnostics": diagnostics.iter().map(member).collect::<Vec<_>>(),
+        "diagnostics": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
     })
 }
 
-fn member(diagnostic: &Diagnostic) -> Value {
+fn diagnostic_json(diagnostic: &Diagnostic) -> Value {
     let span = diagnostic.span.filter(|s| s.start.line > 0);
     json!({
         "severity": diagnostic.severity.name(),

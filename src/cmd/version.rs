@@ -1,32 +1,35 @@
-//! `version`: what this program is and how it was built.
+//! `version`: prints version and build information.
 
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
+use super::exit::{Exit, Failure, Outcome};
+use super::io::Io;
 use super::output;
-use super::{Exit, Failure, Io, Outcome, Personality};
+use super::personality::Personality;
+use super::value;
 use mixer_base::build_info::BuildInfo;
 
 /// Flags of `version`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct VersionArgs {
-    /// Print the version alone.
+pub(crate) struct VersionArgs {
+    /// Print the version only.
     #[arg(
         short = 's', long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = super::value::boolean, hide_default_value = true,
+        default_missing_value = "true", value_parser = value::boolean, hide_default_value = true,
         hide_possible_values = true, value_name = "BOOL"
     )]
     short: bool,
-    /// One of 'yaml' or 'json'; wins over --short.
+    /// One of 'yaml' or 'json'; overrides --short.
     #[arg(short = 'o', long, default_value = "", hide_default_value = true, value_name = "FORMAT")]
     output: String,
 }
 
-/// Prints the build words. Spec: cli-operations.md 1.5.
+/// Prints version and build information. Spec: cli-operations.md 1.5.
 pub(crate) fn run(args: &VersionArgs, personality: Personality, io: &mut Io) -> Outcome {
     let info = if personality.is_legacy() { BuildInfo::stamped() } else { BuildInfo::of_this_program() };
-    let document = json!({ "clientVersion": words(&info, personality) });
+    let document = json!({ "clientVersion": build_info(&info, personality) });
     match args.output.as_str() {
         "json" => writeln!(io.out, "{}", output::json(&document))?,
         "yaml" => writeln!(io.out, "{}", output::yaml(&sorted(&document)))?,
@@ -46,8 +49,8 @@ fn title(info: &BuildInfo) -> String {
     format!("mixer {}", info.version)
 }
 
-fn words(info: &BuildInfo, personality: Personality) -> Value {
-    let mut words = json!({
+fn build_info(info: &BuildInfo, personality: Personality) -> Value {
+    let mut document = json!({
         "version": info.version,
         "revision": info.revision,
         "user": info.user,
@@ -57,13 +60,13 @@ fn words(info: &BuildInfo, personality: Personality) -> Value {
         "status": info.status,
         "tag": info.tag,
     });
-    // The originals' readers get exactly the members that they know.
+    // compat(1.3): legacy output has exactly the members of Istio.
     if !personality.is_legacy()
-        && let Some(members) = words.as_object_mut()
+        && let Some(members) = document.as_object_mut()
     {
         members.insert("runtime".to_owned(), json!(info.toolchain));
     }
-    words
+    document
 }
 
 fn sorted(document: &Value) -> Value {

@@ -67,7 +67,7 @@ fn what_would_go_wrong_is_named_with_a_cure() {
     assert_eq!(status, 1, "{findings:?}");
     for (check, verdict, detail, hint) in [
         ("api", "fail", "bind: address already in use", "`ss -ltnp`"),
-        ("log", "fail", "no such file or directory", "make the directory"),
+        ("log", "fail", "no such file or directory", "create the directory"),
         ("tls", "fail", "is valid until 2020-01-02T00:00:00Z", "it has expired"),
         ("configuration", "warn", ": 0 rules, 3 errors", "mixer validate fs://"),
         ("tracing", "warn", "connection refused", "spans are lost"),
@@ -110,7 +110,7 @@ fn a_server_that_runs_may_have_its_ports() {
     assert_eq!(status, 0, "{findings:?}");
     for check in ["api", "monitoring", "ControlZ"] {
         let detail = of(&findings, check)[0]["detail"].as_str().unwrap_or_default();
-        assert!(detail.ends_with(" is in use by the server that runs here"), "{check}: {detail}");
+        assert!(detail.ends_with(" is in use by the running server"), "{check}: {detail}");
     }
 }
 
@@ -136,7 +136,7 @@ fn a_configuration_is_compared_with_a_running_server() {
     let [old, new] = [&old, &new].map(|path| path.display().to_string());
     let same = mixer(&["validate", &old, "--live", &live]);
     assert_eq!((same.status, same.stdout.as_str()), (0, ""), "{same:?}");
-    assert!(same.stderr.contains("runs on the same configuration"), "{same:?}");
+    assert!(same.stderr.contains("has the same configuration"), "{same:?}");
     let changed = mixer(&["validate", &new, "--live", &live]);
     assert_eq!(changed.status, 0, "{changed:?}");
     for line in

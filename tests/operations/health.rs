@@ -35,7 +35,7 @@ fn probe_asks_the_health_service() {
     lose(&directory);
     let lost = wait_for(PATIENCE, || Some(mixer(&["probe", "--grpc", &address])).filter(|f| f.status == 1));
     let lost = lost.expect("a server without its configuration directory is not ready");
-    assert!(lost.stderr.contains("cause: it answers NOT_SERVING"), "{}", lost.stderr);
+    assert!(lost.stderr.contains("cause: the service returned NOT_SERVING"), "{}", lost.stderr);
     let both = ["probe", "--grpc", &address, "-o", "json", "--http", "http://127.0.0.1:1/"];
     let both = mixer(&both);
     assert_eq!(both.status, 1);
@@ -65,7 +65,7 @@ fn probe_watches() {
     };
     until(" available");
     lose(&directory);
-    until(" unavailable: it answers NOT_SERVING");
+    until(" unavailable: the service returned NOT_SERVING");
     drop(server);
     until(" unavailable: ");
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
@@ -100,7 +100,7 @@ fn health_is_told_over_http() {
     assert!(lost.body.contains("lstat "), "{}", lost.body);
     let refused = mixer(&["probe", "--http", &url]);
     assert_eq!(refused.status, 1);
-    assert!(refused.stderr.contains("it answers 503 Service Unavailable: "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the server returned 503 Service Unavailable: "), "{}", refused.stderr);
     assert_eq!(get("/healthz").expect("an answer").status, 200);
     child.kill().expect("it runs");
     child.wait().expect("it ends");

@@ -68,7 +68,7 @@ fn sighup_opens_log_files_anew_and_reads_settings_and_configuration_again() {
     assert!(reloaded.is_some(), "new: {}\nold: {}", text(&path("log")), text(&path("log.1")));
     assert_eq!(server.terminate(), Ok(Some(0)));
     let new = text(&path("log"));
-    assert!(new.contains("a change of MaxMessageSize takes effect with the next start"), "{new}");
+    assert!(new.contains("a change of MaxMessageSize takes effect after a restart"), "{new}");
     assert!(new.contains("stopping on SIGTERM"), "{new}");
     assert!(new.contains("\tdebug\tended calls"), "the level of the settings took effect\n{new}");
 }
@@ -85,7 +85,7 @@ fn settings_that_cannot_be_read_again_leave_the_old_ones() {
     let reloaded = wait_for(PATIENCE, || server.log().contains("\treloaded").then_some(()));
     assert!(reloaded.is_some(), "{}", server.log());
     assert!(
-        server.log().contains("the settings could not be read anew, the old ones stay"),
+        server.log().contains("reloading the settings failed; the previous settings stay in effect"),
         "{}",
         server.log()
     );
@@ -382,7 +382,7 @@ fn wrong_settings_are_named_with_their_place_and_a_cure() {
             "address: localhost\n",
             &[],
             &["--log-target=stderr"],
-            "missing port in address\n  hint: write host:port, for example 127.0.0.1:9091\n",
+            "missing port in address\n  hint: use host:port, for example 127.0.0.1:9091\n",
         ),
         (
             "h.yaml",

@@ -1,4 +1,4 @@
-//! The connection to a server: HTTP/2 over TCP, TLS or a unix socket, made by the first call.
+//! The connection to a server: HTTP/2 over TCP, TLS or a Unix socket, opened by the first call.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,51 +7,53 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use tonic::transport::{Channel, Endpoint, Uri};
 
+use super::status::RpcError;
 use super::trace::{CallSpan, CallTracer};
+use mixer_api::mixer::ExplainResponse;
 use mixer_base::rotate::os_text;
 use mixer_net::tls::ClientTls;
 use mixer_wire::istio::mixer::v1::mixer_client::MixerClient;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
-/// Where to connect to.
+/// The target of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
+enum DialTarget {
     /// `host:port`.
     Tcp(String),
-    /// A socket file.
+    /// Path of a Unix socket.
     Unix(PathBuf),
-    /// Something that no connection can be made to, and why.
-    Impossible(String),
+    /// An invalid target, with the error of every call.
+    Invalid(String),
 }
 
-impl Target {
-    fn parse(text: &str) -> Target {
+impl DialTarget {
+    fn parse(text: &str) -> DialTarget {
         if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
-            return Target::Unix(PathBuf::from(path));
+            return DialTarget::Unix(PathBuf::from(path));
         }
         let address = text.strip_prefix("dns:///").unwrap_or(text);
-        let refuse = |why: &str| Target::Impossible(format!("dial tcp: address {address}: {why}"));
+        let refuse = |why: &str| DialTarget::Invalid(format!("dial tcp: address {address}: {why}"));
         match address.rsplit_once(':') {
             None => refuse("missing port in address"),
             Some((host, _)) if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) => {
                 refuse("too many colons in address")
             }
             Some((_, "")) => {
-                Target::Impossible(format!("dial tcp: address {address}: missing port in address"))
+                DialTarget::Invalid(format!("dial tcp: address {address}: missing port in address"))
             }
-            Some(_) => Target::Tcp(address.to_owned()),
+            Some(_) => DialTarget::Tcp(address.to_owned()),
         }
     }
 }
 
-/// A connection could not be made.
+/// A failed connection attempt.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct DialError(String);
 
 /// A client of one server. Cheap to clone; clones share the connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Connection {
+pub(crate) struct MixerConnection {
     client: MixerClient<Channel>,
     channel: Channel,
     timeout: Option<Duration>,
@@ -59,33 +61,24 @@ pub(crate) struct Connection {
     dialer: Arc<Dialer>,
 }
 
-/// Makes connections.
+/// Opens connections.
 #[derive(Debug)]
 struct Dialer {
-    target: Target,
+    target: DialTarget,
     tls: Option<ClientTls>,
 }
 
-/// How long to wait before a server that could not be reached is tried again; doubles up to [`LONGEST_PAUSE`].
-const PAUSE: Duration = Duration::from_millis(50);
-/// The longest such wait.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Initial delay between connection attempts; doubles up to [`MAX_RETRY_DELAY`].
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Maximum delay between connection attempts.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// A call that failed: code and message, as in a gRPC status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RpcError {
-    /// gRPC status code.
-    pub(crate) code: i32,
-    /// Message.
-    pub(crate) message: String,
-}
-
-impl Connection {
-    /// Prepares a connection; nothing is opened yet. Must be called inside a tokio runtime.
+impl MixerConnection {
+    /// Prepares a connection without opening it. Must be called inside a tokio runtime.
     pub(crate) fn new(target: &str, timeout: Option<Duration>, tls: Option<ClientTls>) -> Self {
-        let dialer = Arc::new(Dialer { target: Target::parse(target), tls });
+        let dialer = Arc::new(Dialer { target: DialTarget::parse(target), tls });
         let authority = match &dialer.target {
-            Target::Tcp(address) => address.clone(),
+            DialTarget::Tcp(address) => address.clone(),
             _ => "localhost".to_owned(),
         };
         let uri = Uri::try_from(format!("http://{authority}"))
@@ -110,23 +103,23 @@ impl Connection {
         Self { client, channel, timeout, calls: None, dialer }
     }
 
-    /// The same connection, whose calls are traced.
+    /// Traces the calls of this connection.
     pub(super) fn traced(self, calls: Option<CallTracer>) -> Self {
         Self { calls, ..self }
     }
 
-    /// Waits until the server can be reached, at most for the limit of a call. Errors: the last reason why not.
+    /// Waits until the server is reachable, at most for the timeout of a call. Errors: the last connection error.
     pub(crate) async fn wait_for_ready(&self) -> Result<(), RpcError> {
         let started = tokio::time::Instant::now();
-        let mut pause = PAUSE;
+        let mut delay = RETRY_DELAY;
         loop {
             let Err(error) = self.dialer.dial().await else { return Ok(()) };
-            if self.timeout.is_some_and(|limit| started.elapsed() + pause >= limit) {
+            if self.timeout.is_some_and(|limit| started.elapsed() + delay >= limit) {
                 let message = format!("the server cannot be reached: {error}");
                 return Err(RpcError { code: tonic::Code::DeadlineExceeded.into(), message });
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(MAX_RETRY_DELAY);
         }
     }
 
@@ -134,7 +127,7 @@ impl Connection {
     pub(crate) async fn check(&mut self, request: CheckRequest) -> Result<CheckResponse, RpcError> {
         let mut request = self.request(request);
         let span = self.begin("/istio.mixer.v1.Mixer/Check", &mut request);
-        let answer = limited(self.timeout, self.client.check(request)).await;
+        let answer = with_timeout(self.timeout, self.client.check(request)).await;
         span.into_iter().for_each(|span| span.end(&answer));
         answer
     }
@@ -143,12 +136,12 @@ impl Connection {
     pub(crate) async fn report(&mut self, request: ReportRequest) -> Result<(), RpcError> {
         let mut request = self.request(request);
         let span = self.begin("/istio.mixer.v1.Mixer/Report", &mut request);
-        let answer = limited(self.timeout, self.client.report(request)).await.map(drop);
+        let answer = with_timeout(self.timeout, self.client.report(request)).await.map(drop);
         span.into_iter().for_each(|span| span.end(&answer));
         answer
     }
 
-    /// Calls any method that takes one message and gives one.
+    /// Calls a unary method.
     pub(crate) async fn unary<M, R>(&mut self, message: M, path: &'static str) -> Result<R, RpcError>
     where
         M: prost::Message + 'static,
@@ -161,7 +154,12 @@ impl Connection {
             let codec = tonic_prost::ProstCodec::<M, R>::default();
             client.unary(request, http::uri::PathAndQuery::from_static(path), codec).await
         };
-        limited(self.timeout, call).await
+        with_timeout(self.timeout, call).await
+    }
+
+    /// Calls `mixer.introspect.v1.Introspect/Explain`, which a server answers to clients on its own machine.
+    pub(super) async fn explain(&mut self, request: CheckRequest) -> Result<ExplainResponse, RpcError> {
+        self.unary(request, "/mixer.introspect.v1.Introspect/Explain").await
     }
 
     fn begin<T>(&self, method: &'static str, request: &mut tonic::Request<T>) -> Option<CallSpan> {
@@ -177,20 +175,20 @@ impl Connection {
     }
 }
 
-async fn limited<T>(
+async fn with_timeout<T>(
     timeout: Option<Duration>,
     call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T, RpcError> {
-    let late = || tonic::Status::deadline_exceeded("context deadline exceeded");
+    let deadline_exceeded = || tonic::Status::deadline_exceeded("context deadline exceeded");
     let answer = match timeout {
         None => call.await,
         Some(limit) => {
             let started = std::time::Instant::now();
             match tokio::time::timeout(limit, call).await {
-                Err(_) => Err(late()),
-                // The transport keeps the same limit and calls it a cancellation.
+                Err(_) => Err(deadline_exceeded()),
+                // The transport enforces the same timeout and reports a cancellation.
                 Ok(Err(status)) if status.code() == tonic::Code::Cancelled && started.elapsed() >= limit => {
-                    Err(late())
+                    Err(deadline_exceeded())
                 }
                 Ok(answer) => answer,
             }
@@ -199,7 +197,7 @@ async fn limited<T>(
     answer.map(tonic::Response::into_inner).map_err(|status| rpc_error(&status))
 }
 
-/// The code and message to show: of the server, or the cause on this side.
+/// Code and message of a status: those of the server, or of a local transport error.
 fn rpc_error(status: &tonic::Status) -> RpcError {
     let mut source = std::error::Error::source(status);
     let mut deepest = None;
@@ -211,7 +209,7 @@ fn rpc_error(status: &tonic::Status) -> RpcError {
         deepest = Some(error.to_string());
         source = error.source();
     }
-    // Without a source the status came from the server; with one, the transport broke.
+    // A status of the server has no source; a transport error has one.
     match deepest {
         None => RpcError { code: status.code().into(), message: status.message().to_owned() },
         Some(cause) => {
@@ -238,26 +236,26 @@ impl Dialer {
     }
 }
 
-async fn dial(target: &Target) -> Result<Box<dyn Duplex>, DialError> {
+async fn dial(target: &DialTarget) -> Result<Box<dyn Duplex>, DialError> {
     let stream: Box<dyn Duplex> = match target {
-        Target::Tcp(address) => {
-            // An empty host means this machine.
+        DialTarget::Tcp(address) => {
+            // An empty host is localhost.
             let reachable =
                 if address.starts_with(':') { format!("localhost{address}") } else { address.clone() };
             let stream = tokio::net::TcpStream::connect(&reachable)
                 .await
                 .map_err(|e| DialError(format!("dial tcp {address}: connect: {}", os_text(&e))))?;
-            // Without it small requests wait for acknowledgements; failing to set it costs only time.
+            // Nagle's algorithm delays small requests; an error only affects latency.
             let _ = stream.set_nodelay(true);
             Box::new(stream)
         }
-        Target::Unix(path) => {
+        DialTarget::Unix(path) => {
             let failed = |e: std::io::Error| {
                 DialError(format!("dial unix {}: connect: {}", path.display(), os_text(&e)))
             };
             Box::new(tokio::net::UnixStream::connect(path).await.map_err(failed)?)
         }
-        Target::Impossible(text) => return Err(DialError(text.clone())),
+        DialTarget::Invalid(text) => return Err(DialError(text.clone())),
     };
     Ok(stream)
 }
@@ -267,30 +265,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets() {
+    fn targets_are_parsed() {
         for (text, expected) in [
-            ("localhost:9091", Target::Tcp("localhost:9091".to_owned())),
-            ("dns:///mixer.istio-system:9091", Target::Tcp("mixer.istio-system:9091".to_owned())),
-            ("[::1]:9091", Target::Tcp("[::1]:9091".to_owned())),
-            ("unix:///run/mixer.sock", Target::Unix(PathBuf::from("/run/mixer.sock"))),
-            ("unix:/run/mixer.sock", Target::Unix(PathBuf::from("/run/mixer.sock"))),
+            ("localhost:9091", DialTarget::Tcp("localhost:9091".to_owned())),
+            ("dns:///mixer.istio-system:9091", DialTarget::Tcp("mixer.istio-system:9091".to_owned())),
+            ("[::1]:9091", DialTarget::Tcp("[::1]:9091".to_owned())),
+            ("unix:///run/mixer.sock", DialTarget::Unix(PathBuf::from("/run/mixer.sock"))),
+            ("unix:/run/mixer.sock", DialTarget::Unix(PathBuf::from("/run/mixer.sock"))),
             (
                 "tcp://127.0.0.1:9",
-                Target::Impossible(
+                DialTarget::Invalid(
                     "dial tcp: address tcp://127.0.0.1:9: too many colons in address".to_owned(),
                 ),
             ),
-            ("foo", Target::Impossible("dial tcp: address foo: missing port in address".to_owned())),
+            ("foo", DialTarget::Invalid("dial tcp: address foo: missing port in address".to_owned())),
         ] {
-            assert_eq!(Target::parse(text), expected, "{text}");
+            assert_eq!(DialTarget::parse(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn a_refused_connection_is_named() {
+    fn connection_errors_name_the_target() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let error = runtime.block_on(async {
-            Connection::new("unix:///nowhere/mixer.sock", None, None)
+            MixerConnection::new("unix:///nowhere/mixer.sock", None, None)
                 .check(CheckRequest::default())
                 .await
                 .unwrap_err()

@@ -1,28 +1,29 @@
-//! Answers as documents: one, a list, one a line.
+//! Responses as JSON and YAML documents.
 
 use serde_json::{Value, json};
 
-use super::CallFormat;
+use super::flags::CallFormat;
+use crate::cmd::exit::Stop;
+use crate::cmd::io::Io;
 use crate::cmd::output;
-use crate::cmd::{Io, Stop};
 
-/// Writes answers as they come, so that a million of them need no memory.
+/// Streams responses, so that memory does not grow with their number.
 #[derive(Debug)]
-pub(crate) struct Documents {
+pub(crate) struct DocumentWriter {
     format: CallFormat,
     kind: &'static str,
     list: bool,
     written: u64,
 }
 
-impl Documents {
-    /// A list of `kind`, unless there is exactly one answer.
+impl DocumentWriter {
+    /// `kind` is the kind of the list; `list` is false for a single response.
     pub(crate) fn new(format: CallFormat, kind: &'static str, list: bool) -> Self {
         Self { format, kind, list, written: 0 }
     }
 
-    /// Whether the format is one of documents at all.
-    pub(crate) fn are_used(&self) -> bool {
+    /// Whether the format is JSON or YAML.
+    pub(crate) fn is_active(&self) -> bool {
         matches!(self.format, CallFormat::Json | CallFormat::JsonLines | CallFormat::Yaml)
     }
 
@@ -35,7 +36,7 @@ impl Documents {
         Ok(())
     }
 
-    /// One answer.
+    /// Writes a response.
     pub(crate) fn add(&mut self, io: &mut Io, document: &Value) -> Result<(), Stop> {
         match self.format {
             CallFormat::Json if self.list => {
@@ -54,9 +55,9 @@ impl Documents {
         Ok(())
     }
 
-    /// Closes a list, with a summary if there is one.
+    /// Closes a list; writes the summary.
     pub(crate) fn end(&mut self, io: &mut Io, summary: Option<Value>) -> Result<(), Stop> {
-        let of_its_own =
+        let summary_document =
             |summary: Value| json!({"apiVersion": "mixer/v1", "kind": "CallSummary", "summary": summary});
         match (self.format, summary) {
             (CallFormat::Json, summary) if self.list => {
@@ -64,7 +65,7 @@ impl Documents {
                 writeln!(io.out, "\n]{summary}}}")?;
             }
             (CallFormat::JsonLines | CallFormat::Yaml, Some(summary)) => {
-                self.add(io, &of_its_own(summary))?
+                self.add(io, &summary_document(summary))?
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Workers that repeat a call, and what happens while they do.
+//! Concurrent workers that repeat a call, with rate limit and progress bar.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,38 +6,39 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::{Mutex, mpsc};
 
-use super::Summary;
-use crate::cmd::{Exit, Io, Stop};
+use super::summary::Summary;
+use crate::cmd::exit::{Exit, Stop};
+use crate::cmd::io::Io;
 
-/// One call and what came of it.
-pub(crate) struct Finished<T> {
+/// A completed call.
+pub(crate) struct FinishedCall<T> {
     /// The answer.
     pub(crate) answer: T,
-    /// How bad it is.
+    /// Exit status of the result.
     pub(crate) exit: Exit,
-    /// How long it took.
+    /// Duration of the call.
     pub(crate) latency: Duration,
 }
 
-/// Makes one call after the other for one worker.
-pub(crate) trait Call: 'static {
-    /// What a call gives.
+/// A worker that makes calls in sequence.
+pub(crate) trait CallWorker: 'static {
+    /// Result of a call.
     type Answer: 'static;
-    /// Whether there is another call to make.
-    fn more(&self) -> bool;
+    /// Whether another call is due.
+    fn has_more(&self) -> bool;
     /// Makes the next call.
     fn next(&mut self) -> impl Future<Output = (Self::Answer, Exit)>;
 }
 
-/// Limits the calls per second of all workers together: a token bucket that holds the calls of one second.
-struct Pace {
+/// Rate limit of all workers: a token bucket with the calls of one second.
+struct CallRate {
     interval: Duration,
     burst: Duration,
     next: Mutex<Option<tokio::time::Instant>>,
 }
 
-impl Pace {
-    /// No limit from 0 down.
+impl CallRate {
+    /// `None` if `rate` is 0 or less.
     fn new(rate: i64) -> Option<Arc<Self>> {
         let rate = u32::try_from(rate).ok().filter(|r| *r > 0)?;
         let interval = Duration::from_secs(1) / rate;
@@ -56,14 +57,14 @@ impl Pace {
     }
 }
 
-/// Progress on standard error: a bar on a terminal, else nothing.
+/// A progress bar on standard error; shown on a terminal only.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     failed: u64,
 }
 
 impl Progress {
-    /// A bar over `calls`, if `shown` and there is a terminal to show it on.
+    /// A bar over `calls`, if `shown` and standard error is a terminal.
     pub(crate) fn new(calls: u64, shown: bool, io: &Io) -> Self {
         let bar = (shown && calls > 1 && io.err_is_terminal).then(|| {
             let bar = ProgressBar::with_draw_target(Some(calls), ProgressDrawTarget::stderr());
@@ -101,34 +102,28 @@ impl Progress {
     }
 }
 
-/// Runs something that waits on an event loop of its own.
-pub(crate) fn wait<T>(work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, work)
-}
-
-/// Runs the workers and hands every answer to `show`, in the order in which they come. SIGINT ends the run early.
+/// Runs the workers and passes every result to `show` in order of completion. SIGINT ends the run early.
 ///
-/// Gives what happened, summed up. Errors: those of `show`. Must run inside [`wait`].
-pub(crate) async fn drive<C: Call>(
+/// Returns the summary. Errors: those of `show`. Must run inside [`block_on`](crate::cmd::event_loop::block_on).
+pub(crate) async fn drive<C: CallWorker>(
     workers: Vec<C>,
     rate: i64,
     mut progress: Progress,
     io: &mut Io,
-    mut show: impl FnMut(&mut Io, Finished<C::Answer>) -> Result<(), Stop>,
+    mut show: impl FnMut(&mut Io, FinishedCall<C::Answer>) -> Result<(), Stop>,
 ) -> Result<Summary, Stop> {
     let (sender, mut receiver) = mpsc::channel(256);
-    let pace = Pace::new(rate);
+    let rate_limit = CallRate::new(rate);
     let mut summary = Summary::start();
     let mut tasks = tokio::task::JoinSet::new();
     for call in workers {
-        tasks.spawn_local(work(call, pace.clone(), sender.clone()));
+        tasks.spawn_local(work(call, rate_limit.clone(), sender.clone()));
     }
     drop(sender);
     let interrupt = tokio::signal::ctrl_c();
     tokio::pin!(interrupt);
     loop {
-        let finished: Finished<C::Answer> = tokio::select! {
+        let finished: FinishedCall<C::Answer> = tokio::select! {
             biased;
             finished = receiver.recv() => match finished {
                 Some(finished) => finished,
@@ -151,14 +146,18 @@ pub(crate) async fn drive<C: Call>(
     Ok(summary)
 }
 
-async fn work<C: Call>(mut call: C, pace: Option<Arc<Pace>>, sender: mpsc::Sender<Finished<C::Answer>>) {
-    while call.more() {
-        if let Some(pace) = &pace {
-            pace.wait().await;
+async fn work<C: CallWorker>(
+    mut call: C,
+    rate_limit: Option<Arc<CallRate>>,
+    sender: mpsc::Sender<FinishedCall<C::Answer>>,
+) {
+    while call.has_more() {
+        if let Some(rate_limit) = &rate_limit {
+            rate_limit.wait().await;
         }
         let started = Instant::now();
         let (answer, exit) = call.next().await;
-        let finished = Finished { answer, exit, latency: started.elapsed() };
+        let finished = FinishedCall { answer, exit, latency: started.elapsed() };
         if sender.send(finished).await.is_err() {
             return;
         }

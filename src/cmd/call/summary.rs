@@ -1,4 +1,4 @@
-//! What many calls came to.
+//! Counts and latencies of repeated calls.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde_json::json;
 
-use crate::cmd::Exit;
+use crate::cmd::exit::Exit;
 
-/// Longest latency that is told apart: an hour.
+/// Maximum recorded latency: one hour.
 const HIGHEST_NANOS: u64 = 3_600_000_000_000;
 
 /// Counts and latencies of all calls.
@@ -54,7 +54,7 @@ impl Summary {
         self.worst = Exit::Interrupted;
     }
 
-    /// The worst answer.
+    /// The worst result.
     pub(crate) fn worst(&self) -> Exit {
         self.worst
     }
@@ -85,11 +85,11 @@ impl Summary {
         .collect()
     }
 
-    /// A few lines for people.
+    /// The summary as text.
     pub(crate) fn text(&self) -> String {
         let elapsed = self.started.elapsed();
         let seconds = elapsed.as_secs_f64().max(1e-9);
-        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        #[expect(clippy::cast_precision_loss, reason = "the rate is printed without decimals")]
         let rate = self.calls() as f64 / seconds;
         let mut text = format!(
             "{} calls in {:.2}s ({rate:.0}/s): {} ok, {} denied, {} failed\n",
@@ -107,7 +107,7 @@ impl Summary {
         text
     }
 
-    /// For documents: counts, and latencies in seconds as text.
+    /// The summary as JSON; latencies are in seconds, as text.
     pub(crate) fn json(&self) -> serde_json::Value {
         let latency: serde_json::Map<String, serde_json::Value> = self
             .figures()
@@ -130,7 +130,7 @@ pub(crate) fn seconds_text(duration: Duration) -> String {
     format!("{:.6}", duration.as_secs_f64()).trim_end_matches('0').trim_end_matches('.').to_owned() + "s"
 }
 
-/// Three figures and a unit.
+/// Three digits and a unit.
 fn short(duration: Duration) -> String {
     let micros = duration.as_secs_f64() * 1e6;
     if micros < 1e3 {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_answer_wins_and_latencies_are_ordered() {
+    fn the_worst_result_wins_and_latencies_are_ordered() {
         let mut summary = Summary::start();
         for (exit, millis) in [(Exit::Success, 1), (Exit::Negative, 2), (Exit::Rpc, 30), (Exit::Deadline, 4)]
         {

@@ -1,24 +1,24 @@
-//! Spans of the calls that `check` and `report` make: one for the command, and below it one for each call.
+//! Spans of `check` and `report`: one for the command, with a child span per call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{RpcError, rpc_code_name};
+use super::status::{RpcError, rpc_code_name};
 use mixer_spans::{
     Event, Kind, Span, SpanContext, Tag, Tracer, TracerTask, TracingError, TracingOptions, child, inject,
 };
 
-/// Longest wait for a collector when the command is done.
-const FLUSH: Duration = Duration::from_secs(2);
+/// Timeout of flushing spans at the end of the command.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Traces the calls of one command. Clones belong to the same command.
+/// Traces the calls of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct CallTracer {
     tracer: Arc<Tracer>,
     root: SpanContext,
 }
 
-/// The command itself, under way.
+/// The span of a running command.
 #[derive(Debug)]
 pub(crate) struct CommandSpan {
     name: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct CommandSpan {
     begun: (SystemTime, Instant),
 }
 
-/// One call, under way.
+/// The span of a call in flight.
 #[derive(Debug)]
 pub(crate) struct CallSpan {
     calls: CallTracer,
@@ -37,28 +37,28 @@ pub(crate) struct CallSpan {
 }
 
 impl CommandSpan {
-    /// Begins the span of a command, for example `mixc Check`; `None` if nothing is traced. Must be called inside a tokio runtime.
+    /// Starts the span of a command, for example `mixc Check`; `None` without tracing. Must be called inside a tokio runtime.
     pub(crate) fn begin(options: &TracingOptions, name: &'static str) -> Result<Option<Self>, TracingError> {
         let Some((tracer, task)) = Tracer::start(options, "mixer-client")? else { return Ok(None) };
         let calls = CallTracer { root: tracer.begin_root(), tracer };
         Ok(Some(Self { name, calls, task, begun: (SystemTime::now(), Instant::now()) }))
     }
 
-    /// What the calls belong to.
+    /// The tracer of child spans.
     pub(crate) fn calls(&self) -> CallTracer {
         self.calls.clone()
     }
 
-    /// Ends the span and hands everything to the collector, at most for [`FLUSH`].
+    /// Ends the span and flushes all spans to the collector, within [`FLUSH_TIMEOUT`].
     pub(crate) async fn end(self) {
         let tags = vec![("span.kind", "client".into())];
         self.calls.finish(self.name, Kind::Local, self.calls.root, self.begun, tags, Vec::new());
-        self.task.close(FLUSH).await;
+        self.task.close(FLUSH_TIMEOUT).await;
     }
 }
 
 impl CallTracer {
-    /// Begins the span of a call to a method, for example `/istio.mixer.v1.Mixer/Check`, and tells the server in its headers.
+    /// Starts the span of a call, for example `/istio.mixer.v1.Mixer/Check`, and injects its context into the request.
     pub(crate) fn begin<T>(&self, name: &'static str, request: &mut tonic::Request<T>) -> CallSpan {
         let context = child(&self.root);
         let mut headers = http::HeaderMap::new();

@@ -1,20 +1,20 @@
-//! Why a check was answered the way it was, for people.
+//! Explanations as text.
 
 use std::fmt::Write as _;
 
-use crate::cmd::{Io, Style};
+use crate::cmd::io::{Io, Style};
 use mixer_engine::explain::{Explanation, PartExplanation, RuleExplanation, Verdict};
 
-/// Rules in the order of consideration, then what handlers said.
+/// Rules in the order of evaluation, then handlers.
 pub(super) fn text(found: &Explanation, io: &Io) -> String {
     let mut text = io.paint(Style::Bold, "Why");
     let namespace = found
         .namespace
         .as_deref()
-        .map_or_else(|| "no namespace of its own".to_owned(), |namespace| format!("namespace {namespace}"));
+        .map_or_else(|| "no namespace".to_owned(), |namespace| format!("namespace {namespace}"));
     let _ = writeln!(text, " (snapshot {}, {namespace})", found.snapshot);
     if found.rules.is_empty() {
-        text.push_str("  no rule has anything to say about checks\n");
+        text.push_str("  no rule applies to checks\n");
     }
     for rule in &found.rules {
         write_rule(&mut text, rule, io);
@@ -23,7 +23,7 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
         let _ = writeln!(text, "{}", io.paint(Style::Bold, "Handlers"));
     }
     for dispatch in &found.dispatches {
-        let mark = if dispatch.dry_run { "would have said: " } else { "" };
+        let mark = if dispatch.dry_run { "would return: " } else { "" };
         let _ = writeln!(text, "  {} ({}): {mark}{}", dispatch.handler, dispatch.adapter, dispatch.said);
         let _ = writeln!(text, "    instance {} of {}", dispatch.instance, dispatch.rule);
         for (field, value) in &dispatch.values {
@@ -42,17 +42,17 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
 }
 
 fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
-    let (word, style) = match rule.verdict {
+    let (label, style) = match rule.verdict {
         Verdict::Matched => ("matched", Style::Good),
         Verdict::NotMatched => ("not matched", Style::Dim),
-        Verdict::Failed => ("failed, which is \"not matched\"", Style::Warning),
-        Verdict::Broken => ("does not compile, never applies", Style::Error),
-        Verdict::OtherNamespace => ("of another namespace", Style::Dim),
+        Verdict::Failed => ("failed, treated as not matched", Style::Warning),
+        Verdict::Broken => ("does not compile, never matches", Style::Error),
+        Verdict::OtherNamespace => ("other namespace", Style::Dim),
     };
     let place = format!("{}:{}", rule.file, rule.line);
     let mark = if rule.dry_run { "  dry run, not enforced" } else { "" };
-    let (word, place) = (io.paint(style, word), io.paint(Style::Dim, &place));
-    let _ = writeln!(text, "  {}  {word}{mark}  {place}", rule.rule);
+    let (label, place) = (io.paint(style, label), io.paint(Style::Dim, &place));
+    let _ = writeln!(text, "  {}  {label}{mark}  {place}", rule.rule);
     match &rule.condition {
         Some(condition) => write_part(text, condition, 2),
         None if rule.match_text.is_empty() => {}
@@ -68,7 +68,7 @@ fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
     }
 }
 
-/// Deepest part that is shown; conditions are trees.
+/// Maximum depth of a printed condition.
 const MAX_DEPTH: usize = 24;
 
 fn write_part(text: &mut String, part: &PartExplanation, depth: usize) {

@@ -1,33 +1,27 @@
-//! The answers of `check` as text, table and documents.
+//! Prints the results of `check`.
 
-use std::fmt::Write as _;
-
-use serde_json::{Value, json};
-
-use super::{Answer, explanation};
-use crate::cmd::attributes::{Quotas, from_wire};
+use super::document::document;
+use super::explanation;
+use super::result::CheckResult;
+use super::text::{plain, table};
+use crate::cmd::attributes::Quotas;
 use crate::cmd::call::{
-    CallFlags, CallFormat, Documents, Finished, RpcError, Summary, rpc_code_name, seconds_text,
-    status_code_name,
+    CallFlags, CallFormat, DocumentWriter, FinishedCall, RpcError, Summary, rpc_code_name,
 };
-use crate::cmd::output;
-use crate::cmd::{Io, Personality, Stop, Style};
-use mixer_attribute::GLOBAL_WORDS;
-use mixer_wire::istio::mixer::v1::check_response::PreconditionResult;
-use mixer_wire::istio::mixer::v1::header_operation::Operation;
-use mixer_wire::istio::mixer::v1::referenced_attributes::Condition;
-use mixer_wire::istio::mixer::v1::{CheckResponse, HeaderOperation, ReferencedAttributes};
+use crate::cmd::exit::Stop;
+use crate::cmd::io::Io;
+use crate::cmd::personality::Personality;
 
-/// Writes answers in one format.
-pub(super) struct Renderer {
+/// Prints results in one format.
+pub(super) struct CheckRenderer {
     format: CallFormat,
     print_response: bool,
     summarize: bool,
     quotas: Quotas,
-    documents: Documents,
+    documents: DocumentWriter,
 }
 
-impl Renderer {
+impl CheckRenderer {
     pub(super) fn new(
         flags: &CallFlags,
         personality: Personality,
@@ -41,18 +35,18 @@ impl Renderer {
             print_response: flags.result.print_response,
             summarize: calls > 1 && !personality.is_legacy() && !flags.result.quiet,
             quotas,
-            documents: Documents::new(format, "CheckResultList", calls != 1),
+            documents: DocumentWriter::new(format, "CheckResultList", calls != 1),
         }
     }
 
-    /// What comes before the first answer.
+    /// Begins the output.
     pub(super) fn begin(&mut self, io: &mut Io) -> Result<(), Stop> {
         self.documents.begin(io)
     }
 
-    /// One answer, in one piece.
-    pub(super) fn answer(&mut self, io: &mut Io, finished: &Finished<Answer>) -> Result<(), Stop> {
-        if self.documents.are_used() {
+    /// Prints a result; the results of concurrent workers do not interleave.
+    pub(super) fn answer(&mut self, io: &mut Io, finished: &FinishedCall<CheckResult>) -> Result<(), Stop> {
+        if self.documents.is_active() {
             if self.print_response || finished.answer.response.is_err() {
                 self.documents.add(io, &document(finished, &self.quotas))?;
             }
@@ -68,17 +62,17 @@ impl Renderer {
         match &finished.answer.explanation {
             Some(Ok(found)) => io.out.write_all(explanation::text(found, io).as_bytes())?,
             Some(Err(error)) => {
-                writeln!(io.err, "not explained: {} ({})", rpc_code_name(error.code), error.message)?;
+                writeln!(io.err, "no explanation: {} ({})", rpc_code_name(error.code), error.message)?;
             }
             None => {}
         }
         Ok(())
     }
 
-    /// What comes after the last answer.
+    /// Ends the output with the summary.
     pub(super) fn end(&mut self, io: &mut Io, summary: &Summary) -> Result<(), Stop> {
         self.documents.end(io, self.summarize.then(|| summary.json()))?;
-        if self.summarize && !self.documents.are_used() {
+        if self.summarize && !self.documents.is_active() {
             io.err.write_all(summary.text().as_bytes())?;
         }
         Ok(())
@@ -94,228 +88,17 @@ fn failure(error: &RpcError) -> String {
     format!("Check RPC failed with: {code} ({})\n", error.message)
 }
 
-fn status(precondition: Option<&PreconditionResult>) -> (i32, String) {
-    let status = precondition.and_then(|p| p.status.as_ref());
-    status.map_or((0, String::new()), |s| (s.code, s.message.clone()))
-}
-
-/// The text of the originals. Spec: cli-operations.md 1.9.
-fn plain(response: &CheckResponse) -> String {
-    let precondition = response.precondition.as_ref();
-    let (code, message) = status(precondition);
-    let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
-    let uses = precondition.map_or(0, |p| p.valid_use_count);
-    let duration = from_wire(precondition.and_then(|p| p.valid_duration));
-    let mut text = format!(
-        "Check RPC completed successfully. Check status was {}{message}\n  Valid use count: {uses}, valid duration: {duration}\n  Referenced Attributes\n",
-        status_code_name(code)
-    );
-    let mut lines: Vec<String> =
-        references(precondition).iter().map(|r| format!("{} {}", r.title(), r.condition)).collect();
-    lines.sort();
-    for line in lines {
-        let _ = writeln!(text, "    {line}");
-    }
-    text.push('\n');
-    if !response.quotas.is_empty() {
-        text.push_str(&quota_table(response));
-    }
-    text
-}
-
-fn quota_table(response: &CheckResponse) -> String {
-    let mut rows = vec![["Quota".to_owned(), "Granted Amount".to_owned(), "Duration".to_owned()]];
-    for (name, result) in &response.quotas {
-        let duration = from_wire(result.valid_duration).to_string();
-        rows.push([name.clone(), result.granted_amount.to_string(), duration]);
-    }
-    let width = |column: fn(&[String; 3]) -> &String| {
-        rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0) + 2
-    };
-    let (first, second) = (width(|[name, ..]| name), width(|[_, amount, _]| amount));
-    let mut text = String::new();
-    for [name, amount, duration] in &rows {
-        let _ = writeln!(text, "  {name:<first$}{amount:<second$}{duration}");
-    }
-    text.push('\n');
-    text
-}
-
-/// An attribute, or a key of one, that decided the answer.
-struct Reference {
-    name: String,
-    map_key: Option<String>,
-    condition: &'static str,
-    regex: String,
-}
-
-impl Reference {
-    fn title(&self) -> String {
-        match &self.map_key {
-            Some(key) => format!("{}::{key}", self.name),
-            None => self.name.clone(),
-        }
-    }
-}
-
-fn references(precondition: Option<&PreconditionResult>) -> Vec<Reference> {
-    let Some(referenced) = precondition.and_then(|p| p.referenced_attributes.as_ref()) else {
-        return Vec::new();
-    };
-    referenced
-        .attribute_matches
-        .iter()
-        .map(|found| Reference {
-            name: word(referenced, found.name),
-            map_key: (found.map_key != 0).then(|| word(referenced, found.map_key)),
-            condition: match Condition::try_from(found.condition) {
-                Ok(Condition::Absence) => "ABSENCE",
-                Ok(Condition::Exact) => "EXACT",
-                Ok(Condition::Regex) => "REGEX",
-                _ => "CONDITION_UNSPECIFIED",
-            },
-            regex: found.regex.clone(),
-        })
-        .collect()
-}
-
-/// The word with this index: negative ones are the message's, others those that every peer knows.
-fn word(referenced: &ReferencedAttributes, index: i32) -> String {
-    let found = if index < 0 {
-        let position = usize::try_from(i64::from(index).unsigned_abs() - 1).ok();
-        position.and_then(|p| referenced.words.get(p)).map(|w| String::from_utf8_lossy(w).into_owned())
-    } else {
-        usize::try_from(index).ok().and_then(|i| GLOBAL_WORDS.get(i)).map(|w| (*w).to_owned())
-    };
-    found.unwrap_or_else(|| format!("<word {index}>"))
-}
-
-/// For people.
-fn table(response: &CheckResponse, asked: &Quotas, io: &Io) -> String {
-    let precondition = response.precondition.as_ref();
-    let (code, message) = status(precondition);
-    let style = if code == 0 { Style::Good } else { Style::Error };
-    let mut text = io.paint(style, &status_code_name(code));
-    if !message.is_empty() {
-        let _ = write!(text, "  {message}");
-    }
-    let duration = output::words(from_wire(precondition.and_then(|p| p.valid_duration)));
-    let uses = precondition.map_or(0, |p| p.valid_use_count);
-    let _ = writeln!(text, "\nvalid for {duration} or {uses} uses\n");
-    let mut rows: Vec<Vec<String>> =
-        references(precondition).iter().map(|r| vec![r.title(), r.condition.to_owned()]).collect();
-    rows.sort();
-    text.push_str(&output::table(&["ATTRIBUTE", "CONDITION"], &rows, io.width));
-    if !response.quotas.is_empty() {
-        let rows: Vec<Vec<String>> = response
-            .quotas
-            .iter()
-            .map(|(name, result)| {
-                let requested = asked.get(name).map(ToString::to_string).unwrap_or_default();
-                let duration = output::words(from_wire(result.valid_duration));
-                vec![name.clone(), requested, result.granted_amount.to_string(), duration]
-            })
-            .collect();
-        text.push('\n');
-        text.push_str(&output::table(&["QUOTA", "REQUESTED", "GRANTED", "DURATION"], &rows, io.width));
-    }
-    text.push_str(&header_table(precondition, io));
-    text.push('\n');
-    text
-}
-
-fn header_table(precondition: Option<&PreconditionResult>, io: &Io) -> String {
-    let Some(directive) = precondition.and_then(|p| p.route_directive.as_ref()) else { return String::new() };
-    let mut text = String::from("\n");
-    if directive.direct_response_code != 0 {
-        let _ = writeln!(text, "direct response {}", directive.direct_response_code);
-    }
-    let row = |side: &str, o: &HeaderOperation| {
-        vec![side.to_owned(), operation(o).to_owned(), o.name.clone(), o.value.clone()]
-    };
-    let mut rows: Vec<Vec<String>> =
-        directive.request_header_operations.iter().map(|o| row("request", o)).collect();
-    rows.extend(directive.response_header_operations.iter().map(|o| row("response", o)));
-    if !rows.is_empty() {
-        text.push_str(&output::table(&["SIDE", "OPERATION", "HEADER", "VALUE"], &rows, io.width));
-    }
-    text
-}
-
-fn operation(operation: &HeaderOperation) -> &'static str {
-    match Operation::try_from(operation.operation) {
-        Ok(Operation::Remove) => "REMOVE",
-        Ok(Operation::Append) => "APPEND",
-        _ => "REPLACE",
-    }
-}
-
-/// Spec: cli-operations.md 9.3, "check JSON".
-fn document(finished: &Finished<Answer>, asked: &Quotas) -> Value {
-    let latency = seconds_text(finished.latency);
-    let response = match &finished.answer.response {
-        Ok(response) => response,
-        Err(error) => {
-            return json!({
-                "apiVersion": "mixer/v1",
-                "kind": "CheckResult",
-                "rpc": {"code": error.code, "name": rpc_code_name(error.code), "message": error.message, "latency": latency},
-            });
-        }
-    };
-    let precondition = response.precondition.as_ref();
-    let (code, message) = status(precondition);
-    let mut references = references(precondition);
-    references.sort_by_key(Reference::title);
-    let mut document = json!({
-        "apiVersion": "mixer/v1",
-        "kind": "CheckResult",
-        "status": {"code": code, "name": status_code_name(code), "message": message},
-        "validUseCount": precondition.map_or(0, |p| p.valid_use_count),
-        "validDuration": from_wire(precondition.and_then(|p| p.valid_duration)).to_string(),
-        "referencedAttributes": references.iter().map(|r| json!({
-            "name": r.name,
-            "mapKey": r.map_key,
-            "condition": r.condition,
-            "regex": (!r.regex.is_empty()).then_some(&r.regex),
-        })).collect::<Vec<_>>(),
-        "quotas": response.quotas.iter().map(|(name, result)| json!({
-            "name": name,
-            "requested": asked.get(name),
-            "granted": result.granted_amount,
-            "duration": from_wire(result.valid_duration).to_string(),
-        })).collect::<Vec<_>>(),
-    });
-    if let Some(members) = document.as_object_mut() {
-        if let Some(directive) = precondition.and_then(|p| p.route_directive.as_ref()) {
-            let operations = |list: &[HeaderOperation]| -> Vec<Value> {
-                list.iter()
-                    .map(|o| json!({"operation": operation(o), "name": o.name, "value": o.value}))
-                    .collect()
-            };
-            let directive = json!({
-                "requestHeaderOperations": operations(&directive.request_header_operations),
-                "responseHeaderOperations": operations(&directive.response_header_operations),
-                "directResponseCode": directive.direct_response_code,
-                "directResponseBody": directive.direct_response_body,
-            });
-            members.insert("routeDirective".to_owned(), directive);
-        }
-        members.insert("rpc".to_owned(), json!({"code": 0, "latency": latency}));
-        if let Some(Ok(found)) = &finished.answer.explanation {
-            members.insert("explanation".to_owned(), json!(found));
-        }
-    }
-    document
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use mixer_wire::google::rpc::Status;
+    use mixer_wire::istio::mixer::v1::check_response::PreconditionResult;
     use mixer_wire::istio::mixer::v1::check_response::QuotaResult;
     use mixer_wire::istio::mixer::v1::referenced_attributes::AttributeMatch;
+    use mixer_wire::istio::mixer::v1::referenced_attributes::Condition;
+    use mixer_wire::istio::mixer::v1::{CheckResponse, ReferencedAttributes};
     use prost_types::Duration;
+    use serde_json::json;
 
     fn response() -> CheckResponse {
         let found = |name, map_key, condition: Condition| AttributeMatch {
@@ -357,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_the_originals() {
+    fn plain_text_is_that_of_istio_mixc() {
         assert_eq!(
             plain(&response()),
             "Check RPC completed successfully. Check status was PERMISSION_DENIED (closed)
@@ -377,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_name_code_and_message() {
+    fn failures_have_code_and_message() {
         let failed = |code, message: &str| failure(&RpcError { code, message: message.to_owned() });
         assert_eq!(failed(14, "busy"), "Check RPC failed with: Unavailable (busy)\n");
         assert_eq!(failed(4, ""), "Check RPC failed with: DeadlineExceeded\n");
@@ -385,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn documents_have_every_part() {
-        let finished = Finished {
-            answer: Answer { response: Ok(response()), explanation: None },
-            exit: crate::cmd::Exit::Negative,
+    fn documents_are_complete() {
+        let finished = FinishedCall {
+            answer: CheckResult { response: Ok(response()), explanation: None },
+            exit: crate::cmd::exit::Exit::Negative,
             latency: std::time::Duration::from_micros(3100),
         };
         let document = document(&finished, &[("berths".to_owned(), 9)].into());

@@ -1,10 +1,10 @@
-//! What `doctor` looks at.
+//! The checks of `doctor`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::{Finding, Verdict};
+use super::finding::{CheckStatus, Finding};
 use mixer_base::rotate::os_text;
 use mixer_config::Severity;
 use mixer_config::store::{self, WhenLost};
@@ -14,66 +14,66 @@ use mixer_net::listener::{ListenError, bind_tcp};
 use mixer_net::tls;
 use mixer_server::{Effects as _, Rehearsal, ServerOptions};
 
-/// Fewer open files than this are few for a server.
-const FEW_FILES: u64 = 4096;
-/// Less room than this on the disk of a log is little.
-const LITTLE_ROOM: u64 = 256 << 20;
-/// How long somebody on the network may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A lower limit of open files is a warning.
+const MIN_OPEN_FILES: u64 = 4096;
+/// Less free disk space, in bytes, is a warning.
+const MIN_DISK_SPACE: u64 = 256 << 20;
+/// Timeout of network requests.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Looks at everything that a server with these settings needs. Must run on an event loop.
+/// Runs all checks for a server with these settings. Must run on an event loop.
 pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     let settings = options.check().and_then(|()| options.log.check());
-    found.push(match settings {
-        Ok(()) => ok("settings", "they make sense".to_owned()),
-        Err(error) => fail("settings", error.0, "`mixer server --help` says what may be given"),
+    findings.push(match settings {
+        Ok(()) => ok("settings", "valid".to_owned()),
+        Err(error) => fail("settings", error.0, "see `mixer server --help`"),
     });
-    ports(options, &mut found).await;
-    security(options, &mut found);
-    found.push(configuration(options));
-    files(options, &mut found);
-    found.push(open_files());
-    collectors(options, &mut found).await;
-    found
+    ports(options, &mut findings).await;
+    security(options, &mut findings);
+    findings.push(configuration(options));
+    files(options, &mut findings);
+    findings.push(open_files());
+    collectors(options, &mut findings).await;
+    findings
 }
 
 fn ok(check: &'static str, detail: String) -> Finding {
-    Finding { check, verdict: Verdict::Ok, detail, hint: None }
+    Finding { check, verdict: CheckStatus::Ok, detail, hint: None }
 }
 
 fn warn(check: &'static str, detail: String, hint: &str) -> Finding {
-    Finding { check, verdict: Verdict::Warn, detail, hint: Some(hint.to_owned()) }
+    Finding { check, verdict: CheckStatus::Warn, detail, hint: Some(hint.to_owned()) }
 }
 
 fn fail(check: &'static str, detail: String, hint: &str) -> Finding {
-    Finding { check, verdict: Verdict::Fail, detail, hint: Some(hint.to_owned()) }
+    Finding { check, verdict: CheckStatus::Fail, detail, hint: Some(hint.to_owned()) }
 }
 
-/// Every socket that the server would open.
-async fn ports(options: &ServerOptions, found: &mut Vec<Finding>) {
+/// The listening sockets.
+async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let running = running(options.monitoring_port).await;
-    let judge = |check, place: String, bound: Result<(), ListenError>, hint: &str| match bound {
-        Ok(()) => ok(check, format!("{place} is free")),
+    let finding = |check, address: String, bound: Result<(), ListenError>, hint: &str| match bound {
+        Ok(()) => ok(check, format!("{address} is free")),
         Err(error) if running && error.0.contains("address already in use") => {
-            ok(check, format!("{place} is in use by the server that runs here"))
+            ok(check, format!("{address} is in use by the running server"))
         }
         Err(error) => fail(check, error.0, hint),
     };
     match options.listen_address() {
-        Err(error) => found.push(fail("api", error.0, "write --address tcp://HOST:PORT or unix:///PATH")),
+        Err(error) => findings.push(fail("api", error.0, "use --address tcp://HOST:PORT or unix:///PATH")),
         Ok(address) => {
             let bound = Rehearsal.listen(&address, options.socket_mode).map(drop);
             let bound = match &address {
                 ListenAddress::Unix(path) => bound.and_then(|()| Rehearsal.remove_socket(path)),
                 ListenAddress::Tcp { .. } => bound,
             };
-            let hint = "end who listens there (`ss -ltnp` names it), or choose another --address";
-            found.push(judge("api", address.to_string(), bound, hint));
+            let hint = "stop the process that uses it (`ss -ltnp` shows it), or choose another --address";
+            findings.push(finding("api", address.to_string(), bound, hint));
         }
     }
     let introspection = options.introspection.listen_address();
-    for (check, address, wanted, hint) in [
+    for (check, address, enabled, hint) in [
         ("monitoring", format!(":{}", options.monitoring_port), true, "choose another --monitoring-port"),
         ("metrics", format!(":{}", options.metrics_port), true, "choose another --metrics-port"),
         (
@@ -89,17 +89,17 @@ async fn ports(options: &ServerOptions, found: &mut Vec<Finding>) {
             "choose another --envoy-http-address",
         ),
     ] {
-        if wanted {
+        if enabled {
             let bound = bind_tcp("tcp", &address).map(drop);
-            found.push(judge(check, format!("tcp://{address}"), bound, hint));
+            findings.push(finding(check, format!("tcp://{address}"), bound, hint));
         }
     }
 }
 
-/// Whether a server of this kind answers on the monitoring port.
+/// Whether a mixer serves on the monitoring port.
 async fn running(port: u16) -> bool {
     tls::install_crypto_provider();
-    let Ok(client) = reqwest::Client::builder().timeout(PATIENCE).no_proxy().build() else { return false };
+    let Ok(client) = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build() else { return false };
     let answer = client.get(format!("http://localhost:{port}/metrics")).send().await;
     match answer {
         Ok(answer) => answer.text().await.is_ok_and(|text| text.contains("istio_build{component=\"mixer\"")),
@@ -108,32 +108,32 @@ async fn running(port: u16) -> bool {
 }
 
 /// Certificates and keys.
-fn security(options: &ServerOptions, found: &mut Vec<Finding>) {
+fn security(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let settings = &options.tls;
     tls::install_crypto_provider();
     match Rehearsal.load_tls(settings) {
         Ok(Some(_)) => {}
         Ok(None) => {
             let is_local = options.listen_address().is_ok_and(|address| address.is_local());
-            found.push(match is_local {
-                true => ok("tls", "plain text, for callers on this machine".to_owned()),
+            findings.push(match is_local {
+                true => ok("tls", "plaintext, for clients on this machine only".to_owned()),
                 false => warn(
                     "tls",
-                    "the API speaks plain text with other machines".to_owned(),
-                    "--tls-cert-file and --tls-key-file secure it",
+                    "the API accepts plaintext from other machines".to_owned(),
+                    "set --tls-cert-file and --tls-key-file",
                 ),
             });
             return;
         }
         Err(error) => {
-            let hint = "`openssl x509 -in FILE -noout -text` shows what a certificate says";
-            found.push(fail("tls", error.to_string(), hint));
+            let hint = "`openssl x509 -in FILE -noout -text` prints a certificate";
+            findings.push(fail("tls", error.to_string(), hint));
             return;
         }
     }
     for path in [&settings.cert_file, &settings.client_ca_file] {
         if !path.as_os_str().is_empty() {
-            found.push(certificate(path));
+            findings.push(certificate(path));
         }
     }
 }
@@ -141,36 +141,38 @@ fn security(options: &ServerOptions, found: &mut Vec<Finding>) {
 fn certificate(path: &Path) -> Finding {
     let until = match tls::valid_until(path) {
         Ok(until) => until,
-        Err(error) => return fail("tls", error.to_string(), "it must be a PEM file with a certificate"),
+        Err(error) => return fail("tls", error.to_string(), "use a PEM file with a certificate"),
     };
     let detail = format!("`{}` is valid until {}", path.display(), until.rfc3339());
     let left = until.to_system_time().map(|until| until.duration_since(SystemTime::now()));
     match left {
-        Some(Err(_)) => {
-            fail("tls", detail, "it has expired: put a new one in its place; no restart is needed")
-        }
+        Some(Err(_)) => fail("tls", detail, "it has expired: replace the file; no restart is needed"),
         Some(Ok(left)) if left < tls::EXPIRES_SOON => {
-            let hint = "put a new one in its place soon; it is read within seconds, without a restart";
+            let hint = "replace the file soon; it is reloaded within seconds, without a restart";
             warn("tls", format!("{detail}, {} days", left.as_secs() / 86_400), hint)
         }
         Some(Ok(_)) | None => ok("tls", detail),
     }
 }
 
-/// The store, and what is in it.
+/// The configuration store and its content.
 fn configuration(options: &ServerOptions) -> Finding {
     let url = options.config_store_url.as_str();
     let opened = match store::open_with(url, WhenLost::Keep) {
         Ok(opened) => opened,
         Err(error) => {
             let hint =
-                "write fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample";
+                "use fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample";
             return fail("configuration", error.to_string(), hint);
         }
     };
     let contents = opened.contents();
     if let Some(why) = &contents.unavailable {
-        return fail("configuration", format!("{url}: {why}"), "the server would start, but never be ready");
+        return fail(
+            "configuration",
+            format!("{url}: {why}"),
+            "the server would start, but not become ready",
+        );
     }
     let snapshot = SnapshotBuilder::new(SnapshotOptions {
         default_namespace: options.config_default_namespace.as_str().into(),
@@ -186,12 +188,12 @@ fn configuration(options: &ServerOptions) -> Finding {
     let detail = format!("{url}: {} rules, {errors} errors, {warnings} warnings", snapshot.rules.len());
     match (errors, warnings) {
         (0, 0) => ok("configuration", detail),
-        _ => warn("configuration", detail, &format!("`mixer validate {url}` says what and where")),
+        _ => warn("configuration", detail, &format!("`mixer validate {url}` lists them")),
     }
 }
 
-/// Every file that the server would write.
-fn files(options: &ServerOptions, found: &mut Vec<Finding>) {
+/// The output files.
+fn files(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let mut all: Vec<(&'static str, PathBuf)> = Vec::new();
     let targets = options.log.targets.iter().filter(|target| !matches!(target.as_str(), "stdout" | "stderr"));
     all.extend(targets.map(|target| ("log", PathBuf::from(target))));
@@ -204,7 +206,7 @@ fn files(options: &ServerOptions, found: &mut Vec<Finding>) {
         ("readiness probe", options.readiness_probe.path.clone()),
     ]);
     for (check, path) in all.into_iter().filter(|(_, path)| !path.as_os_str().is_empty()) {
-        found.push(writable(check, &path));
+        findings.push(writable(check, &path));
     }
 }
 
@@ -212,56 +214,52 @@ fn writable(check: &'static str, path: &Path) -> Finding {
     let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if let Err(error) = try_to_write(directory) {
         let detail = format!("`{}`: {}", directory.display(), os_text(&error));
-        return fail(check, detail, "make the directory, and let the server write there");
+        return fail(check, detail, "create the directory, writable by the server");
     }
     match rustix::fs::statvfs(directory) {
-        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < LITTLE_ROOM => {
+        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < MIN_DISK_SPACE => {
             let left = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
-            let detail = format!("`{}`: {left} MiB are left on its disk", path.display());
-            warn(check, detail, "a server whose log cannot be written is not ready")
+            let detail = format!("`{}`: {left} MiB of free disk space", path.display());
+            warn(check, detail, "a server that cannot write its log is not ready")
         }
-        _ => ok(check, format!("`{}` can be written", path.display())),
+        _ => ok(check, format!("`{}` is writable", path.display())),
     }
 }
 
-/// Makes a file and removes it. Errors: it cannot be made.
+/// Creates and removes a file. Errors: it cannot be created.
 fn try_to_write(directory: &Path) -> std::io::Result<()> {
     let path = directory.join(format!(".mixer-doctor-{}", std::process::id()));
     std::fs::File::create_new(&path)?;
     std::fs::remove_file(&path)
 }
 
-/// How many files a process of this user may have open.
+/// The limit of open files.
 fn open_files() -> Finding {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let soft = line.and_then(|line| line.split_whitespace().next()).map(str::parse::<u64>);
     match soft {
-        Some(Ok(most)) if most < FEW_FILES => warn(
+        Some(Ok(limit)) if limit < MIN_OPEN_FILES => warn(
             "open files",
-            format!("at most {most}; every caller is one"),
-            "`LimitNOFILE=65536` in the unit of systemd, or `ulimit -n 65536`",
+            format!("at most {limit}; every connection needs one"),
+            "set `LimitNOFILE=65536` in the systemd unit, or run `ulimit -n 65536`",
         ),
-        Some(Ok(most)) => ok("open files", format!("at most {most}")),
-        // `unlimited`, or a system that does not say.
-        _ => ok("open files", "no limit is known".to_owned()),
+        Some(Ok(limit)) => ok("open files", format!("at most {limit}")),
+        // `unlimited`, or a system without /proc.
+        _ => ok("open files", "no known limit".to_owned()),
     }
 }
 
-/// Whether collectors of spans can be reached.
-async fn collectors(options: &ServerOptions, found: &mut Vec<Finding>) {
+/// Reachability of trace collectors.
+async fn collectors(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let tracing = &options.tracing;
     if let Err(error) = tracing.check() {
-        found.push(fail(
-            "tracing",
-            error.0,
-            "name one of Zipkin and Jaeger, and URLs that begin with http://",
-        ));
+        findings.push(fail("tracing", error.0, "set only one of Zipkin and Jaeger; URLs begin with http://"));
         return;
     }
     for url in [&tracing.zipkin_url, &tracing.jaeger_url, &tracing.otlp_url] {
         if !url.is_empty() {
-            found.push(collector(url).await);
+            findings.push(collector(url).await);
         }
     }
 }
@@ -271,13 +269,17 @@ async fn collector(url: &str) -> Finding {
         Some((Arc::<str>::from(url.host_str()?.trim_matches(['[', ']'])), url.port_or_known_default()?))
     });
     let Some((host, port)) = place else {
-        return fail("tracing", format!("`{url}` names no host"), "write http://HOST:PORT/PATH");
+        return fail("tracing", format!("`{url}` has no host"), "use http://HOST:PORT/PATH");
     };
     let connect = tokio::net::TcpStream::connect((&*host, port));
-    let why = match tokio::time::timeout(PATIENCE, connect).await {
-        Ok(Ok(_)) => return ok("tracing", format!("{url} can be reached")),
+    let why = match tokio::time::timeout(TIMEOUT, connect).await {
+        Ok(Ok(_)) => return ok("tracing", format!("{url} is reachable")),
         Ok(Err(error)) => os_text(&error),
-        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+        Err(_) => format!("no response within {} s", TIMEOUT.as_secs()),
     };
-    warn("tracing", format!("{url}: {why}"), "calls do not wait for it, and spans are lost meanwhile")
+    warn(
+        "tracing",
+        format!("{url}: {why}"),
+        "calls do not wait for the collector; spans are lost until it is reachable",
+    )
 }

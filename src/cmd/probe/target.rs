@@ -1,4 +1,4 @@
-//! What can be probed, and how.
+//! Probe targets.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -6,60 +6,63 @@ use std::time::{Duration, SystemTime};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::super::call::Connection;
+use crate::cmd::call::MixerConnection;
+use crate::cmd::source::innermost_cause;
 use mixer_attribute::SignedDuration;
 use mixer_base::probe::{self, Inspection};
 
-/// Path of the method that answers once.
+/// Path of the unary health check.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
-/// Bytes of an HTTP answer that are looked at.
-const MOST_OF_BODY: usize = 300;
+/// Maximum characters of an HTTP response body in an error.
+const MAX_BODY_CHARS: usize = 300;
 
-/// Something that is available or not.
+/// A probe target.
 #[derive(Debug, Clone)]
-pub(super) enum Target {
-    /// A file that must be younger than this.
+pub(super) enum ProbeTarget {
+    /// A probe file that must be younger than `interval`.
     File { path: PathBuf, interval: Duration },
     /// A gRPC health service.
-    Grpc { address: String, service: String, connection: Box<Connection> },
-    /// A URL that must answer with a status of success.
+    Grpc { address: String, service: String, connection: Box<MixerConnection> },
+    /// A URL that must return a 2xx status.
     Http { url: String, client: reqwest::Client },
 }
 
-impl Target {
+impl ProbeTarget {
     /// For example `file`.
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Target::File { .. } => "file",
-            Target::Grpc { .. } => "grpc",
-            Target::Http { .. } => "http",
+            ProbeTarget::File { .. } => "file",
+            ProbeTarget::Grpc { .. } => "grpc",
+            ProbeTarget::Http { .. } => "http",
         }
     }
 
     /// Path, address or URL.
     pub(super) fn name(&self) -> String {
         match self {
-            Target::File { path, .. } => path.display().to_string(),
-            Target::Grpc { address, service, .. } if service.is_empty() => address.clone(),
-            Target::Grpc { address, service, .. } => format!("{address} {service}"),
-            Target::Http { url, .. } => url.clone(),
+            ProbeTarget::File { path, .. } => path.display().to_string(),
+            ProbeTarget::Grpc { address, service, .. } if service.is_empty() => address.clone(),
+            ProbeTarget::Grpc { address, service, .. } => format!("{address} {service}"),
+            ProbeTarget::Http { url, .. } => url.clone(),
         }
     }
 
-    /// Whether it is available. Errors: why not.
-    pub(super) async fn look(&self) -> Result<(), String> {
+    /// Probes the target. Errors: why it is unavailable.
+    pub(super) async fn probe(&self) -> Result<(), String> {
         match self {
-            Target::File { path, interval } => {
+            ProbeTarget::File { path, interval } => {
                 let inspection = probe::inspect(path, *interval, SystemTime::now());
-                problem(&path.display().to_string(), *interval, &inspection).map_or(Ok(()), Err)
+                file_problem(&path.display().to_string(), *interval, &inspection).map_or(Ok(()), Err)
             }
-            Target::Grpc { service, connection, .. } => ask(Connection::clone(connection), service).await,
-            Target::Http { url, client } => get(client, url).await,
+            ProbeTarget::Grpc { service, connection, .. } => {
+                check_health(MixerConnection::clone(connection), service).await
+            }
+            ProbeTarget::Http { url, client } => fetch(client, url).await,
         }
     }
 }
 
-async fn ask(mut connection: Connection, service: &str) -> Result<(), String> {
+async fn check_health(mut connection: MixerConnection, service: &str) -> Result<(), String> {
     let request = HealthCheckRequest { service: service.to_owned() };
     let answer: HealthCheckResponse = connection
         .unary(request, HEALTH_CHECK)
@@ -67,33 +70,24 @@ async fn ask(mut connection: Connection, service: &str) -> Result<(), String> {
         .map_err(|e| format!("{}: {}", tonic::Code::from(e.code).description(), e.message))?;
     match answer.status() {
         ServingStatus::Serving => Ok(()),
-        other => Err(format!("it answers {}", other.as_str_name())),
+        other => Err(format!("the service returned {}", other.as_str_name())),
     }
 }
 
-async fn get(client: &reqwest::Client, url: &str) -> Result<(), String> {
-    let answer = client.get(url).send().await.map_err(|e| deepest(&e))?;
+async fn fetch(client: &reqwest::Client, url: &str) -> Result<(), String> {
+    let answer = client.get(url).send().await.map_err(|e| innermost_cause(&e))?;
     let status = answer.status();
     if status.is_success() {
         return Ok(());
     }
     let body = answer.text().await.unwrap_or_default();
     let body: String = body.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown: String = body.chars().take(MOST_OF_BODY).collect();
-    Err(format!("it answers {status}: {shown}"))
+    let shown: String = body.chars().take(MAX_BODY_CHARS).collect();
+    Err(format!("the server returned {status}: {shown}"))
 }
 
-/// The innermost reason, which says most.
-fn deepest(error: &dyn std::error::Error) -> String {
-    let mut reason = error;
-    while let Some(source) = reason.source() {
-        reason = source;
-    }
-    reason.to_string()
-}
-
-/// Why a look at a file says no, if it does.
-fn problem(path: &str, interval: Duration, inspection: &Inspection) -> Option<String> {
+/// Why a probe file is unavailable; `None` if it is fresh.
+fn file_problem(path: &str, interval: Duration, inspection: &Inspection) -> Option<String> {
     match inspection {
         Inspection::Fresh => None,
         Inspection::Unreadable(error) => Some(format!("stat {path}: {error}")),
@@ -106,7 +100,7 @@ fn problem(path: &str, interval: Duration, inspection: &Inspection) -> Option<St
     }
 }
 
-/// A time in the zone of this process, as Go prints it: `2020-01-02 03:04:05 +0000 UTC`.
+/// A time in the local time zone, as Go prints it: `2020-01-02 03:04:05 +0000 UTC`.
 fn local_time(time: SystemTime) -> String {
     let Ok(timestamp) = jiff::Timestamp::try_from(time) else { return String::from("unknown") };
     let zoned = timestamp.to_zoned(jiff::tz::TimeZone::system());

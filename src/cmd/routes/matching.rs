@@ -1,61 +1,61 @@
-//! Which conditions hold for a request.
+//! Evaluates match conditions for a request.
 
 use std::collections::BTreeMap;
 
 use bumpalo::Bump;
 
-use super::super::attributes::{AttributeSet, AttributeValue, Sense};
-use super::super::{Failure, Stop};
+use crate::cmd::attributes::{AttributeSet, AttributeType, AttributeValue};
+use crate::cmd::exit::{Failure, Stop};
 use mixer_attribute::{AttributeBag, StringMap, Value, ValueType};
 use mixer_config::message::suggestion;
 use mixer_engine::routing::{GroupOutline, RoutingOutline};
 use mixer_engine::snapshot::{Condition, Snapshot};
 use mixer_expr::Scope as _;
 
-/// What became of a condition.
+/// The result of a match condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It holds.
+pub(super) enum RouteMatch {
+    /// The condition is true.
     Yes,
-    /// It does not.
+    /// The condition is false.
     No,
-    /// It could not be evaluated, which is "no" as well.
+    /// Evaluation failed, which counts as false.
     Failed(String),
-    /// The request belongs to another namespace.
-    Elsewhere,
+    /// Another namespace serves the request.
+    OtherNamespace,
 }
 
-impl Verdict {
-    pub(super) fn word(&self) -> &'static str {
+impl RouteMatch {
+    pub(super) fn label(&self) -> &'static str {
         match self {
-            Verdict::Yes => "yes",
-            Verdict::No => "no",
-            Verdict::Failed(_) => "error",
-            Verdict::Elsewhere => "-",
+            RouteMatch::Yes => "yes",
+            RouteMatch::No => "no",
+            RouteMatch::Failed(_) => "error",
+            RouteMatch::OtherNamespace => "-",
         }
     }
 
     pub(super) fn matches(&self) -> bool {
-        *self == Verdict::Yes
+        *self == RouteMatch::Yes
     }
 
     pub(super) fn cause(&self) -> Option<&str> {
         match self {
-            Verdict::Failed(cause) => Some(cause),
+            RouteMatch::Failed(cause) => Some(cause),
             _ => None,
         }
     }
 }
 
-/// The verdict on every rule.
-pub(super) struct Verdicts {
-    by_rule: BTreeMap<String, Verdict>,
-    /// By variety: the namespace whose table serves the request.
+/// The results of all rules.
+pub(super) struct Matches {
+    by_rule: BTreeMap<String, RouteMatch>,
+    /// The namespace whose table serves the request, by variety.
     tables: BTreeMap<String, String>,
 }
 
-impl Verdicts {
-    /// Evaluates every condition of a snapshot. Errors: an attribute that nobody declared, a value that does not fit its type.
+impl Matches {
+    /// Evaluates every condition of a snapshot. Errors: an undeclared attribute, a value of the wrong type.
     pub(super) fn new(
         snapshot: &Snapshot,
         outline: &RoutingOutline,
@@ -81,30 +81,30 @@ impl Verdicts {
         }
         let by_rule =
             snapshot.rules.iter().map(|r| (r.key.to_string(), evaluate(&r.condition, &bag))).collect();
-        let wanted = namespace_of(&bag);
+        let namespace = namespace_of(&bag);
         let tables = outline
             .varieties
             .iter()
             .map(|variety| {
-                let own = variety.namespaces.iter().any(|n| n.namespace == wanted);
-                let table = if own { wanted.clone() } else { outline.default_namespace.clone() };
+                let own = variety.namespaces.iter().any(|n| n.namespace == namespace);
+                let table = if own { namespace.clone() } else { outline.default_namespace.clone() };
                 (variety.variety.clone(), table)
             })
             .collect();
         Ok(Self { by_rule, tables })
     }
 
-    /// Whether a request takes the route of a group in the table of a namespace.
-    pub(super) fn of(&self, variety: &str, namespace: &str, group: &GroupOutline) -> Verdict {
+    /// The result of a group in the routing table of a namespace.
+    pub(super) fn of(&self, variety: &str, namespace: &str, group: &GroupOutline) -> RouteMatch {
         if self.tables.get(variety).is_none_or(|table| table != namespace) {
-            return Verdict::Elsewhere;
+            return RouteMatch::OtherNamespace;
         }
-        let verdicts = group.rules.iter().filter_map(|rule| self.by_rule.get(rule));
-        let mut worst = Verdict::No;
-        for verdict in verdicts {
-            match verdict {
-                Verdict::Yes => return Verdict::Yes,
-                Verdict::Failed(_) => worst = verdict.clone(),
+        let results = group.rules.iter().filter_map(|rule| self.by_rule.get(rule));
+        let mut worst = RouteMatch::No;
+        for result in results {
+            match result {
+                RouteMatch::Yes => return RouteMatch::Yes,
+                RouteMatch::Failed(_) => worst = result.clone(),
                 _ => {}
             }
         }
@@ -112,19 +112,19 @@ impl Verdicts {
     }
 }
 
-fn evaluate<'t: 'a, 'a>(condition: &'t Condition, bag: &AttributeBag<'a>) -> Verdict {
+fn evaluate<'t: 'a, 'a>(condition: &'t Condition, bag: &AttributeBag<'a>) -> RouteMatch {
     match condition {
-        Condition::Always => Verdict::Yes,
-        Condition::Broken(cause) => Verdict::Failed(cause.to_string()),
+        Condition::Always => RouteMatch::Yes,
+        Condition::Broken(cause) => RouteMatch::Failed(cause.to_string()),
         Condition::When(program) => match program.eval(bag) {
-            Ok(Value::Bool(true)) => Verdict::Yes,
-            Ok(_) => Verdict::No,
-            Err(error) => Verdict::Failed(error.to_string()),
+            Ok(Value::Bool(true)) => RouteMatch::Yes,
+            Ok(_) => RouteMatch::No,
+            Err(error) => RouteMatch::Failed(error.to_string()),
         },
     }
 }
 
-/// The namespace of a request; empty if it has none. Spec: runtime.md 9.2.
+/// The namespace of a request; may be empty. Spec: runtime.md 9.2.
 fn namespace_of(bag: &AttributeBag<'_>) -> String {
     let vocabulary = bag.vocabulary();
     let slot = match bag.peek(vocabulary.reporter_kind()) {
@@ -138,20 +138,20 @@ fn namespace_of(bag: &AttributeBag<'_>) -> String {
     }
 }
 
-/// A text as a value of a type.
+/// Parses a value of a declared type.
 fn typed<'a>(text: &str, value_type: ValueType, arena: &'a Bump) -> Result<Value<'a>, String> {
-    let sense = match value_type {
-        ValueType::Int64 => Sense::Int64,
-        ValueType::Double => Sense::Double,
-        ValueType::Bool => Sense::Bool,
-        ValueType::Timestamp => Sense::Timestamp,
-        ValueType::Duration => Sense::Duration,
-        ValueType::StringMap => Sense::StringMap,
+    let syntax = match value_type {
+        ValueType::Int64 => AttributeType::Int64,
+        ValueType::Double => AttributeType::Double,
+        ValueType::Bool => AttributeType::Bool,
+        ValueType::Timestamp => AttributeType::Timestamp,
+        ValueType::Duration => AttributeType::Duration,
+        ValueType::StringMap => AttributeType::StringMap,
         ValueType::IpAddress => return address(text, arena),
-        _ => Sense::String,
+        _ => AttributeType::String,
     };
     let bytes = |text: &str| -> &'a [u8] { arena.alloc_slice_copy(text.as_bytes()) };
-    Ok(match sense.read(text)? {
+    Ok(match syntax.parse(text)? {
         AttributeValue::String(text) => Value::String(bytes(&text)),
         AttributeValue::Int64(number) => Value::Int64(number),
         AttributeValue::Double(number) => Value::Double(number),
@@ -171,7 +171,7 @@ fn address<'a>(text: &str, arena: &'a Bump) -> Result<Value<'a>, String> {
     let octets = match text.parse::<std::net::IpAddr>() {
         Ok(std::net::IpAddr::V4(v4)) => v4.octets().to_vec(),
         Ok(std::net::IpAddr::V6(v6)) => v6.octets().to_vec(),
-        Err(_) => match Sense::Bytes.read(text)? {
+        Err(_) => match AttributeType::Bytes.parse(text)? {
             AttributeValue::Bytes(bytes) => bytes,
             _ => Vec::new(),
         },

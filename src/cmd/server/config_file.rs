@@ -1,4 +1,4 @@
-//! `--config-file` and `--print-config`: settings from a file, and where each setting comes from.
+//! `--config-file` and `--print-config`: settings from a file, and the origin of each setting.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,42 +7,47 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::super::value::Kind;
-use super::super::{Failure, Io, Stop, output, tree};
+use crate::cmd::exit::{Failure, Stop};
+use crate::cmd::flag_type::FlagType;
+use crate::cmd::io::Io;
+use crate::cmd::output;
 use mixer_base::rotate::os_text;
 
-/// Arguments with the settings of a file mixed in.
-pub(crate) struct Merged {
+/// Command-line arguments merged with the settings of a file.
+pub(crate) struct MergedArgs {
     /// For clap.
     pub(crate) args: Vec<OsString>,
-    /// Canonical names of the settings that the file has a say in, with the lines where they stand.
+    /// Canonical names of the settings taken from the file, and the lines they are on.
     from_file: BTreeMap<String, usize>,
     /// The file; empty without one.
     file: PathBuf,
-    /// The arguments of `server` as given.
+    /// The arguments of `server` on the command line.
     given: Vec<OsString>,
 }
 
-/// Adds the settings of `--config-file` to the arguments of `server`, but for those that are given. With `environment`,
-/// settings that an environment variable holds are left out, because it wins as well.
+/// Adds the settings of `--config-file` to the arguments of `server`, except those given as flags. With `environment`, settings
+/// given by environment variables are left out as well, because they take precedence. `root` is the command tree.
 ///
-/// Errors: a file that cannot be read or is no map of known names.
-pub(crate) fn with_config_file(mut args: Vec<OsString>, environment: bool) -> Result<Merged, Failure> {
+/// Errors: the file cannot be read, or is not a map of known settings.
+pub(crate) fn with_config_file(
+    mut args: Vec<OsString>,
+    root: &clap::Command,
+    environment: bool,
+) -> Result<MergedArgs, Failure> {
     let server = args.iter().position(|a| a == "server").unwrap_or(args.len());
     let given: Vec<OsString> = args.iter().skip(server + 1).cloned().collect();
     let Some(path) = config_file(&given) else {
-        return Ok(Merged { args, from_file: BTreeMap::new(), file: PathBuf::new(), given });
+        return Ok(MergedArgs { args, from_file: BTreeMap::new(), file: PathBuf::new(), given });
     };
-    let mut settings = read(&path)?;
-    // A flag that is given replaces what the file says, lists included.
-    let root = tree::native(false);
-    for arg in root.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments) {
+    let mut settings = read(&path, root)?;
+    // A flag replaces the setting of the file, lists included.
+    for arg in server_args(root) {
         if is_given(arg, &given) {
             arg.get_long().map(|long| settings.remove(long));
         }
     }
     if environment {
-        settings.retain(|name, _| std::env::var_os(tree::variable(name)).is_none());
+        settings.retain(|name, _| std::env::var_os(variable(name)).is_none());
     }
     let from_file = settings.iter().map(|(name, setting)| (name.clone(), setting.line)).collect();
     let added: Vec<OsString> = settings
@@ -52,35 +57,43 @@ pub(crate) fn with_config_file(mut args: Vec<OsString>, environment: bool) -> Re
         })
         .collect();
     args.splice(server + 1..server + 1, added);
-    Ok(Merged { args, from_file, file: path, given })
+    Ok(MergedArgs { args, from_file, file: path, given })
 }
 
-impl Merged {
-    /// Where the value of a flag of `server` stands that is not among the arguments; `None` if it is, or is the default.
-    pub(crate) fn place_of(&self, flag: &str) -> Option<String> {
+impl MergedArgs {
+    /// The origin of a `server` flag that is set in the file or the environment; `None` for a flag on the command line and for a
+    /// default.
+    pub(crate) fn origin_of(&self, root: &clap::Command, flag: &str) -> Option<String> {
         let long = flag.strip_prefix("--")?;
-        let root = tree::native(false);
-        let server = root.find_subcommand("server")?;
-        let arg = server.get_arguments().find(|arg| arg.get_long() == Some(long))?;
+        let arg = server_args(root).find(|arg| arg.get_long() == Some(long))?;
         if is_given(arg, &self.given) {
             return None;
         }
         if let Some(line) = self.from_file.get(long) {
             return Some(format!("`{}`, line {line}", self.file.display()));
         }
-        let variable = tree::variable(long);
+        let variable = variable(long);
         std::env::var_os(&variable).map(|_| format!("the environment variable {variable}"))
     }
 }
 
-/// A setting of a file.
-struct Entry {
+/// The environment variable of a server flag, for example `MIXER_CONFIG_STORE_URL`.
+pub(crate) fn variable(long: &str) -> String {
+    format!("MIXER_{}", long.replace('-', "_").to_uppercase())
+}
+
+fn server_args(root: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
+    root.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments)
+}
+
+/// A setting in the file.
+struct FileSetting {
     values: Vec<String>,
-    /// From 1.
+    /// 1-based.
     line: usize,
 }
 
-/// The line where a key of the outermost map stands; 1 if it is written in a way that is not looked for.
+/// The line of a top-level key; 1 if the key is spelled in a way that is not recognized.
 fn line_of(text: &str, key: &str) -> usize {
     let is_key = |line: &str| {
         let line = line.trim_start().trim_start_matches(['"', '\'', '{']);
@@ -90,14 +103,14 @@ fn line_of(text: &str, key: &str) -> usize {
     text.lines().position(is_key).map_or(1, |at| at + 1)
 }
 
-/// The file named by the last `--config-file`.
+/// The value of the last `--config-file`.
 fn config_file(args: &[OsString]) -> Option<PathBuf> {
     let mut found = None;
-    let mut words = args.iter();
-    while let Some(word) = words.next() {
-        let text = word.to_string_lossy();
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        let text = arg.to_string_lossy();
         match text.strip_prefix("--config-file") {
-            Some("") => found = words.next().map(PathBuf::from),
+            Some("") => found = rest.next().map(PathBuf::from),
             Some(rest) => found = rest.strip_prefix('=').map(PathBuf::from).or(found),
             None => {}
         }
@@ -105,8 +118,8 @@ fn config_file(args: &[OsString]) -> Option<PathBuf> {
     found
 }
 
-/// Canonical names and values of a settings file.
-fn read(path: &Path) -> Result<BTreeMap<String, Entry>, Failure> {
+/// Reads a settings file: values by canonical name.
+fn read(path: &Path, root: &clap::Command) -> Result<BTreeMap<String, FileSetting>, Failure> {
     let shown = path.display();
     let refuse =
         |cause: String| Failure::local(format!("cannot read the settings in `{shown}`")).cause(cause);
@@ -125,30 +138,29 @@ fn read(path: &Path) -> Result<BTreeMap<String, Entry>, Failure> {
         Value::Null => return Ok(BTreeMap::new()),
         _ => return Err(refuse("expected a map of flag names and values".to_owned())),
     };
-    let names = names();
+    let names = names(root);
     let mut settings = BTreeMap::new();
-    // A setting without a value is one that is not set, as `--print-config` shows it.
+    // `--print-config` prints an unset setting as null.
     for (key, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
         let Some(name) = names.get(&key) else {
             let failure = refuse(format!("line {}: unknown setting `{key}`", line_of(&text, &key)));
             return Err(match nearest(&key, &names) {
                 Some(near) => failure.hint(format!("did you mean `{near}`?")),
-                None => failure.hint("see `mixer server --help`; names are those of the flags"),
+                None => failure.hint("see `mixer server --help`; keys are flag names"),
             });
         };
         let line = line_of(&text, &key);
-        let wrong = || refuse(format!("line {line}: `{key}` is neither a scalar nor a list of scalars"));
+        let wrong = || refuse(format!("line {line}: `{key}` is not a scalar or a list of scalars"));
         let values = scalars(&value).ok_or_else(wrong)?;
-        settings.insert(name.clone(), Entry { values, line });
+        settings.insert(name.clone(), FileSetting { values, line });
     }
     Ok(settings)
 }
 
-/// Every spelling of every setting, with its canonical name.
-fn names() -> BTreeMap<String, String> {
-    let root = tree::native(false);
+/// Canonical names by spelling.
+fn names(root: &clap::Command) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
-    for arg in root.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments) {
+    for arg in server_args(root) {
         let Some(long) = arg.get_long().filter(|_| is_setting(arg.get_id().as_str())) else { continue };
         names.insert(long.to_owned(), long.to_owned());
         for alias in arg.get_all_aliases().unwrap_or_default() {
@@ -175,7 +187,7 @@ fn scalars(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// A setting of the server and where it comes from.
+/// A setting and its origin.
 #[derive(Debug, Clone)]
 pub(super) struct Setting {
     name: String,
@@ -183,7 +195,7 @@ pub(super) struct Setting {
     origin: String,
 }
 
-/// Prints settings as YAML that `--config-file` takes, the origin as a comment.
+/// Prints settings as YAML for `--config-file`, with the origin as a comment.
 pub(super) fn print(settings: &[Setting], io: &mut Io) -> Result<(), Stop> {
     for setting in settings {
         let line = output::yaml(&BTreeMap::from([(&setting.name, &setting.value)]));
@@ -196,17 +208,21 @@ pub(super) fn print(settings: &[Setting], io: &mut Io) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Value and origin of every setting, in the order of the help page.
-pub(super) fn settings(root: &clap::Command, matches: &clap::ArgMatches, merged: &Merged) -> Vec<Setting> {
+/// Every setting with its origin, in the order of the help page.
+pub(super) fn settings(
+    root: &clap::Command,
+    matches: &clap::ArgMatches,
+    merged: &MergedArgs,
+) -> Vec<Setting> {
     use clap::parser::ValueSource;
     let mut settings = Vec::new();
-    for arg in root.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments) {
+    for arg in server_args(root) {
         let id = arg.get_id().as_str();
         let Some(long) = arg.get_long().filter(|_| is_setting(id)) else { continue };
         let raw = matches.get_raw(id).into_iter().flatten();
         let value = typed(arg, raw.map(|v| v.to_string_lossy().into_owned()).collect());
         let origin = match matches.value_source(id) {
-            Some(ValueSource::EnvVariable) => format!("environment {}", tree::variable(long)),
+            Some(ValueSource::EnvVariable) => format!("environment {}", variable(long)),
             Some(ValueSource::CommandLine) if is_given(arg, &merged.given) => "flag".to_owned(),
             Some(ValueSource::CommandLine) if merged.from_file.contains_key(long) => "file".to_owned(),
             Some(ValueSource::CommandLine) => "flag".to_owned(),
@@ -217,20 +233,20 @@ pub(super) fn settings(root: &clap::Command, matches: &clap::ArgMatches, merged:
     settings
 }
 
-/// Whether an argument of `server` is a setting, and not about settings.
+/// Whether an argument of `server` is a setting.
 fn is_setting(id: &str) -> bool {
     !matches!(id, "config_file" | "print_config" | "dry_run" | "help" | "color" | "error_format")
 }
 
-/// Whether one of the spellings of a flag stands among the arguments.
+/// Whether the arguments contain a flag in any of its spellings.
 fn is_given(arg: &clap::Arg, args: &[OsString]) -> bool {
     let aliases = arg.get_all_aliases().unwrap_or_default();
     let longs: Vec<String> =
         arg.get_long().into_iter().chain(aliases).map(|name| format!("--{name}")).collect();
-    args.iter().map(|a| a.to_string_lossy()).any(|word| {
-        let name = word.split('=').next().unwrap_or_default();
+    args.iter().map(|a| a.to_string_lossy()).any(|given| {
+        let name = given.split('=').next().unwrap_or_default();
         longs.iter().any(|long| long == name)
-            || arg.get_short().is_some_and(|c| word.starts_with(&format!("-{c}")))
+            || arg.get_short().is_some_and(|c| given.starts_with(&format!("-{c}")))
     })
 }
 
@@ -239,11 +255,11 @@ fn typed(arg: &clap::Arg, mut raw: Vec<String>) -> Value {
         return Value::from(raw);
     }
     let Some(text) = raw.pop() else { return Value::Null };
-    match Kind::of(arg) {
-        Kind::Int | Kind::Int32 | Kind::Uint | Kind::Uint16 | Kind::Uint32 => {
+    match FlagType::of(arg) {
+        FlagType::Int | FlagType::Int32 | FlagType::Uint | FlagType::Uint16 | FlagType::Uint32 => {
             text.parse::<i64>().map_or(Value::from(text), Value::from)
         }
-        Kind::Bool | Kind::Switch => text.parse::<bool>().map_or(Value::from(text), Value::from),
+        FlagType::Bool | FlagType::Switch => text.parse::<bool>().map_or(Value::from(text), Value::from),
         _ => Value::from(text),
     }
 }

@@ -1,4 +1,4 @@
-//! What a running server does on signals.
+//! Signal handling of a running server.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -8,33 +8,34 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::super::{Command, Exit};
+use super::args::ParseOptions;
+use crate::cmd::exit::Exit;
 use mixer_server::{Controls, Effects, Server, ServerOptions, SystemEffects};
 
-/// How long the answer to a request for a stop gets to arrive, before the stop begins.
+/// Delay between a shutdown request over ControlZ and the shutdown, so that the response is delivered.
 const STOP_DELAY: Duration = Duration::from_secs(1);
 
-/// The effects of the world, and the signals that came since the threads of the server were started.
+/// The system effects, and the signals received since the threads of the server were started.
 #[derive(Default)]
-pub(super) struct Signalled {
+pub(super) struct SignalEffects {
     signals: OnceLock<tokio::sync::Mutex<Signals>>,
     interrupted: OnceLock<StopSignal>,
 }
 
-impl Signalled {
-    /// The status for a start that was given up because of a signal.
+impl SignalEffects {
+    /// The exit status if a signal interrupted the start.
     pub(super) fn interrupted_with(&self) -> Option<Exit> {
         self.interrupted.get().map(|signal| signal.exit())
     }
 }
 
-impl Effects for Signalled {
+impl Effects for SignalEffects {
     fn background(&self) -> std::io::Result<tokio::runtime::Runtime> {
         let runtime = SystemEffects.background()?;
         let guard = runtime.enter();
         let signals = Signals::listen()?;
         drop(guard);
-        // There is one start.
+        // The server calls this once.
         let _ = self.signals.set(tokio::sync::Mutex::new(signals));
         Ok(runtime)
     }
@@ -49,13 +50,19 @@ impl Effects for Signalled {
     }
 }
 
-/// Serves until it is asked to stop, then stops in order. A second request ends the process at once. Spec: cli-operations.md 9.6.
-pub(super) fn serve(server: Server, effects: Signalled, options: ServerOptions) -> Exit {
+/// Serves until shutdown is requested, then shuts down in order. A second SIGINT or SIGTERM exits immediately.
+/// Spec: cli-operations.md 9.6.
+pub(super) fn serve(
+    server: Server,
+    effects: SignalEffects,
+    options: ServerOptions,
+    parse: ParseOptions,
+) -> Exit {
     let Some(signals) = effects.signals.into_inner() else { return Exit::Internal };
     let mut signals = signals.into_inner();
-    let mut running = Running { options, controls: Arc::clone(server.controls()) };
-    let why = server.background().block_on(running.until_stopped(&mut signals));
-    tracing::info!("stopping on {why}");
+    let mut running = RunningServer { options, parse, controls: Arc::clone(server.controls()) };
+    let reason = server.background().block_on(running.until_stopped(&mut signals));
+    tracing::info!("stopping on {reason}");
     drop(running);
     server.background().spawn(async move {
         let second = signals.stop().await;
@@ -65,7 +72,7 @@ pub(super) fn serve(server: Server, effects: Signalled, options: ServerOptions) 
     if report.is_complete() { Exit::Success } else { Exit::Local }
 }
 
-/// A request to stop.
+/// A signal that shuts the server down.
 #[derive(Debug, Clone, Copy)]
 enum StopSignal {
     Interrupt,
@@ -88,34 +95,34 @@ impl StopSignal {
     }
 }
 
-/// Every signal that a server listens to.
+/// The signals that a server handles.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    reload: Signal,
-    user: Signal,
-    dump: Signal,
-    threads: Signal,
+    hangup: Signal,
+    user1: Signal,
+    user2: Signal,
+    quit: Signal,
 }
 
-/// One that came and does not stop the server.
-enum Request {
+/// What to do on a signal that does not stop the server.
+enum SignalAction {
     Reload,
-    User,
+    UserSignal,
     Dump,
-    Threads,
+    ThreadReport,
 }
 
 impl Signals {
-    /// Listens from now on. Must run on an event loop.
+    /// Installs the handlers. Must run on an event loop.
     fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            reload: signal(SignalKind::hangup())?,
-            user: signal(SignalKind::user_defined1())?,
-            dump: signal(SignalKind::user_defined2())?,
-            threads: signal(SignalKind::quit())?,
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
+            quit: signal(SignalKind::quit())?,
         })
     }
 
@@ -126,84 +133,86 @@ impl Signals {
         }
     }
 
-    async fn next(&mut self) -> Result<Request, StopSignal> {
+    async fn next(&mut self) -> Result<SignalAction, StopSignal> {
         tokio::select! {
             _ = self.interrupt.recv() => Err(StopSignal::Interrupt),
             _ = self.terminate.recv() => Err(StopSignal::Terminate),
-            _ = self.reload.recv() => Ok(Request::Reload),
-            _ = self.user.recv() => Ok(Request::User),
-            _ = self.dump.recv() => Ok(Request::Dump),
-            _ = self.threads.recv() => Ok(Request::Threads),
+            _ = self.hangup.recv() => Ok(SignalAction::Reload),
+            _ = self.user1.recv() => Ok(SignalAction::UserSignal),
+            _ = self.user2.recv() => Ok(SignalAction::Dump),
+            _ = self.quit.recv() => Ok(SignalAction::ThreadReport),
         }
     }
 }
 
-/// A server that runs, and the settings that it runs with.
-struct Running {
+/// A running server and its current settings.
+struct RunningServer {
     options: ServerOptions,
+    parse: ParseOptions,
     controls: Arc<Controls>,
 }
 
-impl Running {
-    /// Does what signals ask for; gives the reason to stop.
+impl RunningServer {
+    /// Handles signals; returns the reason for the shutdown.
     async fn until_stopped(&mut self, signals: &mut Signals) -> String {
         let controls = Arc::clone(&self.controls);
-        let asked = async {
-            let why = controls.stop_requested().await;
+        let requested = async {
+            let reason = controls.stop_requested().await;
             tokio::time::sleep(STOP_DELAY).await;
-            why
+            reason
         };
-        let mut asked = std::pin::pin!(asked);
+        let mut requested = std::pin::pin!(requested);
         loop {
-            let request = tokio::select! {
-                why = &mut asked => return why,
-                request = signals.next() => request,
+            let action = tokio::select! {
+                reason = &mut requested => return reason,
+                action = signals.next() => action,
             };
-            match request {
+            match action {
                 Err(stop) => return stop.name().to_owned(),
-                Ok(Request::Reload) => {
+                Ok(SignalAction::Reload) => {
                     tracing::info!("reloading on SIGHUP");
-                    self.reread_settings(std::env::args_os().collect());
+                    self.reload_settings(std::env::args_os().collect());
                     self.controls.reload();
                 }
-                Ok(Request::User) => self.controls.rotate_log(),
-                Ok(Request::Dump) => self.controls.dump_to_log(),
-                Ok(Request::Threads) => {
-                    // Standard error may be closed; there is nobody to tell then.
+                Ok(SignalAction::UserSignal) => self.controls.rotate_log(),
+                Ok(SignalAction::Dump) => self.controls.dump_to_log(),
+                Ok(SignalAction::ThreadReport) => {
+                    // Standard error may be closed.
                     let _ = std::io::stderr().write_all(self.controls.thread_report().as_bytes());
                 }
             }
         }
     }
 
-    /// Reads `--config-file` again. The levels of the log take effect; other changes need a new start, and are named.
-    fn reread_settings(&mut self, args: Vec<OsString>) {
-        let fresh = match super::super::parse(args) {
-            Ok(invocation) => match invocation.command {
-                Command::Server(args) => args.options(),
-                _ => return,
-            },
+    /// Reloads the command line with `--config-file`. Log levels take effect; other changes require a restart, and are logged.
+    fn reload_settings(&mut self, args: Vec<OsString>) {
+        let reloaded = match (self.parse)(args) {
+            Ok(Some(options)) => options,
+            Ok(None) => return,
             Err(shown) => {
                 let problem = shown.err.trim_end().lines().next().unwrap_or_default().to_owned();
-                tracing::error!(problem, "the settings could not be read anew, the old ones stay");
+                tracing::error!(
+                    problem,
+                    "reloading the settings failed; the previous settings stay in effect"
+                );
                 return;
             }
         };
-        let mut wanted = self.options.clone();
-        wanted.log.output_level.clone_from(&fresh.log.output_level);
-        wanted.log.stack_trace_level.clone_from(&fresh.log.stack_trace_level);
-        wanted.log.caller.clone_from(&fresh.log.caller);
-        if wanted.log != self.options.log {
-            match self.controls.log.change(&wanted.log) {
-                Ok(()) => self.options.log = wanted.log,
-                Err(error) => tracing::error!("the settings of the log stay: {error}"),
+        let mut changed = self.options.clone();
+        changed.log.output_level.clone_from(&reloaded.log.output_level);
+        changed.log.stack_trace_level.clone_from(&reloaded.log.stack_trace_level);
+        changed.log.caller.clone_from(&reloaded.log.caller);
+        if changed.log != self.options.log {
+            match self.controls.log.change(&changed.log) {
+                Ok(()) => self.options.log = changed.log,
+                Err(error) => tracing::error!("changing the log settings failed: {error}"),
             }
         }
-        for ((name, old), (_, new)) in self.options.banner().into_iter().zip(fresh.banner()) {
-            // What the default store stands for depends on the name of the program.
+        for ((name, old), (_, new)) in self.options.banner().into_iter().zip(reloaded.banner()) {
+            // The default store depends on the program name.
             let defaulted = name == "ConfigStoreURL" && new.is_empty();
             if old != new && !defaulted && name != "LoggingOptions" {
-                tracing::warn!(old, new, "a change of {name} takes effect with the next start");
+                tracing::warn!(old, new, "a change of {name} takes effect after a restart");
             }
         }
     }

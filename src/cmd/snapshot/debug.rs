@@ -1,36 +1,36 @@
-//! A snapshot in the layout of the originals' debug log.
+//! A snapshot in the layout of the debug log of Istio Mixer.
 
 use std::fmt::Write as _;
 
-use super::Section;
+use super::section::Section;
 use mixer_engine::snapshot::{HeaderOperationDump, RuleDump, SnapshotDump};
 
-/// All sections with the number first, or the ones asked for without it. Spec: cli-operations.md 9.5, "Debug layout".
+/// All sections after the snapshot id, or the selected sections alone. Spec: cli-operations.md 9.5, "Debug layout".
 pub(super) fn render(found: &SnapshotDump, sections: &[Section]) -> String {
     let mut text = String::new();
     if sections.is_empty() {
         let _ = writeln!(text, "ID: {}", found.id);
     }
-    let wanted = |section: Section| sections.is_empty() || sections.contains(&section);
-    if wanted(Section::Templates) {
+    let selected = |section: Section| sections.is_empty() || sections.contains(&section);
+    if selected(Section::Templates) {
         names(&mut text, "TemplatesStatic", found.templates.iter().map(|t| &t.name));
     }
-    if wanted(Section::Adapters) {
+    if selected(Section::Adapters) {
         names(&mut text, "AdaptersStatic", found.adapters.iter().map(|a| &a.name));
     }
-    if wanted(Section::Handlers) {
+    if selected(Section::Handlers) {
         handlers(&mut text, found);
     }
-    if wanted(Section::Instances) {
+    if selected(Section::Instances) {
         instances(&mut text, found);
     }
-    if wanted(Section::Rules) {
+    if selected(Section::Rules) {
         text.push_str("Rules:\n");
         for rule in &found.rules {
             write_rule(&mut text, rule);
         }
     }
-    if wanted(Section::Adapters) && !found.adapter_metadatas.is_empty() {
+    if selected(Section::Adapters) && !found.adapter_metadatas.is_empty() {
         text.push_str("AdaptersDynamic:\n");
         for adapter in &found.adapter_metadatas {
             let _ = writeln!(text, "  Name:      {}\n  Templates:", adapter.name);
@@ -39,7 +39,7 @@ pub(super) fn render(found: &SnapshotDump, sections: &[Section]) -> String {
             }
         }
     }
-    if wanted(Section::Templates) && !found.template_metadatas.is_empty() {
+    if selected(Section::Templates) && !found.template_metadatas.is_empty() {
         text.push_str("TemplatesDynamic:\n");
         for template in &found.template_metadatas {
             let _ = writeln!(text, "  Resource Name:  {}", template.resource);
@@ -49,7 +49,7 @@ pub(super) fn render(found: &SnapshotDump, sections: &[Section]) -> String {
         }
     }
     dynamic(&mut text, found, sections);
-    if wanted(Section::Attributes) {
+    if selected(Section::Attributes) {
         text.push_str("Attributes:\n");
         for attribute in &found.attributes {
             let _ = writeln!(text, "  {}: {}", attribute.name, attribute.value_type);
@@ -85,16 +85,16 @@ fn instances(text: &mut String, found: &SnapshotDump) {
 
 /// Handlers and instances of out-of-process adapters.
 fn dynamic(text: &mut String, found: &SnapshotDump, sections: &[Section]) {
-    let wanted = |section: Section| sections.is_empty() || sections.contains(&section);
+    let selected = |section: Section| sections.is_empty() || sections.contains(&section);
     let handlers: Vec<_> = found.handlers.iter().filter(|h| h.dynamic).collect();
-    if wanted(Section::Handlers) && !handlers.is_empty() {
+    if selected(Section::Handlers) && !handlers.is_empty() {
         text.push_str("HandlersDynamic:\n");
         for handler in handlers {
             let _ = writeln!(text, "  Name:    {}\n  Adapter: {}", handler.name, handler.adapter);
         }
     }
     let instances: Vec<_> = found.instances.iter().filter(|i| i.dynamic).collect();
-    if wanted(Section::Instances) && !instances.is_empty() {
+    if selected(Section::Instances) && !instances.is_empty() {
         text.push_str("InstancesDynamic:\n");
         for instance in instances {
             let _ = writeln!(text, "  Name:     {}\n  Template: {}", instance.name, instance.template);

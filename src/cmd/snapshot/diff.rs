@@ -1,4 +1,4 @@
-//! Two snapshots, resource by resource.
+//! Differences between snapshots, by resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,20 +6,22 @@ use std::path::Path;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::super::{Exit, Failure, Io, Outcome, Stop, Style, output};
+use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
+use crate::cmd::io::{Io, Style};
+use crate::cmd::output;
 use mixer_engine::snapshot::SnapshotDump;
 
-/// Prints what changed since an earlier JSON dump.
+/// Prints the differences to an earlier JSON dump.
 pub(super) fn run(found: &SnapshotDump, file: &Path, io: &mut Io) -> Outcome {
     let refuse =
         |cause: String| Failure::local(format!("cannot read the dump in `{}`", file.display())).cause(cause);
     let text = std::fs::read_to_string(file).map_err(|e| refuse(e.to_string()))?;
     let before: SnapshotDump = serde_json::from_str(&text)
-        .map_err(|e| refuse(e.to_string()).hint("it is written by `mixer snapshot dump --output json`"))?;
+        .map_err(|e| refuse(e.to_string()).hint("create it with `mixer snapshot dump --output json`"))?;
     Ok(if print(&before, found, io)? { Exit::Negative } else { Exit::Success })
 }
 
-/// Prints what differs; says whether anything does. Numbers of snapshots and places in files do not count.
+/// Prints the differences; returns whether there are any. Snapshot ids and source positions are ignored.
 pub(super) fn print(before: &SnapshotDump, after: &SnapshotDump, io: &mut Io) -> Result<bool, Stop> {
     let (old, new) = (parts(before), parts(after));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();

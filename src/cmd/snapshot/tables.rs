@@ -1,10 +1,10 @@
-//! A snapshot as one table a section.
+//! A snapshot as tables, one per section.
 
-use super::super::output::table;
-use super::Section;
+use super::section::Section;
+use crate::cmd::output::table;
 use mixer_engine::snapshot::SnapshotDump;
 
-/// The sections asked for, or all.
+/// The selected sections; all if none are selected.
 pub(super) fn render(found: &SnapshotDump, sections: &[Section], width: usize) -> String {
     let mut text = String::new();
     for section in Section::ALL {

@@ -1,11 +1,11 @@
-//! Results of tests as JUnit XML, the form that CI systems read.
+//! Test results as JUnit XML.
 
 use std::fmt::Write as _;
 
-use super::{Ran, Session};
+use super::session::{FinishedTest, TestRun};
 
-/// The whole document: one suite a file.
-pub(super) fn document(session: &Session) -> String {
+/// The document; one test suite per file.
+pub(super) fn document(session: &TestRun) -> String {
     let mut files: Vec<&str> = Vec::new();
     for ran in &session.ran {
         if !files.contains(&ran.file.as_str()) {
@@ -15,10 +15,10 @@ pub(super) fn document(session: &Session) -> String {
     let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
     let (tests, failures) = (session.ran.len(), session.failed());
     let time = session.took.as_secs_f64();
-    // Writing to a String cannot fail, here and below.
+    // Writing to a String cannot fail.
     let _ = writeln!(xml, "<testsuites tests=\"{tests}\" failures=\"{failures}\" time=\"{time:.6}\">");
     for file in files {
-        let cases: Vec<&Ran> = session.ran.iter().filter(|ran| ran.file == file).collect();
+        let cases: Vec<&FinishedTest> = session.ran.iter().filter(|ran| ran.file == file).collect();
         let failures = cases.iter().filter(|ran| !ran.result.passed()).count();
         let time: f64 = cases.iter().map(|ran| ran.result.took.as_secs_f64()).sum();
         let _ = writeln!(
@@ -34,7 +34,7 @@ pub(super) fn document(session: &Session) -> String {
     xml
 }
 
-fn write_case(xml: &mut String, case: &Ran) {
+fn write_case(xml: &mut String, case: &FinishedTest) {
     let (name, file) = (escape(&case.name), escape(&case.file));
     let time = case.result.took.as_secs_f64();
     let head = format!(
@@ -61,7 +61,7 @@ fn write_case(xml: &mut String, case: &Ran) {
     xml.push_str("    </testcase>\n");
 }
 
-/// A text inside an element or an attribute; characters that XML cannot hold become U+FFFD.
+/// Escapes text for elements and attributes; characters that are invalid in XML become U+FFFD.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -85,7 +85,7 @@ mod tests {
     use super::escape;
 
     #[test]
-    fn texts_are_escaped() {
+    fn text_is_escaped() {
         assert_eq!(escape("a<b> & \"c\"\n\u{1}"), "a&lt;b&gt; &amp; &quot;c&quot;&#10;\u{fffd}");
     }
 }

@@ -1,32 +1,34 @@
-//! Finds tests and the configuration that they are about.
+//! Loads test files and their configurations.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cmd::source::{self, NamespaceFlags};
-use crate::cmd::{Exit, Failure, Io, Stop};
+use crate::cmd::exit::{Exit, Failure, Stop};
+use crate::cmd::flags::NamespaceFlags;
+use crate::cmd::io::Io;
+use crate::cmd::source;
 use mixer_config::{Diagnostic, Location, Severity};
 use mixer_engine::snapshot::{Snapshot, check_params};
 use mixer_policy::{Problem, Suite, SuiteDocument};
 
-/// Deepest directory that is read.
+/// Maximum depth of directories.
 const MAX_DEPTH: usize = 32;
 
-/// Tests and what they are about.
-pub(super) struct Loaded {
+/// A test suite and the snapshot of its configuration.
+pub(super) struct LoadedSuite {
     pub(super) suite: Suite,
     pub(super) snapshot: Arc<Snapshot>,
 }
 
-/// Reads all tests below `paths`. Errors: whatever cannot be read or understood; everything of it is on standard error.
+/// Loads all tests in `paths`. Errors: unreadable or invalid files; every problem is printed on standard error.
 pub(super) fn load(
     paths: &[PathBuf],
     config: &[String],
     namespace: &NamespaceFlags,
     io: &mut Io,
-) -> Result<Vec<Loaded>, Stop> {
+) -> Result<Vec<LoadedSuite>, Stop> {
     let mut problems = Vec::new();
     let documents = documents(paths, &mut problems)?;
     let mut snapshots: BTreeMap<Vec<String>, Arc<Snapshot>> = BTreeMap::new();
@@ -38,7 +40,7 @@ pub(super) fn load(
                 file: document.file().clone(),
                 location: document.config_location(),
                 message: "no configuration to test".to_owned(),
-                hint: Some("write `config: DIRECTORY`, relative to this file, or give --config".to_owned()),
+                hint: Some("set `config: DIRECTORY`, relative to this file, or use --config".to_owned()),
             });
             continue;
         }
@@ -46,24 +48,24 @@ pub(super) fn load(
             Some(snapshot) => Arc::clone(snapshot),
             None => {
                 let snapshot = read(&sources, &document, namespace, io)?;
-                problems.extend(complaints(&snapshot));
+                problems.extend(configuration_problems(&snapshot));
                 snapshots.insert(sources, Arc::clone(&snapshot));
                 snapshot
             }
         };
         match document.parse(&snapshot) {
-            Ok(suite) => loaded.push(Loaded { suite, snapshot }),
+            Ok(suite) => loaded.push(LoadedSuite { suite, snapshot }),
             Err(found) => problems.extend(found),
         }
     }
-    if problems.is_empty() { Ok(loaded) } else { Err(refuse(&problems, io)) }
+    if problems.is_empty() { Ok(loaded) } else { Err(problems_failure(&problems, io)) }
 }
 
-/// Says what is wrong, and gives the end of the command.
-pub(super) fn refuse(problems: &[Problem], io: &mut Io) -> Stop {
+/// Prints the problems; returns the failure of the command.
+pub(super) fn problems_failure(problems: &[Problem], io: &mut Io) -> Stop {
     let count = problems.len();
     for problem in problems {
-        // The status has to do if nobody can be told.
+        // The exit status remains if standard error is closed.
         let _ = writeln!(io.err, "{problem}");
     }
     let what = if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") };
@@ -80,21 +82,21 @@ fn read(
         Stop::Failure(failure) => {
             let Location { line, column } = document.config_location();
             let place = format!("{}:{line}:{column}", document.file());
-            Failure { exit: Exit::Usage, ..*failure }.hint(format!("it is named in {place}")).into()
+            Failure { exit: Exit::Usage, ..*failure }.hint(format!("it is referenced at {place}")).into()
         }
         other => other,
     })?;
     Ok(source::build(&contents, namespace))
 }
 
-/// Errors of the configuration. A server would serve the rest; a test of half a configuration proves nothing.
-fn complaints(snapshot: &Snapshot) -> Vec<Problem> {
+/// The errors of the configuration. A server would serve the valid rest; tests require all of it.
+fn configuration_problems(snapshot: &Snapshot) -> Vec<Problem> {
     let params = check_params(snapshot);
     let errors = snapshot.diagnostics.iter().chain(&params).filter(|d| d.severity == Severity::Error);
-    errors.map(complaint).collect()
+    errors.map(problem).collect()
 }
 
-fn complaint(diagnostic: &Diagnostic) -> Problem {
+fn problem(diagnostic: &Diagnostic) -> Problem {
     Problem {
         file: diagnostic.file.clone().unwrap_or_else(|| "configuration".into()),
         location: diagnostic.span.map_or(Location { line: 1, column: 1 }, |span| span.start),
@@ -103,7 +105,7 @@ fn complaint(diagnostic: &Diagnostic) -> Problem {
     }
 }
 
-/// Every file of tests, by path.
+/// All test files, sorted by path.
 fn documents(paths: &[PathBuf], problems: &mut Vec<Problem>) -> Result<Vec<SuiteDocument>, Stop> {
     let mut documents = Vec::new();
     for path in paths {
@@ -127,8 +129,8 @@ fn documents(paths: &[PathBuf], problems: &mut Vec<Problem>) -> Result<Vec<Suite
                 Ok(None) => problems.push(Problem {
                     file: name,
                     location: Location { line: 1, column: 1 },
-                    message: "no file of tests".to_owned(),
-                    hint: Some("a file of tests begins with `kind: PolicyTest`".to_owned()),
+                    message: "not a test file".to_owned(),
+                    hint: Some("a test file begins with `kind: PolicyTest`".to_owned()),
                 }),
                 Err(problem) => problems.push(problem),
             }

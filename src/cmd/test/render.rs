@@ -1,46 +1,47 @@
-//! Results of tests for people and programs.
+//! Test results as text, JSON and YAML.
 
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Ran, Session};
-use crate::cmd::output::{self, Format};
-use crate::cmd::{Io, Stop, Style};
+use super::session::{FinishedTest, TestRun};
+use crate::cmd::exit::Stop;
+use crate::cmd::io::{Io, Style};
+use crate::cmd::output::{self, OutputFormat};
 use mixer_policy::Miss;
 
-/// Writes results as they come, or all at the end.
-pub(super) struct Renderer {
-    format: Format,
-    /// The file whose results are being written.
+/// Prints results as tests complete, or as one document at the end.
+pub(super) struct TestRenderer {
+    format: OutputFormat,
+    /// The file of the last printed result.
     file: String,
 }
 
-impl Renderer {
-    pub(super) fn new(format: Option<Format>, io: &Io) -> Self {
-        let default = if io.out_is_terminal { Format::Table } else { Format::Plain };
+impl TestRenderer {
+    pub(super) fn new(format: Option<OutputFormat>, io: &Io) -> Self {
+        let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
         Self { format: format.unwrap_or(default), file: String::new() }
     }
 
-    /// One result.
-    pub(super) fn ran(&mut self, ran: &Ran, io: &mut Io) -> Result<(), Stop> {
+    /// Prints a result.
+    pub(super) fn finished(&mut self, ran: &FinishedTest, io: &mut Io) -> Result<(), Stop> {
         match self.format {
-            Format::Json | Format::Yaml => return Ok(()),
-            Format::Table => {
+            OutputFormat::Json | OutputFormat::Yaml => return Ok(()),
+            OutputFormat::Table => {
                 if self.file != ran.file {
                     writeln!(io.out, "{}", io.paint(Style::Bold, &ran.file))?;
                     self.file.clone_from(&ran.file);
                 }
-                let word = match ran.result.passed() {
+                let status = match ran.result.passed() {
                     true => io.paint(Style::Good, "ok  "),
                     false => io.paint(Style::Error, "FAIL"),
                 };
                 let took = format!("{:.1}ms", ran.result.took.as_secs_f64() * 1e3);
-                writeln!(io.out, "  {word}  {}  {}", ran.name, io.paint(Style::Dim, &took))?;
+                writeln!(io.out, "  {status}  {}  {}", ran.name, io.paint(Style::Dim, &took))?;
             }
-            Format::Plain => {
-                let word = if ran.result.passed() { "ok" } else { "FAIL" };
-                writeln!(io.out, "{word} {}: {}", ran.file, ran.name)?;
+            OutputFormat::Plain => {
+                let status = if ran.result.passed() { "ok" } else { "FAIL" };
+                writeln!(io.out, "{status} {}: {}", ran.file, ran.name)?;
             }
         }
         for miss in &ran.result.misses {
@@ -49,12 +50,12 @@ impl Renderer {
         Ok(())
     }
 
-    /// Counts, or the document.
-    pub(super) fn end(&self, session: &Session, io: &mut Io) -> Result<(), Stop> {
+    /// Prints the summary or the document.
+    pub(super) fn end(&self, session: &TestRun, io: &mut Io) -> Result<(), Stop> {
         match self.format {
-            Format::Json => writeln!(io.out, "{}", output::json(&document(session)))?,
-            Format::Yaml => write!(io.out, "{}", output::yaml(&document(session)))?,
-            Format::Table | Format::Plain => {
+            OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(session)))?,
+            OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(session)))?,
+            OutputFormat::Table | OutputFormat::Plain => {
                 let failed = session.failed();
                 let text = format!(
                     "{} tests: {} passed, {failed} failed, {} filtered out, in {:.1}ms",
@@ -64,7 +65,7 @@ impl Renderer {
                     session.took.as_secs_f64() * 1e3
                 );
                 let style = if failed > 0 { Style::Error } else { Style::Good };
-                let text = if self.format == Format::Table { io.paint(style, &text) } else { text };
+                let text = if self.format == OutputFormat::Table { io.paint(style, &text) } else { text };
                 writeln!(io.out, "{text}")?;
             }
         }
@@ -84,7 +85,7 @@ fn write_miss(file: &str, miss: &Miss, io: &mut Io) -> Result<(), Stop> {
     Ok(())
 }
 
-fn document(session: &Session) -> Value {
+fn document(session: &TestRun) -> Value {
     let failed = session.failed();
     json!({
         "apiVersion": "mixer/v1",
@@ -100,7 +101,7 @@ fn document(session: &Session) -> Value {
     })
 }
 
-fn test(ran: &Ran) -> Value {
+fn test(ran: &FinishedTest) -> Value {
     json!({
         "file": ran.file,
         "line": ran.line,

@@ -1,16 +1,16 @@
-//! A finding with the lines of source that it is about.
+//! A diagnostic with its source line.
 
 use std::fmt::Write as _;
 
-use super::super::{Io, Style};
-use super::place;
+use super::location::location;
+use crate::cmd::io::{Io, Style};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Severity, Span};
 
-/// Longest source line that is shown whole.
-const WIDEST: usize = 160;
+/// Maximum characters of a source line.
+const MAX_LINE_CHARS: usize = 160;
 
-/// Heading, place, source line with a caret, advice.
+/// Heading, position, source line with a caret, hint.
 pub(super) fn render(diagnostic: &Diagnostic, contents: &StoreContents, io: &Io) -> String {
     let style = match diagnostic.severity {
         Severity::Error => Style::Error,
@@ -23,8 +23,8 @@ pub(super) fn render(diagnostic: &Diagnostic, contents: &StoreContents, io: &Io)
     let source = source_line(diagnostic, contents);
     let number = if source.is_some() { line_number.to_string() } else { String::new() };
     let gutter = " ".repeat(number.len());
-    if let Some(place) = place(diagnostic) {
-        let mut parts = vec![place];
+    if let Some(location) = location(diagnostic) {
+        let mut parts = vec![location];
         parts.extend(
             [diagnostic.resource.clone(), diagnostic.field.to_string()].into_iter().filter(|p| !p.is_empty()),
         );
@@ -34,10 +34,10 @@ pub(super) fn render(diagnostic: &Diagnostic, contents: &StoreContents, io: &Io)
     }
     if let (Some(source), Some(span)) = (source, diagnostic.span) {
         let bar = io.paint(Style::Dim, "│");
-        let shown: String = source.chars().take(WIDEST).collect();
+        let shown: String = source.chars().take(MAX_LINE_CHARS).collect();
         let _ = writeln!(text, "{} {bar} {}", io.paint(Style::Dim, &number), shown.trim_end());
         let (column, note) = caret(diagnostic, &source, span);
-        let blanks = " ".repeat(usize::try_from(column.saturating_sub(1)).unwrap_or(0).min(WIDEST));
+        let blanks = " ".repeat(usize::try_from(column.saturating_sub(1)).unwrap_or(0).min(MAX_LINE_CHARS));
         let _ = writeln!(text, "{gutter} {bar} {blanks}{}{note}", io.paint(style, "^"));
     }
     if let Some(hint) = &diagnostic.hint {
@@ -46,7 +46,7 @@ pub(super) fn render(diagnostic: &Diagnostic, contents: &StoreContents, io: &Io)
     text
 }
 
-/// The message; of an expression error only what comes after the place in the expression.
+/// The message; without the position for an expression error.
 fn heading(diagnostic: &Diagnostic) -> String {
     let tail = diagnostic.expression.as_ref().and_then(|e| {
         let marker = format!(" {}:{}: ", e.line, e.column);
@@ -55,12 +55,12 @@ fn heading(diagnostic: &Diagnostic) -> String {
     tail.unwrap_or(&diagnostic.message).replace('\n', " ")
 }
 
-/// Where the caret stands, and what is said beside it.
+/// The column of the caret and the note after it.
 fn caret(diagnostic: &Diagnostic, source: &str, span: Span) -> (u32, String) {
     let Some(expression) = &diagnostic.expression else { return (span.start.column, String::new()) };
     let note = format!(" expression column {}", expression.column);
     let first = source.chars().nth(usize::try_from(span.start.column.saturating_sub(1)).unwrap_or(0));
-    // Only the first line of a scalar that is written in place lines up with the source.
+    // Columns match the source only on the first line of a flow scalar.
     if expression.line != 1 || matches!(first, Some('|' | '>')) {
         return (span.start.column, note);
     }
@@ -68,7 +68,7 @@ fn caret(diagnostic: &Diagnostic, source: &str, span: Span) -> (u32, String) {
     (span.start.column + quote + expression.column.saturating_sub(1), note)
 }
 
-/// The line of source that a finding starts on: from the resource, else from the file.
+/// The source line of a diagnostic: from the resource, else from the file.
 fn source_line(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<String> {
     let line = diagnostic.span?.start.line;
     let file = diagnostic.file.as_deref()?;

@@ -1,46 +1,45 @@
-//! The flags by which calls are secured.
+//! The TLS flags of clients.
 
 use std::path::PathBuf;
 
-use super::super::Failure;
-use super::super::value;
+use crate::cmd::exit::Failure;
+use crate::cmd::value;
 use mixer_net::tls::{ClientTls, ClientTlsOptions};
 
-/// Flags of everything that calls a server over gRPC.
+/// TLS flags of commands that call a server over gRPC.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
-pub(crate) struct SecureFlags {
-    /// Speak TLS with the server; any other flag of this group means this one as well.
+pub(crate) struct ClientTlsFlags {
+    /// Use TLS; implied by the other flags of this group.
     #[arg(long)]
     tls: bool,
-    /// Roots that the server is checked against, PEM; without it those of the system.
+    /// CA certificates that verify the server, PEM; default: those of the system.
     #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
     ca_file: PathBuf,
-    /// Certificate to show to the server, with its chain, PEM.
+    /// Client certificate chain, PEM.
     #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
     cert_file: PathBuf,
-    /// Key of that certificate, PEM.
+    /// Private key of the client certificate, PEM.
     #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
     key_file: PathBuf,
-    /// Name that the certificate of the server must carry; without it the host that is called.
+    /// Server name in the server certificate; default: the host of the target.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     server_name: String,
 }
 
-impl SecureFlags {
-    /// What secures connections to `target`, if anything does.
+impl ClientTlsFlags {
+    /// The TLS settings of connections to `target`; `None` without TLS.
     ///
-    /// Errors: files that cannot be used; settings that contradict each other.
+    /// Errors: unusable files, contradicting settings.
     pub(crate) fn load(&self, target: &str) -> Result<Option<ClientTls>, Failure> {
         let Self { tls, ca_file, cert_file, key_file, server_name } = self.clone();
         let options = ClientTlsOptions { ca_file, cert_file, key_file, server_name };
         if !tls && options == ClientTlsOptions::default() {
             return Ok(None);
         }
-        let refuse = |cause: String| Failure::local(format!("cannot speak TLS with `{target}`")).cause(cause);
+        let refuse = |cause: String| Failure::local(format!("cannot set up TLS to `{target}`")).cause(cause);
         if target.starts_with("unix:") && options.server_name.is_empty() {
-            return Err(refuse("a unix socket has no host name".to_owned())
-                .hint("name the server with --server-name"));
+            return Err(refuse("a unix socket has no host name".to_owned()).hint("set --server-name"));
         }
         ClientTls::load(&options, host(target)).map(Some).map_err(|e| refuse(e.to_string()))
     }
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_found_in_targets() {
+    fn targets_have_hosts() {
         for (target, expected) in [
             ("mixer.istio-system:9091", "mixer.istio-system"),
             ("dns:///mixer:9091", "mixer"),

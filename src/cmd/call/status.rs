@@ -1,6 +1,15 @@
-//! Names of status codes.
+//! Failed calls and the names of status codes.
 
 use mixer_base::rpc_code;
+
+/// The gRPC status of a failed call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RpcError {
+    /// gRPC status code.
+    pub(crate) code: i32,
+    /// Message.
+    pub(crate) message: String,
+}
 
 /// `PERMISSION_DENIED`, else `Code 99`.
 pub(crate) fn status_code_name(code: i32) -> String {

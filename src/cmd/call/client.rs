@@ -1,4 +1,4 @@
-//! Who answers a call: a server, or a configuration run in this process.
+//! Runs calls against a server, or against a configuration in this process.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use prost::Message;
 
-use super::{CallFlags, CallTracer, Connection, RpcError};
-use crate::cmd::source::NamespaceFlags;
-use crate::cmd::{Failure, Io, Stop};
+use super::connection::MixerConnection;
+use super::flags::CallFlags;
+use super::status::RpcError;
+use super::trace::CallTracer;
+use crate::cmd::exit::{Exit, Failure, Stop};
+use crate::cmd::io::Io;
 use mixer_api::MixerService;
 use mixer_api::grpc::GrpcError;
-use mixer_api::mixer::ExplainResponse;
 use mixer_base::metrics::Metrics;
 use mixer_config::Severity;
 use mixer_config::store::{self, ConfigStore, WhenLost};
@@ -24,58 +26,57 @@ use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::SnapshotBuilder;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
-/// How long one handler may take to build.
+/// Timeout of building one handler.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long handlers may take to hand on what they hold, at the end.
+/// Timeout of flushing and closing handlers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of prefix before a gRPC message.
-const FRAMING: usize = 5;
+/// Length of the prefix of a gRPC message.
+const GRPC_PREFIX_LEN: usize = 5;
 
-/// Answers calls. Clones answer from the same place.
+/// A target of calls. Clones share it.
 #[derive(Clone)]
-pub(crate) enum Caller {
+pub(crate) enum Client {
     /// A server.
-    Remote(Box<Connection>),
+    Remote(Box<MixerConnection>),
     /// A configuration in this process.
-    Local(Rc<Local>),
+    InProcess(Rc<InProcess>),
 }
 
-impl std::fmt::Debug for Caller {
+impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Caller::Remote(_) => "Remote",
-            Caller::Local(_) => "Local",
+            Client::Remote(_) => "Remote",
+            Client::InProcess(_) => "InProcess",
         })
     }
 }
 
-impl Caller {
-    /// Prepares to call what the flags name. A configuration is read and its handlers are started; a server is called first by
-    /// the first call. Must run inside a tokio runtime.
+impl Client {
+    /// Opens the target of the flags: reads a configuration and starts its handlers, or prepares a connection that the first call
+    /// opens. Must run inside a tokio runtime.
     pub(crate) async fn open(
         flags: &CallFlags,
         calls: Option<CallTracer>,
         io: &mut Io,
-    ) -> Result<Caller, Stop> {
+    ) -> Result<Client, Stop> {
         match &flags.config {
             None => {
-                let tls = flags.secure.load(&flags.mixer)?;
-                let connection = Connection::new(&flags.mixer, flags.timeout(), tls).traced(calls);
+                let tls = flags.tls.load(&flags.mixer)?;
+                let connection = MixerConnection::new(&flags.mixer, flags.timeout(), tls).traced(calls);
                 if flags.load.wait_for_ready {
                     connection.wait_for_ready().await.map_err(|error| {
-                        Failure::new(crate::cmd::Exit::Deadline, "the server is not ready")
-                            .cause(error.message)
+                        Failure::new(Exit::Deadline, "the server is not ready").cause(error.message)
                     })?;
                 }
-                Ok(Caller::Remote(Box::new(connection)))
+                Ok(Client::Remote(Box::new(connection)))
             }
-            Some(url) => Ok(Caller::Local(Rc::new(Local::open(url, flags, io).await?))),
+            Some(url) => Ok(Client::InProcess(Rc::new(InProcess::open(url, flags, io).await?))),
         }
     }
 
-    /// Lets handlers hand on what they hold.
+    /// Flushes and closes handlers.
     pub(crate) async fn close(self) {
-        if let Caller::Local(local) = self
+        if let Client::InProcess(local) = self
             && let Some(local) = Rc::into_inner(local)
         {
             local.configurator.close(CLOSE_TIMEOUT).await;
@@ -85,8 +86,8 @@ impl Caller {
     /// Calls Check.
     pub(crate) async fn check(&mut self, request: CheckRequest) -> Result<CheckResponse, RpcError> {
         match self {
-            Caller::Remote(connection) => connection.check(request).await,
-            Caller::Local(local) => {
+            Client::Remote(connection) => connection.check(request).await,
+            Client::InProcess(local) => {
                 let answer = local.service.check(request.encode_to_vec().into(), local.deadline()).await;
                 message(answer)
             }
@@ -96,37 +97,37 @@ impl Caller {
     /// Calls Report.
     pub(crate) async fn report(&mut self, request: ReportRequest) -> Result<(), RpcError> {
         match self {
-            Caller::Remote(connection) => connection.report(request).await,
-            Caller::Local(local) => {
+            Client::Remote(connection) => connection.report(request).await,
+            Client::InProcess(local) => {
                 let answer = local.service.report(request.encode_to_vec().into(), local.deadline()).await;
                 answer.map(drop).map_err(failed)
             }
         }
     }
 
-    /// Asks why a check is answered as it is.
+    /// Explains the result of a check.
     pub(crate) async fn explain(&mut self, request: CheckRequest) -> Result<Explanation, RpcError> {
         let response = match self {
-            Caller::Remote(connection) => connection.explain(request).await?,
-            Caller::Local(local) => message(local.service.explain(request.encode_to_vec().into()).await)?,
+            Client::Remote(connection) => connection.explain(request).await?,
+            Client::InProcess(local) => message(local.service.explain(request.encode_to_vec().into()).await)?,
         };
         serde_json::from_str(&response.json).map_err(|error| RpcError {
             code: tonic::Code::Internal.into(),
-            message: format!("the explanation cannot be read: {error}"),
+            message: format!("invalid explanation: {error}"),
         })
     }
 }
 
 /// A configuration that runs in this process.
-pub(crate) struct Local {
+pub(crate) struct InProcess {
     service: MixerService,
     configurator: Configurator,
     timeout: Option<Duration>,
 }
 
-impl Local {
-    async fn open(url: &str, flags: &CallFlags, io: &mut Io) -> Result<Local, Stop> {
-        let refuse = |cause: String| Failure::local(format!("cannot run on `{url}`")).cause(cause);
+impl InProcess {
+    async fn open(url: &str, flags: &CallFlags, io: &mut Io) -> Result<InProcess, Stop> {
+        let refuse = |cause: String| Failure::local(format!("cannot load `{url}`")).cause(cause);
         let url = if url.contains("://") { url.to_owned() } else { format!("fs://{url}") };
         let store = store::open_with(&url, WhenLost::Keep).map_err(|e| refuse(e.to_string()))?;
         let store: Arc<dyn ConfigStore> = Arc::from(store);
@@ -134,13 +135,13 @@ impl Local {
             return Err(refuse(cause.clone()).into());
         }
         mixer_net::tls::install_crypto_provider();
-        let builder = SnapshotBuilder::new(flags.namespace().options());
+        let builder = SnapshotBuilder::new(flags.namespace.options());
         let runtime = Arc::new(Runtime::new(builder.empty(), None));
         let metrics = Arc::new(Metrics::new());
         let environment = HandlerEnvironment {
             clock: Arc::new(SystemClock),
             runtime: tokio::runtime::Handle::current(),
-            // Any free port: the one of a server on this machine stays its own.
+            // Any free port: a server on this machine may use the default one.
             metrics_port: 0,
             metrics: Arc::clone(&metrics),
             commons: Arc::new(Commons::default()),
@@ -154,7 +155,7 @@ impl Local {
             writeln!(io.err, "warning: the configuration has {errors} errors; see `mixer validate {url}`")?;
         }
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
-        Ok(Local { service, configurator, timeout: flags.timeout() })
+        Ok(InProcess { service, configurator, timeout: flags.timeout() })
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -162,26 +163,13 @@ impl Local {
     }
 }
 
-/// A framed message as the service gives it.
+/// Decodes a response of the service.
 fn message<M: Message + Default>(answer: Result<Bytes, GrpcError>) -> Result<M, RpcError> {
     let framed = answer.map_err(failed)?;
-    M::decode(framed.get(FRAMING..).unwrap_or_default())
+    M::decode(framed.get(GRPC_PREFIX_LEN..).unwrap_or_default())
         .map_err(|e| RpcError { code: tonic::Code::Internal.into(), message: e.to_string() })
 }
 
 fn failed(error: GrpcError) -> RpcError {
     RpcError { code: error.code as i32, message: error.message }
-}
-
-impl CallFlags {
-    fn namespace(&self) -> &NamespaceFlags {
-        &self.namespace
-    }
-}
-
-impl Connection {
-    /// Calls `mixer.introspect.v1.Introspect/Explain`, which servers answer to callers on their own machine.
-    async fn explain(&mut self, request: CheckRequest) -> Result<ExplainResponse, RpcError> {
-        self.unary(request, "/mixer.introspect.v1.Introspect/Explain").await
-    }
 }

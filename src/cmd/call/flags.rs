@@ -1,0 +1,151 @@
+//! The flags of `check` and `report`.
+
+use clap::ValueEnum;
+
+use super::trace::CommandSpan;
+use crate::cmd::exit::{Exit, Failure};
+use crate::cmd::flags::{AttributeFlags, ClientTlsFlags, NamespaceFlags, TracingFlags};
+use crate::cmd::io::Io;
+use crate::cmd::personality::Personality;
+use crate::cmd::value;
+use mixer_attribute::SignedDuration;
+use mixer_spans::TracingError;
+
+/// Flags of `check` and `report`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct CallFlags {
+    /// Server address: host:port, dns:///host:port, unix:///path or unix:path.
+    #[arg(short = 'm', long, default_value = "localhost:9091", value_name = "TARGET")]
+    pub(crate) mixer: String,
+    /// Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample.
+    #[arg(long, value_name = "URL", conflicts_with = "mixer")]
+    pub(crate) config: Option<String>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceFlags,
+    #[command(flatten)]
+    pub(crate) attributes: AttributeFlags,
+    #[command(flatten)]
+    pub(crate) load: LoadFlags,
+    #[command(flatten)]
+    pub(crate) tls: ClientTlsFlags,
+    #[command(flatten)]
+    pub(crate) result: ResultFlags,
+    #[command(flatten)]
+    tracing: TracingFlags,
+}
+
+/// Repetition of calls.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Repetition")]
+pub(crate) struct LoadFlags {
+    /// Calls per worker; 0 or less sends nothing.
+    #[arg(short = 'r', long, default_value = "1", value_parser = value::int, value_name = "TIMES")]
+    pub(crate) repeat: i64,
+    /// Concurrent workers.
+    #[arg(short = 'c', long, default_value = "1", value_parser = value::int, value_name = "WORKERS")]
+    pub(crate) concurrency: i64,
+    /// Maximum calls per second of all workers; 0 or less means no limit.
+    #[arg(long, default_value = "-1", value_parser = value::int, value_name = "CALLS")]
+    pub(crate) rate: i64,
+    /// Attribute sets per report.
+    #[arg(
+        long = "report-batch-size", alias = "report_batch_size", default_value = "1", value_parser = value::int,
+        value_name = "SETS"
+    )]
+    pub(crate) report_batch_size: i64,
+    /// Timeout per call. Example: 5s.
+    #[arg(long, value_parser = value::duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<SignedDuration>,
+    /// Wait until the server is reachable, at most --timeout.
+    #[arg(long)]
+    pub(crate) wait_for_ready: bool,
+}
+
+/// Output.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ResultFlags {
+    /// Print responses; `check` prints failures even without it.
+    #[arg(
+        long = "print-response", alias = "print_response", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value = "true", default_missing_value = "true", value_parser = value::boolean,
+        hide_possible_values = true, value_name = "BOOL"
+    )]
+    pub(crate) print_response: bool,
+    /// Output format; default: table on a terminal, else plain.
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    output: Option<CallFormat>,
+    /// Print neither progress bar nor summary.
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// Exit with status 0 regardless of the results.
+    #[arg(long)]
+    exit_zero: bool,
+    /// Use the exit statuses of `mixer` when called as mixc.
+    #[arg(long)]
+    native_exit_codes: bool,
+}
+
+/// Output formats of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CallFormat {
+    /// Tables.
+    Table,
+    /// The text of Istio mixc.
+    Plain,
+    /// One JSON document.
+    Json,
+    /// One JSON document per line.
+    JsonLines,
+    /// One YAML document per response.
+    Yaml,
+}
+
+impl CallFlags {
+    /// The value of `--output`, or its default.
+    pub(crate) fn format(&self, personality: Personality, io: &Io) -> CallFormat {
+        let table = io.out_is_terminal && !personality.is_legacy();
+        self.result.output.unwrap_or(if table { CallFormat::Table } else { CallFormat::Plain })
+    }
+
+    /// The exit status of the command, from the worst result.
+    pub(crate) fn exit(&self, personality: Personality, worst: Exit) -> Exit {
+        let forgiving = self.result.exit_zero || (personality.is_legacy() && !self.result.native_exit_codes);
+        if forgiving && !matches!(worst, Exit::Interrupted) { Exit::Success } else { worst }
+    }
+
+    /// Validates tracing and concurrency, in the order and with the texts of Istio mixc.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.tracing.options().check().map_err(|cause| self.tracing_failure(&cause))?;
+        if self.load.concurrency < 1 {
+            return Err(Failure::usage("concurrency has to be at least 1"));
+        }
+        Ok(())
+    }
+
+    fn tracing_failure(&self, cause: &TracingError) -> Failure {
+        let target = &self.mixer;
+        Failure::usage("unable to set up tracing")
+            .cause(cause)
+            .legacy(format!("Unable to establish connection to {target}: could not build tracer: {cause}"))
+    }
+
+    /// Starts the span of the command; `None` without tracing and with `--config`.
+    pub(crate) fn begin_span(&self, name: &'static str) -> Result<Option<CommandSpan>, Failure> {
+        if self.config.is_some() {
+            return Ok(None);
+        }
+        CommandSpan::begin(&self.tracing.options(), name).map_err(|cause| self.tracing_failure(&cause))
+    }
+
+    /// Timeout per call.
+    pub(crate) fn timeout(&self) -> Option<std::time::Duration> {
+        self.load.timeout.map(SignedDuration::to_std_or_zero)
+    }
+
+    /// Total number of calls: workers times repetitions.
+    pub(crate) fn calls(&self, per_worker: i64) -> u64 {
+        let total = per_worker.max(0).saturating_mul(self.load.concurrency.max(0));
+        u64::try_from(total).unwrap_or(0)
+    }
+}

@@ -1,0 +1,13 @@
+//! Groups of flags that several commands share.
+
+mod attributes;
+mod client_tls;
+mod log;
+mod namespace;
+mod tracing;
+
+pub(crate) use attributes::AttributeFlags;
+pub(crate) use client_tls::ClientTlsFlags;
+pub(crate) use log::LogFlags;
+pub(crate) use namespace::NamespaceFlags;
+pub(crate) use tracing::TracingFlags;

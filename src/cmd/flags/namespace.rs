@@ -1,0 +1,26 @@
+//! The flag of the default namespace.
+
+use mixer_engine::snapshot::SnapshotOptions;
+
+/// The default namespace.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct NamespaceFlags {
+    /// Namespace of mesh-wide rules.
+    #[arg(
+        long,
+        alias = "config-default-namespace",
+        default_value = "istio-system",
+        value_name = "NAMESPACE"
+    )]
+    pub(crate) default_namespace: String,
+}
+
+impl NamespaceFlags {
+    /// The options of a snapshot build.
+    pub(crate) fn options(&self) -> SnapshotOptions {
+        SnapshotOptions {
+            default_namespace: self.default_namespace.as_str().into(),
+            ..SnapshotOptions::new(mixer_server::REGISTRY)
+        }
+    }
+}

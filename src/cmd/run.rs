@@ -1,0 +1,85 @@
+//! From an [`Invocation`] to its exit status: runs the command and prints failures.
+
+use std::io::Write as _;
+
+use super::exit::{Exit, Failure, LEGACY_FAILURE, Outcome, Stop};
+use super::io::Io;
+use super::parse::{Invocation, server_options};
+use super::personality::Personality;
+use super::tree::{Command, for_documents};
+use super::usage::{self, ErrorFormat};
+use super::{
+    check, collateral, completions, crd, diff, doctor, legacy, man, probe, report, routes, server, snapshot,
+    test, validate, version,
+};
+
+impl Invocation {
+    /// Runs the command and returns its exit status. A panic, which is a bug, has a status of its own.
+    pub fn run(self, io: &mut Io) -> u8 {
+        let run = std::panic::AssertUnwindSafe(|| self.run_unguarded(io));
+        std::panic::catch_unwind(run).unwrap_or(Exit::Internal.code())
+    }
+
+    fn run_unguarded(self, io: &mut Io) -> u8 {
+        let Invocation { personality, global, command, usage, notices } = self;
+        io.choose_color(global.color);
+        let started = io.err.write_all(notices.as_bytes()).map_err(Stop::from);
+        let outcome = started.and_then(|()| dispatch(command, personality, io));
+        let flushed = io.out.flush().map_err(Stop::from);
+        match outcome.and_then(|exit| flushed.map(|()| exit)) {
+            Ok(exit) => exit.code(),
+            Err(Stop::BrokenPipe) => Exit::Success.code(),
+            Err(Stop::Failure(failure)) => {
+                print_failure(&failure, personality, global.error_format, &usage, io)
+            }
+        }
+    }
+}
+
+fn dispatch(command: Command, personality: Personality, io: &mut Io) -> Outcome {
+    match command {
+        Command::Server(args) => server::run(&args, personality, server_options, io),
+        Command::Check(args) => check::run(&args, personality, io),
+        Command::Report(args) => report::run(&args, personality, io),
+        Command::Probe(args) => probe::run(&args, personality, io),
+        Command::Validate(args) => validate::run(&args, io),
+        Command::Doctor(args) => doctor::run(&args, server_options, io),
+        Command::Test(args) => test::run(&args, io),
+        Command::Diff(args) => diff::run(&args, io),
+        Command::Snapshot(args) => snapshot::run(&args, io),
+        Command::Routes(args) => routes::run(&args, io),
+        Command::Version(args) => version::run(&args, personality, io),
+        Command::Crd(args) => crd::run(&args, io),
+        Command::Completions(args) => completions::run(&args, for_documents, io),
+        Command::Man(args) => man::run(&args, for_documents, io),
+        Command::Collateral(args) => collateral::run(&args, personality, for_documents),
+        Command::Legacy(args) => {
+            let failure = Failure::usage(format!("unknown legacy program `{}`", args.program()));
+            Err(failure.hint("one of mixs, mixc, galley").into())
+        }
+    }
+}
+
+/// Prints a failure to standard error and returns its exit status.
+fn print_failure(
+    failure: &Failure,
+    personality: Personality,
+    format: ErrorFormat,
+    usage: &str,
+    io: &mut Io,
+) -> u8 {
+    let (text, code) = if personality.is_legacy() {
+        let line = failure.legacy_text();
+        let text = if failure.with_usage {
+            legacy::usage_error(personality.name(), &line, usage)
+        } else {
+            format!("{line}\n")
+        };
+        (text, LEGACY_FAILURE)
+    } else {
+        (usage::failure_text(failure, format), failure.exit.code())
+    };
+    // A write error on standard error cannot be reported anywhere; the exit status remains.
+    let _ = io.err.write_all(text.as_bytes());
+    code
+}

@@ -1,0 +1,52 @@
+//! The flags of the configuration store.
+
+use std::path::PathBuf;
+
+use crate::cmd::value;
+use mixer_attribute::SignedDuration;
+
+/// The configuration store.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Configuration")]
+pub(crate) struct StoreFlags {
+    /// Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample.
+    ///
+    /// Default of `mixer server`: its embedded sample configuration. Example: fs:///etc/mixer
+    #[arg(long, alias = "configStoreURL", default_value = "", hide_default_value = true, value_name = "URL")]
+    pub(crate) config_store_url: String,
+    /// Namespace of mesh-wide rules.
+    #[arg(long, alias = "configDefaultNamespace", default_value = "istio-system", value_name = "NAMESPACE")]
+    pub(crate) config_default_namespace: String,
+    /// Timeout of the initial configuration of a remote store.
+    #[arg(
+        long, alias = "configWaitTimeout", default_value = "2m0s", value_parser = value::duration,
+        value_name = "DURATION"
+    )]
+    pub(crate) config_wait_timeout: SignedDuration,
+    /// What to do when the configuration directory disappears: keep or drop the configuration.
+    #[arg(long, default_value = "keep", value_parser = ["keep", "drop"], value_name = "POLICY")]
+    pub(crate) config_loss: String,
+    /// Client certificate for mcps:// stores, PEM.
+    #[arg(long, alias = "certFile", value_parser = value::path, default_value = "/etc/certs/cert-chain.pem", value_name = "FILE")]
+    pub(crate) cert_file: PathBuf,
+    /// Private key of the client certificate, PEM.
+    #[arg(long, alias = "keyFile", value_parser = value::path, default_value = "/etc/certs/key.pem", value_name = "FILE")]
+    pub(crate) key_file: PathBuf,
+    /// CA certificates that verify mcps:// stores, PEM.
+    #[arg(long, alias = "caCertFile", value_parser = value::path, default_value = "/etc/certs/root-cert.pem", value_name = "FILE")]
+    pub(crate) ca_cert_file: PathBuf,
+    /// Whether to read adapter-specific kinds (denier, memquota, …).
+    #[arg(
+        long = "use-adapter-crds", alias = "useAdapterCRDs", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value = "true", default_missing_value = "true", value_parser = value::boolean,
+        hide_possible_values = true, value_name = "BOOL"
+    )]
+    pub(crate) use_adapter_crds: bool,
+    /// Whether to read template-specific kinds (metric, quota, …).
+    #[arg(
+        long = "use-template-crds", alias = "useTemplateCRDs", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value = "true", default_missing_value = "true", value_parser = value::boolean,
+        hide_possible_values = true, value_name = "BOOL"
+    )]
+    pub(crate) use_template_crds: bool,
+}
