@@ -7,7 +7,6 @@
 
 mod diagnostic;
 mod field_path;
-mod json;
 pub mod message;
 mod node;
 pub(crate) mod number;

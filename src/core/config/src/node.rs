@@ -94,13 +94,6 @@ impl Node {
         }
     }
 
-    /// As one line of JSON the way the originals print it: keys sorted, no blanks, `<`, `>` and `&` escaped.
-    pub fn compact_json(&self) -> String {
-        let mut out = String::new();
-        super::json::write(self, &mut out);
-        out
-    }
-
     /// Follows `path` as far as it leads: the node of the longest prefix that exists. Names match in lowerCamelCase and
     /// snake_case alike.
     pub fn at(&self, path: &FieldPath) -> &Node {

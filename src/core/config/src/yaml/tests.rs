@@ -1,4 +1,7 @@
+mod json;
+
 use super::*;
+use json::compact_json;
 
 /// One line of testdata/yaml/readings.json: what Go's reader makes of a text, and what we make of it where that differs.
 #[derive(serde::Deserialize)]
@@ -11,7 +14,7 @@ struct Reading {
 
 fn read_as_json(text: &str) -> String {
     match parse(text) {
-        Ok(parsed) => parsed.root.compact_json(),
+        Ok(parsed) => compact_json(&parsed.root),
         Err(error) => error.cause().to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::message::json_kind;
-use crate::number::shortest_f32;
+use crate::number::general_number;
 use crate::{Node, NodeKind, ResourceKey, Span};
 
 /// What identifies a document.
@@ -115,7 +115,7 @@ fn text(node: Option<&Node>, field: &str) -> Result<String, Unidentified> {
         NodeKind::String(text) => text.to_string(),
         NodeKind::Bool(value) => value.to_string(),
         NodeKind::Int(value) => value.to_string(),
-        NodeKind::Float(value) => shortest_f32(*value as f32).general(),
+        NodeKind::Float(value) => general_number(*value as f32),
         _ => return Err(wrong(node, &format!("Go struct field {field} of type string"))),
     })
 }
