@@ -88,7 +88,8 @@ fn is_plain_and_equal(text: &str) -> bool {
 
 /// Every document below testdata, split as the store splits them.
 fn documents() -> Vec<String> {
-    let mut pending = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata"))];
+    let mut pending =
+        vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata"))];
     let mut documents = Vec::new();
     while let Some(path) = pending.pop() {
         if path.is_dir() {

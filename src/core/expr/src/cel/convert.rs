@@ -6,8 +6,8 @@ use super::context::EvalContext;
 use super::plan::Unary;
 use super::time;
 use super::value::{Fault, Outcome, Val};
-use mixer_attribute::text::go_double_text;
 use crate::EvalError;
+use mixer_attribute::text::go_double_text;
 use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value, ValueType};
 
 /// `int(x)`, `string(x)` and so on.

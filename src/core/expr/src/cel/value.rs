@@ -79,8 +79,7 @@ impl<'a> From<EvalError<'a>> for Fault<'a> {
 
 impl<'a> Val<'a> {
     /// The empty map, which is also the default of a STRING_MAP attribute.
-    pub(super) const EMPTY_MAP: Val<'static> =
-        Val::StringMap(&StringMap { entries: &[], source: None });
+    pub(super) const EMPTY_MAP: Val<'static> = Val::StringMap(&StringMap { entries: &[], source: None });
 
     /// The name of the type, as error texts and `type()` show it.
     pub(super) fn type_name(&self) -> &'static str {
