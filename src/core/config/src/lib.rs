@@ -1,8 +1,8 @@
-//! Configuration as documents: values with positions, typed messages, resources with identity and origin, diagnostics.
+//! Configuration as documents: values with positions, typed messages, resources with identity and origin, stores.
 //!
-//! A [`Document`](node::Node) tree keeps the place of every value; [`message!`](crate::message) types decode from it the way
-//! the originals decode YAML through JSON into protobuf messages; every problem is a [`Diagnostic`].
-//! Nothing in this room touches the network, the clock or a thread.
+//! A [`Node`] tree keeps the position of every value; [`message!`](crate::message) types decode from it the way Istio Mixer
+//! decodes YAML through JSON into protobuf messages; every problem is a [`Diagnostic`]. This crate decodes no resource by
+//! kind: that is up to its users.
 //! Spec: runtime.md sections 1 to 4.
 
 mod diagnostic;

@@ -1,9 +1,8 @@
-//! Typed messages that decode from a [`Node`] the way the originals decode JSON into protobuf messages.
+//! Typed messages that decode from a [`Node`] the way Istio Mixer decodes JSON into protobuf messages.
 //!
-//! Decoding starts from a value that may already hold defaults and writes over it: present fields, maps and lists replace as a
-//! whole, `null` leaves what is there. Fields are taken in field-number order; the first one that does
-//! not decode stops what is applied (the rest is still examined, so that all problems are reported); unknown fields are noticed
-//! last. Both spellings of a name, lowerCamelCase and snake_case, are accepted. Spec: runtime.md 1.3, adapters-inprocess.md 1.2.
+//! Decoding overwrites a value that may hold defaults: present fields, maps and lists are replaced as a whole, `null` changes
+//! nothing. Fields are decoded in field-number order. After the first error no field is applied; the others are decoded only to
+//! report their errors. Unknown fields are reported last. Names are accepted in lowerCamelCase and snake_case. Spec: runtime.md 1.3, adapters-inprocess.md 1.2.
 //!
 //! ```
 //! mixer::message! {
@@ -43,15 +42,16 @@ pub struct FieldInfo {
     pub number: u32,
 }
 
-/// A message: a struct made by [`message!`](crate::message).
+/// A message: a struct declared by [`message!`](crate::message).
 pub trait Message: Field + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     /// Full protobuf name.
     const NAME: &'static str;
-    /// Every field, in number order.
+    /// All fields, in number order.
     const FIELDS: &'static [FieldInfo];
 }
 
-/// Decodes a message over `target`; all problems end up in the returned context.
+/// Decodes a message over `target` and returns all problems, the one that Istio Mixer reports first. `path` is the position of
+/// the message in its resource.
 pub fn decode_over<M: Message>(target: &mut M, node: &Node, path: FieldPath) -> Vec<DecodeError> {
     let mut context = DecodeContext::at(path);
     target.merge(node, &mut context);

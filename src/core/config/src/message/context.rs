@@ -1,31 +1,31 @@
-//! The state of one decoding: the position in the message and the problems found so far.
+//! The state of a decoder: the position in the message and the problems found so far.
 
 use super::names::lower_camel;
 use crate::{FieldPath, Node, Span};
 
-/// One value that did not decode.
+/// A value that failed to decode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodeError {
-    /// The text of the originals, for example `unknown field "x" in pkg.Message`.
+    /// Istio Mixer's text, for example `unknown field "x" in pkg.Message`.
     pub message: String,
-    /// Where in the message.
+    /// The position in the resource.
     pub field: FieldPath,
-    /// Where in the file.
+    /// The position in the document.
     pub span: Span,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
-/// Collects the problems of one decoding and knows where it is.
+/// Tracks the position of a decoder and collects its errors.
 #[derive(Debug, Default)]
 pub struct DecodeContext {
     base: FieldPath,
     steps: Vec<Step>,
-    /// What went wrong, in the order in which it was met; the first is the one that the originals report.
+    /// The errors in decoding order; Istio Mixer reports the first.
     pub errors: Vec<DecodeError>,
 }
 
-/// One step below the base; becomes part of a path only if there is something to report.
+/// One step below the base; only converted to a path segment to report an error.
 #[derive(Debug)]
 pub(super) enum Step {
     Field(&'static str),
@@ -34,12 +34,12 @@ pub(super) enum Step {
 }
 
 impl DecodeContext {
-    /// A context for a message that stands at `path` in its resource.
+    /// A context for the message at `path` in its resource.
     pub fn at(path: FieldPath) -> Self {
         Self { base: path, ..Self::default() }
     }
 
-    /// Where decoding is.
+    /// The current position.
     pub fn path(&self) -> FieldPath {
         self.steps.iter().fold(self.base.clone(), |path, step| match step {
             Step::Field(name) => path.field(&lower_camel(name)),
@@ -48,22 +48,22 @@ impl DecodeContext {
         })
     }
 
-    /// Whether anything went wrong yet.
+    /// Whether there are errors.
     pub fn failed(&self) -> bool {
         !self.errors.is_empty()
     }
 
-    /// Notes a problem at the present place.
+    /// Adds an error at the current position.
     pub fn error(&mut self, node: &Node, message: impl Into<String>) {
         self.error_with_hint(node, message, None);
     }
 
-    /// Notes a problem at the present place, with advice.
+    /// Adds an error at the current position, with a hint.
     pub fn error_with_hint(&mut self, node: &Node, message: impl Into<String>, hint: Option<String>) {
         self.errors.push(DecodeError { message: message.into(), field: self.path(), span: node.span, hint });
     }
 
-    /// Runs `step` at another place.
+    /// Runs `step` at another position.
     pub fn within<T>(&mut self, path: FieldPath, step: impl FnOnce(&mut Self) -> T) -> T {
         let base = std::mem::replace(&mut self.base, path);
         let steps = std::mem::take(&mut self.steps);
@@ -72,7 +72,7 @@ impl DecodeContext {
         result
     }
 
-    /// Runs `step` in a field, given by its proto name. Costs nothing when all goes well.
+    /// Runs `step` at a field, given by its proto name. The path is only built for errors.
     pub fn in_field<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Self) -> T) -> T {
         self.at_step(Step::Field(name), step)
     }

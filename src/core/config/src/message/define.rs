@@ -37,10 +37,10 @@ macro_rules! message {
                 $(
                     if let Some(value) = message::find_field(node, $crate::message_field_name!($field $($alias)?)) {
                         let name = $crate::message_field_name!($field $($alias)?);
-                        // Behind the first problem everything is still examined, but nothing applies.
+                        // After the first error fields are decoded to report their errors, but not applied.
                         if context.failed() {
-                            let mut examined = self.$field.clone();
-                            context.in_field(name, |c| message::Field::merge(&mut examined, value, c));
+                            let mut discarded = self.$field.clone();
+                            context.in_field(name, |c| message::Field::merge(&mut discarded, value, c));
                         } else {
                             context.in_field(name, |c| message::Field::merge(&mut self.$field, value, c));
                         }
@@ -86,14 +86,14 @@ macro_rules! message_field_name {
     };
 }
 
-/// The entry of a mapping that spells the field in either way; lowerCamelCase goes first.
+/// The entry of a mapping for a field, given by its proto name, in either spelling; lowerCamelCase takes precedence.
 pub fn find_field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     let entries = node.entries();
     let camel = entries.iter().find(|e| is_lower_camel_of(&e.key, name));
     camel.or_else(|| entries.iter().find(|e| &*e.key == name)).map(|e| &e.value)
 }
 
-/// Prepares a message node: true when it is a mapping, an error unless it is a mapping or null.
+/// Whether a message node is a mapping; adds an error unless it is a mapping or null.
 pub fn enter_message(node: &Node, context: &mut DecodeContext) -> bool {
     match node.kind {
         NodeKind::Mapping(_) => true,
@@ -109,7 +109,7 @@ pub fn enter_message(node: &Node, context: &mut DecodeContext) -> bool {
     }
 }
 
-/// Notes every entry of `node` that is not one of `fields`.
+/// Adds an error for every entry of `node` that is not one of `fields`.
 pub fn reject_unknown(node: &Node, message: &str, fields: &[FieldInfo], context: &mut DecodeContext) {
     for entry in node.entries() {
         if fields.iter().any(|f| f.name == &*entry.key || is_lower_camel_of(&entry.key, f.name)) {

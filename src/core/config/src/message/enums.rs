@@ -7,7 +7,7 @@ use super::suggestion;
 use crate::{Node, NodeKind};
 use mixer_attribute::ValueType;
 
-/// Declares an enum that decodes from the name of a value (case-sensitive) or its number; the first value is the default.
+/// Declares an enum that decodes from the case-sensitive name or the number of a value; the first value is the default.
 #[macro_export]
 macro_rules! message_enum {
     ($(#[$meta:meta])* pub enum $name:ident : $full:literal {
@@ -58,7 +58,7 @@ macro_rules! message_enum {
     };
 }
 
-/// The number of the enum value that `node` names, by name or number; an error unless it is one of `values` or null.
+/// The number of the enum value that `node` holds by name or number; `None` for null, and with an error for anything else.
 pub fn enum_number(
     node: &Node,
     full: &str,

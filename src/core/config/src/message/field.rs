@@ -1,4 +1,4 @@
-//! Values of message fields and how they decode: scalars, lists, maps and free-form values.
+//! Decoding of message fields: scalars, lists, maps and free-form values.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::number::json_number;
 use crate::{Node, NodeKind};
 use mixer_base::time::SignedDuration;
 
-/// A value that can stand in a message field.
+/// The type of a message field.
 pub trait Field: Clone {
-    /// Decodes `node` over what is there.
+    /// Decodes `node` over the current value; errors go to `context`.
     fn merge(&mut self, node: &Node, context: &mut DecodeContext);
-    /// The JSON form, with defaults filled in; decoding it gives the value back.
+    /// The JSON form, with defaults filled in; decodes to the same value.
     fn to_json(&self) -> serde_json::Value;
 }
 
-/// What Go's JSON decoder calls this kind of value.
+/// Go's name of the JSON type, as used in decoding errors.
 pub fn json_kind(node: &Node) -> &'static str {
     match node.kind {
         NodeKind::Null => "null",
@@ -30,28 +30,28 @@ pub fn json_kind(node: &Node) -> &'static str {
     }
 }
 
-pub(super) fn wrong_kind(node: &Node, wanted: &str, context: &mut DecodeContext) {
+pub(super) fn wrong_kind(node: &Node, expected: &str, context: &mut DecodeContext) {
     if matches!(node.kind, NodeKind::Null) {
         return;
     }
-    let hint = match (&node.kind, wanted) {
-        (NodeKind::Bool(_), "string") => Some(
-            "write it in quotes: YAML 1.1 reads a bare y, n, yes, no, on or off as a truth value".to_owned(),
-        ),
+    let hint = match (&node.kind, expected) {
+        (NodeKind::Bool(_), "string") => {
+            Some("write it in quotes: YAML 1.1 reads a bare y, n, yes, no, on or off as a Boolean".to_owned())
+        }
         (NodeKind::Int(_) | NodeKind::Float(_), "string") => {
             Some("write it in quotes: text is expected here".to_owned())
         }
-        (_, wanted) if wanted.starts_with("[]") => {
+        (_, expected) if expected.starts_with("[]") => {
             Some("a list is expected here: begin each item with `- `".to_owned())
         }
-        (_, wanted) if wanted.starts_with("map[") => {
+        (_, expected) if expected.starts_with("map[") => {
             Some("a mapping is expected here: write `name: value`".to_owned())
         }
         _ => None,
     };
     context.error_with_hint(
         node,
-        format!("json: cannot unmarshal {} into Go value of type {wanted}", json_kind(node)),
+        format!("json: cannot unmarshal {} into Go value of type {expected}", json_kind(node)),
         hint,
     );
 }
@@ -82,7 +82,7 @@ impl Field for bool {
     }
 }
 
-/// The JSON text of a number, also of one in a string; `None` after an error and for null.
+/// The JSON text of a number, which may be quoted; `None` for null and after an error.
 fn number_text(node: &Node, go: &str, context: &mut DecodeContext) -> Option<String> {
     match &node.kind {
         NodeKind::Int(value) => Some(value.to_string()),
@@ -90,11 +90,11 @@ fn number_text(node: &Node, go: &str, context: &mut DecodeContext) -> Option<Str
         NodeKind::String(text) => match quoted::read(text) {
             Quoted::Number(literal) => Some(literal.to_owned()),
             Quoted::Null => None,
-            Quoted::Refused(kind) if kind == "bool" => {
+            Quoted::Rejected(kind) if kind == "bool" => {
                 context.error(node, format!("json: cannot unmarshal bool into Go value of type {go}"));
                 None
             }
-            Quoted::Refused(text) => {
+            Quoted::Rejected(text) => {
                 context.error_with_hint(node, text, Some("a number is expected here".to_owned()));
                 None
             }
@@ -171,7 +171,7 @@ impl Field for SignedDuration {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
         let hint = || Some("write a number and a unit, for example `90s`, `1m30s` or `250ms`".to_owned());
         let text = match &node.kind {
-            // An explicit null reads as an empty text, which is no duration.
+            // Go decodes null as an empty text, which is not a duration.
             NodeKind::Null => Some(""),
             NodeKind::String(text) => Some(&**text),
             _ => None,
@@ -217,7 +217,7 @@ impl<T: Field + Default> Field for BTreeMap<String, T> {
         match &node.kind {
             NodeKind::Null => {}
             NodeKind::Mapping(entries) => {
-                // compat(1.3): the entries of a default map are forgotten; pinned by scenarios/report-log-severity.
+                // compat(1.3): replaces a default map instead of merging; pinned by scenarios/report-log-severity.
                 self.clear();
                 for entry in entries {
                     let mut value = T::default();
@@ -237,7 +237,7 @@ impl<T: Field + Default> Field for BTreeMap<String, T> {
 impl<T: Field + Default> Field for Option<T> {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
         if !matches!(node.kind, NodeKind::Null) {
-            // compat(1.3): what a default holds is forgotten, not merged with.
+            // compat(1.3): replaces a default instead of merging.
             self.insert(T::default()).merge(node, context);
         }
     }
@@ -247,7 +247,7 @@ impl<T: Field + Default> Field for Option<T> {
     }
 }
 
-/// A free-form value (`google.protobuf.Struct`, `Any`): kept as it was written.
+/// A free-form value (`google.protobuf.Struct`, `Any`), kept undecoded.
 impl Field for Node {
     fn merge(&mut self, node: &Node, _: &mut DecodeContext) {
         self.clone_from(node);

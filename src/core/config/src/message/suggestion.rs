@@ -1,6 +1,6 @@
-//! Hints that name the nearest known name.
+//! Hints for misspelled names.
 
-/// `did you mean …` for the candidate nearest to `name`, if one is near.
+/// ``did you mean `…`?`` for the candidate nearest to `name`, if its edit distance is at most a third of the length.
 pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
     let limit = (name.chars().count() / 3).max(1);
     candidates

@@ -194,8 +194,8 @@ fn is_timestamp(text: &str) -> bool {
 
 /// `!!binary`: base64; bytes that are not UTF-8 become U+FFFD.
 fn binary(text: &str) -> Result<NodeKind, YamlError> {
-    let wrong = || YamlError::yaml("!!binary value contains invalid base64 data");
-    let bytes = decode_base64(text).ok_or_else(wrong)?;
+    let invalid = || YamlError::yaml("!!binary value contains invalid base64 data");
+    let bytes = decode_base64(text).ok_or_else(invalid)?;
     Ok(NodeKind::String(String::from_utf8_lossy(&bytes).into()))
 }
 
