@@ -2,7 +2,7 @@
 
 /// A segment of a [`FieldPath`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Segment {
+pub(crate) enum Segment {
     /// A field of a message, in either spelling.
     Field(String),
     /// A map key; may contain dots.
@@ -24,7 +24,7 @@ impl FieldPath {
     }
 
     /// The segments.
-    pub fn segments(&self) -> &[Segment] {
+    pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
     }
 

@@ -15,6 +15,6 @@ pub mod store;
 pub mod yaml;
 
 pub use diagnostic::{Chunk, Diagnostic, Diagnostics, ExpressionPlace, Severity};
-pub use field_path::{FieldPath, Segment};
-pub use node::{Entry, Location, Node, NodeKind, Span};
+pub use field_path::FieldPath;
+pub use node::{Location, MappingEntry, Node, NodeKind, Span};
 pub use resource::{Origin, RawResource, ResourceKey};

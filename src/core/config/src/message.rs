@@ -28,7 +28,8 @@ pub use context::{DecodeContext, DecodeError};
 pub use define::{enter_message, find_field, reject_unknown};
 pub use enums::enum_number;
 pub use field::{Field, json_kind};
-pub use names::{go_type, is_lower_camel_of, lower_camel, upper_camel};
+pub(crate) use names::is_lower_camel_of;
+pub use names::{go_type, lower_camel, upper_camel};
 pub use suggestion::suggestion;
 
 use super::{FieldPath, Node};

@@ -1,6 +1,7 @@
 //! A YAML or JSON document as a tree of values with positions.
 
-use super::{FieldPath, Segment};
+use super::FieldPath;
+use super::field_path::Segment;
 
 /// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -45,12 +46,12 @@ pub enum NodeKind {
     /// A list.
     Sequence(Vec<Node>),
     /// A mapping in document order; of duplicate keys the last.
-    Mapping(Vec<Entry>),
+    Mapping(Vec<MappingEntry>),
 }
 
 /// One entry of a mapping.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct MappingEntry {
     /// The key, converted to text as in JSON.
     pub key: Box<str>,
     /// The position of the key.
@@ -71,7 +72,7 @@ impl Node {
     }
 
     /// The entries of a mapping; none for other kinds.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[MappingEntry] {
         match &self.kind {
             NodeKind::Mapping(entries) => entries,
             _ => &[],

@@ -111,7 +111,7 @@ impl RawResource {
 
     /// The same resource with another origin.
     #[must_use]
-    pub fn moved(&self, origin: Origin) -> Self {
+    pub(crate) fn moved(&self, origin: Origin) -> Self {
         Self::new(
             self.key.clone(),
             self.annotations.clone(),

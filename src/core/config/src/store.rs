@@ -1,6 +1,6 @@
 //! Configuration stores.
 //!
-//! A [`ConfigStore`] holds raw resources by key and signals changes. Backends: a directory of files ([`FsStore`]), the
+//! A [`ConfigStore`] holds raw resources by key and signals changes. Backends: a directory of files, the
 //! embedded sample, memory. [`open`] returns the backend for a URL; [`read_sources`] reads paths and URLs once, for tools.
 //! Stores parse documents and extract their identity; they never decode by kind.
 //! Spec: runtime.md section 3.
@@ -17,8 +17,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use contents::StoreContents;
-pub use document::{FileContents, read_file};
-pub use fs::{FsStore, WhenLost};
+use document::{FileContents, read_file};
+use fs::FsStore;
+pub use fs::WhenLost;
 pub use memory::MemoryStore;
 pub use sources::{SourceError, read_sources};
 pub use url::{EMBEDDED_SAMPLE, StoreError, open, open_with};

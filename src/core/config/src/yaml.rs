@@ -21,11 +21,11 @@ use repair::Repairs;
 use super::{Location, Node, NodeKind, Span};
 
 /// Maximum size of a text, in bytes.
-pub const MAX_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 /// Maximum number of values in a document, after alias expansion.
 const MAX_NODES: usize = 1_000_000;
 /// Maximum nesting.
-pub const MAX_DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// A document and warnings about it.
 #[derive(Debug, Clone, PartialEq)]

@@ -25,7 +25,7 @@ pub fn upper_camel(name: &str) -> String {
 }
 
 /// Whether `key` is the lowerCamelCase form of `snake`. Allocates nothing.
-pub fn is_lower_camel_of(key: &str, snake: &str) -> bool {
+pub(crate) fn is_lower_camel_of(key: &str, snake: &str) -> bool {
     let mut key = key.bytes();
     let mut upper = false;
     for byte in snake.bytes() {

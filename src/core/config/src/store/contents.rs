@@ -25,7 +25,7 @@ pub struct StoreContents {
 
 impl StoreContents {
     /// Adds the contents of files. A resource with the same key is replaced, with a warning that names both positions.
-    pub fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
+    pub(super) fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
         let mut all: Vec<Arc<RawResource>> = self.resources.iter().cloned().collect();
         for file in files {
             self.files += 1;
@@ -75,7 +75,7 @@ impl StoreContents {
     }
 
     /// Whether the contents are equal, apart from the origins of resources.
-    pub fn same_as(&self, other: &StoreContents) -> bool {
+    pub(super) fn same_as(&self, other: &StoreContents) -> bool {
         self.unavailable == other.unavailable
             && self.diagnostics == other.diagnostics
             && self.resources.len() == other.resources.len()

@@ -12,18 +12,18 @@ use identity::{Identity, Unidentified};
 
 /// The contents of a file.
 #[derive(Debug, Default)]
-pub struct FileContents {
+pub(crate) struct FileContents {
     /// The resources, in file order.
-    pub resources: Vec<Arc<RawResource>>,
+    pub(super) resources: Vec<Arc<RawResource>>,
     /// Errors and warnings about its chunks.
-    pub diagnostics: Diagnostics,
+    pub(super) diagnostics: Diagnostics,
 }
 
 /// Minimum chunks per thread.
 const CHUNKS_PER_THREAD: usize = 200;
 
 /// Parses the resources of a file. Unchanged chunks are taken from `previous`; many chunks are parsed by several threads.
-pub fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>) -> FileContents {
+pub(super) fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>) -> FileContents {
     let known = Known::of(previous);
     let chunks = chunks(bytes).enumerate().collect::<Vec<_>>();
     let read = parallel::map(&chunks, CHUNKS_PER_THREAD, |(index, chunk)| {

@@ -50,7 +50,7 @@ pub enum WhenLost {
 }
 
 /// A store of the YAML files below a directory.
-pub struct FsStore {
+pub(super) struct FsStore {
     inner: Arc<Inner>,
 }
 
@@ -117,7 +117,7 @@ struct CachedFile {
 
 impl FsStore {
     /// A store of the files below `root`; `url` is its URL for users.
-    pub fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
+    pub(super) fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
         let root = root.into();
         let state = Mutex::new(FsState::default());
         let (signal, noted) = Default::default();

@@ -34,7 +34,7 @@ pub enum StoreError {
     },
 }
 
-/// The store for a URL: `fs://DIRECTORY`, `embedded://sample`; empty means `k8s://`, as with the originals.
+/// The store for a URL: `fs://DIRECTORY`, `embedded://sample`; empty means `k8s://`, as in Istio Mixer.
 ///
 /// Errors: see [`StoreError`]. A directory that does not exist is no error: the store is unavailable until it appears.
 pub fn open(url: &str) -> Result<Box<dyn ConfigStore>, StoreError> {

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{Node, NodeKind, Span, YamlError};
-use crate::Entry;
+use crate::MappingEntry;
 
 /// Mappings of at least this many entries are indexed by hash.
 const INDEXED: usize = 16;
@@ -11,7 +11,7 @@ const INDEXED: usize = 16;
 /// The entries of a mapping so far.
 #[derive(Default)]
 pub(super) struct MappingBuilder {
-    entries: Vec<Entry>,
+    entries: Vec<MappingEntry>,
     index: FxHashMap<Box<str>, usize>,
 }
 
@@ -26,7 +26,7 @@ impl MappingBuilder {
         self.index.get(key).copied()
     }
 
-    fn put(&mut self, entry: Entry) -> bool {
+    fn put(&mut self, entry: MappingEntry) -> bool {
         if let Some(old) = self.position(&entry.key).and_then(|i| self.entries.get_mut(i)) {
             *old = entry;
             return true;
@@ -41,7 +41,7 @@ impl MappingBuilder {
     /// Sets a key; returns the key if it is a duplicate.
     pub(super) fn insert(&mut self, key: Box<str>, key_span: Span, value: Node) -> Option<String> {
         let name = self.position(&key).map(|_| key.to_string());
-        self.put(Entry { key, key_span, value });
+        self.put(MappingEntry { key, key_span, value });
         name
     }
 
@@ -67,7 +67,7 @@ impl MappingBuilder {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Vec<Entry> {
+    pub(super) fn finish(self) -> Vec<MappingEntry> {
         self.entries
     }
 }

@@ -5,7 +5,7 @@
 //! those of the full parser, including positions; property tests compare the two.
 
 use super::scalar;
-use crate::{Entry, Location, Node, NodeKind, Span};
+use crate::{Location, MappingEntry, Node, NodeKind, Span};
 
 /// Maximum size of a text, in bytes.
 const MAX_TEXT: usize = 1 << 20;
@@ -126,7 +126,7 @@ impl<'t> PlainReader<'t> {
     fn mapping(&mut self, column: usize, depth: usize) -> Option<Node> {
         let start = self.here();
         let mut end = start;
-        let mut entries: Vec<Entry> = Vec::with_capacity(4);
+        let mut entries: Vec<MappingEntry> = Vec::with_capacity(4);
         loop {
             let (key, key_span) = self.key()?;
             if entries.len() >= MAX_ENTRIES || entries.iter().any(|e| e.key == key) {
@@ -151,7 +151,7 @@ impl<'t> PlainReader<'t> {
                 self.value_on_line(column)?
             };
             end = end.max(value.span.end);
-            entries.push(Entry { key, key_span, value });
+            entries.push(MappingEntry { key, key_span, value });
             match self.column {
                 Some(here) if here == column && !self.is_dash() => {}
                 Some(here) if here > column => return None,
@@ -305,7 +305,7 @@ impl<'t> PlainReader<'t> {
         let start = self.here();
         let is_mapping = self.byte() == Some(b'{');
         let close = if is_mapping { b'}' } else { b']' };
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<MappingEntry> = Vec::new();
         let mut items: Vec<Node> = Vec::new();
         self.at += 1;
         self.skip_blanks();
@@ -317,7 +317,7 @@ impl<'t> PlainReader<'t> {
                 }
                 self.skip_blanks();
                 let value = self.flow_value(depth)?;
-                entries.push(Entry { key, key_span, value });
+                entries.push(MappingEntry { key, key_span, value });
             } else {
                 items.push(self.flow_value(depth)?);
             }
