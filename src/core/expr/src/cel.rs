@@ -40,22 +40,22 @@ pub(super) struct CelProgram {
 }
 
 impl CelProgram {
-    /// Compiles a CEL text, or a COMPAT text after rewriting it to CEL.
+    /// Compiles a CEL text, or a COMPAT text rewritten to CEL.
     ///
-    /// Errors: phase `Static`; the text shows the line with a pointer below the column, as CEL does.
+    /// Errors: phase `Static`; the text contains the line with a pointer to the column, as in CEL.
     pub(super) fn compile(
         text: &str,
         scope: &dyn Scope,
         language: Language,
     ) -> Result<CelProgram, CompileError> {
         let source = Source::new(text);
-        let refuse = |problem: Problem| source.refuse(vec![problem]);
+        let reject = |problem: Problem| source.reject(vec![problem]);
         let tokens = match language {
             Language::Compat => compat::tokens(text, &source)?,
-            _ => lexer::tokens(text, 0).map_err(refuse)?,
+            _ => lexer::tokens(text, 0).map_err(reject)?,
         };
-        let (ast, root) = parser::parse(&tokens).map_err(|problem| refuse(*problem))?;
-        let found = check::check(&ast, root, scope).map_err(|problems| source.refuse(problems))?;
+        let (ast, root) = parser::parse(&tokens).map_err(|problem| reject(*problem))?;
+        let found = check::check(&ast, root, scope).map_err(|problems| source.reject(problems))?;
         let (plan, root) = plan::plan(&ast, root, scope);
         Ok(CelProgram { plan, root, value_type: found.to_value_type() })
     }

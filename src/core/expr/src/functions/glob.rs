@@ -1,8 +1,8 @@
 //! `match(s, p)`.
 
-/// Whether `subject` matches `pattern`: a final `*` makes it a prefix, else an initial `*` a suffix, else equality.
-/// Every other `*` is literal. Bytes, case-sensitive.
-pub fn glob_match(subject: &[u8], pattern: &[u8]) -> bool {
+/// Whether `subject` matches `pattern`: by prefix if the pattern ends in `*`, else by suffix if it starts with `*`, else by
+/// equality. Every other `*` is literal. Case-sensitive.
+pub(crate) fn glob_match(subject: &[u8], pattern: &[u8]) -> bool {
     match pattern {
         [prefix @ .., b'*'] => subject.starts_with(prefix),
         [b'*', suffix @ ..] => subject.ends_with(suffix),
