@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use self::references::References;
-use super::wire::{CompressedAttributes, DecodeError, Entry, Payload, RawMap, Words};
+use super::wire::{AttributeEntry, CompressedAttributes, DecodeError, Payload, RawMap, Words};
 use super::{SlotId, StringMap, Value, Vocabulary};
 
 pub use names::NamedValue;
@@ -32,7 +32,7 @@ pub struct AttributeBag<'a> {
     vocabulary: &'a Vocabulary,
     arena: &'a Bump,
     words: Words<'a>,
-    entries: &'a [Entry<'a>],
+    entries: &'a [AttributeEntry<'a>],
     /// By slot: the location of its value.
     places: &'a mut [SlotPlace],
     /// Values of later records of a delta report, by name, also of names without a slot.

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::wire::{
-    Field, WordList, nested, put_duration, put_nonempty, put_tag, put_time, put_varint, put_zigzag,
+    TypedMap, WordList, nested, put_duration, put_nonempty, put_tag, put_time, put_varint, put_zigzag,
 };
 use super::{AttributeBag, SignedDuration, Timestamp, Value, ValueType};
 
@@ -46,16 +46,16 @@ impl OwnedValue {
         }
     }
 
-    fn field(&self) -> Field {
+    fn field(&self) -> TypedMap {
         match self {
-            OwnedValue::String(_) => Field::Strings,
-            OwnedValue::Int64(_) => Field::Int64s,
-            OwnedValue::Double(_) => Field::Doubles,
-            OwnedValue::Bool(_) => Field::Bools,
-            OwnedValue::Timestamp(_) => Field::Timestamps,
-            OwnedValue::Duration(_) => Field::Durations,
-            OwnedValue::Bytes(_) => Field::Bytes,
-            OwnedValue::StringMap(_) => Field::StringMaps,
+            OwnedValue::String(_) => TypedMap::Strings,
+            OwnedValue::Int64(_) => TypedMap::Int64s,
+            OwnedValue::Double(_) => TypedMap::Doubles,
+            OwnedValue::Bool(_) => TypedMap::Bools,
+            OwnedValue::Timestamp(_) => TypedMap::Timestamps,
+            OwnedValue::Duration(_) => TypedMap::Durations,
+            OwnedValue::Bytes(_) => TypedMap::Bytes,
+            OwnedValue::StringMap(_) => TypedMap::StringMaps,
         }
     }
 }
@@ -229,8 +229,8 @@ impl OwnedAttributes {
         entries
     }
 
-    fn field_of(&self, name: &[u8]) -> Field {
-        self.values.get(name).map_or(Field::Strings, OwnedValue::field)
+    fn field_of(&self, name: &[u8]) -> TypedMap {
+        self.values.get(name).map_or(TypedMap::Strings, OwnedValue::field)
     }
 }
 
@@ -242,7 +242,7 @@ impl<N: Into<Vec<u8>>, V: Into<OwnedValue>> FromIterator<(N, V)> for OwnedAttrib
 
 /// An attribute with its words replaced by indexes.
 struct Indexed<'w> {
-    field: Field,
+    field: TypedMap,
     index: i32,
     value: IndexedValue<'w>,
 }

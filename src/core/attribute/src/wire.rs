@@ -10,7 +10,7 @@ mod words;
 mod writer;
 
 pub use message::CompressedAttributes;
-pub(super) use message::{Entry, Field, Parts, Payload, RawMap};
+pub(super) use message::{AttributeEntry, Parts, Payload, RawMap, TypedMap};
 pub use message::{duration, timestamp};
 pub(super) use reader::VARINT;
 pub use reader::{DecodeError, Reader};

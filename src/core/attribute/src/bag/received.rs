@@ -5,7 +5,7 @@ use std::cell::Cell;
 use bumpalo::Bump;
 
 use super::AttributeBag;
-use crate::wire::{Entry, Field, Payload, Words};
+use crate::wire::{AttributeEntry, Payload, TypedMap, Words};
 use crate::{SlotId, Value, Vocabulary};
 
 /// An attribute received over another protocol.
@@ -27,12 +27,13 @@ impl<'a> AttributeBag<'a> {
         let mut bag = Self::empty(vocabulary, arena);
         let texts = arena.alloc_slice_fill_iter(values.iter().map(|received| received.name));
         bag.words = Words::of_names(texts);
-        bag.entries = arena.alloc_slice_fill_iter(values.iter().enumerate().map(|(at, received)| Entry {
-            // Word N has index !N. No message has enough words for an index that does not fit.
-            index: i32::try_from(at).map_or(i32::MIN, |at| !at),
-            field: Field::of(&received.value),
-            payload: Cell::new(Payload::Value(received.value)),
-        }));
+        bag.entries =
+            arena.alloc_slice_fill_iter(values.iter().enumerate().map(|(at, received)| AttributeEntry {
+                // Word N has index !N. No message has enough words for an index that does not fit.
+                index: i32::try_from(at).map_or(i32::MIN, |at| !at),
+                field: TypedMap::of(&received.value),
+                payload: Cell::new(Payload::Value(received.value)),
+            }));
         for (at, received) in values.iter().enumerate() {
             if let Some(place) = received.slot.and_then(|slot| bag.places.get_mut(slot.index())) {
                 *place = place.at(at, super::SlotPlace::NAMED);

@@ -3,7 +3,7 @@
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::{AttributeBag, SlotPlace};
-use crate::wire::{CompressedAttributes, Entry, Field, Payload, SmallSet, Words};
+use crate::wire::{AttributeEntry, CompressedAttributes, Payload, SmallSet, TypedMap, Words};
 use crate::{StringMap, Value};
 
 /// Why a later record of a delta report was not applied. The texts are Istio Mixer's.
@@ -91,7 +91,7 @@ impl<'a> AttributeBag<'a> {
                 Payload::Unreadable => None,
             };
             let (_, new) = seen.insert(name);
-            if !new && entry.field != Field::Strings {
+            if !new && entry.field != TypedMap::Strings {
                 self.delta.truncate(applied);
                 let name = String::from_utf8_lossy(name).into_owned();
                 return Err(StrictError::Duplicate { name, value_type: go_type(entry.field) });
@@ -108,7 +108,7 @@ impl<'a> AttributeBag<'a> {
     }
 
     /// The entries by field, in wire order; of repeated keys the last.
-    fn in_field_order(&self, record: &CompressedAttributes<'a>) -> ArenaVec<'a, &'a Entry<'a>> {
+    fn in_field_order(&self, record: &CompressedAttributes<'a>) -> ArenaVec<'a, &'a AttributeEntry<'a>> {
         let mut order = ArenaVec::with_capacity_in(record.entries.len(), self.arena);
         order.extend(record.entries.iter().enumerate().map(|(i, entry)| (entry.field, entry.index, i)));
         order.sort_unstable();
@@ -122,15 +122,15 @@ impl<'a> AttributeBag<'a> {
     }
 }
 
-fn go_type(field: Field) -> &'static str {
+fn go_type(field: TypedMap) -> &'static str {
     match field {
-        Field::Strings => "string",
-        Field::Int64s => "int64",
-        Field::Doubles => "float64",
-        Field::Bools => "bool",
-        Field::Timestamps => "time.Time",
-        Field::Durations => "time.Duration",
-        Field::Bytes => "[]uint8",
-        Field::StringMaps => "attribute.StringMap",
+        TypedMap::Strings => "string",
+        TypedMap::Int64s => "int64",
+        TypedMap::Doubles => "float64",
+        TypedMap::Bools => "bool",
+        TypedMap::Timestamps => "time.Time",
+        TypedMap::Durations => "time.Duration",
+        TypedMap::Bytes => "[]uint8",
+        TypedMap::StringMaps => "attribute.StringMap",
     }
 }

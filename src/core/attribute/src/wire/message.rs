@@ -11,7 +11,7 @@ use crate::{SignedDuration, Timestamp, Value};
 /// The typed map that contains an entry; the discriminants are the field numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Field {
+pub(crate) enum TypedMap {
     Strings = 2,
     Int64s = 3,
     Doubles = 4,
@@ -22,26 +22,26 @@ pub(crate) enum Field {
     StringMaps = 9,
 }
 
-impl Field {
+impl TypedMap {
     /// The typed map for values of this kind.
     pub(crate) fn of(value: &Value<'_>) -> Self {
         match value {
-            Value::String(_) => Field::Strings,
-            Value::Int64(_) => Field::Int64s,
-            Value::Double(_) => Field::Doubles,
-            Value::Bool(_) => Field::Bools,
-            Value::Timestamp(_) => Field::Timestamps,
-            Value::Duration(_) => Field::Durations,
-            Value::Bytes(_) => Field::Bytes,
-            Value::StringMap(_) => Field::StringMaps,
+            Value::String(_) => TypedMap::Strings,
+            Value::Int64(_) => TypedMap::Int64s,
+            Value::Double(_) => TypedMap::Doubles,
+            Value::Bool(_) => TypedMap::Bools,
+            Value::Timestamp(_) => TypedMap::Timestamps,
+            Value::Duration(_) => TypedMap::Durations,
+            Value::Bytes(_) => TypedMap::Bytes,
+            Value::StringMap(_) => TypedMap::StringMaps,
         }
     }
 
     /// Of several entries with one name, the lowest rank wins. Spec: attributes.md 4.2, step 2.
     pub(crate) fn rank(self) -> u8 {
         match self {
-            Field::Strings => 0,
-            Field::StringMaps => 1,
+            TypedMap::Strings => 0,
+            TypedMap::StringMaps => 1,
             other => other as u8,
         }
     }
@@ -95,10 +95,10 @@ impl<'a> RawMap<'a> {
 
 /// One entry of a typed map.
 #[derive(Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct AttributeEntry<'a> {
     /// The dictionary index of the name.
     pub(crate) index: i32,
-    pub(crate) field: Field,
+    pub(crate) field: TypedMap,
     pub(crate) payload: Cell<Payload<'a>>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Entry<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompressedAttributes<'a> {
     pub(crate) words: &'a [&'a [u8]],
-    pub(crate) entries: &'a [Entry<'a>],
+    pub(crate) entries: &'a [AttributeEntry<'a>],
 }
 
 impl<'a> CompressedAttributes<'a> {
@@ -140,7 +140,7 @@ impl<'a> CompressedAttributes<'a> {
 /// A message being decoded; a second occurrence of the same message field is merged into it.
 pub(crate) struct Parts<'a> {
     words: ArenaVec<'a, &'a [u8]>,
-    entries: ArenaVec<'a, Entry<'a>>,
+    entries: ArenaVec<'a, AttributeEntry<'a>>,
 }
 
 impl<'a> Parts<'a> {
@@ -175,26 +175,26 @@ impl<'a> Parts<'a> {
                     self.words.push(bytes);
                     continue;
                 }
-                2 => Field::Strings,
-                3 => Field::Int64s,
-                4 => Field::Doubles,
-                5 => Field::Bools,
-                6 => Field::Timestamps,
-                7 => Field::Durations,
-                8 => Field::Bytes,
-                9 => Field::StringMaps,
+                2 => TypedMap::Strings,
+                3 => TypedMap::Int64s,
+                4 => TypedMap::Doubles,
+                5 => TypedMap::Bools,
+                6 => TypedMap::Timestamps,
+                7 => TypedMap::Durations,
+                8 => TypedMap::Bytes,
+                9 => TypedMap::StringMaps,
                 _ => continue,
             };
             let (index, payload) = entry(field, bytes)?;
-            self.entries.push(Entry { index, field, payload: Cell::new(payload) });
+            self.entries.push(AttributeEntry { index, field, payload: Cell::new(payload) });
         }
     }
 }
 
 /// Reads one map entry: field 1 is the key, field 2 the value, both optional.
 #[inline]
-fn entry<'a>(field: Field, bytes: &'a [u8]) -> Result<(i32, Payload<'a>), DecodeError> {
-    if field == Field::Strings
+fn entry<'a>(field: TypedMap, bytes: &'a [u8]) -> Result<(i32, Payload<'a>), DecodeError> {
+    if field == TypedMap::Strings
         && let Some((index, word)) = short_pair(bytes)
     {
         return Ok((index, Payload::Word(word)));
@@ -212,34 +212,34 @@ fn entry<'a>(field: Field, bytes: &'a [u8]) -> Result<(i32, Payload<'a>), Decode
     Ok((index, payload))
 }
 
-fn default_payload<'a>(field: Field) -> Payload<'a> {
+fn default_payload<'a>(field: TypedMap) -> Payload<'a> {
     Payload::Value(match field {
-        Field::Strings => return Payload::Word(0),
-        Field::StringMaps => return Payload::Map(RawMap(&[])),
-        Field::Int64s => Value::Int64(0),
-        Field::Doubles => Value::Double(0.0),
-        Field::Bools => Value::Bool(false),
-        Field::Timestamps => Value::Timestamp(Timestamp::YEAR_ONE),
-        Field::Durations => Value::Duration(SignedDuration::ZERO),
-        Field::Bytes => Value::Bytes(&[]),
+        TypedMap::Strings => return Payload::Word(0),
+        TypedMap::StringMaps => return Payload::Map(RawMap(&[])),
+        TypedMap::Int64s => Value::Int64(0),
+        TypedMap::Doubles => Value::Double(0.0),
+        TypedMap::Bools => Value::Bool(false),
+        TypedMap::Timestamps => Value::Timestamp(Timestamp::YEAR_ONE),
+        TypedMap::Durations => Value::Duration(SignedDuration::ZERO),
+        TypedMap::Bytes => Value::Bytes(&[]),
     })
 }
 
 #[inline]
 fn read_payload<'a>(
-    field: Field,
+    field: TypedMap,
     wire_type: u8,
     reader: &mut Reader<'a>,
 ) -> Result<Payload<'a>, DecodeError> {
     Ok(Payload::Value(match field {
-        Field::Strings => return Ok(Payload::Word(reader.zigzag_of(2, wire_type)?)),
-        Field::StringMaps => return raw_map(reader.bytes_of(2, wire_type)?).map(Payload::Map),
-        Field::Int64s => Value::Int64(reader.varint_of(2, wire_type)?.cast_signed()),
-        Field::Doubles => Value::Double(f64::from_bits(reader.fixed64_of(2, wire_type)?)),
-        Field::Bools => Value::Bool(reader.varint_of(2, wire_type)? != 0),
-        Field::Timestamps => Value::Timestamp(timestamp(reader.bytes_of(2, wire_type)?)?),
-        Field::Durations => Value::Duration(duration(reader.bytes_of(2, wire_type)?)?),
-        Field::Bytes => Value::Bytes(reader.bytes_of(2, wire_type)?),
+        TypedMap::Strings => return Ok(Payload::Word(reader.zigzag_of(2, wire_type)?)),
+        TypedMap::StringMaps => return raw_map(reader.bytes_of(2, wire_type)?).map(Payload::Map),
+        TypedMap::Int64s => Value::Int64(reader.varint_of(2, wire_type)?.cast_signed()),
+        TypedMap::Doubles => Value::Double(f64::from_bits(reader.fixed64_of(2, wire_type)?)),
+        TypedMap::Bools => Value::Bool(reader.varint_of(2, wire_type)? != 0),
+        TypedMap::Timestamps => Value::Timestamp(timestamp(reader.bytes_of(2, wire_type)?)?),
+        TypedMap::Durations => Value::Duration(duration(reader.bytes_of(2, wire_type)?)?),
+        TypedMap::Bytes => Value::Bytes(reader.bytes_of(2, wire_type)?),
     }))
 }
 

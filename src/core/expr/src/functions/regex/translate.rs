@@ -81,7 +81,7 @@ impl<'p> Translator<'p> {
         self.pattern.get(start..self.at).unwrap_or("")
     }
 
-    fn refused(&self, detail: &'static str, start: usize) -> Problem<'p> {
+    fn invalid(&self, detail: &'static str, start: usize) -> Problem<'p> {
         Problem { detail, part: self.since(start) }
     }
 
@@ -145,14 +145,14 @@ impl<'p> Translator<'p> {
             self.at += 1;
         }
         if let Some(first) = self.repeated {
-            return Err(self.refused("invalid nested repetition operator", first));
+            return Err(self.invalid("invalid nested repetition operator", first));
         }
         let Some(weight) = self.atom else {
-            return Err(self.refused("missing argument to repetition operator", start));
+            return Err(self.invalid("missing argument to repetition operator", start));
         };
         let weight = weight.saturating_mul(count.max(1));
         if weight > MAX_COUNT {
-            return Err(self.refused(BAD_COUNT, start));
+            return Err(self.invalid(BAD_COUNT, start));
         }
         self.out.push_str(operator);
         if lazy {
@@ -183,10 +183,10 @@ impl<'p> Translator<'p> {
         self.at += end + 1;
         let number = |text: &str| text.parse::<u32>().ok().filter(|n| *n <= MAX_COUNT);
         let (Some(low), Some(high)) = (number(low), high.map_or(Some(None), |h| number(h).map(Some))) else {
-            return Err(self.refused(BAD_COUNT, start));
+            return Err(self.invalid(BAD_COUNT, start));
         };
         if high.is_some_and(|high| high < low) {
-            return Err(self.refused(BAD_COUNT, start));
+            return Err(self.invalid(BAD_COUNT, start));
         }
         Ok(Some((format!("{{{inside}}}"), high.unwrap_or(low))))
     }
@@ -239,18 +239,18 @@ impl<'p> Translator<'p> {
                 _ => break,
             }
         }
-        Err(self.refused(BAD_PERL, start))
+        Err(self.invalid(BAD_PERL, start))
     }
 
     fn named_group(&mut self, start: usize, named: &'p str) -> Step<'p> {
         let Some(end) = named.find('>') else {
             self.at = self.pattern.len();
-            return Err(self.refused("invalid named capture", start));
+            return Err(self.invalid("invalid named capture", start));
         };
         let name = named.get(..end).unwrap_or("");
         self.at += end + 1;
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(self.refused("invalid named capture", start));
+            return Err(self.invalid("invalid named capture", start));
         }
         // compat(1.3): duplicate names are accepted.
         self.open_group("(?:");
@@ -332,7 +332,7 @@ impl<'p> Translator<'p> {
             }
             'x' => self.hexadecimal(start)?,
             c if c.is_ascii() && !c.is_ascii_alphanumeric() => c,
-            _ => return Err(self.refused(BAD_ESCAPE, start)),
+            _ => return Err(self.invalid(BAD_ESCAPE, start)),
         })
     }
 
@@ -352,7 +352,7 @@ impl<'p> Translator<'p> {
         match value.flatten() {
             // A surrogate is accepted but never matches.
             Some(value @ 0..=0x10_ffff) => Ok(char::from_u32(value).unwrap_or(char::MAX)),
-            _ => Err(self.refused(BAD_ESCAPE, start)),
+            _ => Err(self.invalid(BAD_ESCAPE, start)),
         }
     }
 
@@ -366,7 +366,7 @@ impl<'p> Translator<'p> {
             Some(inside) => {
                 let Some(end) = inside.find('}') else {
                     self.at = self.pattern.len();
-                    return Err(self.refused(BAD_RANGE, start));
+                    return Err(self.invalid(BAD_RANGE, start));
                 };
                 self.at += end + 2;
                 inside.get(..end).unwrap_or("")
@@ -394,7 +394,7 @@ impl<'p> Translator<'p> {
         let known = is_name
             && (CATEGORIES.contains(&name)
                 || (spelled_well && !is_abbreviation && regex::Regex::new(&class).is_ok()));
-        if known { Ok(class) } else { Err(self.refused(BAD_RANGE, start)) }
+        if known { Ok(class) } else { Err(self.invalid(BAD_RANGE, start)) }
     }
 
     /// A bracketed class.
@@ -448,7 +448,7 @@ impl<'p> Translator<'p> {
             self.at += 1;
             high = self.class_character(missing)?;
             if high < low {
-                return Err(self.refused(BAD_RANGE, start));
+                return Err(self.invalid(BAD_RANGE, start));
             }
         }
         // Writing to a String cannot fail.
@@ -474,7 +474,7 @@ impl<'p> Translator<'p> {
         let name = self.rest().get(2..end).unwrap_or("");
         self.at += end + 2;
         if !POSIX_CLASSES.contains(&name.strip_prefix('^').unwrap_or(name)) {
-            return Err(self.refused(BAD_RANGE, start));
+            return Err(self.invalid(BAD_RANGE, start));
         }
         let _ = write!(self.out, "[:{name}:]");
         Ok(())
