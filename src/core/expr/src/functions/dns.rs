@@ -36,7 +36,7 @@ impl Display for Problem {
 /// Validates a name and returns it in NFC with its punycode labels decoded.
 ///
 /// Errors: `error converting '<s>' to dns name: '<detail>'`. Spec: expressions.md, section 10.
-pub(crate) fn dns_name<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
+pub fn dns_name<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
     match checked(text) {
         Ok(Cow::Borrowed(name)) => Ok(name),
         Ok(Cow::Owned(name)) => Ok(arena.alloc_slice_copy(&name)),
@@ -50,7 +50,7 @@ pub(crate) fn dns_name<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], 
 /// Whether two names are the same host: compared as mapped for look-up, ignoring a final dot.
 ///
 /// Errors: an invalid name, `idna: ...`. Spec: expressions.md, section 11.
-pub(crate) fn dns_name_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
+pub fn dns_name_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     same_name(a, b).map_err(|problem| EvalError::failed(arena, format_args!("{problem}")))
 }
 

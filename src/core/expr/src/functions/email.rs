@@ -10,7 +10,7 @@ use super::dns;
 /// Validates a mailbox without display name; returns the input.
 ///
 /// Errors: `error converting '<s>' to e-mail: display names are not allowed`, or with `'<detail>'`.
-pub(crate) fn email<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
+pub fn email<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
     let detail = match Mailbox::parse(text) {
         Err(problem) => problem.to_owned(),
         Ok(mailbox) if mailbox.named => {
@@ -42,7 +42,7 @@ pub(crate) fn email<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], Eva
 /// Whether two mailboxes are equal: local parts byte for byte, domains as DNS names. Display names are ignored.
 ///
 /// Errors: an invalid mailbox, `mail: ...`; an invalid domain, `error comparing e-mails '<a>' and '<b>': ...`.
-pub(crate) fn email_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
+pub fn email_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     let parse = |text| Mailbox::parse(text).map_err(EvalError::Failed);
     let (one, other) = (parse(a)?, parse(b)?);
     let ((local, domain), (other_local, other_domain)) = (one.parts(), other.parts());

@@ -2,7 +2,7 @@
 
 /// Whether `subject` matches `pattern`: by prefix if the pattern ends in `*`, else by suffix if it starts with `*`, else by
 /// equality. Every other `*` is literal. Case-sensitive.
-pub(crate) fn glob_match(subject: &[u8], pattern: &[u8]) -> bool {
+pub fn glob_match(subject: &[u8], pattern: &[u8]) -> bool {
     match pattern {
         [prefix @ .., b'*'] => subject.starts_with(prefix),
         [b'*', suffix @ ..] => subject.ends_with(suffix),

@@ -4,7 +4,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 /// The text with every code point mapped by its simple lower-case mapping; invalid UTF-8 becomes U+FFFD.
-pub(crate) fn to_lower<'a>(text: &'a [u8], arena: &'a Bump) -> &'a [u8] {
+pub fn to_lower<'a>(text: &'a [u8], arena: &'a Bump) -> &'a [u8] {
     if text.is_ascii() {
         if !text.iter().any(u8::is_ascii_uppercase) {
             return text;

@@ -6,7 +6,7 @@ use super::super::EvalError;
 use mixer_attribute::Timestamp;
 
 /// Parses `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`; digits beyond nanoseconds are dropped.
-pub(crate) fn timestamp<'a>(text: &[u8], arena: &'a Bump) -> Result<Timestamp, EvalError<'a>> {
+pub fn timestamp<'a>(text: &[u8], arena: &'a Bump) -> Result<Timestamp, EvalError<'a>> {
     Timestamp::from_text(text).ok_or_else(|| {
         EvalError::failed(
             arena,

@@ -10,7 +10,7 @@ use super::dns;
 /// Validates a URI reference; returns the input.
 ///
 /// Errors: `error converting string to uri: empty string`, `error converting string to uri '<s>': '<detail>'`.
-pub(crate) fn uri<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
+pub fn uri<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
     if text.is_empty() {
         return Err(EvalError::Failed("error converting string to uri: empty string"));
     }
@@ -22,7 +22,7 @@ pub(crate) fn uri<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalE
 /// normalization.
 ///
 /// Errors: an invalid URI, see [`uri`]; an invalid host name, `idna: ...`.
-pub(crate) fn uri_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
+pub fn uri_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     let parse = |text| Uri::parse(text).map_err(|problem| unconvertible(text, problem, arena));
     let (one, other) = (parse(a)?, parse(b)?);
     if !one.scheme.eq_ignore_ascii_case(other.scheme) {

@@ -203,7 +203,7 @@ impl<'p> Translator<'p> {
             self.at += 2;
             return self.named_group(start, named);
         }
-        // RE2 lets a flag stand twice, or on both sides of the minus, where the last one counts.
+        // RE2 accepts a flag more than once and on both sides of the minus; the last one wins.
         let (mut on, mut off) = (String::new(), String::new());
         let mut negative = false;
         let mut any = false;
@@ -493,7 +493,7 @@ fn perl_class(letter: char) -> &'static str {
     }
 }
 
-/// The beginning of a group with flags, or flags for the rest of the group.
+/// The start of a group with flags, or flags for the rest of the group.
 fn flags(on: &str, off: &str, end: char) -> String {
     let minus = if off.is_empty() { "" } else { "-" };
     format!("(?{on}{minus}{off}{end}")
