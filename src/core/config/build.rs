@@ -1,9 +1,9 @@
-//! Gathers the sample configuration that the binary carries.
+//! Embeds the sample configuration.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-/// The sample configuration stands at the top of the repository.
+/// The sample configuration, at the top of the repository.
 const SAMPLE_DIR: &str = "../../../testdata/config";
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! Compiles the wire contracts in `proto/` with a compiler written in Rust, so that a bare machine needs only cargo.
+//! Compiles `proto/` with a compiler written in Rust, so that the build needs no protoc.
 
 use std::error::Error;
 use std::path::Path;
@@ -16,13 +16,13 @@ const PROTOS: &[&str] = &[
     "istio/template/reportnothing.proto",
 ];
 
-/// The contracts stand at the top of the repository.
+/// The `.proto` files, at the top of the repository.
 const PROTO_DIR: &str = "../../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={PROTO_DIR}");
     let descriptors = protox::compile(PROTOS, [PROTO_DIR])?;
-    // For reflection, so that generic clients can be pointed at a server.
+    // For server reflection.
     let encoded = protox::prost::Message::encode_to_vec(&descriptors);
     std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("descriptors.bin"), encoded)?;
     tonic_prost_build::configure()

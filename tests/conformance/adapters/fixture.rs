@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use mixer_config::{Entry, Node, NodeKind};
+use mixer_config::{MappingEntry, Node, NodeKind};
 use mixer_engine::adapter::{Clock, SystemClock};
 use parking_lot::Mutex;
 
@@ -135,7 +135,10 @@ impl Fixture {
                 NodeKind::Sequence(items.iter().map(|i| self.fill_node(i)).collect())
             }
             NodeKind::Mapping(entries) => NodeKind::Mapping(
-                entries.iter().map(|e| Entry { value: self.fill_node(&e.value), ..e.clone() }).collect(),
+                entries
+                    .iter()
+                    .map(|e| MappingEntry { value: self.fill_node(&e.value), ..e.clone() })
+                    .collect(),
             ),
             other => other.clone(),
         };

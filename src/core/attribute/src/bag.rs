@@ -1,4 +1,4 @@
-//! The attributes of one request, readable by slot, with a record of what was read.
+//! The attributes of one request, read by slot, and the record of what was read.
 
 mod bits;
 mod names;
@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use self::references::References;
-use super::wire::{CompressedAttributes, DecodeError, Entry, Payload, RawMap, Words};
+use super::wire::{AttributeEntry, CompressedAttributes, DecodeError, Payload, RawMap, Words};
 use super::{SlotId, StringMap, Value, Vocabulary};
 
 pub use names::NamedValue;
@@ -21,33 +21,34 @@ pub use strict::StrictError;
 /// The attributes of one request or report record.
 ///
 /// Everything borrows: from the request bytes, from the vocabulary of the snapshot that serves the request, and from the
-/// arena that is dropped with the request. Reading through [`get`](Self::get) and [`lookup`](Self::lookup) records references;
-/// [`peek`](Self::peek) does not. Values set by attribute generators or by later records of a delta report lie on top of the
-/// received ones, are never recorded, and can be taken off again with [`mark`](Self::mark) and [`rewind`](Self::rewind).
+/// arena of the request. Reading through [`get`](Self::get) and [`lookup`](Self::lookup) records references;
+/// [`peek`](Self::peek) does not. Values set by attribute generators or by later records of a delta report override the
+/// received ones and are never recorded; [`mark`](Self::mark) and [`rewind`](Self::rewind) undo the former.
 ///
-/// Indexes are resolved when an attribute is first read; one that cannot be resolved hides its attribute and nothing else.
+/// Dictionary indexes are resolved when an attribute is first read; an invalid index makes its attribute absent and
+/// affects no other.
 /// Spec: attributes.md 4.2 and 7.
 pub struct AttributeBag<'a> {
     vocabulary: &'a Vocabulary,
     arena: &'a Bump,
     words: Words<'a>,
-    entries: &'a [Entry<'a>],
-    /// By slot: where its value is. See [`Place`].
-    places: &'a mut [Place],
-    /// Values of later records of a delta report, with their names, slots or not.
+    entries: &'a [AttributeEntry<'a>],
+    /// By slot: the location of its value.
+    places: &'a mut [SlotPlace],
+    /// Values of later records of a delta report, by name, also of names without a slot.
     delta: ArenaVec<'a, (&'a [u8], Value<'a>)>,
     overlay: ArenaVec<'a, (SlotId, Value<'a>)>,
     references: References<'a>,
 }
 
-/// Where the value of a slot is: 0 for nowhere, else one more than an index, with two flags.
+/// The location of the value of a slot: 0 for none, else one more than an index, with two flags.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place(u32);
+struct SlotPlace(u32);
 
-impl Place {
-    /// The index is one of `delta`, not of `entries`.
+impl SlotPlace {
+    /// The index points into `delta`, not into `entries`.
     const DELTA: u32 = 1 << 30;
-    /// A message word names this attribute: entries under its global index are invisible.
+    /// A message word names this attribute: entries under its global index are ignored.
     const NAMED: u32 = 1 << 31;
     const INDEX: u32 = Self::DELTA - 1;
 
@@ -63,10 +64,10 @@ impl Place {
         self.0 & Self::NAMED != 0
     }
 
-    /// The same attribute at another index. Messages are far shorter than the indexes that would not fit.
-    fn at(self, index: usize, flag: u32) -> Place {
+    /// The same attribute at another index. No message has enough entries for an index that does not fit.
+    fn at(self, index: usize, flag: u32) -> SlotPlace {
         match u32::try_from(index + 1) {
-            Ok(index) if index <= Self::INDEX => Place(self.0 & Self::NAMED | flag | index),
+            Ok(index) if index <= Self::INDEX => SlotPlace(self.0 & Self::NAMED | flag | index),
             _ => self,
         }
     }
@@ -80,7 +81,7 @@ impl<'a> AttributeBag<'a> {
             arena,
             words: Words::none(),
             entries: &[],
-            places: arena.alloc_slice_fill_copy(vocabulary.len(), Place::default()),
+            places: arena.alloc_slice_fill_copy(vocabulary.len(), SlotPlace::default()),
             delta: ArenaVec::new_in(arena),
             overlay: ArenaVec::new_in(arena),
             references: References::new(vocabulary.len(), arena),
@@ -89,7 +90,7 @@ impl<'a> AttributeBag<'a> {
 
     /// Decodes an encoded CompressedAttributes. A message without words uses `default_words`.
     ///
-    /// Errors: what is wrong with the bytes at the level of protobuf; bad dictionary indexes are no error.
+    /// Errors: invalid protobuf. Invalid dictionary indexes are no error.
     pub fn decode(
         body: &'a [u8],
         default_words: Option<Words<'a>>,
@@ -99,7 +100,7 @@ impl<'a> AttributeBag<'a> {
         Ok(Self::new(&CompressedAttributes::decode(body, arena)?, default_words, vocabulary, arena))
     }
 
-    /// A bag of attributes that were decoded already. A message without words uses `default_words`.
+    /// A bag of decoded attributes. A message without words uses `default_words`.
     pub fn new(
         attributes: &CompressedAttributes<'a>,
         default_words: Option<Words<'a>>,
@@ -111,9 +112,9 @@ impl<'a> AttributeBag<'a> {
         bag
     }
 
-    /// Throws all values and references away and takes other attributes in, as [`new`](Self::new) does.
+    /// Clears all values and references and fills the bag with other attributes, as [`new`](Self::new) does.
     pub fn replace(&mut self, attributes: &CompressedAttributes<'a>, default_words: Option<Words<'a>>) {
-        self.places.fill(Place::default());
+        self.places.fill(SlotPlace::default());
         self.delta.clear();
         self.overlay.clear();
         self.references.clear();
@@ -125,7 +126,7 @@ impl<'a> AttributeBag<'a> {
         self.entries = attributes.entries;
         for slot in self.words.named() {
             if let Some(place) = self.places.get_mut(slot.index()) {
-                place.0 = Place::NAMED;
+                place.0 = SlotPlace::NAMED;
             }
         }
         for (i, entry) in self.entries.iter().enumerate() {
@@ -139,7 +140,7 @@ impl<'a> AttributeBag<'a> {
             if entry.index >= 0 && place.is_named() {
                 continue;
             }
-            // The same map again: the last entry counts. Another map: the one that is searched first.
+            // Within one typed map the last entry wins, across maps the one of the lowest rank.
             let earlier = place.index().and_then(|earlier| self.entries.get(earlier));
             if earlier.is_none_or(|earlier| earlier.field.rank() >= entry.field.rank()) {
                 *place = place.at(i, 0);
@@ -159,12 +160,12 @@ impl<'a> AttributeBag<'a> {
         self.vocabulary
     }
 
-    /// Memory that lives as long as the request, for computed values.
+    /// The arena of the request, for computed values.
     pub fn arena(&self) -> &'a Bump {
         self.arena
     }
 
-    /// Reads an attribute and records the reference: EXACT when present, ABSENCE when not, nothing for a present string map.
+    /// Reads an attribute and records the reference: EXACT if present, ABSENCE if not, nothing for a present string map.
     #[inline]
     pub fn get(&self, slot: SlotId) -> Option<Value<'a>> {
         if let Some(value) = self.overlaid(slot) {
@@ -185,7 +186,7 @@ impl<'a> AttributeBag<'a> {
         value
     }
 
-    /// Reads an attribute without recording anything.
+    /// Reads an attribute without recording a reference.
     pub fn peek(&self, slot: SlotId) -> Option<Value<'a>> {
         if let Some(value) = self.overlaid(slot) {
             return Some(value);
@@ -196,8 +197,8 @@ impl<'a> AttributeBag<'a> {
         }
     }
 
-    /// Reads what the request says of an attribute, whatever lies on top of it, without recording anything: the value that a
-    /// reference to it stands for.
+    /// Reads the received value of an attribute, ignoring values set on top, without recording a reference: the value that a
+    /// recorded reference refers to.
     pub fn peek_received(&self, slot: SlotId) -> Option<Value<'a>> {
         match self.place(slot)? {
             (place, _) if place.is_delta() => None,
@@ -205,7 +206,8 @@ impl<'a> AttributeBag<'a> {
         }
     }
 
-    /// Whether the bag has the attribute, readable or not: what an attribute generator must not replace. Records nothing.
+    /// Whether the bag has the attribute, even with an invalid index; attribute generators must not replace it. Records no
+    /// reference.
     pub fn contains(&self, slot: SlotId) -> bool {
         self.overlaid(slot).is_some() || self.place(slot).is_some()
     }
@@ -219,17 +221,17 @@ impl<'a> AttributeBag<'a> {
         value
     }
 
-    /// Sets an attribute on top of the received ones; reads of it are not recorded.
+    /// Overrides an attribute; reads of it are not recorded.
     pub fn set(&mut self, slot: SlotId, value: Value<'a>) {
         self.overlay.push((slot, value));
     }
 
-    /// The present height of the overlay, for [`rewind`](Self::rewind).
+    /// The number of overrides so far, for [`rewind`](Self::rewind).
     pub fn mark(&self) -> usize {
         self.overlay.len()
     }
 
-    /// Takes off everything set since `mark`.
+    /// Removes the overrides set since `mark`.
     pub fn rewind(&mut self, mark: usize) {
         self.overlay.truncate(mark);
     }
@@ -240,12 +242,12 @@ impl<'a> AttributeBag<'a> {
     }
 
     #[inline]
-    fn place(&self, slot: SlotId) -> Option<(Place, usize)> {
+    fn place(&self, slot: SlotId) -> Option<(SlotPlace, usize)> {
         let place = *self.places.get(slot.index())?;
         Some((place, place.index()?))
     }
 
-    /// The value of a received entry, resolved and kept.
+    /// The value of a received entry; resolved on first use.
     #[inline]
     fn received(&self, index: usize, slot: SlotId) -> Option<Value<'a>> {
         let entry = self.entries.get(index)?;
@@ -260,7 +262,7 @@ impl<'a> AttributeBag<'a> {
         }
     }
 
-    /// Gives a payload its value, if all its indexes can be resolved.
+    /// The value of a payload; `None` if an index is invalid.
     fn resolve(&self, payload: Payload<'a>, words: Words<'a>, source: Option<SlotId>) -> Option<Value<'a>> {
         match payload {
             Payload::Value(value) => Some(value),
@@ -273,22 +275,22 @@ impl<'a> AttributeBag<'a> {
         }
     }
 
-    /// The entries of a string map as texts; `None` if an index cannot be resolved.
+    /// The entries of a string map as texts; `None` if an index is invalid.
     fn map_entries(&self, raw: RawMap<'a>, words: Words<'a>) -> Option<&'a [(&'a [u8], &'a [u8])]> {
         let mut entries = ArenaVec::with_capacity_in(raw.size_hint(), self.arena);
         let texts = |(key, value): (i32, i32)| Some((words.resolve(key)?, words.resolve(value)?));
         if !raw.pairs().all(|pair| texts(pair).map(|texts| entries.push(texts)).is_some()) {
-            // An entry that a later one replaces may be bad.
+            // An invalid index is harmless if a later entry replaces the key.
             entries.clear();
             for pair in self.map_pairs(raw) {
                 entries.push(texts(pair)?);
             }
         }
-        // One text may occur twice, also under two indexes.
+        // A text may occur twice, also under different indexes.
         Some(last_by_key(entries).into_bump_slice())
     }
 
-    /// The entries of a string map as indexes, each key once.
+    /// The entries of a string map as indexes, with unique keys.
     fn map_pairs(&self, raw: RawMap<'a>) -> ArenaVec<'a, (i32, i32)> {
         let mut pairs = ArenaVec::with_capacity_in(raw.size_hint(), self.arena);
         pairs.extend(raw.pairs());
@@ -296,7 +298,7 @@ impl<'a> AttributeBag<'a> {
     }
 }
 
-/// Keeps the last of the pairs with equal keys, in wire order. Cost: quadratic for a few pairs, sorts many.
+/// Keeps the last of the pairs with equal keys; the order stays. Cost: quadratic up to 32 pairs, sorts above.
 pub fn last_by_key<'a, K: Copy + Ord, V: Copy>(mut pairs: ArenaVec<'a, (K, V)>) -> ArenaVec<'a, (K, V)> {
     const FEW: usize = 32;
     let repeated = |i: usize, key: K| pairs.iter().skip(i + 1).any(|(later, _)| *later == key);

@@ -1,8 +1,8 @@
 //! Attributes: typed facts about one request, and their wire encoding.
 //!
 //! The main type is [`AttributeBag`]: a view of the attributes of one request or report record that borrows from the request
-//! bytes, resolves names to dense [`SlotId`]s of a [`Vocabulary`] once, and records what is read from it.
-//! This room knows nothing of expressions, templates or configuration files.
+//! bytes, resolves names to dense [`SlotId`]s of a [`Vocabulary`] once, and records which attributes are read.
+//! This crate knows nothing of expressions, templates or configuration files.
 //! Spec: attributes.md.
 
 mod bag;
@@ -17,8 +17,9 @@ mod value;
 mod vocabulary;
 pub mod wire;
 
-pub use bag::last_by_key;
-pub use bag::{AttributeBag, Condition, NamedValue, ReceivedValue, Reference, ReferenceMark, StrictError};
+pub use bag::{
+    AttributeBag, Condition, NamedValue, ReceivedValue, Reference, ReferenceMark, StrictError, last_by_key,
+};
 pub use dictionary::{GLOBAL_WORDS, global_index};
 pub use mixer_base::time::{SignedDuration, TextForm, Timestamp, TimestampText};
 pub use owned::{OwnedAttributes, OwnedValue};

@@ -1,4 +1,4 @@
-//! Attributes that own their values: what clients, tools and tests build, and encode in the canonical form.
+//! Attributes that own their values, for clients, tools and tests; encoded in the canonical form.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::wire::{
-    Field, WordList, nested, put_duration, put_nonempty, put_tag, put_time, put_varint, put_zigzag,
+    TypedMap, WordList, nested, put_duration, put_nonempty, put_tag, put_time, put_varint, put_zigzag,
 };
 use super::{AttributeBag, SignedDuration, Timestamp, Value, ValueType};
 
@@ -32,7 +32,7 @@ pub enum OwnedValue {
 }
 
 impl OwnedValue {
-    /// The type that a value of this kind has when nothing is declared.
+    /// The type of an undeclared attribute with this value.
     pub fn value_type(&self) -> ValueType {
         match self {
             OwnedValue::String(_) => ValueType::String,
@@ -46,16 +46,16 @@ impl OwnedValue {
         }
     }
 
-    fn field(&self) -> Field {
+    fn field(&self) -> TypedMap {
         match self {
-            OwnedValue::String(_) => Field::Strings,
-            OwnedValue::Int64(_) => Field::Int64s,
-            OwnedValue::Double(_) => Field::Doubles,
-            OwnedValue::Bool(_) => Field::Bools,
-            OwnedValue::Timestamp(_) => Field::Timestamps,
-            OwnedValue::Duration(_) => Field::Durations,
-            OwnedValue::Bytes(_) => Field::Bytes,
-            OwnedValue::StringMap(_) => Field::StringMaps,
+            OwnedValue::String(_) => TypedMap::Strings,
+            OwnedValue::Int64(_) => TypedMap::Int64s,
+            OwnedValue::Double(_) => TypedMap::Doubles,
+            OwnedValue::Bool(_) => TypedMap::Bools,
+            OwnedValue::Timestamp(_) => TypedMap::Timestamps,
+            OwnedValue::Duration(_) => TypedMap::Durations,
+            OwnedValue::Bytes(_) => TypedMap::Bytes,
+            OwnedValue::StringMap(_) => TypedMap::StringMaps,
         }
     }
 }
@@ -66,7 +66,7 @@ impl From<Value<'_>> for OwnedValue {
             Value::String(text) => OwnedValue::String(text.to_vec()),
             Value::Int64(number) => OwnedValue::Int64(number),
             Value::Double(number) => OwnedValue::Double(number),
-            Value::Bool(truth) => OwnedValue::Bool(truth),
+            Value::Bool(value) => OwnedValue::Bool(value),
             Value::Timestamp(instant) => OwnedValue::Timestamp(instant),
             Value::Duration(duration) => OwnedValue::Duration(duration),
             Value::Bytes(bytes) => OwnedValue::Bytes(bytes.to_vec()),
@@ -96,8 +96,8 @@ impl From<f64> for OwnedValue {
 }
 
 impl From<bool> for OwnedValue {
-    fn from(truth: bool) -> Self {
-        OwnedValue::Bool(truth)
+    fn from(value: bool) -> Self {
+        OwnedValue::Bool(value)
     }
 }
 
@@ -142,12 +142,12 @@ impl OwnedAttributes {
         Self::default()
     }
 
-    /// Every readable attribute of a bag.
+    /// All attributes of a bag, except those with an invalid index.
     pub fn from_bag(bag: &AttributeBag<'_>) -> Self {
         bag.all().into_iter().filter_map(|named| Some((named.name, named.value?))).collect()
     }
 
-    /// Sets an attribute; returns the value that it had before.
+    /// Sets an attribute; returns its previous value.
     pub fn insert(&mut self, name: impl Into<Vec<u8>>, value: impl Into<OwnedValue>) -> Option<OwnedValue> {
         self.values.insert(name.into(), value.into())
     }
@@ -157,7 +157,7 @@ impl OwnedAttributes {
         self.values.get(name.as_ref())
     }
 
-    /// Takes an attribute out.
+    /// Removes an attribute; returns its value.
     pub fn remove(&mut self, name: impl AsRef<[u8]>) -> Option<OwnedValue> {
         self.values.remove(name.as_ref())
     }
@@ -172,13 +172,13 @@ impl OwnedAttributes {
         self.values.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The canonical encoding as CompressedAttributes. Global words below `global_word_count` are sent as their global index:
-    /// 0 sends every word in the message, the length of [`GLOBAL_WORDS`](super::GLOBAL_WORDS) none that is global.
+    /// The canonical encoding as CompressedAttributes. Global words below `global_word_count` are encoded as their global
+    /// index: with 0 every word is a message word, with the length of [`GLOBAL_WORDS`](super::GLOBAL_WORDS) no global word is.
     /// Spec: attributes.md 5.
     pub fn to_bytes(&self, global_word_count: u32) -> Vec<u8> {
         let mut out = Vec::new();
@@ -195,7 +195,7 @@ impl OwnedAttributes {
         write_entries(&entries, out);
     }
 
-    /// Appends the typed maps; the words go to a list that the caller writes, for several sets of attributes that share one.
+    /// Appends the typed maps only. The caller writes `words`, which several attribute sets share.
     pub(super) fn encode_without_words<'w>(
         &'w self,
         words: &mut WordList<'w>,
@@ -205,7 +205,7 @@ impl OwnedAttributes {
         write_entries(&self.index(words, scratch), out);
     }
 
-    /// Gives every word its index, in the canonical order, and sorts the entries into the order of the wire.
+    /// Assigns every word its index, in canonical order, and sorts the entries into wire order.
     fn index<'w>(&'w self, words: &mut WordList<'w>, scratch: &'w Bump) -> ArenaVec<'w, Indexed<'w>> {
         let mut entries = ArenaVec::with_capacity_in(self.values.len(), scratch);
         for (name, value) in &self.values {
@@ -229,8 +229,8 @@ impl OwnedAttributes {
         entries
     }
 
-    fn field_of(&self, name: &[u8]) -> Field {
-        self.values.get(name).map_or(Field::Strings, OwnedValue::field)
+    fn field_of(&self, name: &[u8]) -> TypedMap {
+        self.values.get(name).map_or(TypedMap::Strings, OwnedValue::field)
     }
 }
 
@@ -240,9 +240,9 @@ impl<N: Into<Vec<u8>>, V: Into<OwnedValue>> FromIterator<(N, V)> for OwnedAttrib
     }
 }
 
-/// An attribute whose words have their indexes.
+/// An attribute with its words replaced by indexes.
 struct Indexed<'w> {
-    field: Field,
+    field: TypedMap,
     index: i32,
     value: IndexedValue<'w>,
 }
@@ -280,7 +280,7 @@ fn write_plain(value: &OwnedValue, out: &mut Vec<u8>) {
     };
     match value {
         OwnedValue::Int64(number) => varint(out, number.cast_unsigned()),
-        OwnedValue::Bool(truth) => varint(out, u64::from(*truth)),
+        OwnedValue::Bool(value) => varint(out, u64::from(*value)),
         OwnedValue::Double(number) => {
             put_tag(out, 2, 1);
             out.extend_from_slice(&number.to_bits().to_le_bytes());
@@ -290,7 +290,7 @@ fn write_plain(value: &OwnedValue, out: &mut Vec<u8>) {
         }
         OwnedValue::Duration(duration) => put_duration(out, 2, *duration),
         OwnedValue::Bytes(bytes) => put_nonempty(out, 2, bytes),
-        // These two have words and are written by their indexes.
+        // Encoded by word index, not here.
         OwnedValue::String(_) | OwnedValue::StringMap(_) => {}
     }
 }

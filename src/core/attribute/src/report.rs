@@ -1,19 +1,19 @@
-//! The records of a report as bags, one after the other. Spec: attributes.md 6.
+//! The records of a report as attribute bags. Spec: attributes.md 6.
 
 use bumpalo::Bump;
 
 use super::request::{ReportRequest, Semantics};
 use super::{AttributeBag, StrictError, Vocabulary, Words};
 
-/// Why a record is left out of a report; the records after it are not.
+/// Why a record of a report is skipped; later records are still processed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("request could not be processed due to invalid attributes: {0}")]
 pub struct RecordError(#[from] pub StrictError);
 
-/// Walks over the records of a report.
+/// Iterates over the records of a report.
 ///
-/// There is one bag, in turn filled with each record: values read from it stay valid as long as the arena. What was set on the
-/// bag for one record is not visible in the next.
+/// One bag is filled with each record in turn; values read from it are valid as long as the arena. Overrides set for one
+/// record are removed before the next.
 pub struct ReportRecords<'a> {
     request: ReportRequest<'a>,
     default_words: Words<'a>,
@@ -32,9 +32,9 @@ impl<'a> ReportRecords<'a> {
         }
     }
 
-    /// The next record; `None` after the last, and at once for an unknown semantics.
+    /// The next record; `None` after the last, and always for unknown semantics.
     ///
-    /// Errors: a later record of a delta report that cannot be decoded strictly. It changes nothing.
+    /// Errors: a later record of a delta report that fails strict decoding; the bag keeps the attributes before it.
     #[expect(
         clippy::should_implement_trait,
         reason = "an item borrows the walker, which no Iterator can express"

@@ -1,7 +1,7 @@
-//! Check and Report requests: decoded straight from the bytes of a call, and encoded for clients.
+//! Check and Report requests: decoded from the bytes of a call, and encoded for clients.
 //!
-//! [`CheckRequest::decode`] and [`ReportRequest::decode`] check the whole message, attributes included, so that a bag can be
-//! made later without an error. Texts that are not UTF-8 are accepted, as the reference does. Spec: attributes.md 2 to 4.
+//! [`CheckRequest::decode`] and [`ReportRequest::decode`] validate the whole message, including the attributes, so that
+//! building a bag cannot fail. Strings that are not UTF-8 are accepted, as by Istio Mixer. Spec: attributes.md 2 to 4.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use bumpalo::collections::Vec as ArenaVec;
 use super::wire::{Parts, Reader, VARINT, WordList, nested, put_nonempty, put_nonzero, put_tag, put_varint};
 use super::{CompressedAttributes, DecodeError, GLOBAL_WORDS, OwnedAttributes};
 
-/// Whether a caller may announce that many global words: not more than this side knows.
+/// Checks the global word count of a client, which must not exceed the length of the global dictionary.
 ///
-/// Errors: the text of the reference, for gRPC INTERNAL.
+/// Errors: Istio Mixer's text, for gRPC INTERNAL.
 pub fn check_global_word_count(count: u32) -> Result<(), String> {
     let known = GLOBAL_WORDS.len();
     if usize::try_from(count).is_ok_and(|count| count <= known) {
@@ -24,34 +24,34 @@ pub fn check_global_word_count(count: u32) -> Result<(), String> {
     ))
 }
 
-/// One quota that is asked for.
+/// One requested quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaParams<'a> {
-    /// Which quota.
+    /// The name of the quota.
     pub name: &'a str,
-    /// How much; negative gives back.
+    /// The requested amount; a negative one releases.
     pub amount: i64,
-    /// Whether less than all is welcome.
+    /// Whether a part of the amount may be granted.
     pub best_effort: bool,
 }
 
 /// A decoded CheckRequest.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CheckRequest<'a> {
-    /// The attributes; empty when the request has none.
+    /// The attributes; empty if the request has none.
     pub attributes: CompressedAttributes<'a>,
-    /// How many leading global words the caller knows.
+    /// How many leading global words the client knows.
     pub global_word_count: u32,
-    /// Equal ids with equal quota names are one allocation.
+    /// Requests with the same id and quota name are one allocation.
     pub deduplication_id: &'a str,
-    /// What is asked of quotas, sorted by name, each name once.
+    /// The requested quotas, sorted by unique name.
     pub quotas: &'a [QuotaParams<'a>],
 }
 
 impl<'a> CheckRequest<'a> {
-    /// Decodes a request. Memory from `arena` alone.
+    /// Decodes a request. Allocates in `arena` only.
     ///
-    /// Errors: what is wrong at the level of protobuf, for gRPC INTERNAL `grpc: error unmarshalling request: <error>`.
+    /// Errors: invalid protobuf, for gRPC INTERNAL `grpc: error unmarshalling request: <error>`.
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
         let mut request = Self::default();
         let mut attributes = None;
@@ -70,7 +70,7 @@ impl<'a> CheckRequest<'a> {
             }
         }
         request.attributes = attributes.map(Parts::finish).unwrap_or_default();
-        // Of equal names the last counts.
+        // Of equal names the last wins.
         quotas.reverse();
         quotas.sort_by_key(|quota: &QuotaParams<'_>| quota.name);
         quotas.dedup_by_key(|quota| quota.name);
@@ -101,15 +101,15 @@ fn quota<'a>(bytes: &'a [u8], arena: &'a Bump) -> Result<QuotaParams<'a>, Decode
     Ok(quota)
 }
 
-/// How the records of a report relate to each other.
+/// How the records of a report relate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Semantics {
-    /// Each record changes attributes of those before it.
+    /// Each record is a delta to the records before it.
     #[default]
     Delta,
-    /// Each record stands alone.
+    /// Each record is complete.
     Independent,
-    /// Something newer: the records are ignored, as in the reference.
+    /// An unknown value: the records are ignored, as by Istio Mixer.
     Unknown(i32),
 }
 
@@ -118,16 +118,16 @@ pub enum Semantics {
 pub struct ReportRequest<'a> {
     /// The records, in order.
     pub records: &'a [CompressedAttributes<'a>],
-    /// The words of records that have none of their own.
+    /// The words of records without words of their own.
     pub default_words: &'a [&'a [u8]],
-    /// How many leading global words the caller knows.
+    /// How many leading global words the client knows.
     pub global_word_count: u32,
-    /// What a record says about those before it.
+    /// How the records relate.
     pub semantics: Semantics,
 }
 
 impl<'a> ReportRequest<'a> {
-    /// Decodes a request, records included. Memory from `arena` alone.
+    /// Decodes a request with its records. Allocates in `arena` only.
     ///
     /// Errors: as in [`CheckRequest::decode`].
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
@@ -160,12 +160,12 @@ impl<'a> ReportRequest<'a> {
     }
 }
 
-/// A 32-bit number: the low 32 bits of its varint.
+/// A uint32 or enum field: the low 32 bits of its varint.
 fn uint32(reader: &mut Reader<'_>, number: u32, wire_type: u8) -> Result<u32, DecodeError> {
     Ok(reader.varint_of(number, wire_type)? as u32)
 }
 
-/// The text, or a copy with U+FFFD where it is not UTF-8.
+/// The text, or a copy with U+FFFD for invalid UTF-8.
 fn text<'a>(bytes: &'a [u8], arena: &'a Bump) -> &'a str {
     match String::from_utf8_lossy(bytes) {
         std::borrow::Cow::Borrowed(text) => text,
@@ -173,17 +173,17 @@ fn text<'a>(bytes: &'a [u8], arena: &'a Bump) -> &'a str {
     }
 }
 
-/// What a client asks in a Check.
+/// What a client sends in a Check, apart from attributes.
 #[derive(Debug, Clone, Default)]
 pub struct CheckCall<'r> {
     /// The deduplication id; empty for none.
     pub deduplication_id: &'r str,
-    /// Amount and best effort by quota name.
+    /// Amount and best effort, by quota name.
     pub quotas: BTreeMap<String, (i64, bool)>,
 }
 
-/// The canonical encoding of a CheckRequest. `global_word_count` is sent, and global words below it by their index; with 0
-/// every word is in the message.
+/// The canonical encoding of a CheckRequest. Global words below `global_word_count`, which is sent along, are encoded by
+/// their index; with 0 every word is a message word.
 pub fn encode_check_request(
     attributes: &OwnedAttributes,
     global_word_count: u32,
@@ -205,7 +205,7 @@ pub fn encode_check_request(
     out
 }
 
-/// Where a report has its message words.
+/// Where a report carries its message words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReportWords {
     /// In every record.

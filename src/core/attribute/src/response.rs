@@ -1,22 +1,22 @@
-//! Check responses, encoded straight into the caller's buffer.
+//! Check responses, encoded into the caller's buffer.
 //!
-//! A response is written part by part with [`push_precondition`] and [`push_quota`]; the references of each part are written by
-//! a function that the caller gives, usually [`AttributeBag::encode_references`](super::AttributeBag::encode_references).
+//! A response is written part by part with [`push_precondition`] and [`push_quota`]; the references of each part are written
+//! by a callback, usually [`AttributeBag::encode_references`](super::AttributeBag::encode_references).
 //! A ReportResponse is empty and needs no encoder. Spec: attributes.md 2.
 
 use super::SignedDuration;
 use super::wire::{nested, put_bytes, put_duration, put_nonempty, put_nonzero};
 
-/// What happens to a header. The numbers are those of the wire.
+/// How a header is changed. The discriminants are the wire values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum HeaderAction {
-    /// Set, whatever it was.
+    /// Sets the header, replacing any value.
     #[default]
     Replace = 0,
-    /// Taken away.
+    /// Removes the header.
     Remove = 1,
-    /// Added beside others of its name.
+    /// Adds a value to the header.
     Append = 2,
 }
 
@@ -27,20 +27,20 @@ pub struct HeaderOperation<'r> {
     pub name: &'r str,
     /// Header value; empty for a removal.
     pub value: &'r str,
-    /// What happens.
+    /// The change.
     pub action: HeaderAction,
 }
 
-/// What the proxy does beside letting the request pass or refusing it.
+/// Changes to headers and a direct response, to be applied by the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouteDirective<'r, Q, P> {
     /// Changes to the request, in order: an iterator of [`HeaderOperation`].
     pub request_headers: Q,
     /// Changes to the response, in order: an iterator of [`HeaderOperation`].
     pub response_headers: P,
-    /// HTTP status of a direct response; 0 for none.
+    /// The HTTP status of a direct response; 0 for none.
     pub direct_response_code: u32,
-    /// Its body.
+    /// The body of the direct response.
     pub direct_response_body: &'r str,
 }
 
@@ -66,16 +66,16 @@ fn header_operation(out: &mut Vec<u8>, field: u32, operation: HeaderOperation<'_
     });
 }
 
-/// The verdict of a check.
+/// The result of the precondition check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Precondition<'r> {
-    /// A gRPC code; 0 is OK.
+    /// The gRPC code; 0 is OK.
     pub status_code: i32,
-    /// The text of the status.
+    /// The status message.
     pub status_message: &'r str,
-    /// How long the verdict may be reused.
+    /// How long the result may be cached.
     pub valid_duration: SignedDuration,
-    /// How often the verdict may be reused.
+    /// How often the cached result may be used.
     pub valid_use_count: i32,
     /// An encoded [`RouteDirective`]; `None` for none.
     pub route_directive: Option<&'r [u8]>,
@@ -101,12 +101,12 @@ pub fn push_precondition(
     });
 }
 
-/// What a quota grants.
+/// The result of a quota allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaGrant {
-    /// For how long.
+    /// How long the grant is valid.
     pub valid_duration: SignedDuration,
-    /// How much.
+    /// The granted amount.
     pub granted_amount: i64,
 }
 

@@ -1,6 +1,4 @@
-//! Text forms of values, and addresses as text.
-//!
-//! [`push_text`] is what adapters print, [`go_text`] what error texts quote.
+//! Text forms of values and IP addresses: [`push_text`] for adapters, [`go_text`] for error texts.
 
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,13 +8,13 @@ use super::{StringMap, Value};
 /// Appends the text form that adapters print (metric labels, log lines): STRING as its bytes, DOUBLE without exponent,
 /// TIMESTAMP `YYYY-MM-DDThh:mm:ss.uuuuuuZ`, DURATION `1m30s`, IP_ADDRESS dotted or RFC 5952, maps `stringmap[k:v]` by key.
 ///
-/// Cost: allocates only to sort the entries of a map that are out of order. Spec: adapters-inprocess.md 1.5.
+/// Cost: allocates only to sort the entries of an unsorted map. Spec: adapters-inprocess.md 1.5.
 pub fn push_text(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::String(text) => out.extend_from_slice(text),
         Value::Int64(number) => write(out, number),
         Value::Double(number) => write(out, double_text(number)),
-        Value::Bool(truth) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
+        Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
         Value::Timestamp(instant) => write(out, instant.rfc3339_micros()),
         Value::Duration(duration) => write(out, duration),
         Value::Bytes(bytes) => write(out, ip_text(bytes)),
@@ -24,9 +22,7 @@ pub fn push_text(out: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
-/// Appends the text form that error texts quote: like [`push_text`], but DOUBLE with an exponent below 1e-4 and from 1e6,
-/// TIMESTAMP `2018-01-01 00:00:00 +0000 UTC`, IP_ADDRESS `[10 0 0 1]`. Spec: expressions.md 2.
-pub fn push_go_text(out: &mut Vec<u8>, value: Value<'_>) {
+fn push_go_text(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::Double(number) => write(out, go_double_text(number)),
         Value::Timestamp(instant) => write(out, instant.go_text()),
@@ -44,7 +40,9 @@ pub fn push_go_text(out: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
-/// [`push_go_text`] as something that displays itself; bytes that are not UTF-8 become U+FFFD. Allocates: for error texts.
+/// The text form for error texts, Go's `%v`: like [`push_text`], but DOUBLE with an exponent below 1e-4 and from 1e6,
+/// TIMESTAMP `2018-01-01 00:00:00 +0000 UTC`, IP_ADDRESS `[10 0 0 1]`. Invalid UTF-8 becomes U+FFFD. Allocates.
+/// Spec: expressions.md 2.
 pub fn go_text<'v>(value: Value<'v>) -> impl fmt::Display + 'v {
     fmt::from_fn(move |f| {
         let mut text = Vec::new();
@@ -53,7 +51,7 @@ pub fn go_text<'v>(value: Value<'v>) -> impl fmt::Display + 'v {
     })
 }
 
-/// [`push_text`] as something that displays itself; bytes that are not UTF-8 become U+FFFD. Allocates.
+/// The text form of [`push_text`]. Invalid UTF-8 becomes U+FFFD. Allocates.
 pub fn text<'v>(value: Value<'v>) -> impl fmt::Display + 'v {
     fmt::from_fn(move |f| {
         let mut text = Vec::new();
@@ -62,14 +60,14 @@ pub fn text<'v>(value: Value<'v>) -> impl fmt::Display + 'v {
     })
 }
 
-/// The shortest decimal that gives the same double, never with an exponent; `NaN`, `+Inf`, `-Inf`.
+/// The shortest decimal that reads back as the same double, without an exponent; `NaN`, `+Inf`, `-Inf`.
 pub fn double_text(number: f64) -> impl fmt::Display {
     fmt::from_fn(
         move |f| if number.is_finite() { write!(f, "{number}") } else { f.write_str(not_finite(number)) },
     )
 }
 
-/// Go's `%v` of a double: the shortest decimal, with an exponent below 1e-4 and from 1e6 on.
+/// Go's `%v` of a double: as [`double_text`], but with an exponent below 1e-4 and from 1e6 on.
 pub fn go_double_text(number: f64) -> impl fmt::Display {
     fmt::from_fn(move |f| {
         let size = number.abs();
@@ -118,7 +116,7 @@ fn write(out: &mut Vec<u8>, what: impl fmt::Display) {
     let _ = std::io::Write::write_fmt(out, format_args!("{what}"));
 }
 
-/// The address in 4 or 16 bytes; an IPv4-mapped one is an IPv4 address. `None` for any other length.
+/// The address in 4 or 16 bytes; an IPv4-mapped one becomes an IPv4 address. `None` for any other length.
 pub fn ip_from_bytes(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
         return Some(IpAddr::from(v4));
@@ -143,7 +141,7 @@ pub fn ip_bytes_to_mapped(bytes: &[u8]) -> Option<[u8; 16]> {
     }
 }
 
-/// The address as text: dotted (also when IPv4-mapped) or RFC 5952. Of another length: `<nil>` for none, else `?` and hex.
+/// The address as text: dotted quad (also if IPv4-mapped) or RFC 5952. Other lengths: `<nil>` if empty, else `?` and hex.
 pub fn ip_text(bytes: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| match ip_from_bytes(bytes) {
         Some(address) => write!(f, "{address}"),
@@ -155,7 +153,8 @@ pub fn ip_text(bytes: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// Parses a dotted quad or IPv6 text. Refused: ports, prefixes, zones, brackets, blanks, leading zeros in a dotted quad.
+/// Parses a dotted quad or IPv6 text. Ports, prefixes, zones, brackets, spaces and leading zeros in a dotted quad are
+/// rejected.
 /// Spec: expressions.md 10, `ip(s)`.
 pub fn parse_ip(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()

@@ -1,4 +1,4 @@
-//! Texts that stand for values of a declared type: headers, metadata, configured constants.
+//! Parsing of texts (headers, metadata, configured constants) as values of a declared type.
 
 use std::net::IpAddr;
 
@@ -6,10 +6,10 @@ use bumpalo::Bump;
 
 use super::{OwnedValue, SignedDuration, Timestamp, Value, ValueType};
 
-/// Reads a text as a value of a declared type; `None` if it is none, and for maps.
+/// Parses a text as a value of a declared type; `None` if it is invalid, and for maps.
 ///
-/// Shape: INT64 decimal; BOOL `true` or `false`; DURATION `1.5s`; TIMESTAMP RFC 3339; IP_ADDRESS in its text form. Blanks around
-/// numbers and times do not matter. Cost: memory from the arena for addresses alone.
+/// Shape: INT64 decimal; BOOL `true` or `false`; DURATION `1.5s`; TIMESTAMP RFC 3339; IP_ADDRESS dotted quad or IPv6 text.
+/// White space around all but texts is ignored. Cost: allocates in the arena, for addresses only.
 pub fn typed_text<'a>(text: &'a [u8], value_type: ValueType, arena: &'a Bump) -> Option<Value<'a>> {
     let trimmed = || std::str::from_utf8(text).ok().map(str::trim);
     Some(match value_type {
@@ -32,13 +32,13 @@ pub fn typed_text<'a>(text: &'a [u8], value_type: ValueType, arena: &'a Bump) ->
 }
 
 impl OwnedValue {
-    /// The value, borrowed; `None` for maps, whose entries are not kept in a slice.
+    /// The value, borrowed; `None` for maps, whose entries are not in a slice.
     pub fn as_value(&self) -> Option<Value<'_>> {
         Some(match self {
             OwnedValue::String(text) => Value::String(text),
             OwnedValue::Int64(number) => Value::Int64(*number),
             OwnedValue::Double(number) => Value::Double(*number),
-            OwnedValue::Bool(truth) => Value::Bool(*truth),
+            OwnedValue::Bool(value) => Value::Bool(*value),
             OwnedValue::Timestamp(instant) => Value::Timestamp(*instant),
             OwnedValue::Duration(duration) => Value::Duration(*duration),
             OwnedValue::Bytes(bytes) => Value::Bytes(bytes),
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_become_values_of_their_types() {
+    fn texts_parse_as_their_declared_type() {
         let arena = Bump::new();
         for (text, value_type, value) in [
             ("7", ValueType::Int64, Some(Value::Int64(7))),

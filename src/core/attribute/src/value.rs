@@ -15,17 +15,17 @@ pub enum ValueType {
     Int64 = 2,
     /// IEEE 754 binary64.
     Double = 3,
-    /// Truth value.
+    /// Boolean.
     Bool = 4,
-    /// An instant in UTC.
+    /// A point in time, UTC.
     Timestamp = 5,
     /// 4 or 16 bytes.
     IpAddress = 6,
-    /// A mailbox, carried as text.
+    /// A mailbox, as text.
     EmailAddress = 7,
-    /// A URI reference, carried as text.
+    /// A URI reference, as text.
     Uri = 8,
-    /// A domain name, carried as text.
+    /// A domain name, as text.
     DnsName = 9,
     /// Signed nanoseconds.
     Duration = 10,
@@ -68,7 +68,7 @@ impl ValueType {
         }
     }
 
-    /// The type with this configuration name.
+    /// The type with this name in configuration files.
     pub fn from_name(name: &str) -> Option<ValueType> {
         Self::ALL.into_iter().find(|t| t.name() == name)
     }
@@ -85,12 +85,12 @@ impl std::fmt::Display for ValueType {
     }
 }
 
-/// A string map as seen through a bag. Entries are in wire order; a key occurs once.
+/// A string map. Entries are in wire order, with unique keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StringMap<'a> {
     /// Keys and values.
     pub entries: &'a [(&'a [u8], &'a [u8])],
-    /// The received attribute whose keys are recorded when they are looked up; `None` for computed maps.
+    /// The received attribute whose key look-ups are recorded; `None` for computed maps.
     pub source: Option<SlotId>,
 }
 
@@ -101,8 +101,8 @@ impl<'a> StringMap<'a> {
     }
 }
 
-/// A value as found in a bag or computed by an expression. Copy: everything large is borrowed from the request, from the
-/// program or from the arena of the bag, so a value lives as long as its request.
+/// A value in a bag or the result of an expression. It is `Copy`: texts and maps are borrowed from the request, the program
+/// or the arena of the bag.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// STRING, URI, DNS_NAME, EMAIL_ADDRESS: bytes, not necessarily UTF-8.
@@ -117,7 +117,7 @@ pub enum Value<'a> {
     Timestamp(Timestamp),
     /// DURATION.
     Duration(SignedDuration),
-    /// IP_ADDRESS: 4 or 16 bytes from well-behaved callers, any length from others.
+    /// IP_ADDRESS: 4 or 16 bytes if valid. Clients may send any length.
     Bytes(&'a [u8]),
     /// STRING_MAP.
     StringMap(&'a StringMap<'a>),

@@ -1,4 +1,4 @@
-//! Which attributes exist and of which type they are.
+//! The attributes that exist, with their types.
 
 use super::ValueType;
 use super::dictionary::{GLOBAL_WORDS, global_index};
@@ -7,7 +7,7 @@ mod index;
 
 use index::NameIndex;
 
-/// The dense number of an attribute in its [`Vocabulary`]. Slots are numbered in the byte order of the names.
+/// The dense number of an attribute in its [`Vocabulary`]. Slots are in byte order of the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotId(pub u32);
 
@@ -18,7 +18,7 @@ impl SlotId {
     }
 }
 
-/// Attributes that every vocabulary has a slot for, declared or not, because the dispatcher reads them.
+/// Attributes with a slot in every vocabulary, declared or not, because the dispatcher reads them.
 const WELL_KNOWN: [&str; 3] = ["context.reporter.kind", "destination.namespace", "source.namespace"];
 
 /// All attributes that expressions may name, with their types, plus the few that the dispatcher itself reads.
@@ -26,7 +26,7 @@ const WELL_KNOWN: [&str; 3] = ["context.reporter.kind", "destination.namespace",
 pub struct Vocabulary {
     names: Vec<Box<str>>,
     types: Vec<Option<ValueType>>,
-    /// Which of them no manifest declares.
+    /// Whether the attribute is built in, not declared by a manifest.
     built_in: Vec<bool>,
     by_name: NameIndex,
     by_global_word: Vec<Option<SlotId>>,
@@ -45,27 +45,27 @@ impl Vocabulary {
         self.names.len()
     }
 
-    /// Always false: the well-known slots exist in every vocabulary.
+    /// Always false: every vocabulary has the well-known slots.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The slot of an attribute, declared or well known. Cost: a hash of the length and both ends, one comparison.
+    /// The slot of an attribute, declared or well known. Cost: one hash of the length and both ends, one comparison.
     pub fn slot(&self, name: &[u8]) -> Option<SlotId> {
         self.by_name.find(name, |slot| self.name(SlotId(slot)).as_bytes()).map(SlotId)
     }
 
-    /// The place of the name of a slot in the global dictionary.
-    pub fn global_word_of(&self, slot: SlotId) -> Option<u32> {
+    /// The index of the name of a slot in the global dictionary.
+    pub(crate) fn global_word_of(&self, slot: SlotId) -> Option<u32> {
         self.global_words.get(slot.index()).copied().flatten()
     }
 
     /// The slot of a word of the global dictionary. Cost: one array look-up.
-    pub fn slot_of_global_word(&self, index: usize) -> Option<SlotId> {
+    pub(crate) fn slot_of_global_word(&self, index: usize) -> Option<SlotId> {
         self.by_global_word.get(index).copied().flatten()
     }
 
-    /// The name of a slot; empty for a slot of another vocabulary.
+    /// The name of a slot; empty for an unknown slot.
     pub fn name(&self, slot: SlotId) -> &str {
         self.names.get(slot.index()).map_or("", |n| n)
     }
@@ -75,22 +75,22 @@ impl Vocabulary {
         self.types.get(slot.index()).copied().flatten()
     }
 
-    /// Slot of `context.reporter.kind`.
+    /// The slot of `context.reporter.kind`.
     pub fn reporter_kind(&self) -> SlotId {
         self.well_known[0]
     }
 
-    /// Slot of `destination.namespace`.
+    /// The slot of `destination.namespace`.
     pub fn destination_namespace(&self) -> SlotId {
         self.well_known[1]
     }
 
-    /// Slot of `source.namespace`.
+    /// The slot of `source.namespace`.
     pub fn source_namespace(&self) -> SlotId {
         self.well_known[2]
     }
 
-    /// Every declared attribute with its type, in name order. Built-in ones, which no manifest declares, are left out.
+    /// All declared attributes with their types, in name order, without built-in attributes.
     pub fn declared(&self) -> impl Iterator<Item = (&str, ValueType)> {
         let all = self.names.iter().zip(&self.types).zip(&self.built_in);
         all.filter_map(|((name, t), built_in)| t.filter(|_| !built_in).map(|t| (&**name, t)))
@@ -105,17 +105,17 @@ pub struct VocabularyBuilder {
 }
 
 impl VocabularyBuilder {
-    /// Declares an attribute; returns the type that it had before.
+    /// Declares an attribute; returns its previous type.
     pub fn declare(&mut self, name: &str, value_type: ValueType) -> Option<ValueType> {
         self.types.insert(name.into(), value_type)
     }
 
-    /// Adds an attribute that is there without a declaration; one that is declared keeps the type that it was given.
+    /// Adds an attribute that needs no declaration; a declaration overrides its type.
     pub fn declare_built_in(&mut self, name: &str, value_type: ValueType) {
         self.built_in.insert(name.into(), value_type);
     }
 
-    /// Numbers the slots.
+    /// Assigns the slots.
     pub fn build(self) -> Vocabulary {
         let mut types: std::collections::BTreeMap<Box<str>, (Option<ValueType>, bool)> =
             self.types.into_iter().map(|(n, t)| (n, (Some(t), false))).collect();

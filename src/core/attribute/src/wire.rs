@@ -1,7 +1,8 @@
 //! The wire form of attributes, read and written without intermediate messages.
 //!
-//! [`CompressedAttributes::decode`] checks a whole message at the level of protobuf and finds its words and entries, all
-//! borrowed from the request bytes; [`AttributeBag`](super::AttributeBag) gives them meaning. Spec: attributes.md 4.1 and 5.
+//! [`CompressedAttributes::decode`] validates a whole message as protobuf and indexes its words and entries, all borrowed
+//! from the request bytes; [`AttributeBag`](super::AttributeBag) interprets them. [`Reader`] and the `put_` functions are
+//! the protobuf primitives that Envoy's messages are read and written with as well. Spec: attributes.md 4.1 and 5.
 
 mod message;
 mod reader;
@@ -9,13 +10,13 @@ mod words;
 mod writer;
 
 pub use message::CompressedAttributes;
-pub(super) use message::{Entry, Field, Parts, Payload, RawMap};
+pub(super) use message::{AttributeEntry, Parts, Payload, RawMap, TypedMap};
 pub use message::{duration, timestamp};
-pub use reader::DecodeError;
-pub use reader::{Reader, VARINT};
+pub(super) use reader::VARINT;
+pub use reader::{DecodeError, Reader};
 pub use words::Words;
-pub(super) use writer::{SmallSet, WordList, put_zigzag, zigzag};
-pub use writer::{nested, put_bytes, put_duration, put_nonempty, put_nonzero, put_tag, put_time, put_varint};
+pub(super) use writer::{SmallSet, WordList, put_tag, put_time, put_varint, put_zigzag, zigzag};
+pub use writer::{nested, put_bytes, put_duration, put_nonempty, put_nonzero};
 
 #[cfg(test)]
 mod tests;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::{FieldPath, Span};
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// Something was left out.
+    /// A part of the configuration is not applied.
     Error,
-    /// It serves, but probably not as meant.
+    /// The configuration is applied, but probably not as intended.
     Warning,
-    /// Worth knowing.
+    /// For information.
     Info,
 }
 
@@ -27,7 +27,7 @@ impl Severity {
     }
 }
 
-/// A place inside an expression.
+/// A position in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpressionPlace {
     /// The whole expression.
@@ -38,55 +38,55 @@ pub struct ExpressionPlace {
     pub line: u32,
 }
 
-/// One problem found anywhere between a file and the published routing table. The same list feeds `validate`, the server log,
-/// the introspection pages, the metrics and admission.
+/// A problem found anywhere between a file and the published routing table. The same list feeds `validate`, the server log,
+/// introspection, the metrics and admission.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// Stable kebab-case code, for example `handler-unknown`; docs/diagnostics.md lists them all.
     pub code: &'static str,
-    /// One line, lower case unless the originals' text is kept.
+    /// One line, lower case except for Istio Mixer's texts.
     pub message: String,
-    /// The text of the originals' error list, where one exists.
+    /// Istio Mixer's text for the same problem, if it has one.
     pub legacy: Option<String>,
-    /// `name.kind.namespace` of the resource, empty when there is none.
+    /// `name.kind.namespace` of the resource; empty if there is none.
     pub resource: String,
     /// The file as given by the user, or another origin.
     pub file: Option<Arc<str>>,
-    /// Where in the file.
+    /// The position in the file.
     pub span: Option<Span>,
-    /// Where in the resource, for example `spec.actions[0].handler`.
+    /// The position in the resource, for example `spec.actions[0].handler`.
     pub field: FieldPath,
-    /// Where in the expression.
+    /// The position in the expression.
     pub expression: Option<ExpressionPlace>,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
-    /// For problems of documents that are no resources.
+    /// The chunk, for problems of documents that are not resources.
     pub chunk: Option<Chunk>,
 }
 
-/// A document by its place in a file.
+/// The position of a document in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk {
-    /// From 0, empty ones counted.
+    /// From 0, counting empty chunks.
     pub index: usize,
     /// The line on which it starts.
     pub line: u32,
 }
 
 impl Diagnostic {
-    /// An error without a place yet.
+    /// An error without file and span.
     pub fn error(code: &'static str, field: FieldPath, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, field, message)
     }
 
-    /// A warning without a place yet.
+    /// A warning without file and span.
     pub fn warning(code: &'static str, field: FieldPath, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, field, message)
     }
 
-    /// Any severity, without a place yet.
+    /// A diagnostic without file and span.
     pub fn new(severity: Severity, code: &'static str, field: FieldPath, message: impl Into<String>) -> Self {
         Self {
             severity,
@@ -103,7 +103,7 @@ impl Diagnostic {
         }
     }
 
-    /// What the originals write to their log about it: an entry of their error list, or what their store says of a document.
+    /// The text for the server log: Istio Mixer's if it has one.
     pub fn log_text(&self) -> Cow<'_, str> {
         match (&self.legacy, self.chunk, &self.file) {
             (Some(text), Some(chunk), Some(file)) => {
@@ -114,21 +114,21 @@ impl Diagnostic {
         }
     }
 
-    /// With the text of the originals.
+    /// Sets Istio Mixer's text.
     #[must_use]
     pub fn with_legacy(mut self, legacy: impl Into<String>) -> Self {
         self.legacy = Some(legacy.into());
         self
     }
 
-    /// With advice.
+    /// Sets the hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With the resource it is about.
+    /// Sets the resource.
     #[must_use]
     pub fn with_resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = resource.into();
@@ -136,5 +136,5 @@ impl Diagnostic {
     }
 }
 
-/// A list of problems that grows while work goes on.
+/// A list of diagnostics.
 pub type Diagnostics = Vec<Diagnostic>;

@@ -1,17 +1,17 @@
-//! The way from the root of a resource to one of its values.
+//! Paths from the root of a resource to a value.
 
-/// One step of a [`FieldPath`].
+/// A segment of a [`FieldPath`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Segment {
+pub(crate) enum Segment {
     /// A field of a message, in either spelling.
     Field(String),
-    /// A key of a map; may contain dots.
+    /// A map key; may contain dots.
     Key(String),
     /// An item of a list, from 0.
     Index(usize),
 }
 
-/// The way from the root of a resource to one of its values, printed as `spec.actions[0].handler`.
+/// The path from the root of a resource to a value, displayed as `spec.actions[0].handler`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct FieldPath {
     segments: Vec<Segment>,
@@ -23,12 +23,12 @@ impl FieldPath {
         Self::default()
     }
 
-    /// The steps.
-    pub fn segments(&self) -> &[Segment] {
+    /// The segments.
+    pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// Parses the printed form; text in brackets that is not a number is a map key.
+    /// Parses the displayed form; text in brackets that is not a number is a map key.
     pub fn parse(text: &str) -> Self {
         let mut path = Self::root();
         let mut rest = text;
@@ -53,19 +53,19 @@ impl FieldPath {
         path
     }
 
-    /// This path and a field.
+    /// This path extended by a field.
     #[must_use]
     pub fn field(&self, name: &str) -> Self {
         self.with(Segment::Field(name.to_owned()))
     }
 
-    /// This path and a map key.
+    /// This path extended by a map key.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         self.with(Segment::Key(key.to_owned()))
     }
 
-    /// This path and a list index.
+    /// This path extended by a list index.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         self.with(Segment::Index(index))

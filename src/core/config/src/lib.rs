@@ -1,13 +1,12 @@
-//! Configuration as documents: values with positions, typed messages, resources with identity and origin, diagnostics.
+//! Configuration as documents: values with positions, typed messages, resources with identity and origin, stores.
 //!
-//! A [`Document`](node::Node) tree keeps the place of every value; [`message!`](crate::message) types decode from it the way
-//! the originals decode YAML through JSON into protobuf messages; every problem is a [`Diagnostic`].
-//! Nothing in this room touches the network, the clock or a thread.
+//! A [`Node`] tree keeps the position of every value; [`message!`](crate::message) types decode from it the way Istio Mixer
+//! decodes YAML through JSON into protobuf messages; every problem is a [`Diagnostic`]. This crate decodes no resource by
+//! kind: that is up to its users.
 //! Spec: runtime.md sections 1 to 4.
 
 mod diagnostic;
 mod field_path;
-mod json;
 pub mod message;
 mod node;
 pub(crate) mod number;
@@ -16,6 +15,6 @@ pub mod store;
 pub mod yaml;
 
 pub use diagnostic::{Chunk, Diagnostic, Diagnostics, ExpressionPlace, Severity};
-pub use field_path::{FieldPath, Segment};
-pub use node::{Entry, Location, Node, NodeKind, Span};
+pub use field_path::FieldPath;
+pub use node::{Location, MappingEntry, Node, NodeKind, Span};
 pub use resource::{Origin, RawResource, ResourceKey};

@@ -1,8 +1,9 @@
-//! A YAML or JSON document as a tree in which every value knows where it stands.
+//! A YAML or JSON document as a tree of values with positions.
 
-use super::{FieldPath, Segment};
+use super::FieldPath;
+use super::field_path::Segment;
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Location {
     /// From 1.
@@ -11,21 +12,21 @@ pub struct Location {
     pub column: u32,
 }
 
-/// From the first character of a value to the one behind its last.
+/// The range of a value in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Span {
-    /// First character; for a quoted scalar its quote.
+    /// The first character; for a quoted scalar its quote.
     pub start: Location,
-    /// Behind the last character.
+    /// The position after the last character.
     pub end: Location,
 }
 
 /// One value of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// What it is.
+    /// Kind and content.
     pub kind: NodeKind,
-    /// Where it stands.
+    /// The position; of a synthetic node all zero.
     pub span: Span,
 }
 
@@ -44,34 +45,34 @@ pub enum NodeKind {
     String(Box<str>),
     /// A list.
     Sequence(Vec<Node>),
-    /// A mapping in document order; of equal keys only the last is kept.
-    Mapping(Vec<Entry>),
+    /// A mapping in document order; of duplicate keys the last.
+    Mapping(Vec<MappingEntry>),
 }
 
 /// One entry of a mapping.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// The key as JSON text.
+pub struct MappingEntry {
+    /// The key, converted to text as in JSON.
     pub key: Box<str>,
-    /// Where the key stands.
+    /// The position of the key.
     pub key_span: Span,
     /// The value.
     pub value: Node,
 }
 
 impl Node {
-    /// A node without a place, for values made by programs.
+    /// A node without a position.
     pub fn synthetic(kind: NodeKind) -> Node {
         Node { kind, span: Span::default() }
     }
 
-    /// The value under `key`, if this is a mapping that has it.
+    /// The value of `key` in a mapping.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().iter().find(|e| &*e.key == key).map(|e| &e.value)
     }
 
     /// The entries of a mapping; none for other kinds.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[MappingEntry] {
         match &self.kind {
             NodeKind::Mapping(entries) => entries,
             _ => &[],
@@ -94,15 +95,7 @@ impl Node {
         }
     }
 
-    /// As one line of JSON the way the originals print it: keys sorted, no blanks, `<`, `>` and `&` escaped.
-    pub fn compact_json(&self) -> String {
-        let mut out = String::new();
-        super::json::write(self, &mut out);
-        out
-    }
-
-    /// Follows `path` as far as it leads: the node of the longest prefix that exists. Names match in lowerCamelCase and
-    /// snake_case alike.
+    /// The node at `path`, or at its longest prefix that exists. Names match in lowerCamelCase and snake_case.
     pub fn at(&self, path: &FieldPath) -> &Node {
         let mut node = self;
         for segment in path.segments() {

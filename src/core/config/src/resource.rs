@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::{Node, Span, yaml};
 use mixer_base::shared_map::Keyed;
 
-/// What identifies a resource.
+/// The identity of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResourceKey {
     /// For example `rule`, `handler`, `denier`.
@@ -19,7 +19,7 @@ pub struct ResourceKey {
     pub name: Arc<str>,
 }
 
-/// By kind, namespace and name. Keys of one place mostly share the texts of kind and namespace.
+/// By kind, namespace and name. Most keys share the `Arc`s of kind and namespace, so pointers are compared first.
 impl Ord for ResourceKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let shared =
@@ -43,19 +43,19 @@ impl std::fmt::Display for ResourceKey {
     }
 }
 
-/// Where a resource comes from.
+/// The origin of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The file as the user named it, `<embedded>/…`, `-` for standard input, or another store's name for it.
+    /// The file as given by the user, `<embedded>/…`, or `-` for standard input.
     pub file: Arc<str>,
-    /// The text of the document, for excerpts and for finding the place of a field again.
+    /// The text of the document, for excerpts and to locate fields.
     pub text: Arc<str>,
-    /// The line of the file on which `text` starts, from 1.
+    /// The line of the file at which `text` starts, from 1.
     pub first_line: u32,
 }
 
 impl Origin {
-    /// The line of the file on which the document itself starts, behind comments.
+    /// The line of the file at which the document starts, after comments.
     pub fn document_line(&self) -> u32 {
         let skipped = |line: &&str| {
             let line = line.trim();
@@ -74,18 +74,18 @@ impl Origin {
     }
 }
 
-/// A resource as a store holds it: identified, not yet decoded by kind.
+/// A resource in a store: identified, but not decoded by kind.
 #[derive(Debug)]
 pub struct RawResource {
-    /// Identity.
+    /// The identity.
     pub key: ResourceKey,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
-    /// Where it comes from.
+    /// The origin.
     pub origin: Origin,
     /// Hash of the text; equal revisions are equal resources.
     pub revision: u64,
-    /// The tree that was read for the identity, until somebody asks for it; `None` if reading it again is cheap.
+    /// The tree from which the identity was read, until [`document`](Self::document) takes it; `None` if parsing again is cheap.
     parsed: Mutex<Option<Box<Node>>>,
 }
 
@@ -98,7 +98,7 @@ impl Keyed for RawResource {
 }
 
 impl RawResource {
-    /// A resource whose text was just read.
+    /// A resource that was just parsed.
     pub fn new(
         key: ResourceKey,
         annotations: BTreeMap<String, String>,
@@ -109,9 +109,9 @@ impl RawResource {
         Self { key, annotations, origin, revision, parsed: Mutex::new(parsed) }
     }
 
-    /// The same resource found at another place.
+    /// The same resource with another origin.
     #[must_use]
-    pub fn moved(&self, origin: Origin) -> Self {
+    pub(crate) fn moved(&self, origin: Origin) -> Self {
         Self::new(
             self.key.clone(),
             self.annotations.clone(),
@@ -121,8 +121,8 @@ impl RawResource {
         )
     }
 
-    /// The whole document, with spans that count lines from the start of `origin.text`. Trees are large beside their texts and
-    /// are not kept: the first caller gets the one that was read, later ones have the text read again.
+    /// The document, with spans relative to `origin.text`. Trees are much larger than texts and are not kept: the first call
+    /// may return the tree parsed by the store, later calls parse the text again.
     pub fn document(&self) -> Node {
         let kept = self.parsed.lock().take();
         kept.map_or_else(|| yaml::parse(&self.origin.text).map(|p| p.root).unwrap_or_default(), |tree| *tree)

@@ -1,8 +1,8 @@
-//! Where configuration comes from.
+//! Configuration stores.
 //!
-//! A [`ConfigStore`] holds raw resources by key and says when they change. Backends: a directory of files ([`FsStore`]), the
-//! embedded sample, memory. [`open`] finds the backend for a URL; [`read_sources`] reads paths and URLs once, for tools. This
-//! room parses documents and finds their identity; it never decodes by kind.
+//! A [`ConfigStore`] holds raw resources by key and signals changes. Backends: a directory of files, the
+//! embedded sample, memory. [`open`] returns the backend for a URL; [`read_sources`] reads paths and URLs once, for tools.
+//! Stores parse documents and extract their identity; they never decode by kind.
 //! Spec: runtime.md section 3.
 
 mod contents;
@@ -17,27 +17,28 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use contents::StoreContents;
-pub use document::{FileContents, read_file};
-pub use fs::{FsStore, WhenLost};
+use document::{FileContents, read_file};
+use fs::FsStore;
+pub use fs::WhenLost;
 pub use memory::MemoryStore;
 pub use sources::{SourceError, read_sources};
 pub use url::{EMBEDDED_SAMPLE, StoreError, open, open_with};
 
 /// A source of configuration.
 pub trait ConfigStore: Send + Sync + 'static {
-    /// The URL that it was opened with.
+    /// The URL of the store.
     fn url(&self) -> &str;
 
-    /// Everything it holds now. May read files.
+    /// The current contents. The first call may read files.
     fn contents(&self) -> Arc<StoreContents>;
 
-    /// Waits until [`contents`](Self::contents) differs from what it last returned, with changes that come close together as
-    /// one. No polling at rest. Dropping the future loses nothing.
+    /// Waits until [`contents`](Self::contents) differs from what it last returned. Changes in quick succession are one change.
+    /// Cancel safe.
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// Looks for changes now, without waiting for word of them; [`changed`](Self::changed) tells what it finds.
+    /// Checks for changes now instead of waiting for a notification; [`changed`](Self::changed) reports them.
     fn rescan(&self) {}
 }
 
-/// The files of the sample configuration that the binary carries: name and text.
-pub static SAMPLE: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sample.rs"));
+/// The files of the embedded sample configuration: name and text.
+static SAMPLE: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sample.rs"));

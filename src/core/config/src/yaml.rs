@@ -1,74 +1,73 @@
-//! Reads YAML the way the originals do: YAML 1.1 scalars, then the restrictions of JSON, with the place of every value kept.
+//! A YAML reader with the semantics of Istio Mixer: YAML 1.1 scalars, restricted to what JSON can represent. Keeps positions.
 //!
-//! [`parse`] turns the first document of a text into a [`Node`]. Anchors, aliases and merge keys are resolved; of equal keys the
-//! last one counts; size, nesting and expansion are bounded, so that no document can take the process down. JSON is YAML.
-//! Nothing here knows what a resource is. Spec: runtime.md 1.3.
+//! [`parse`] turns the first document of a text into a [`Node`]. Anchors, aliases and merge keys are resolved; of duplicate keys
+//! the last wins; size, nesting and alias expansion are bounded. JSON is accepted as YAML. Spec: runtime.md 1.3.
 
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
-mod mend;
 mod merge;
 mod plain;
+mod repair;
 mod scalar;
 
 use rustc_hash::FxHashMap;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
 pub use error::YamlError;
-use mend::Mended;
 use merge::MappingBuilder;
+use repair::Repairs;
 
 use super::{Location, Node, NodeKind, Span};
 
-/// Longest text that is read, in bytes.
-pub const MAX_BYTES: usize = 16 << 20;
-/// Most values in one document, aliases expanded.
-pub const MAX_NODES: usize = 1_000_000;
-/// Deepest nesting.
-pub const MAX_DEPTH: usize = 128;
+/// Maximum size of a text, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum number of values in a document, after alias expansion.
+const MAX_NODES: usize = 1_000_000;
+/// Maximum nesting.
+const MAX_DEPTH: usize = 128;
 
-/// A document and what is odd about it.
+/// A document and warnings about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// The first document; null when the text holds none.
+    /// The first document; null if the text has none.
     pub root: Node,
-    /// Oddities, in document order.
+    /// Warnings, in document order.
     pub notes: Vec<Note>,
-    /// Whether reading it again is cheap.
+    /// Whether it was read by the fast path, so that parsing it again is cheap.
     pub plain: bool,
 }
 
-/// Something that the originals accept in silence although it is rarely meant.
+/// Something that Istio Mixer accepts silently although it is rarely intended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// A key stands twice in one mapping; the last one counts.
+    /// A duplicate key of a mapping; the last one wins.
     DuplicateKey {
         /// The key.
         key: String,
-        /// Where it stands again.
+        /// The position of the duplicate.
         span: Span,
     },
-    /// A bare `y`, `no`, `on`, … as a key reads as a truth value.
+    /// A plain `y`, `no`, `on`, … as a key resolves to a Boolean.
     BooleanKey {
-        /// As written.
+        /// The text in the document.
         written: String,
-        /// As read.
+        /// The resolved key.
         key: String,
-        /// Where it stands.
+        /// The position.
         span: Span,
     },
-    /// The text goes on with another document, which is not read.
+    /// The text contains another document, which is ignored.
     SeveralDocuments {
-        /// Where that begins.
+        /// The start of that document.
         at: Location,
     },
 }
 
-/// Reads the first document of `text`.
+/// Parses the first document of `text`.
 ///
-/// Errors: the text of the originals, `error converting YAML to JSON: yaml: line L: …`, L counted from 1 in `text`.
-/// Cost: one pass; memory is bounded by [`MAX_BYTES`], [`MAX_NODES`] and [`MAX_DEPTH`].
+/// Errors: Istio Mixer's text, `error converting YAML to JSON: yaml: line L: …`, L from 1.
+/// Cost: one pass; memory is bounded by the limits of size, values (1 000 000) and nesting (128).
 pub fn parse(text: &str) -> Result<Parsed, YamlError> {
     if text.len() > MAX_BYTES {
         return Err(YamlError::yaml(format!("document is larger than {} MiB", MAX_BYTES >> 20)));
@@ -79,48 +78,48 @@ pub fn parse(text: &str) -> Result<Parsed, YamlError> {
     parse_any(text)
 }
 
-/// [`parse`] by the parser, whatever the text holds.
+/// [`parse`] without the fast path.
 fn parse_any(text: &str) -> Result<Parsed, YamlError> {
-    if let Some(at) = text.chars().position(is_refused) {
+    if let Some(at) = text.chars().position(is_forbidden) {
         let before = text.chars().take(at).collect::<String>();
         let line = before.matches('\n').count() + 1;
         return Err(YamlError::yaml("control characters are not allowed").on_line(line));
     }
-    let mut mended = Mended::default();
+    let mut repairs = Repairs::default();
     let mut changed: Option<String> = None;
     loop {
         let now = changed.as_deref().unwrap_or(text);
-        match read(now, &mended) {
+        match read(now, &repairs) {
             Ok(parsed) => return Ok(parsed),
-            Err(Failure::Refused(error)) => return Err(error),
-            Err(Failure::Scan(error)) => match mended.mend(now, &error) {
+            Err(Failure::Rejected(error)) => return Err(error),
+            Err(Failure::Scan(error)) => match repairs.repair(now, &error) {
                 Some(next) => changed = Some(next),
-                None => return Err(YamlError::from_scan(&error, now, &mended)),
+                None => return Err(YamlError::from_scan(&error, now, &repairs)),
             },
         }
     }
 }
 
-/// Characters that YAML 1.1 does not have.
-fn is_refused(c: char) -> bool {
+/// Characters that YAML 1.1 forbids.
+fn is_forbidden(c: char) -> bool {
     !matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
 }
 
 enum Failure {
     Scan(ScanError),
-    Refused(YamlError),
+    Rejected(YamlError),
 }
 
 impl From<YamlError> for Failure {
     fn from(error: YamlError) -> Self {
-        Failure::Refused(error)
+        Failure::Rejected(error)
     }
 }
 
-fn read(text: &str, mended: &Mended) -> Result<Parsed, Failure> {
+fn read(text: &str, repairs: &Repairs) -> Result<Parsed, Failure> {
     let mut reader = Reader {
         text,
-        mended,
+        repairs,
         stack: Vec::new(),
         anchors: FxHashMap::default(),
         count: 0,
@@ -153,37 +152,37 @@ fn location(marker: Marker) -> Location {
     Location { line: number(marker.line()), column: number(marker.col()).saturating_add(1) }
 }
 
-/// The key for which a mapping waits for a value.
-enum Key {
+/// The pending key of a mapping.
+enum PendingKey {
     /// `<<`.
     Merge,
     Name(Box<str>, Span),
-    /// Cannot be a JSON key; reported when the document is complete.
+    /// Not representable in JSON; reported after the document is parsed.
     Unsupported,
 }
 
 enum Frame {
     Sequence { items: Vec<Node>, span: Span, anchor: usize, first: usize },
-    Mapping { map: MappingBuilder, key: Option<Key>, span: Span, anchor: usize, first: usize },
+    Mapping { map: MappingBuilder, key: Option<PendingKey>, span: Span, anchor: usize, first: usize },
 }
 
 struct Reader<'t> {
     text: &'t str,
-    mended: &'t Mended,
+    repairs: &'t Repairs,
     stack: Vec<Frame>,
-    /// Complete anchored values and how many values they hold.
+    /// Complete anchored values, with their number of values.
     anchors: FxHashMap<usize, (Node, usize)>,
-    /// Values so far.
+    /// The number of values so far.
     count: usize,
     root: Option<Node>,
     notes: Vec<Note>,
-    /// The first value that YAML has and JSON has not.
+    /// The first value that JSON cannot represent.
     unsupported: Option<YamlError>,
 }
 
 impl Reader<'_> {
     fn location(&self, marker: Marker) -> Location {
-        self.mended.original(location(marker))
+        self.repairs.original(location(marker))
     }
 
     fn span(&self, span: saphyr_parser::Span) -> Span {
@@ -218,7 +217,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Counts `values` more; gives the number before.
+    /// Adds to the number of values; returns the number before.
     fn grow(&mut self, values: usize) -> Result<usize, YamlError> {
         let before = self.count;
         self.count = before.saturating_add(values);
@@ -249,7 +248,7 @@ impl Reader<'_> {
         if let Some(Frame::Mapping { key: key @ None, .. }) = self.stack.last_mut()
             && merge
         {
-            *key = Some(Key::Merge);
+            *key = Some(PendingKey::Merge);
             return Ok(());
         }
         self.complete(Node { kind, span: self.span(span) }, anchor, first, false, Some(text))
@@ -265,7 +264,7 @@ impl Reader<'_> {
         self.complete(node, 0, 0, true, None)
     }
 
-    /// The name in an alias, for error texts.
+    /// The name of an alias, for error texts.
     fn anchor_name(&self, span: saphyr_parser::Span) -> String {
         let start = span.start.index();
         let length = span.end.index().saturating_sub(start);
@@ -291,7 +290,7 @@ impl Reader<'_> {
         self.complete(Node { kind, span }, anchor, first, false, None)
     }
 
-    /// A value is complete: remembers it if it has an anchor and puts it where it belongs.
+    /// Stores a complete value under its anchor, if any, and adds it to its parent.
     fn complete(
         &mut self,
         node: Node,
@@ -319,12 +318,12 @@ impl Reader<'_> {
             None => self.root = Some(node),
             Some(Frame::Sequence { items, .. }) => items.push(node),
             Some(Frame::Mapping { map, key, .. }) => match key.take() {
-                None | Some(Key::Unsupported) => {
+                None | Some(PendingKey::Unsupported) => {
                     let text = error::unsupported_key(&node);
                     self.unsupported.get_or_insert_with(|| YamlError::conversion(text));
                 }
-                Some(Key::Merge) => map.merge(node, aliased)?,
-                Some(Key::Name(name, span)) => {
+                Some(PendingKey::Merge) => map.merge(node, aliased)?,
+                Some(PendingKey::Name(name, span)) => {
                     if let Some(key) = map.insert(name, span, node) {
                         self.notes.push(Note::DuplicateKey { key, span });
                     }
@@ -334,16 +333,16 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The JSON key that a YAML key becomes.
-    fn read_key(&mut self, node: Node, written: Option<&str>) -> Result<Key, YamlError> {
+    /// Converts a YAML key to a JSON key.
+    fn read_key(&mut self, node: Node, written: Option<&str>) -> Result<PendingKey, YamlError> {
         let span = node.span;
         Ok(match node.kind {
-            NodeKind::String(text) => Key::Name(text, span),
-            NodeKind::Int(number) => Key::Name(number.to_string().into(), span),
+            NodeKind::String(text) => PendingKey::Name(text, span),
+            NodeKind::Int(number) => PendingKey::Name(number.to_string().into(), span),
             NodeKind::Float(number) => {
-                // Only as a value an infinite number is refused.
+                // Infinite numbers are rejected as values only.
                 self.unsupported = self.unsupported.take().filter(|e| !e.is_not_json());
-                Key::Name(scalar::float_key(number).into(), span)
+                PendingKey::Name(scalar::float_key(number).into(), span)
             }
             NodeKind::Bool(value) => {
                 let key = if value { "true" } else { "false" };
@@ -352,9 +351,9 @@ impl Reader<'_> {
                     let (written, key) = (written.to_owned(), key.to_owned());
                     self.notes.push(Note::BooleanKey { written, key, span });
                 }
-                Key::Name(key.into(), span)
+                PendingKey::Name(key.into(), span)
             }
-            NodeKind::Null => Key::Unsupported,
+            NodeKind::Null => PendingKey::Unsupported,
             NodeKind::Sequence(_) | NodeKind::Mapping(_) => {
                 return Err(YamlError::yaml(format!("invalid map key: {}", error::go_syntax(&node))));
             }

@@ -1,15 +1,15 @@
-//! Syntax trees, as written: the result of parsing, before any meaning is given to it. Spec: expressions.md, section 4.
+//! Syntax trees of classic expressions. Spec: expressions.md, section 4.
 
 use super::lexer::{Span, TokenKind};
 
-/// A node of its [`SyntaxTree`].
+/// A node of a [`SyntaxTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeId(u32);
 
-/// What a node is.
+/// The kind of a node, with its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SyntaxKind {
-    /// A literal of the given kind; its text is the span.
+    /// A literal; its text is the span.
     Literal(TokenKind),
     /// One identifier; its name is the span.
     Identifier,
@@ -25,21 +25,21 @@ pub(super) enum SyntaxKind {
     Index { operand: NodeId, key: NodeId },
     /// `function ( arguments )`.
     Call { function: NodeId, arguments: Vec<NodeId> },
-    /// Something that Go has and this language has not; the text says what.
+    /// A construct of Go that this language lacks, by name.
     Foreign(&'static str),
 }
 
-/// One node with its place in the text.
+/// A node with its position in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SyntaxNode {
     pub(super) kind: SyntaxKind,
     pub(super) span: Span,
-    /// Nesting below this node. The left operand of a binary operator does not count, because every pass walks down
-    /// the left side in a loop: a chain of any length is as deep as its deepest operand.
+    /// The nesting below this node. The left operand of a binary operator does not count: every pass iterates over the left
+    /// side, so that a chain of any length is as deep as its deepest operand.
     pub(super) depth: u32,
 }
 
-/// A parsed text. Children come before their parents; the last node is the root.
+/// A syntax tree. Children precede their parents; the last node is the root.
 #[derive(Debug)]
 pub(super) struct SyntaxTree<'t> {
     text: &'t str,
@@ -75,7 +75,7 @@ impl<'t> SyntaxTree<'t> {
         self.node(id).span.of(self.text)
     }
 
-    /// Adds a node whose children are in the tree.
+    /// Adds a node after its children.
     pub(super) fn push(&mut self, kind: SyntaxKind, span: Span) -> NodeId {
         let below = |id: NodeId| self.node(id).depth + 1;
         let depth = match &kind {

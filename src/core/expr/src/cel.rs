@@ -2,13 +2,14 @@
 //!
 //! Attribute names become nested objects (`request.host` selects `host` from `request`); an absent attribute has the default
 //! of its type. COMPAT parses the classic syntax and rewrites it to CEL tokens. The main type is [`CelProgram`].
-//! This room never reads configuration and never panics or recurses without bound, whatever it is given: trees are at most
-//! 700 levels deep and an evaluation takes at most 200000 steps.
+//! Trees are at most 700 levels deep and an evaluation takes at most 200000 steps, so no input overflows the stack.
+//! Dependencies: `value` <- `plan` <- `time`, `context` <- `convert` <- `ops` <- `eval`.
 //! Spec: expressions.md, section 15.
 
 mod ast;
 mod check;
 mod compat;
+mod context;
 mod convert;
 mod eval;
 mod lexer;
@@ -39,38 +40,38 @@ pub(super) struct CelProgram {
 }
 
 impl CelProgram {
-    /// Compiles a CEL text, or a COMPAT text after rewriting it to CEL.
+    /// Compiles a CEL text, or a COMPAT text rewritten to CEL.
     ///
-    /// Errors: phase `Static`; the text shows the line with a pointer below the column, as CEL does.
+    /// Errors: phase `Static`; the text contains the line with a pointer to the column, as in CEL.
     pub(super) fn compile(
         text: &str,
         scope: &dyn Scope,
         language: Language,
     ) -> Result<CelProgram, CompileError> {
         let source = Source::new(text);
-        let refuse = |problem: Problem| source.refuse(vec![problem]);
+        let reject = |problem: Problem| source.reject(vec![problem]);
         let tokens = match language {
             Language::Compat => compat::tokens(text, &source)?,
-            _ => lexer::tokens(text, 0).map_err(refuse)?,
+            _ => lexer::tokens(text, 0).map_err(reject)?,
         };
-        let (ast, root) = parser::parse(&tokens).map_err(|problem| refuse(*problem))?;
-        let found = check::check(&ast, root, scope).map_err(|problems| source.refuse(problems))?;
+        let (ast, root) = parser::parse(&tokens).map_err(|problem| reject(*problem))?;
+        let found = check::check(&ast, root, scope).map_err(|problems| source.reject(problems))?;
         let (plan, root) = plan::plan(&ast, root, scope);
         Ok(CelProgram { plan, root, value_type: found.to_value_type() })
     }
 
-    /// The static type of the result; unspecified for types that templates and adapters do not have.
+    /// The static type of the result; unspecified for types that attributes do not have.
     pub(super) fn value_type(&self) -> ValueType {
         self.value_type
     }
 
     /// Evaluates over `bag`.
     ///
-    /// Errors: among others a result of a type that templates and adapters do not have.
+    /// Errors: evaluation failed, or the result has a type that attributes do not have.
     pub(super) fn eval<'a>(&'a self, bag: &AttributeBag<'a>) -> Result<Value<'a>, EvalError<'a>> {
         let result = Evaluator::new(&self.plan, bag).eval(self.root);
         match result {
-            Ok(value) => value.into_value(bag.arena()),
+            Ok(value) => convert::into_value(value, bag.arena()),
             Err(fault) => Err(fault.into_error(bag.arena())),
         }
     }

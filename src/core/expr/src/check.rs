@@ -8,7 +8,7 @@ use super::term::{Callee, TermId, TermKind, Terms};
 use super::{CompileError, Phase, Scope};
 use mixer_attribute::{SlotId, ValueType};
 
-/// What an operator or function does.
+/// The operators and functions of the classic language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
     Equal,
@@ -42,7 +42,7 @@ pub(super) enum Function {
 /// The type of a parameter or result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parameter {
-    /// Any one type, the same wherever a signature says so.
+    /// Any type, the same for all occurrences in a signature.
     Any,
     Is(ValueType),
 }
@@ -130,7 +130,7 @@ fn signature(callee: Callee<'_>) -> Option<&'static Signature> {
     SIGNATURES.iter().find(|s| s.operator == operator && s.name == callee.name())
 }
 
-/// What the check found out about one term.
+/// The type of a term, and what it refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Typed {
     pub(super) value_type: ValueType,
@@ -152,23 +152,23 @@ const UNCHECKED: Typed = Typed { value_type: ValueType::Unspecified, meaning: Me
 pub(super) struct Types(Vec<Typed>);
 
 impl Types {
-    /// What is known of a term.
+    /// The type of a term.
     pub(super) fn of(&self, id: TermId) -> Typed {
         self.0.get(id.index()).copied().unwrap_or(UNCHECKED)
     }
 }
 
-/// Types every term.
+/// Infers the types of all terms.
 ///
-/// Errors: phase type, the first problem in the order of the specification.
+/// Errors: phase type; the first problem in the order of the specification.
 pub(super) fn check(terms: &Terms<'_>, scope: &dyn Scope) -> Result<Types, CompileError> {
     let mut checker = Checker { terms, scope, types: vec![UNCHECKED; terms.len()] };
     checker.check(terms.root()).map_err(|error| *error)?;
     Ok(Types(checker.types))
 }
 
-/// The type of a classic expression, without compiling it. Accepts the expressions that type-check but have no
-/// implementation, as the validation of configuration always did.
+/// The type of a classic expression. Accepts expressions that type-check but are not implemented, as the validation of Istio
+/// Mixer does.
 pub(super) fn type_of(text: &str, scope: &dyn Scope) -> Result<ValueType, CompileError> {
     let wrap = |error: CompileError| CompileError {
         message: format!("failed to parse expression '{text}': {}", error.message),
@@ -218,7 +218,7 @@ impl Checker<'_, '_> {
         Ok(typed.value_type)
     }
 
-    /// The signature of a function term, if the way it is called agrees with it.
+    /// The signature of a function term. Errors: an unknown function, or a method called as a function or vice versa.
     fn signature(&self, id: TermId) -> Result<&'static Signature, Box<CompileError>> {
         let TermKind::Function { callee, target, .. } = &self.terms.term(id).kind else {
             return Err(self.error(id, "not a function".into()));
@@ -242,7 +242,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Checks a function term; `first` is the type of its first argument where that is known.
+    /// Checks a function term; `first` is the type of its first argument, if known.
     fn apply(&mut self, id: TermId, first: Option<ValueType>) -> Result<ValueType, Box<CompileError>> {
         let signature = self.signature(id)?;
         let terms = self.terms;
@@ -345,7 +345,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// The names of the functions that a text may call.
+/// The names of all functions.
 fn function_names() -> impl Iterator<Item = &'static str> {
     SIGNATURES.iter().filter(|s| !s.operator).map(|s| s.name)
 }

@@ -1,7 +1,7 @@
-//! The engine of the classic language: a typed tree over attribute slots, with everything constant prepared.
+//! The engine of the classic language: a typed tree over attribute slots, with constants evaluated and patterns compiled.
 //!
-//! Frequent forms (`attribute == "text"`, `map["key"] | "default"`, ...) are nodes of their own. Chains of `&&`, `||`, `|`
-//! and `+` are flat, so only real nesting costs stack.
+//! Common forms (`attribute == "text"`, `map["key"] | "default"`, ...) are nodes of their own. Chains of `&&`, `||`, `|`
+//! and `+` are flat, so that only nesting uses stack.
 
 mod compile;
 mod conjunct;
@@ -49,31 +49,31 @@ impl ClassicProgram {
         conjunct::conjuncts(&self.root)
     }
 
-    /// Everything that evaluation may read.
+    /// Every attribute and map key that evaluation may read.
     pub(super) fn reads(&self) -> Vec<Read<'_>> {
         conjunct::reads(&self.root)
     }
 
-    /// Evaluates step by step.
+    /// Evaluates and returns the outcome of every part.
     pub(super) fn explain<'a>(&'a self, text: &str, bag: &AttributeBag<'a>) -> Explanation {
         explain::explain(&self.root, text, bag)
     }
 
-    /// Explains the operands of the top-level `&&` chain, each by itself.
+    /// Explains every operand of the top-level `&&` chain.
     pub(super) fn explain_operands<'a>(&'a self, text: &str, bag: &AttributeBag<'a>) -> Vec<Explanation> {
         explain::explain_operands(&self.root, text, bag)
     }
 }
 
-/// A node with its place in the text.
+/// A node with its position in the text.
 #[derive(Debug)]
 struct Expr {
-    kind: Kind,
+    kind: ExprKind,
     start: u32,
     end: u32,
 }
 
-/// An attribute with the type that its manifest declares.
+/// An attribute with its declared type.
 #[derive(Debug, Clone, Copy)]
 struct Attribute {
     slot: SlotId,
@@ -82,7 +82,7 @@ struct Attribute {
 
 /// `map["key"]`.
 #[derive(Debug)]
-struct Entry {
+struct MapEntry {
     map: Attribute,
     key: Box<[u8]>,
 }
@@ -98,11 +98,11 @@ enum Literal {
     Duration(SignedDuration),
     Timestamp(Timestamp),
     EmptyMap,
-    /// A call on constants that fails whenever it is evaluated.
+    /// A call on a constant that fails; the error is returned when it is evaluated.
     Failed(Box<str>),
 }
 
-/// A prepared pattern of `match`.
+/// A constant pattern of `match`.
 #[derive(Debug)]
 enum Glob {
     Prefix(Box<[u8]>),
@@ -128,7 +128,7 @@ enum Operands {
     Double,
     Bool,
     Timestamp,
-    /// Equality only, like the ones below.
+    /// This one and those below support equality only.
     Address,
     DnsName,
     EmailAddress,
@@ -148,25 +148,25 @@ enum Unary {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ExprKind {
     Literal(Literal),
     Attribute(Attribute),
     AttributeOr {
         attribute: Attribute,
         default: Literal,
     },
-    Entry(Entry),
+    Entry(MapEntry),
     EntryOr {
-        entry: Entry,
+        entry: MapEntry,
         default: Literal,
     },
     /// map, key
     Index(Box<[Expr; 2]>),
     /// `a | b | c`
     FirstOf(Box<[Expr]>),
-    /// `test`, `then`, `otherwise`: only one of the last two is evaluated.
+    /// `test`, `then`, `otherwise`: one of the last two is evaluated.
     Conditional(Box<[Expr; 3]>),
-    /// The same with all three evaluated.
+    /// The same, but all three are evaluated.
     ConditionalString(Box<[Expr; 3]>),
     All(Box<[Expr]>),
     Any(Box<[Expr]>),
@@ -178,7 +178,7 @@ enum Kind {
     },
     /// `map["key"] == "text"`, or `!=` if not `expected`.
     EntryIs {
-        entry: Entry,
+        entry: MapEntry,
         constant: Box<[u8]>,
         expected: bool,
     },
@@ -198,7 +198,7 @@ enum Kind {
     },
     /// `match`: subject, pattern.
     Match(Box<[Expr; 2]>),
-    /// `matches` with a constant pattern, which may be a bad one.
+    /// `matches` with a constant pattern; an invalid one fails when it is evaluated.
     MatchesRegex {
         regex: Box<Result<Regex, String>>,
         subject: Box<Expr>,
@@ -232,36 +232,36 @@ impl Glob {
 }
 
 impl Expr {
-    /// The sub-expressions that are nodes, in evaluation order.
+    /// The child nodes, in evaluation order.
     fn children(&self) -> &[Expr] {
         match &self.kind {
-            Kind::Literal(_)
-            | Kind::Attribute(_)
-            | Kind::AttributeOr { .. }
-            | Kind::Entry(_)
-            | Kind::EntryOr { .. }
-            | Kind::AttributeIs { .. }
-            | Kind::EntryIs { .. } => &[],
-            Kind::Index(pair)
-            | Kind::Match(pair)
-            | Kind::Matches(pair)
-            | Kind::StartsWith(pair)
-            | Kind::EndsWith(pair)
-            | Kind::Compare { pair, .. } => pair.as_slice(),
-            Kind::Conditional(triple) | Kind::ConditionalString(triple) => triple.as_slice(),
-            Kind::FirstOf(list)
-            | Kind::All(list)
-            | Kind::Any(list)
-            | Kind::Concat(list)
-            | Kind::AddInt64(list)
-            | Kind::AddDouble(list) => list,
-            Kind::MatchesGlob { subject: child, .. }
-            | Kind::MatchesRegex { subject: child, .. }
-            | Kind::Apply { argument: child, .. } => std::slice::from_ref(child),
+            ExprKind::Literal(_)
+            | ExprKind::Attribute(_)
+            | ExprKind::AttributeOr { .. }
+            | ExprKind::Entry(_)
+            | ExprKind::EntryOr { .. }
+            | ExprKind::AttributeIs { .. }
+            | ExprKind::EntryIs { .. } => &[],
+            ExprKind::Index(pair)
+            | ExprKind::Match(pair)
+            | ExprKind::Matches(pair)
+            | ExprKind::StartsWith(pair)
+            | ExprKind::EndsWith(pair)
+            | ExprKind::Compare { pair, .. } => pair.as_slice(),
+            ExprKind::Conditional(triple) | ExprKind::ConditionalString(triple) => triple.as_slice(),
+            ExprKind::FirstOf(list)
+            | ExprKind::All(list)
+            | ExprKind::Any(list)
+            | ExprKind::Concat(list)
+            | ExprKind::AddInt64(list)
+            | ExprKind::AddDouble(list) => list,
+            ExprKind::MatchesGlob { subject: child, .. }
+            | ExprKind::MatchesRegex { subject: child, .. }
+            | ExprKind::Apply { argument: child, .. } => std::slice::from_ref(child),
         }
     }
 
-    /// The part of the text that this node stands for.
+    /// The source text of this node.
     fn source<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.start as usize..self.end as usize).unwrap_or("")
     }

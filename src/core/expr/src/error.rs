@@ -1,33 +1,31 @@
 //! Errors of compiling and of evaluating an expression.
 
-use mixer_attribute::ValueType;
-
-/// Where in compilation an expression was refused.
+/// The step of compilation that rejected an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Syntax, or a construct or literal that the language does not have.
+    /// Syntax, or a construct or literal that the language lacks.
     Parse,
     /// Type check.
     Type,
-    /// Type-correct, but without an implementation.
+    /// Type-correct, but not implemented.
     Compile,
     /// CEL and COMPAT: parse and check together.
     Static,
 }
 
-/// Why an expression was refused.
+/// Why an expression was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CompileError {
-    /// Where it was found.
+    /// The step that rejected it.
     pub phase: Phase,
-    /// The text of the reference where the specification fixes one.
+    /// Istio Mixer's text where the specification requires it.
     pub message: String,
     /// Line and column in the expression, both from 1, columns in characters.
     pub position: Option<(u32, u32)>,
-    /// The attribute that nobody declared, if that is the problem.
+    /// The undeclared attribute, if that is the problem.
     pub unknown_attribute: Option<String>,
-    /// What to do about it, when we know.
+    /// How to fix it, if known.
     pub hint: Option<String>,
 }
 
@@ -38,7 +36,7 @@ impl CompileError {
     }
 }
 
-/// Why evaluation gave no value. Cheap to make: a failed look-up is an everyday event in match conditions.
+/// Why an evaluation failed. Cheap to create: failed look-ups are common in match conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvalError<'a> {
     /// A required attribute is absent.
@@ -46,12 +44,12 @@ pub enum EvalError<'a> {
         /// The name of the attribute.
         name: &'a str,
     },
-    /// Any other problem; the text lies in the arena of the bag.
+    /// Any other problem; the text is in the program or in the arena of the bag.
     Failed(&'a str),
 }
 
 impl<'a> EvalError<'a> {
-    /// An error whose text is written into `arena`.
+    /// An error whose text is formatted into `arena`.
     pub(super) fn failed(arena: &'a bumpalo::Bump, text: std::fmt::Arguments<'_>) -> EvalError<'a> {
         EvalError::Failed(arena.alloc_str(&text.to_string()))
     }
@@ -63,22 +61,5 @@ impl std::fmt::Display for EvalError<'_> {
             EvalError::Absent { name } => write!(f, "lookup failed: '{name}'"),
             EvalError::Failed(text) => f.write_str(text),
         }
-    }
-}
-
-/// A condition that does not give a truth value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expression '{expression}' evaluated to type {value_type}, expected type BOOL")]
-pub struct NotBoolean {
-    /// The text of the condition.
-    pub expression: String,
-    /// What it gives instead.
-    pub value_type: ValueType,
-}
-
-impl NotBoolean {
-    /// The text of the routing layer; the [`Display`](std::fmt::Display) form is that of validation.
-    pub fn routing_text(&self) -> String {
-        format!("expression does not return a boolean: '{}'", self.expression)
     }
 }

@@ -1,6 +1,6 @@
-//! The functions of the language, shared by all modes: pure, over byte strings, results in the arena of the bag.
+//! The functions of the language, shared by all modes: pure, over byte strings, with results in the arena of the bag.
 //!
-//! Texts of errors are those of the specification, because operators match on them. Spec: expressions.md, sections 10 and 11.
+//! Error texts are those of Istio Mixer, because operators match on them. Spec: expressions.md, sections 10 and 11.
 
 mod dns;
 mod email;
@@ -15,7 +15,8 @@ pub use dns::{dns_name, dns_name_equal};
 pub use email::{email, email_equal};
 pub use glob::glob_match;
 pub use ip::{ip, ip_equal};
-pub use regex::{Regex, RegexSet, matches};
+pub(crate) use regex::matches;
+pub use regex::{Regex, RegexSet};
 pub use text::to_lower;
 pub use time::timestamp;
 pub use uri::{uri, uri_equal};

@@ -1,8 +1,8 @@
-//! Text -> tokens. The lexical rules are those of Go, terminators included. Spec: expressions.md, section 3.
+//! Text -> tokens, by Go's lexical rules, including automatic semicolons. Spec: expressions.md, section 3.
 
 use std::sync::LazyLock;
 
-/// A place in the text: byte offsets, end exclusive.
+/// A range of the text: byte offsets, end exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -21,11 +21,11 @@ impl Span {
     }
 }
 
-/// What a token is. Its text is found through its span.
+/// The kind of a token. Its text is that of its span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
     End,
-    /// A newline or the end of the text where one ends the expression; never an explicit `;`.
+    /// A newline or end of text that ends the expression; not an explicit `;`.
     Terminator,
     Identifier,
     Keyword,
@@ -34,7 +34,7 @@ pub(super) enum TokenKind {
     Imaginary,
     Character,
     String,
-    /// Operators and punctuation, explicit `;` included.
+    /// Operators and punctuation, including `;`.
     Operator,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct SyntaxError {
 }
 
 impl SyntaxError {
-    /// Boxed, because the parser passes it through many small frames.
+    /// Boxed to keep the frames of recursive functions small.
     pub(super) fn new(offset: usize, message: impl Into<String>) -> Box<SyntaxError> {
         Box::new(SyntaxError { offset, message: message.into(), hint: None })
     }
@@ -89,12 +89,12 @@ const KEYWORDS: [&str; 25] = [
     "var",
 ];
 
-/// Whether the classic language reads `word` as a keyword, so that no attribute can be named with it.
-pub fn is_keyword(word: &str) -> bool {
-    KEYWORDS.binary_search(&word).is_ok()
+/// Whether `name` is a keyword of the classic language, which cannot be a segment of an attribute name.
+pub fn is_keyword(name: &str) -> bool {
+    KEYWORDS.binary_search(&name).is_ok()
 }
 
-/// Longest first, so that the first that fits is the one.
+/// Longest first: the first match is the longest.
 const OPERATORS: [&str; 48] = [
     "<<=", ">>=", "&^=", "...", "&&", "||", "<-", "++", "--", "==", "!=", "<=", ">=", ":=", "+=", "-=", "*=",
     "/=", "%=", "&=", "|=", "^=", "<<", ">>", "&^", "+", "-", "*", "/", "%", "&", "|", "^", "<", ">", "=",
@@ -107,7 +107,7 @@ static LETTER: LazyLock<Option<regex::Regex>> = LazyLock::new(|| regex::Regex::n
 static IDENTIFIER_REST: LazyLock<Option<regex::Regex>> =
     LazyLock::new(|| regex::Regex::new(r"\A[\p{L}_\p{Nd}]*").ok());
 
-/// Produces the tokens of a text one by one.
+/// Iterates over the tokens of a text.
 #[derive(Debug)]
 pub(super) struct Lexer<'t> {
     text: &'t str,
@@ -123,7 +123,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, offset, may_end: false }
     }
 
-    /// The next token; [`TokenKind::End`] for ever after the last one.
+    /// The next token; [`TokenKind::End`] after the last.
     pub(super) fn next(&mut self) -> Result<Token, Box<SyntaxError>> {
         if let Some(terminator) = self.skip_blanks()? {
             return Ok(terminator);
@@ -138,7 +138,7 @@ impl<'t> Lexer<'t> {
             '"' => self.quoted('"', start)?,
             '\'' => self.character(start)?,
             '`' => self.raw_string(start)?,
-            _ if is_letter(first, self.rest()) => self.word(),
+            _ if is_letter(first, self.rest()) => self.identifier(),
             _ => self.operator(first, start)?,
         };
         let token = self.token(kind, start);
@@ -160,7 +160,7 @@ impl<'t> Lexer<'t> {
         Token { kind, span: Span { start, end: self.offset } }
     }
 
-    /// Skips white space and comments; a terminator if they end the expression.
+    /// Skips white space and comments; returns a terminator if they end the expression.
     fn skip_blanks(&mut self) -> Result<Option<Token>, Box<SyntaxError>> {
         let mut start = self.offset;
         loop {
@@ -199,7 +199,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn word(&mut self) -> TokenKind {
+    fn identifier(&mut self) -> TokenKind {
         let rest = self.rest();
         let ascii = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
         let length = if rest.as_bytes().get(ascii).is_some_and(|b| !b.is_ascii()) {
@@ -209,7 +209,7 @@ impl<'t> Lexer<'t> {
         };
         self.offset += length;
         match rest.get(..length) {
-            Some(word) if is_keyword(word) => TokenKind::Keyword,
+            Some(name) if is_keyword(name) => TokenKind::Keyword,
             _ => TokenKind::Identifier,
         }
     }
@@ -290,7 +290,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Steps over one escape sequence, which must be a good one.
+    /// Skips a valid escape sequence.
     fn escape(&mut self, quote: char) -> Result<(), Box<SyntaxError>> {
         let start = self.offset;
         self.offset += 1;
@@ -384,10 +384,10 @@ impl<'t> Lexer<'t> {
         Ok(kind)
     }
 
-    /// Steps over digits of base `accepted` and separators; remembers the first digit that is none in base `base`.
+    /// Skips digits of base `accepted` and separators; records the first digit that is invalid in base `base`.
     fn digits(&mut self, accepted: u32, base: u32, invalid: &mut Option<(usize, u8)>) -> usize {
         let mut count = 0;
-        // Decimal digits are stepped over in every base, so that a wrong one is reported as such.
+        // Decimal digits are accepted in every base, to report invalid ones as such.
         let accepted = accepted.max(10);
         while let Some(byte) = self.rest().bytes().next() {
             if byte != b'_' {
@@ -433,7 +433,7 @@ fn is_letter(c: char, rest: &str) -> bool {
         || (!c.is_ascii() && LETTER.as_ref().is_some_and(|r| r.is_match(rest)))
 }
 
-/// Where a `_` does not stand between two digits, or between a base prefix and a digit.
+/// The position of a `_` that is neither between two digits nor between a base prefix and a digit.
 fn misplaced_separator(literal: &str) -> Option<usize> {
     let bytes = literal.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);

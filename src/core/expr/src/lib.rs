@@ -2,7 +2,7 @@
 //!
 //! [`compile`] turns a text into a [`Program`] against a [`Scope`] of typed attributes; [`Program::eval`] runs it over an
 //! [`AttributeBag`](mixer_attribute::AttributeBag). Three modes: classic, CEL, and classic syntax with CEL semantics.
-//! This room never reads configuration, never allocates outside the arena of the bag while evaluating a classic program.
+//! Evaluating a classic program allocates in the arena of the bag only.
 //! Spec: expressions.md.
 
 mod ast;
@@ -18,13 +18,13 @@ mod program;
 mod term;
 
 pub use classic::{Conjunct, Explanation, Outcome, Read};
-pub use error::{CompileError, EvalError, NotBoolean, Phase};
+pub use error::{CompileError, EvalError, Phase};
 pub use lexer::is_keyword;
 pub use program::Program;
 
 use mixer_attribute::{SlotId, ValueType, Vocabulary};
 
-/// Which dialect a text is written in. Selected per resource by the annotation `policy.istio.io/lang`.
+/// The expression language. Selected per resource by the annotation `policy.istio.io/lang`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Language {
     /// The classic language.
@@ -37,7 +37,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// The mode named by an annotation or by `ISTIO_LANG`; everything but `CEL` and `COMPAT` is classic.
+    /// The language named by an annotation or by `ISTIO_LANG`; everything but `CEL` and `COMPAT` is classic.
     pub fn from_name(name: &str) -> Language {
         match name {
             "CEL" => Language::Cel,
@@ -56,9 +56,9 @@ impl Language {
     }
 }
 
-/// The attributes that an expression may name.
+/// The attributes that an expression may reference.
 pub trait Scope {
-    /// Slot and type of an attribute.
+    /// Slot and type of an attribute, if it is declared.
     fn attribute(&self, name: &str) -> Option<(SlotId, ValueType)>;
     /// All names, for CEL's nested objects and for suggestions.
     fn names(&self) -> Vec<&str>;
@@ -77,15 +77,15 @@ impl Scope for Vocabulary {
 
 /// Compiles `text`.
 ///
-/// Errors: the first problem found, with its place in the text; see [`Phase`] for where it was found.
+/// Errors: the first problem found, with its position; [`Phase`] says in which step.
 pub fn compile(language: Language, text: &str, scope: &dyn Scope) -> Result<Program, CompileError> {
     Program::compile(language, text, scope)
 }
 
-/// The type of `text`, without compiling it, for the validation of configuration.
+/// The type of `text`, for the validation of configuration.
 ///
-/// Classic expressions that type-check but that the compiler has no implementation for are accepted here, as they always
-/// were. Errors: problems of phase parse are wrapped as `failed to parse expression '<text>': ...`; others are those of
+/// Classic expressions that type-check but that the compiler does not implement are accepted, as by Istio Mixer. Errors:
+/// those of phase parse are wrapped as `failed to parse expression '<text>': ...`; others are those of
 /// [`compile`]. Spec: expressions.md, section 13.
 pub fn type_check(language: Language, text: &str, scope: &dyn Scope) -> Result<ValueType, CompileError> {
     match language {

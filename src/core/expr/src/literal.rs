@@ -26,9 +26,9 @@ impl Constant {
     }
 }
 
-/// The constant that a literal stands for. A string or character that reads as a duration is one.
+/// The constant of a literal. A string or character that is a valid duration is a duration.
 ///
-/// Errors: a number that the language does not have, or that is out of range.
+/// Errors: an unsupported form of a number, or a number out of range.
 pub(super) fn constant(kind: TokenKind, source: &str) -> Result<Constant, String> {
     match kind {
         TokenKind::Integer => integer(source).map(Constant::Int64),
@@ -62,7 +62,7 @@ fn float(source: &str) -> Result<f64, String> {
     Err(format!("strconv.ParseFloat: parsing \"{source}\": {problem}"))
 }
 
-/// The bytes between the quotes of a literal that the lexer has accepted.
+/// The bytes between the quotes of a valid literal, unescaped.
 fn unquote(source: &str) -> Vec<u8> {
     let body = source.get(1..source.len().saturating_sub(1)).unwrap_or("");
     if source.starts_with('`') {
@@ -79,7 +79,7 @@ fn unquote(source: &str) -> Vec<u8> {
     bytes
 }
 
-/// Appends what the escape sequence at the start of `text` stands for; returns what follows it.
+/// Appends the bytes of the escape sequence at the start of `text`; returns the rest.
 fn unescape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> &'t str {
     let Some(letter) = text.chars().next() else { return "" };
     let after = text.get(letter.len_utf8()..).unwrap_or("");
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_that_read_as_durations_are_durations() {
+    fn strings_that_are_valid_durations_are_durations() {
         for (source, nanos) in [
             ("\"10s\"", Some(10_000_000_000)),
             ("`-1.5h`", Some(-5_400_000_000_000)),

@@ -1,7 +1,7 @@
 //! Text -> syntax tree: a Pratt parser for Go's expressions. Spec: expressions.md, sections 3 and 4.
 //!
-//! What Go accepts as an expression and this language refuses (slices, type assertions, composite literals, types) is
-//! recognised and becomes [`SyntaxKind::Foreign`], so that it is reported as such and not as a slip of the pen.
+//! Go expressions that this language rejects (slices, type assertions, composite literals, types) are parsed as
+//! [`SyntaxKind::Foreign`], so that errors name the construct.
 
 mod foreign;
 
@@ -9,11 +9,11 @@ use super::ast::{NodeId, SyntaxKind, SyntaxTree};
 use super::lexer::{Lexer, Span, SyntaxError, Token, TokenKind};
 use super::{CompileError, Phase};
 
-/// Deepest nesting of parentheses, calls, indexes and right operands. Every pass over the tree recurses at most so often,
-/// which keeps all of them within a 2 MB stack.
+/// Maximum nesting of parentheses, calls, indexes and right operands. It bounds the recursion of all passes, which therefore
+/// fit into a 2 MB stack.
 const MAX_DEPTH: u32 = 1_050;
 
-/// Parses a text that must be one expression.
+/// Parses one expression.
 ///
 /// Errors: phase parse, `unable to parse expression '<text>': <line>:<column>: <what>`.
 pub(super) fn parse(text: &str) -> Result<SyntaxTree<'_>, CompileError> {
@@ -36,7 +36,7 @@ fn located(text: &str, error: SyntaxError) -> CompileError {
     let before = text.get(..error.offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let last_line = before.rsplit('\n').next().unwrap_or("");
-    // The text counts bytes, as it always did; the position counts characters.
+    // compat(1.3): the column in the text counts bytes; the position counts characters.
     let message =
         format!("unable to parse expression '{text}': {line}:{}: {}", last_line.len() + 1, error.message);
     CompileError {
@@ -54,12 +54,12 @@ pub(super) fn position(text: &str, offset: usize) -> Option<(u32, u32)> {
     Some((u32::try_from(line).ok()?, u32::try_from(column).ok()?))
 }
 
-/// Binding strength of a binary operator, 0 if it is none.
+/// The precedence of a binary operator, 0 for other tokens.
 fn precedence(operator: &str) -> u8 {
     match operator {
         "||" => 1,
         "&&" => 2,
-        // A single `=` is read as `==` and then reported.
+        // A single `=` is parsed as `==` to report it.
         "==" | "!=" | "<" | "<=" | ">" | ">=" | "=" => 3,
         "+" | "-" | "|" | "^" => 4,
         "*" | "/" | "%" | "<<" | ">>" | "&" | "&^" => 5,
@@ -70,7 +70,7 @@ fn precedence(operator: &str) -> u8 {
 struct Parser<'t> {
     text: &'t str,
     lexer: Lexer<'t>,
-    /// The token under consideration.
+    /// The current token.
     token: Token,
     tree: SyntaxTree<'t>,
     depth: u32,
@@ -93,14 +93,14 @@ impl<'t> Parser<'t> {
         Err(error)
     }
 
-    /// `Unary { operator Unary }` for operators that bind at least as tightly as `weakest`.
-    fn expression(&mut self, weakest: u8) -> Parsed<NodeId> {
+    /// `Unary { operator Unary }` for operators that bind at least as tightly as `min_precedence`.
+    fn expression(&mut self, min_precedence: u8) -> Parsed<NodeId> {
         self.enter()?;
         let mut left = self.unary()?;
         loop {
             let operator = self.token;
-            let strength = precedence(self.operator());
-            if strength < weakest || strength == 0 {
+            let binding = precedence(self.operator());
+            if binding < min_precedence || binding == 0 {
                 self.depth -= 1;
                 return Ok(left);
             }
@@ -110,7 +110,7 @@ impl<'t> Parser<'t> {
                 return Err(error);
             }
             self.advance()?;
-            let right = self.expression(strength + 1)?;
+            let right = self.expression(binding + 1)?;
             let kind = SyntaxKind::Binary { operator: operator.span, left, right };
             let span = self.tree.node(left).span.to(self.tree.node(right).span);
             left = self.add(kind, span)?;
@@ -256,7 +256,7 @@ impl<'t> Parser<'t> {
         Ok(id)
     }
 
-    /// Notes that the parser goes one level deeper. An error ends parsing, so only success counts back.
+    /// Enters one level of nesting. Callers leave it only on success, because an error ends parsing.
     fn enter(&mut self) -> Parsed<()> {
         if self.depth >= MAX_DEPTH {
             return Err(too_deep(self.token.span.start));
@@ -270,7 +270,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// The text of the token if it is an operator or punctuation, else nothing.
+    /// The text of the token if it is an operator or punctuation, else empty.
     fn operator(&self) -> &'t str {
         match self.token.kind {
             TokenKind::Operator => self.token.span.of(self.text),
@@ -312,13 +312,13 @@ impl<'t> Parser<'t> {
         error
     }
 
-    /// What the writer may have meant when something follows a complete expression.
+    /// The hint for a token after a complete expression.
     fn trailing_hint(&self) -> Option<String> {
         let hint = match (self.token.kind, self.token.span.of(self.text)) {
             (TokenKind::Identifier, "and") => "write && for `and`",
             (TokenKind::Identifier, "or") => "write || for `or`, and a | b for a default",
             (TokenKind::Identifier, "in") => "write (m[\"key\"] | \"\") != \"\" to test for a key",
-            (TokenKind::Operator, ")" | "]" | "}") => "nothing is open here to close",
+            (TokenKind::Operator, ")" | "]" | "}") => "there is no open bracket to close",
             (TokenKind::Operator, ";") => "an expression has no `;`",
             _ if self.text.get(..self.token.span.start).is_some_and(|before| before.contains('\n')) => {
                 "a line that is to be continued must end with an operator, a comma or an open bracket"

@@ -1,10 +1,10 @@
-//! Compiled expressions, whatever their language.
+//! Compiled expressions of any language.
 
 use std::sync::Arc;
 
 use super::cel::CelProgram;
 use super::classic::{ClassicProgram, Conjunct, Explanation, Read, outcome_of};
-use super::{CompileError, EvalError, Language, NotBoolean, Scope};
+use super::{CompileError, EvalError, Language, Scope};
 use mixer_attribute::{AttributeBag, Value, ValueType};
 
 /// A compiled expression. Immutable; shared by all requests of a snapshot.
@@ -45,33 +45,25 @@ impl Program {
         self.value_type
     }
 
-    /// The text that was compiled.
+    /// The source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text that was compiled, to keep.
+    /// The source text, shared.
     pub fn shared_text(&self) -> &Arc<str> {
         &self.text
     }
 
-    /// The dialect of the text.
+    /// The language of the text.
     pub fn language(&self) -> Language {
         self.language
     }
 
-    /// Refuses a program that is no condition.
-    pub fn requires_bool(&self) -> Result<(), NotBoolean> {
-        match self.value_type {
-            ValueType::Bool => Ok(()),
-            value_type => Err(NotBoolean { expression: self.text.to_string(), value_type }),
-        }
-    }
-
-    /// Evaluates over `bag`, recording there what was read. What was read before an error stays recorded.
+    /// Evaluates over `bag`, which records the references, also those before an error.
     ///
-    /// The bag must use the vocabulary that the program was compiled against. Allocates in the arena of the bag only, for
-    /// computed texts and for the texts of errors.
+    /// The bag must use the vocabulary that the program was compiled against. Cost: a classic program allocates in the arena
+    /// of the bag only, for computed texts and error texts.
     pub fn eval<'a>(&'a self, bag: &AttributeBag<'a>) -> Result<Value<'a>, EvalError<'a>> {
         match &self.engine {
             Engine::Classic(program) => program.eval(bag),
@@ -88,8 +80,7 @@ impl Program {
         }
     }
 
-    /// Every attribute, and every constant key of a map, that evaluation may read, sorted; `None` when that is not known,
-    /// which is the case for CEL programs.
+    /// Every attribute, and every constant key of a map, that evaluation may read, sorted; `None` for CEL programs.
     pub fn slots(&self) -> Option<Vec<Read<'_>>> {
         match &self.engine {
             Engine::Classic(program) => Some(program.reads()),
@@ -97,8 +88,8 @@ impl Program {
         }
     }
 
-    /// Evaluates step by step and tells what became of every part. Slow; records the references that
-    /// [`eval`](Self::eval) records. A CEL program is one part.
+    /// Evaluates and returns the outcome of every part. Slow; records the same references as [`eval`](Self::eval). A CEL
+    /// program is one part.
     pub fn explain<'a>(&'a self, bag: &AttributeBag<'a>) -> Explanation {
         match &self.engine {
             Engine::Classic(program) => program.explain(&self.text, bag),
@@ -106,8 +97,8 @@ impl Program {
         }
     }
 
-    /// Explains every operand of the top-level `&&` chain by itself, also those that evaluation does not come to. A CEL program
-    /// is one operand. Slow; records references of all of them.
+    /// Explains every operand of the top-level `&&` chain, including those that evaluation would skip. A CEL program is one
+    /// operand. Slow; records the references of all operands.
     pub fn explain_operands<'a>(&'a self, bag: &AttributeBag<'a>) -> Vec<Explanation> {
         match &self.engine {
             Engine::Classic(program) => program.explain_operands(&self.text, bag),

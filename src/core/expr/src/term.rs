@@ -1,5 +1,4 @@
-//! Syntax tree -> terms: constants, variables and function applications, the only three things that have a meaning.
-//! Spec: expressions.md, section 5.
+//! Syntax tree -> terms: constants, variables and function applications. Spec: expressions.md, section 5.
 
 use std::fmt::Write;
 
@@ -9,23 +8,23 @@ use super::literal::{self, Constant};
 use super::parse::position;
 use super::{CompileError, Phase};
 
-/// A term of its [`Terms`].
+/// A term of a [`Terms`] list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TermId(u32);
 
 impl TermId {
-    /// The place of the term in a list of per-term facts.
+    /// The index of the term, also in lists with an element per term.
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What is applied to arguments.
+/// The operator or function of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callee<'t> {
-    /// An operator, under the name that error texts use; empty for the nameless ones.
+    /// An operator, by its name in error texts; some have an empty name.
     Operator(&'static str),
-    /// A function, under the name in the text.
+    /// A function, by its name in the text.
     Named(&'t str),
 }
 
@@ -38,7 +37,7 @@ impl<'t> Callee<'t> {
     }
 }
 
-/// What a term is.
+/// The kind of a term, with its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TermKind<'t> {
     Constant(Constant),
@@ -51,14 +50,14 @@ pub(super) enum TermKind<'t> {
     },
 }
 
-/// One term with its place in the text.
+/// A term with its position in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Term<'t> {
     pub(super) kind: TermKind<'t>,
     pub(super) span: Span,
 }
 
-/// The meaning of a text. Arguments come before what they are applied to; the last term is the root.
+/// The terms of an expression. Arguments precede their function; the last term is the root.
 #[derive(Debug)]
 pub(super) struct Terms<'t> {
     text: &'t str,
@@ -69,9 +68,9 @@ static MISSING: Term<'static> =
     Term { kind: TermKind::Constant(Constant::Bool(false)), span: Span { start: 0, end: 0 } };
 
 impl<'t> Terms<'t> {
-    /// Reads a meaning into a syntax tree.
+    /// Converts a syntax tree.
     ///
-    /// Errors: phase parse; the first refused construct from left to right and from the outside in.
+    /// Errors: phase parse; the first rejected construct, left to right and outside in.
     pub(super) fn new(tree: &SyntaxTree<'t>) -> Result<Terms<'t>, CompileError> {
         let mut terms = Terms { text: tree.text(), terms: Vec::new() };
         Converter { tree, terms: &mut terms }.convert(tree.root()).map_err(|error| *error)?;
@@ -173,7 +172,7 @@ impl<'t> Terms<'t> {
     }
 }
 
-/// The name of a binary operator in error texts; empty for those that have none.
+/// The name of an operator in error texts; empty for those without a name.
 fn binary_name(operator: &str) -> &'static str {
     match operator {
         "==" => "EQ",
@@ -202,7 +201,7 @@ struct Converter<'c, 't> {
     terms: &'c mut Terms<'t>,
 }
 
-/// Boxed, because recursion passes it through many small frames.
+/// Boxed to keep the frames of recursive functions small.
 type Converted<T> = Result<T, Box<CompileError>>;
 
 impl<'t> Converter<'_, 't> {
@@ -234,7 +233,7 @@ impl<'t> Converter<'_, 't> {
         Ok(self.terms.push(TermKind::Function { callee, target: None, arguments }, node.span))
     }
 
-    /// Converts a node that is neither in parentheses nor a binary operation.
+    /// Converts a node that is neither parenthesized nor a binary operation.
     fn convert_operand(&mut self, id: NodeId) -> Converted<TermId> {
         let tree = self.tree;
         match &tree.node(id).kind {
@@ -255,10 +254,10 @@ impl<'t> Converter<'_, 't> {
         let kind = match &node.kind {
             SyntaxKind::Literal(kind) => TermKind::Constant(self.literal(*kind, node.span)?),
             SyntaxKind::Identifier => self.identifier(node.span),
-            SyntaxKind::Foreign(what) => return Err(self.refused(id, what)),
+            SyntaxKind::Foreign(what) => return Err(self.rejected(id, what)),
             _ => match self.dotted_name(id) {
                 Some(name) => TermKind::Variable(name.into()),
-                None => return Err(self.selection_refused(id)),
+                None => return Err(self.selection_rejected(id)),
             },
         };
         Ok(self.terms.push(kind, node.span))
@@ -298,8 +297,8 @@ impl<'t> Converter<'_, 't> {
         let (name, target) = match self.tree.node(function).kind {
             SyntaxKind::Identifier => (self.tree.source(function), None),
             SyntaxKind::Select { operand, name } => (name.of(self.tree.text()), Some(self.target(operand)?)),
-            SyntaxKind::Foreign(what) => return Err(self.refused(function, what)),
-            _ => return Err(self.refused(id, "call of something that is not a function name")),
+            SyntaxKind::Foreign(what) => return Err(self.rejected(function, what)),
+            _ => return Err(self.rejected(id, "call of something that is not a function name")),
         };
         let mut arguments = Vec::with_capacity(operands.len());
         for operand in operands {
@@ -309,27 +308,27 @@ impl<'t> Converter<'_, 't> {
         Ok(self.terms.push(kind, self.tree.node(id).span))
     }
 
-    /// What a method is called on.
+    /// The receiver of a method call.
     fn target(&mut self, id: NodeId) -> Converted<TermId> {
         match &self.tree.node(id).kind {
             SyntaxKind::Call { .. } | SyntaxKind::Literal(_) | SyntaxKind::Parenthesized(_) => {
                 self.convert(id)
             }
             SyntaxKind::Identifier | SyntaxKind::Select { .. } => self.named_target(id),
-            SyntaxKind::Foreign(what) => Err(self.refused(id, what)),
-            _ => Err(self.method_refused(id)),
+            SyntaxKind::Foreign(what) => Err(self.rejected(id, what)),
+            _ => Err(self.method_rejected(id)),
         }
     }
 
-    /// A chain of identifiers is an attribute, even `true`.
+    /// A chain of identifiers is an attribute, even if it is `true`.
     fn named_target(&mut self, id: NodeId) -> Converted<TermId> {
         match self.dotted_name(id) {
             Some(name) => Ok(self.terms.push(TermKind::Variable(name.into()), self.tree.node(id).span)),
-            None => Err(self.selection_refused(id)),
+            None => Err(self.selection_rejected(id)),
         }
     }
 
-    /// The name that a chain of identifiers and dots spells.
+    /// The dotted name of a chain of selections from an identifier.
     fn dotted_name(&self, id: NodeId) -> Option<String> {
         let mut segments = Vec::new();
         let mut node = self.tree.node(id);
@@ -345,26 +344,26 @@ impl<'t> Converter<'_, 't> {
         Some(segments.join("."))
     }
 
-    fn selection_refused(&self, id: NodeId) -> Box<CompileError> {
+    fn selection_rejected(&self, id: NodeId) -> Box<CompileError> {
         let mut base = id;
         while let SyntaxKind::Select { operand, .. } = self.tree.node(base).kind {
             base = operand;
         }
         match self.tree.node(base).kind {
-            SyntaxKind::Foreign(what) => self.refused(base, what),
-            SyntaxKind::Index { .. } => self.method_refused(base),
-            _ => self.refused(id, "selection on something that is not a name"),
+            SyntaxKind::Foreign(what) => self.rejected(base, what),
+            SyntaxKind::Index { .. } => self.method_rejected(base),
+            _ => self.rejected(id, "selection on something that is not a name"),
         }
     }
 
-    /// A method on an indexed map without the parentheses that it needs.
-    fn method_refused(&self, id: NodeId) -> Box<CompileError> {
-        let mut error = self.refused(id, "selection on an index or operator expression");
+    /// A method on an index expression, which needs parentheses.
+    fn method_rejected(&self, id: NodeId) -> Box<CompileError> {
+        let mut error = self.rejected(id, "selection on an index or operator expression");
         error.hint = Some(format!("write ({}) in parentheses before the dot", self.tree.source(id)));
         error
     }
 
-    fn refused(&self, id: NodeId, what: &str) -> Box<CompileError> {
+    fn rejected(&self, id: NodeId, what: &str) -> Box<CompileError> {
         let node = self.tree.node(id);
         Box::new(CompileError {
             position: position(self.tree.text(), node.span.start),

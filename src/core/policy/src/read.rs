@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mixer_attribute::SignedDuration;
 use mixer_config::message::suggestion;
-use mixer_config::{Entry, Location, Node, NodeKind};
+use mixer_config::{Location, MappingEntry, Node, NodeKind};
 
 /// Something wrong with a file of tests or requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Reader {
     }
 
     /// The fields of a mapping; unknown ones are problems.
-    pub(super) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> &'n [Entry] {
+    pub(super) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> &'n [MappingEntry] {
         if !matches!(node.kind, NodeKind::Mapping(_)) {
             let hint = format!("its fields are {}", known.join(", "));
             self.problem(node.span.start, format!("{what} is a mapping, not {}", kind(node)), Some(hint));

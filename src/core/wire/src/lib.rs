@@ -1,15 +1,15 @@
-//! The messages and services of `proto/`, one module a package, for those who need them whole.
+//! The messages and services of `proto/`, one module per package.
 //!
-//! The hot path does not use these types: it reads and writes the same bytes without building messages.
+//! The hot path does not use these types: it decodes and encodes the same bytes without building messages.
 
 #![expect(
     missing_docs,
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
-    reason = "generated; what the messages mean is said in the .proto files"
+    reason = "generated; the messages are documented in the .proto files"
 )]
 
 include!(concat!(env!("OUT_DIR"), "/wire.rs"));
 
-/// What the files in `proto/` say, as an encoded `google.protobuf.FileDescriptorSet`.
+/// The descriptors of `proto/`, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

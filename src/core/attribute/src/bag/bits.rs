@@ -1,10 +1,10 @@
-//! A set of small numbers that grows through a shared reference.
+//! A bit set with interior mutability.
 
 use std::cell::Cell;
 
 use bumpalo::Bump;
 
-/// Bits that can be set through a shared reference.
+/// A fixed-size bit set whose bits can be set through a shared reference.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BitSet<'a>(&'a [Cell<u64>]);
 

@@ -1,4 +1,4 @@
-//! Reading by name, also names that the vocabulary does not have: for tools and tests, not for requests.
+//! Reading by name, including names outside the vocabulary: for tools and tests, not for requests.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::{StringMap, Value};
 pub struct NamedValue<'a> {
     /// The name, not necessarily UTF-8.
     pub name: &'a [u8],
-    /// The value; `None` for a name that the message has, but that reads as absent.
+    /// The value; `None` if its index is invalid, so that it reads as absent.
     pub value: Option<Value<'a>>,
 }
 
 impl<'a> AttributeBag<'a> {
-    /// Every attribute with its value, sorted by name. Records nothing; string maps do not record look-ups either.
-    /// Cost: allocates; linear in the message, with a logarithm.
+    /// Every attribute with its value, sorted by name. Records no references, nor do look-ups in the string maps.
+    /// Cost: allocates; O(n log n).
     pub fn all(&self) -> Vec<NamedValue<'a>> {
         let mut owners: BTreeMap<&'a [u8], i32> = BTreeMap::new();
         for (text, index) in self.words.texts().iter().zip(0i32..) {
             owners.insert(text, !index);
         }
-        // By name: the rank of the map that gives the value, and the value.
+        // By name: the rank of the typed map, and the value.
         let mut named: BTreeMap<&'a [u8], (u8, Option<Value<'a>>)> = BTreeMap::new();
         for entry in self.entries {
             let Some(name) = self.words.resolve(entry.index) else { continue };
@@ -42,21 +42,13 @@ impl<'a> AttributeBag<'a> {
         named.into_iter().map(|(name, (_, value))| NamedValue { name, value }).collect()
     }
 
-    /// The same value; look-ups in it are not recorded.
+    /// The same value without a source, so that look-ups in it are not recorded.
     fn untracked(&self, value: Value<'a>) -> Value<'a> {
         match value {
             Value::StringMap(StringMap { entries, source: Some(_) }) => {
                 Value::StringMap(self.arena.alloc(StringMap { entries, source: None }))
             }
             other => other,
-        }
-    }
-
-    /// Reads an attribute by name, in the vocabulary or not, without recording anything. Cost: see [`all`](Self::all).
-    pub fn peek_name(&self, name: &[u8]) -> Option<Value<'a>> {
-        match self.vocabulary.slot(name) {
-            Some(slot) => self.peek(slot),
-            None => self.all().into_iter().find(|named| named.name == name)?.value,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was read from a bag, and its wire form. Spec: attributes.md 7 and 8.
+//! Referenced attributes: the record of reads, and its wire form. Spec: attributes.md 7 and 8.
 
 use std::cell::RefCell;
 
@@ -10,11 +10,11 @@ use super::bits::BitSet;
 use crate::wire::{SmallSet, WordList, put_bytes, zigzag};
 use crate::{SlotId, Value};
 
-/// What a result depends on. The numbers are those of the wire.
+/// What a result depends on. The discriminants are the wire values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Condition {
-    /// The attribute or key was not there.
+    /// The attribute or key was absent.
     Absence = 1,
     /// The attribute or key had exactly this value.
     Exact = 2,
@@ -33,17 +33,17 @@ pub struct Reference<'a> {
     pub condition: Condition,
 }
 
-/// A state of the references to come back to, see [`AttributeBag::mark_references`].
+/// A saved state of the references, see [`AttributeBag::mark_references`].
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceMark<'a> {
     read: &'a [u64],
     keys: usize,
 }
 
-/// The record of reads. Whether a slot was present is not kept: received attributes do not change.
+/// The record of reads. Presence is not stored, because received attributes do not change.
 pub(super) struct References<'a> {
     read: BitSet<'a>,
-    /// Present maps that were read: no reference by itself.
+    /// Present maps that were read, which is no reference by itself.
     maps: BitSet<'a>,
     keys: RefCell<SmallSet<'a, KeyRead<'a>>>,
 }
@@ -82,7 +82,7 @@ impl<'a> References<'a> {
 }
 
 impl<'a> AttributeBag<'a> {
-    /// The present state of the references, for [`reset_references`](Self::reset_references).
+    /// Saves the state of the references, for [`reset_references`](Self::reset_references).
     pub fn mark_references(&self) -> ReferenceMark<'a> {
         ReferenceMark {
             read: self.references.read.copy(self.arena),
@@ -90,25 +90,20 @@ impl<'a> AttributeBag<'a> {
         }
     }
 
-    /// Whether a present map was read of which no key was looked up. The references cannot tell such a request from one without the
-    /// map, so what it decided must not be reused on this side.
+    /// Whether a present map was read without a look-up of a key. The references do not distinguish such a request from one
+    /// without the map, so its result must not be cached by the server.
     pub fn reads_map_without_key(&self) -> bool {
         let keys = self.references.keys.borrow();
         self.references.maps.iter().any(|index| !keys.items().iter().any(|(slot, ..)| slot.index() == index))
     }
 
-    /// Forgets everything that was read since `mark`.
+    /// Restores the references saved in `mark`.
     pub fn reset_references(&self, mark: &ReferenceMark<'a>) {
         self.references.read.restore(mark.read);
         self.references.keys.borrow_mut().truncate(mark.keys);
     }
 
-    /// Forgets everything that was read.
-    pub fn clear_references(&self) {
-        self.references.clear();
-    }
-
-    /// Everything that was read, sorted by name and key, each pair once.
+    /// All references, sorted by name and key, without duplicates.
     pub fn references(&self) -> ArenaVec<'a, Reference<'a>> {
         let recorded = self.references.keys.borrow();
         let mut keys = ArenaVec::with_capacity_in(recorded.items().len(), self.arena);
@@ -133,7 +128,7 @@ impl<'a> AttributeBag<'a> {
         references
     }
 
-    /// Whether a slot that was read as a whole is there, under whatever lies on top of it by now.
+    /// Whether a slot that was read without a key is present, ignoring overrides set since.
     fn was_exact(&self, slot: SlotId) -> bool {
         match self.place(slot) {
             Some((place, _)) if place.is_delta() => true,
@@ -144,9 +139,9 @@ impl<'a> AttributeBag<'a> {
 
     /// Appends the references as an encoded ReferencedAttributes.
     ///
-    /// Global words from `global_word_count` on, which the caller does not know, become message words. So does a map key
-    /// `source.ip`, whose global index 0 means "no key". Shape: message words in order of use, then one match a reference in
-    /// the order of [`references`](Self::references). Cost: memory from the arena alone.
+    /// Global words from `global_word_count` on, which the client does not know, become message words. So does a map key
+    /// `source.ip`, whose global index 0 means "no key". Shape: message words in order of use, then one match per reference
+    /// in the order of [`references`](Self::references). Cost: allocates in the arena only.
     pub fn encode_references(&self, global_word_count: u32, out: &mut Vec<u8>) {
         let references = self.references();
         let mut words = WordList::new_in(global_word_count, self.arena);
@@ -177,7 +172,7 @@ impl<'a> AttributeBag<'a> {
     }
 }
 
-/// Appends one AttributeMatch as field 2. It is short: put together on the stack, appended at once.
+/// Appends one AttributeMatch as field 2. It is short enough to be built on the stack and appended at once.
 fn put_match(out: &mut Vec<u8>, name: u32, condition: Condition, key: u32) {
     let mut bytes = [0u8; 16];
     let mut len = 0;

@@ -1,24 +1,24 @@
-//! Later records of a delta report: strict decoding on top of the first. Spec: attributes.md 4.3.
+//! Later records of a delta report: decoded strictly, applied to the first. Spec: attributes.md 4.3.
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::{AttributeBag, Place};
-use crate::wire::{CompressedAttributes, Entry, Field, Payload, SmallSet, Words};
+use super::{AttributeBag, SlotPlace};
+use crate::wire::{AttributeEntry, CompressedAttributes, Payload, SmallSet, TypedMap, Words};
 use crate::{StringMap, Value};
 
-/// Why a later record of a delta report was not applied. The texts are those of the reference.
+/// Why a later record of a delta report was not applied. The texts are Istio Mixer's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StrictError {
-    /// Indexes that neither dictionary has, in the order in which they were met.
+    /// Indexes outside both dictionaries, in the order found.
     #[error("{}", undefined_text(.0))]
     Undefined(Vec<i32>),
-    /// An attribute that the record has twice; the name is empty for names that cannot be resolved.
+    /// An attribute that occurs twice in the record; the name is empty if its index is invalid.
     #[error("duplicate attribute {name} (type {value_type})")]
     Duplicate {
         /// The name.
         name: String,
-        /// The type of the second one, as the reference calls it.
+        /// The Go type of the second value.
         value_type: &'static str,
     },
 }
@@ -40,7 +40,7 @@ fn undefined_text(indexes: &[i32]) -> String {
 impl<'a> AttributeBag<'a> {
     /// Applies a later record of a delta report: its attributes replace those of the same name and are never recorded.
     ///
-    /// Errors: see [`StrictError`]; the bag is then as it was.
+    /// Errors: see [`StrictError`]; the bag is then unchanged.
     pub fn apply_delta(
         &mut self,
         record: &CompressedAttributes<'a>,
@@ -52,13 +52,13 @@ impl<'a> AttributeBag<'a> {
         for index in applied..self.delta.len() {
             let slot = self.delta.get(index).and_then(|(name, _)| self.vocabulary.slot(name));
             if let Some(place) = slot.and_then(|slot| self.places.get_mut(slot.index())) {
-                *place = place.at(index, Place::DELTA);
+                *place = place.at(index, SlotPlace::DELTA);
             }
         }
         Ok(())
     }
 
-    /// Appends the values of a record to the delta values, all or none.
+    /// Appends all values of a record to the delta values, or none.
     fn strict_values(
         &mut self,
         record: &CompressedAttributes<'a>,
@@ -91,10 +91,10 @@ impl<'a> AttributeBag<'a> {
                 Payload::Unreadable => None,
             };
             let (_, new) = seen.insert(name);
-            if !new && entry.field != Field::Strings {
+            if !new && entry.field != TypedMap::Strings {
                 self.delta.truncate(applied);
                 let name = String::from_utf8_lossy(name).into_owned();
-                return Err(StrictError::Duplicate { name, value_type: reference_type(entry.field) });
+                return Err(StrictError::Duplicate { name, value_type: go_type(entry.field) });
             }
             if let Some(value) = value {
                 self.delta.push((name, value));
@@ -107,12 +107,12 @@ impl<'a> AttributeBag<'a> {
         Err(StrictError::Undefined(undefined))
     }
 
-    /// The entries, field by field, in wire order; of repeated keys the last.
-    fn in_field_order(&self, record: &CompressedAttributes<'a>) -> ArenaVec<'a, &'a Entry<'a>> {
+    /// The entries by field, in wire order; of repeated keys the last.
+    fn in_field_order(&self, record: &CompressedAttributes<'a>) -> ArenaVec<'a, &'a AttributeEntry<'a>> {
         let mut order = ArenaVec::with_capacity_in(record.entries.len(), self.arena);
         order.extend(record.entries.iter().enumerate().map(|(i, entry)| (entry.field, entry.index, i)));
         order.sort_unstable();
-        // Backwards, so that the first of equal keys is the last on the wire.
+        // Reversed, so that deduplication keeps the last on the wire.
         order.reverse();
         order.dedup_by_key(|(field, index, _)| (*field, *index));
         order.sort_unstable_by_key(|(field, _, i)| (*field, *i));
@@ -122,15 +122,15 @@ impl<'a> AttributeBag<'a> {
     }
 }
 
-fn reference_type(field: Field) -> &'static str {
+fn go_type(field: TypedMap) -> &'static str {
     match field {
-        Field::Strings => "string",
-        Field::Int64s => "int64",
-        Field::Doubles => "float64",
-        Field::Bools => "bool",
-        Field::Timestamps => "time.Time",
-        Field::Durations => "time.Duration",
-        Field::Bytes => "[]uint8",
-        Field::StringMaps => "attribute.StringMap",
+        TypedMap::Strings => "string",
+        TypedMap::Int64s => "int64",
+        TypedMap::Doubles => "float64",
+        TypedMap::Bools => "bool",
+        TypedMap::Timestamps => "time.Time",
+        TypedMap::Durations => "time.Duration",
+        TypedMap::Bytes => "[]uint8",
+        TypedMap::StringMaps => "attribute.StringMap",
     }
 }

@@ -17,7 +17,7 @@ fn vocabulary(names: &[&str]) -> Vocabulary {
     builder.build()
 }
 
-/// Slots in name order: a.map, b.text, c.absent, and the well-known ones behind them.
+/// In slot order, before the well-known attributes.
 const NAMES: [&str; 4] = ["a.map", "b.text", "c.absent", "d.map"];
 
 fn sample() -> OwnedAttributes {
@@ -28,7 +28,7 @@ fn sample() -> OwnedAttributes {
     attributes
 }
 
-fn shown(bag: &AttributeBag<'_>) -> Vec<(String, Option<String>, Condition)> {
+fn references_of(bag: &AttributeBag<'_>) -> Vec<(String, Option<String>, Condition)> {
     bag.references()
         .iter()
         .map(|r| {
@@ -44,7 +44,7 @@ fn reads_are_recorded_as_specified() {
     let mut bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
     let slot = |name: &str| vocabulary.slot(name.as_bytes()).unwrap();
     let Some(Value::StringMap(map)) = bag.get(slot("a.map")) else { panic!("no map") };
-    assert_eq!(shown(&bag), [], "a map as a whole");
+    assert_eq!(references_of(&bag), [], "a map without a key");
     bag.lookup(map, b"k");
     bag.lookup(map, b"k");
     bag.lookup(map, b"nope");
@@ -58,25 +58,23 @@ fn reads_are_recorded_as_specified() {
         ("b.text".to_owned(), None, Condition::Exact),
         ("c.absent".to_owned(), None, Condition::Absence),
     ];
-    assert_eq!(shown(&bag), expected);
+    assert_eq!(references_of(&bag), expected);
     let mark = bag.mark_references();
     let Some(Value::StringMap(other)) = bag.get(slot("d.map")) else { panic!("no map") };
     bag.lookup(other, b"k");
     bag.get(slot("source.namespace"));
-    assert_eq!(shown(&bag).len(), 6);
+    assert_eq!(references_of(&bag).len(), 6);
     bag.reset_references(&mark);
-    assert_eq!(shown(&bag), expected);
+    assert_eq!(references_of(&bag), expected);
     bag.set(slot("source.namespace"), Value::Bool(true));
     bag.get(slot("source.namespace"));
-    assert_eq!(shown(&bag), expected, "a generated value");
+    assert_eq!(references_of(&bag), expected, "a generated value");
     bag.rewind(0);
     assert_eq!(bag.peek(slot("source.namespace")), None);
-    bag.clear_references();
-    assert_eq!(shown(&bag), []);
 }
 
 #[test]
-fn many_keys_are_recorded_once_and_taken_back() {
+fn many_keys_are_recorded_once_and_reset() {
     let (arena, vocabulary, body) = (Bump::new(), vocabulary(&NAMES), sample().to_bytes(0));
     let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
     let Some(Value::StringMap(map)) = bag.get(vocabulary.slot(b"a.map").unwrap()) else { panic!("no map") };
@@ -95,7 +93,7 @@ fn many_keys_are_recorded_once_and_taken_back() {
 }
 
 #[test]
-fn a_map_read_without_a_key_is_told() {
+fn a_map_read_without_a_key_is_reported() {
     let (arena, vocabulary, body) = (Bump::new(), vocabulary(&NAMES), sample().to_bytes(0));
     let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
     assert!(!bag.reads_map_without_key());
@@ -139,7 +137,7 @@ fn many_words_keep_their_indexes() {
 
 #[test]
 fn large_string_maps_keep_the_last_of_equal_keys() {
-    // Word 0 is the name, 1 to 100 are keys and values; every key is there twice, the second time with the value `k`.
+    // Word 0 is the name, 1 to 100 are keys and values. Every key occurs twice, the second time with itself as value.
     let words = std::iter::once("m".to_owned()).chain((1..=100).map(|i| format!("w{i}")));
     let pairs = (1..=100).map(|i| (!i, !100)).chain((1..=100).map(|i| (!i, !i)));
     let mut map = Vec::new();
@@ -163,7 +161,7 @@ fn large_string_maps_keep_the_last_of_equal_keys() {
 fn a_failed_delta_record_changes_nothing() {
     let (arena, vocabulary) = (Bump::new(), vocabulary(&NAMES));
     let (base, delta) = (sample().to_bytes(0), OwnedAttributes::from_iter([("b.text", 7)]).to_bytes(0));
-    // b.text under an index that is there, and a bad one behind it.
+    // b.text under a valid index, followed by an invalid one.
     let bad_bytes = [&delta[..], &[0x22, 0x0b, 0x08, 0x09, 0x11, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
     let mut bag = AttributeBag::decode(&base, None, &vocabulary, &arena).unwrap();
     let slot = vocabulary.slot(b"b.text").unwrap();
@@ -178,12 +176,12 @@ fn a_failed_delta_record_changes_nothing() {
     bag.apply_delta(&good, None).unwrap();
     assert_eq!(bag.get(slot), Some(Value::Int64(7)));
     assert_eq!(bag.peek_received(slot), None);
-    assert_eq!(shown(&bag), [], "an overridden attribute");
-    assert_eq!(bag.peek_name(b"b.text"), Some(Value::Int64(7)));
+    assert_eq!(references_of(&bag), [], "an overridden attribute");
+    assert!(bag.all().iter().any(|named| named.name == b"b.text" && named.value == Some(Value::Int64(7))));
 }
 
 #[test]
-fn a_replaced_bag_shows_nothing_of_before() {
+fn replacing_a_bag_clears_it() {
     let (arena, vocabulary) = (Bump::new(), vocabulary(&NAMES));
     let body = sample().to_bytes(0);
     let mut bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
@@ -224,12 +222,12 @@ fn any_attributes() -> impl Strategy<Value = OwnedAttributes> {
 
 proptest! {
     #[test]
-    fn decoding_an_encoding_gives_the_attributes(attributes in any_attributes(), count in 0u32..=222) {
+    fn encoding_round_trips(attributes in any_attributes(), count in 0u32..=222) {
         let body = attributes.to_bytes(count);
         let (arena, plain) = (Bump::new(), vocabulary(&[]));
         let bag = AttributeBag::decode(&body, None, &plain, &arena).unwrap();
         prop_assert_eq!(&OwnedAttributes::from_bag(&bag), &attributes);
-        // The same through the strict decoder, and canonical: prost writes the same bytes again.
+        // The same through the strict decoder; prost accepts the encoding.
         let mut strict = AttributeBag::empty(&plain, &arena);
         strict.apply_delta(&CompressedAttributes::decode(&body, &arena).unwrap(), None).unwrap();
         prop_assert_eq!(&OwnedAttributes::from_bag(&strict), &attributes);
@@ -237,11 +235,11 @@ proptest! {
     }
 
     #[test]
-    fn by_slot_and_by_name_agree(attributes in any_attributes(), bad in any::<prop::sample::Index>(), to: u8) {
-        // Change a byte, so that indexes become bad or equal.
+    fn by_slot_and_by_name_agree(attributes in any_attributes(), position in any::<prop::sample::Index>(), to: u8) {
+        // Change a byte, so that indexes become invalid or equal.
         let mut body = attributes.to_bytes(100);
         if !body.is_empty() {
-            let at = bad.index(body.len());
+            let at = position.index(body.len());
             body[at] = to;
         }
         let (arena, plain) = (Bump::new(), vocabulary(&[]));
@@ -268,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_no_harm(body in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
         let (arena, plain) = (Bump::new(), vocabulary(&NAMES));
         if let Ok(bag) = AttributeBag::decode(&body, None, &plain, &arena) {
             bag.all();
@@ -276,7 +274,7 @@ proptest! {
     }
 
     #[test]
-    fn what_prost_decodes_is_decoded_alike(
+    fn messages_that_prost_decodes_are_decoded_alike(
         attributes in any_attributes(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
@@ -290,7 +288,7 @@ proptest! {
         let Ok(message) = proto::CompressedAttributes::decode(&*body) else { return Ok(()) };
         let arena = Bump::new();
         let decoded = CompressedAttributes::decode(&body, &arena);
-        // Ranges of instants and durations are checked here and not there.
+        // prost does not check the ranges of timestamps and durations.
         let out_of_range = message.timestamps.values().any(|t| {
             !(0..1_000_000_000).contains(&t.nanos)
                 || !(Timestamp::YEAR_ONE.seconds..=Timestamp::MAX_SECONDS).contains(&t.seconds)
@@ -301,10 +299,10 @@ proptest! {
                 prop_assert_eq!(decoded.words(), words);
                 prop_assert!(decoded.len() >= message.strings.len() + message.int64s.len() + message.bytes.len());
             }
-            // prost reads map fields whatever their wire type says; the originals refuse the message, as is done here.
+            // prost ignores the wire type of map fields; Istio Mixer rejects the message.
             Err(error) => {
-                let is_refused = error.to_string().starts_with("wrong wire type");
-                prop_assert!(out_of_range || is_refused, "{error}");
+                let is_rejected = error.to_string().starts_with("wrong wire type");
+                prop_assert!(out_of_range || is_rejected, "{error}");
             }
         }
     }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 use super::*;
-use crate::{AttributeBag, ReportRecords, Value, Vocabulary, Words};
+use crate::{AttributeBag, OwnedValue, ReportRecords, Vocabulary, Words};
 use mixer_wire::istio::mixer::v1 as proto;
 
 fn attributes(path: &str) -> OwnedAttributes {
@@ -11,7 +11,7 @@ fn attributes(path: &str) -> OwnedAttributes {
 }
 
 #[test]
-fn callers_may_not_know_more_words() {
+fn clients_must_not_know_more_words() {
     assert_eq!(check_global_word_count(0), Ok(()));
     assert_eq!(check_global_word_count(222), Ok(()));
     let text = "inconsistent global dictionary versions used: mixer knows 222 words, caller knows 223";
@@ -19,7 +19,7 @@ fn callers_may_not_know_more_words() {
 }
 
 #[test]
-fn a_check_request_is_read_as_it_was_written() {
+fn check_requests_round_trip() {
     let quotas = BTreeMap::from([("b".to_owned(), (-2, false)), ("a".to_owned(), (i64::MAX, true))]);
     let body = encode_check_request(
         &attributes("/x"),
@@ -50,19 +50,23 @@ fn repeated_fields_of_a_check_request_merge() {
     // The quota `q` twice, with amounts 1 and 2.
     body.extend([0x22, 0x07, 0x0a, 0x01, b'q', 0x12, 0x02, 0x08, 0x01]);
     body.extend([0x22, 0x07, 0x0a, 0x01, b'q', 0x12, 0x02, 0x08, 0x02]);
-    // An id that is not UTF-8.
+    // A deduplication id that is not UTF-8.
     body.extend([0x1a, 0x01, 0xff]);
     let (arena, vocabulary) = (Bump::new(), Vocabulary::builder().build());
     let request = CheckRequest::decode(&body, &arena).unwrap();
     let bag = AttributeBag::new(&request.attributes, None, &vocabulary, &arena);
-    assert_eq!(bag.peek_name(b"request.path"), Some(Value::String(b"/x")));
-    assert_eq!(bag.peek_name(b"request.size"), Some(Value::Int64(5)));
+    let expected = OwnedAttributes::from_iter([
+        ("request.path", OwnedValue::from("/x")),
+        ("my.attribute", OwnedValue::from("GET")),
+        ("request.size", OwnedValue::from(5)),
+    ]);
+    assert_eq!(OwnedAttributes::from_bag(&bag), expected);
     assert_eq!(request.quotas, [QuotaParams { name: "q", amount: 2, best_effort: false }]);
     assert_eq!(request.deduplication_id, "\u{fffd}");
 }
 
 #[test]
-fn a_bad_record_refuses_the_whole_report() {
+fn an_invalid_record_rejects_the_whole_report() {
     let good = encode_report_request([&attributes("/x")], 0, ReportWords::Own, Semantics::Delta);
     let bad = [&good[..], &[0x0a, 0x02, 0x0a, 0x05]].concat();
     assert!(ReportRequest::decode(&good, &Bump::new()).is_ok());
@@ -70,7 +74,7 @@ fn a_bad_record_refuses_the_whole_report() {
 }
 
 #[test]
-fn reports_show_their_records_in_order() {
+fn records_are_iterated_in_order() {
     let records = [attributes("/a"), OwnedAttributes::from_iter([("request.path", "/b")]), attributes("/a")];
     for (words, semantics) in [
         (ReportWords::Own, Semantics::Delta),
@@ -96,7 +100,7 @@ fn reports_show_their_records_in_order() {
 }
 
 #[test]
-fn records_of_an_unknown_semantics_are_ignored() {
+fn records_with_unknown_semantics_are_ignored() {
     let body = encode_report_request([&attributes("/a")], 0, ReportWords::Own, Semantics::Unknown(-7));
     let (arena, vocabulary) = (Bump::new(), Vocabulary::builder().build());
     let request = ReportRequest::decode(&body, &arena).unwrap();
@@ -105,7 +109,7 @@ fn records_of_an_unknown_semantics_are_ignored() {
 }
 
 #[test]
-fn words_resolve_at_the_ends_of_both_dictionaries() {
+fn words_resolve_at_the_bounds_of_both_dictionaries() {
     let (arena, vocabulary) = (Bump::new(), Vocabulary::builder().build());
     let texts: [&[u8]; 2] = [b"x", b"y"];
     let words = Words::new(&texts, &vocabulary, &arena);
@@ -125,7 +129,7 @@ fn words_resolve_at_the_ends_of_both_dictionaries() {
 
 proptest! {
     #[test]
-    fn arbitrary_requests_do_no_harm(body in prop::collection::vec(any::<u8>(), 0..100), at: prop::sample::Index, to: u8) {
+    fn arbitrary_requests_do_not_panic(body in prop::collection::vec(any::<u8>(), 0..100), at: prop::sample::Index, to: u8) {
         let arena = Bump::new();
         let _ = CheckRequest::decode(&body, &arena);
         let _ = ReportRequest::decode(&body, &arena);

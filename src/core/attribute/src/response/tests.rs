@@ -6,7 +6,7 @@ use mixer_wire::istio::mixer::v1 as proto;
 use mixer_wire::istio::mixer::v1::check_response::{PreconditionResult, QuotaResult};
 
 #[test]
-fn a_response_is_what_clients_decode() {
+fn prost_decodes_a_response() {
     let mut directive = Vec::new();
     let operation = |name, value, action| HeaderOperation { name, value, action };
     RouteDirective {
@@ -66,9 +66,9 @@ fn a_response_is_what_clients_decode() {
 }
 
 #[test]
-fn a_verdict_without_anything_has_all_its_parts() {
+fn an_empty_precondition_has_all_parts() {
     let mut out = Vec::new();
     push_precondition(&mut out, &Precondition::default(), |_| {});
-    // Status, duration and references are there and empty.
+    // Status, duration and references are present and empty.
     assert_eq!(out, [0x12, 6, 0x0a, 0, 0x12, 0, 0x2a, 0]);
 }

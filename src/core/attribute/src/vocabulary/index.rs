@@ -1,16 +1,16 @@
-//! Finds a name among few thousand, mostly to find that it is none of them.
+//! A hash index over a few thousand names, tuned for look-ups that mostly miss.
 
-/// An open-addressing table of name numbers, at most one quarter full.
+/// An open-addressing table of name numbers with a load factor of at most 1/4.
 #[derive(Debug)]
 pub(super) struct NameIndex {
-    /// One more than the number of the name; 0 is free.
+    /// One more than the number of a name; 0 is free.
     buckets: Box<[u32]>,
-    /// How far a hash is shifted down to become a bucket.
+    /// How far a hash is shifted right to select a bucket.
     shift: u32,
 }
 
 impl NameIndex {
-    /// Numbers distinct names from 0.
+    /// Numbers unique names from 0.
     pub(super) fn new<'n>(names: impl ExactSizeIterator<Item = &'n [u8]>) -> Self {
         let len = (names.len().max(4) * 4).next_power_of_two();
         let mut index =
@@ -24,7 +24,7 @@ impl NameIndex {
         index
     }
 
-    /// The number of a name; `name_of` gives the name of a number.
+    /// The number of a name; `name_of` returns the name of a number.
     #[inline]
     pub(super) fn find<'n>(&self, name: &[u8], name_of: impl Fn(u32) -> &'n [u8]) -> Option<u32> {
         for at in self.probe(name) {
@@ -36,7 +36,7 @@ impl NameIndex {
         None
     }
 
-    /// The buckets in which a name may be, in order.
+    /// The buckets to probe for a name, in order.
     #[inline]
     fn probe(&self, name: &[u8]) -> impl Iterator<Item = usize> + use<> {
         let start = (hash(name) >> self.shift) as usize;
@@ -45,7 +45,7 @@ impl NameIndex {
     }
 }
 
-/// Mixes the length and both ends of a name. Names that differ in the middle alone are found by comparison.
+/// Mixes the length and both ends of a name. Names that differ only in the middle collide.
 #[inline]
 fn hash(name: &[u8]) -> u64 {
     const K1: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -62,7 +62,7 @@ mod tests {
     use super::NameIndex;
 
     #[test]
-    fn every_name_is_found_and_no_other() {
+    fn finds_exactly_the_indexed_names() {
         let names: Vec<String> = (0..3000)
             .map(|i| if i % 2 == 0 { format!("a{i}") } else { format!("source.labels.{i}.with.a.long.end") })
             .collect();

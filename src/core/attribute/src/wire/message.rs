@@ -1,4 +1,4 @@
-//! A CompressedAttributes message, checked but without meaning yet.
+//! A CompressedAttributes message, validated but not yet resolved against dictionaries.
 
 use std::cell::Cell;
 
@@ -8,10 +8,10 @@ use bumpalo::collections::Vec as ArenaVec;
 use super::reader::{DecodeError, Reader, zigzag};
 use crate::{SignedDuration, Timestamp, Value};
 
-/// The typed map that an entry stands in; the numbers are those of the fields.
+/// The typed map that contains an entry; the discriminants are the field numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Field {
+pub(crate) enum TypedMap {
     Strings = 2,
     Int64s = 3,
     Doubles = 4,
@@ -22,50 +22,50 @@ pub(crate) enum Field {
     StringMaps = 9,
 }
 
-impl Field {
+impl TypedMap {
     /// The typed map for values of this kind.
     pub(crate) fn of(value: &Value<'_>) -> Self {
         match value {
-            Value::String(_) => Field::Strings,
-            Value::Int64(_) => Field::Int64s,
-            Value::Double(_) => Field::Doubles,
-            Value::Bool(_) => Field::Bools,
-            Value::Timestamp(_) => Field::Timestamps,
-            Value::Duration(_) => Field::Durations,
-            Value::Bytes(_) => Field::Bytes,
-            Value::StringMap(_) => Field::StringMaps,
+            Value::String(_) => TypedMap::Strings,
+            Value::Int64(_) => TypedMap::Int64s,
+            Value::Double(_) => TypedMap::Doubles,
+            Value::Bool(_) => TypedMap::Bools,
+            Value::Timestamp(_) => TypedMap::Timestamps,
+            Value::Duration(_) => TypedMap::Durations,
+            Value::Bytes(_) => TypedMap::Bytes,
+            Value::StringMap(_) => TypedMap::StringMaps,
         }
     }
 
-    /// Of several entries with one name, that of the lowest rank gives the value. Spec: attributes.md 4.2, step 2.
+    /// Of several entries with one name, the lowest rank wins. Spec: attributes.md 4.2, step 2.
     pub(crate) fn rank(self) -> u8 {
         match self {
-            Field::Strings => 0,
-            Field::StringMaps => 1,
+            TypedMap::Strings => 0,
+            TypedMap::StringMaps => 1,
             other => other as u8,
         }
     }
 }
 
-/// The value of an entry, in the state of its interpretation.
+/// The value of an entry and how far it is resolved.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Payload<'a> {
-    /// The index of the word that is the value.
+    /// The dictionary index of a string.
     Word(i32),
-    /// A string map that nobody has asked for yet.
+    /// A string map that has not been read yet.
     Map(RawMap<'a>),
-    /// Ready to be used.
+    /// Resolved.
     Value(Value<'a>),
-    /// There, but with an index that cannot be resolved.
+    /// Present, but with an index that cannot be resolved.
     Unreadable,
 }
 
-/// The bytes of a StringMap message, checked.
+/// The bytes of a validated StringMap message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawMap<'a>(&'a [u8]);
 
 impl<'a> RawMap<'a> {
-    /// About how many pairs there are, rather too many than too few.
+    /// An upper estimate of the number of pairs.
     pub(crate) fn size_hint(self) -> usize {
         // Six bytes: tag and length of the entry, tags and one-byte indexes of key and value.
         self.0.len() / 6
@@ -74,7 +74,7 @@ impl<'a> RawMap<'a> {
     /// The pairs of indexes, in wire order, repeated keys included.
     pub(crate) fn pairs(self) -> impl Iterator<Item = (i32, i32)> + 'a {
         let mut reader = Reader::new(self.0);
-        // The bytes were checked: no error is left to be found.
+        // The bytes are validated: no read below fails.
         std::iter::from_fn(move || {
             loop {
                 if let Some((number, bytes)) = reader.short_field() {
@@ -95,33 +95,33 @@ impl<'a> RawMap<'a> {
 
 /// One entry of a typed map.
 #[derive(Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct AttributeEntry<'a> {
     /// The dictionary index of the name.
     pub(crate) index: i32,
-    pub(crate) field: Field,
+    pub(crate) field: TypedMap,
     pub(crate) payload: Cell<Payload<'a>>,
 }
 
-/// The words and entries of one set of attributes, borrowed from the bytes that it was sent in.
+/// The words and entries of one attribute message, borrowed from its bytes.
 ///
-/// Shape: every entry of the typed maps in wire order, repeated keys included. String maps stay bytes until they are read.
+/// Shape: every entry of the typed maps in wire order, including repeated keys. String maps stay encoded until they are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompressedAttributes<'a> {
     pub(crate) words: &'a [&'a [u8]],
-    pub(crate) entries: &'a [Entry<'a>],
+    pub(crate) entries: &'a [AttributeEntry<'a>],
 }
 
 impl<'a> CompressedAttributes<'a> {
-    /// Checks a message and finds its parts. Cost: linear in the bytes; memory from `arena` alone.
+    /// Validates a message and indexes its parts. Cost: linear in the bytes; allocates in `arena` only.
     ///
-    /// Errors: whatever is wrong at the level of protobuf, anywhere in the message. Spec: attributes.md 4.1.
+    /// Errors: invalid protobuf anywhere in the message. Spec: attributes.md 4.1.
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
         let mut parts = Parts::new(body.len(), arena);
         parts.read(body)?;
         Ok(parts.finish())
     }
 
-    /// The words of the message itself.
+    /// The message words.
     pub fn words(&self) -> &'a [&'a [u8]] {
         self.words
     }
@@ -137,14 +137,14 @@ impl<'a> CompressedAttributes<'a> {
     }
 }
 
-/// A message under construction; a second occurrence of the same field continues it.
+/// A message being decoded; a second occurrence of the same message field is merged into it.
 pub(crate) struct Parts<'a> {
     words: ArenaVec<'a, &'a [u8]>,
-    entries: ArenaVec<'a, Entry<'a>>,
+    entries: ArenaVec<'a, AttributeEntry<'a>>,
 }
 
 impl<'a> Parts<'a> {
-    /// Makes room for what a message of `len` bytes usually has.
+    /// Reserves what a message of `len` bytes usually needs.
     pub(crate) fn new(len: usize, arena: &'a Bump) -> Self {
         Self {
             words: ArenaVec::with_capacity_in((len / 8).min(64), arena),
@@ -175,26 +175,26 @@ impl<'a> Parts<'a> {
                     self.words.push(bytes);
                     continue;
                 }
-                2 => Field::Strings,
-                3 => Field::Int64s,
-                4 => Field::Doubles,
-                5 => Field::Bools,
-                6 => Field::Timestamps,
-                7 => Field::Durations,
-                8 => Field::Bytes,
-                9 => Field::StringMaps,
+                2 => TypedMap::Strings,
+                3 => TypedMap::Int64s,
+                4 => TypedMap::Doubles,
+                5 => TypedMap::Bools,
+                6 => TypedMap::Timestamps,
+                7 => TypedMap::Durations,
+                8 => TypedMap::Bytes,
+                9 => TypedMap::StringMaps,
                 _ => continue,
             };
             let (index, payload) = entry(field, bytes)?;
-            self.entries.push(Entry { index, field, payload: Cell::new(payload) });
+            self.entries.push(AttributeEntry { index, field, payload: Cell::new(payload) });
         }
     }
 }
 
 /// Reads one map entry: field 1 is the key, field 2 the value, both optional.
 #[inline]
-fn entry<'a>(field: Field, bytes: &'a [u8]) -> Result<(i32, Payload<'a>), DecodeError> {
-    if field == Field::Strings
+fn entry<'a>(field: TypedMap, bytes: &'a [u8]) -> Result<(i32, Payload<'a>), DecodeError> {
+    if field == TypedMap::Strings
         && let Some((index, word)) = short_pair(bytes)
     {
         return Ok((index, Payload::Word(word)));
@@ -212,38 +212,38 @@ fn entry<'a>(field: Field, bytes: &'a [u8]) -> Result<(i32, Payload<'a>), Decode
     Ok((index, payload))
 }
 
-fn default_payload<'a>(field: Field) -> Payload<'a> {
+fn default_payload<'a>(field: TypedMap) -> Payload<'a> {
     Payload::Value(match field {
-        Field::Strings => return Payload::Word(0),
-        Field::StringMaps => return Payload::Map(RawMap(&[])),
-        Field::Int64s => Value::Int64(0),
-        Field::Doubles => Value::Double(0.0),
-        Field::Bools => Value::Bool(false),
-        Field::Timestamps => Value::Timestamp(Timestamp::YEAR_ONE),
-        Field::Durations => Value::Duration(SignedDuration::ZERO),
-        Field::Bytes => Value::Bytes(&[]),
+        TypedMap::Strings => return Payload::Word(0),
+        TypedMap::StringMaps => return Payload::Map(RawMap(&[])),
+        TypedMap::Int64s => Value::Int64(0),
+        TypedMap::Doubles => Value::Double(0.0),
+        TypedMap::Bools => Value::Bool(false),
+        TypedMap::Timestamps => Value::Timestamp(Timestamp::YEAR_ONE),
+        TypedMap::Durations => Value::Duration(SignedDuration::ZERO),
+        TypedMap::Bytes => Value::Bytes(&[]),
     })
 }
 
 #[inline]
 fn read_payload<'a>(
-    field: Field,
+    field: TypedMap,
     wire_type: u8,
     reader: &mut Reader<'a>,
 ) -> Result<Payload<'a>, DecodeError> {
     Ok(Payload::Value(match field {
-        Field::Strings => return Ok(Payload::Word(reader.zigzag_of(2, wire_type)?)),
-        Field::StringMaps => return raw_map(reader.bytes_of(2, wire_type)?).map(Payload::Map),
-        Field::Int64s => Value::Int64(reader.varint_of(2, wire_type)?.cast_signed()),
-        Field::Doubles => Value::Double(f64::from_bits(reader.fixed64_of(2, wire_type)?)),
-        Field::Bools => Value::Bool(reader.varint_of(2, wire_type)? != 0),
-        Field::Timestamps => Value::Timestamp(timestamp(reader.bytes_of(2, wire_type)?)?),
-        Field::Durations => Value::Duration(duration(reader.bytes_of(2, wire_type)?)?),
-        Field::Bytes => Value::Bytes(reader.bytes_of(2, wire_type)?),
+        TypedMap::Strings => return Ok(Payload::Word(reader.zigzag_of(2, wire_type)?)),
+        TypedMap::StringMaps => return raw_map(reader.bytes_of(2, wire_type)?).map(Payload::Map),
+        TypedMap::Int64s => Value::Int64(reader.varint_of(2, wire_type)?.cast_signed()),
+        TypedMap::Doubles => Value::Double(f64::from_bits(reader.fixed64_of(2, wire_type)?)),
+        TypedMap::Bools => Value::Bool(reader.varint_of(2, wire_type)? != 0),
+        TypedMap::Timestamps => Value::Timestamp(timestamp(reader.bytes_of(2, wire_type)?)?),
+        TypedMap::Durations => Value::Duration(duration(reader.bytes_of(2, wire_type)?)?),
+        TypedMap::Bytes => Value::Bytes(reader.bytes_of(2, wire_type)?),
     }))
 }
 
-/// Checks a StringMap message.
+/// Validates a StringMap message.
 fn raw_map(bytes: &[u8]) -> Result<RawMap<'_>, DecodeError> {
     let mut reader = Reader::new(bytes);
     loop {
@@ -261,12 +261,12 @@ fn raw_map(bytes: &[u8]) -> Result<RawMap<'_>, DecodeError> {
     }
 }
 
-/// A key and a value that are indexes of one or two bytes, in this order and nothing else: what nearly all entries are.
+/// The fast path for nearly all entries: exactly a key and a value, in this order, each of one or two bytes.
 #[inline]
 fn short_pair(bytes: &[u8]) -> Option<(i32, i32)> {
     let one = |byte: u8| zigzag(u32::from(byte));
     let two = |low: u8, high: u8| zigzag(u32::from(low & 0x7f) | u32::from(high) << 7);
-    // Tag 8 is field 1, tag 16 is field 2, both varints; bytes from 128 on go on in the next.
+    // Tag 8 is field 1, tag 16 is field 2, both varints; a byte from 128 on continues in the next.
     Some(match *bytes {
         [8, k @ ..0x80, 16, v @ ..0x80] => (one(k), one(v)),
         [8, k @ ..0x80, 16, v @ 0x80..=0xff, w @ ..0x80] => (one(k), two(v, w)),
@@ -309,6 +309,10 @@ fn seconds_and_nanos(bytes: &[u8]) -> Result<(i64, i32), DecodeError> {
     Ok((seconds, nanos))
 }
 
+/// Decodes a `google.protobuf.Timestamp` message; missing fields are 0.
+///
+/// Errors: invalid protobuf; [`TimestampRange`](DecodeError::TimestampRange) outside the years 1 to 9999 or for nanoseconds
+/// outside 0 to 999999999.
 pub fn timestamp(bytes: &[u8]) -> Result<Timestamp, DecodeError> {
     let (seconds, nanos) = seconds_and_nanos(bytes)?;
     match u32::try_from(nanos) {
@@ -322,6 +326,10 @@ pub fn timestamp(bytes: &[u8]) -> Result<Timestamp, DecodeError> {
     }
 }
 
+/// Decodes a `google.protobuf.Duration` message; missing fields are 0.
+///
+/// Errors: invalid protobuf; [`DurationRange`](DecodeError::DurationRange) beyond 64-bit nanoseconds (about 292 years), or
+/// when seconds and nanoseconds have different signs or the nanoseconds amount to a second.
 pub fn duration(bytes: &[u8]) -> Result<SignedDuration, DecodeError> {
     let (seconds, nanos) = seconds_and_nanos(bytes)?;
     let fits =

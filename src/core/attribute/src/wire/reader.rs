@@ -1,6 +1,6 @@
-//! Protobuf at the level of tags, varints and lengths.
+//! Protobuf decoding: tags, varints and length-delimited fields.
 
-/// Why bytes are not a message. Spec: attributes.md 4.1.
+/// Why bytes are not a valid message. Spec: attributes.md 4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -10,7 +10,7 @@ pub enum DecodeError {
     /// A varint of more than ten bytes.
     #[error("integer overflow")]
     LongVarint,
-    /// A field with a wire type that it does not have.
+    /// A known field with an unexpected wire type.
     #[error("wrong wire type {wire_type} for field {field}")]
     WrongWireType {
         /// The number of the field.
@@ -18,10 +18,10 @@ pub enum DecodeError {
         /// The wire type found.
         wire_type: u8,
     },
-    /// A field number that protobuf does not have.
+    /// A field number of 0 or above 2^29 - 1.
     #[error("illegal tag {0}")]
     IllegalTag(u64),
-    /// The end of a group that did not begin.
+    /// An end-group tag without a start.
     #[error("group ends that did not begin")]
     StrayEndGroup,
     /// Outside 0001-01-01 to 9999-12-31, or nanoseconds outside 0 to 999999999.
@@ -42,10 +42,10 @@ pub enum DecodeError {
     },
 }
 
-/// Wire type of integers and truth values.
-pub const VARINT: u8 = 0;
+/// Wire type of integers, enums and Booleans.
+pub(crate) const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
-/// Wire type of text, bytes and messages.
+/// Wire type of strings, bytes and messages.
 pub(super) const LENGTH: u8 = 2;
 const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
@@ -53,18 +53,24 @@ const FIXED32: u8 = 5;
 
 const MAX_FIELD: u64 = (1 << 29) - 1;
 
-/// What is left of a message.
+/// A cursor over one encoded message. Call [`tag`](Self::tag), then the method for the wire type it returned: 0
+/// [`varint`](Self::varint), 1 [`fixed64`](Self::fixed64), 2 [`bytes`](Self::bytes), any [`skip`](Self::skip). After an
+/// error the position is unspecified.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'b> {
     rest: &'b [u8],
 }
 
 impl<'b> Reader<'b> {
+    /// Starts at the first field of a message.
     pub fn new(bytes: &'b [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// Field number and wire type of the next field; `None` at the end.
+    /// Field number and wire type of the next field; `None` at the end of the message.
+    ///
+    /// Errors: [`Truncated`](DecodeError::Truncated), [`LongVarint`](DecodeError::LongVarint),
+    /// [`IllegalTag`](DecodeError::IllegalTag).
     #[inline]
     pub fn tag(&mut self) -> Result<Option<(u32, u8)>, DecodeError> {
         match *self.rest {
@@ -77,8 +83,8 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// The number and content of the next field if it is text, bytes or a message with a tag and a length of one byte each, which
-    /// nearly all are; otherwise nothing is read.
+    /// Number and content of the next field if it is length-delimited and its tag and length take one byte each, as nearly
+    /// all do; otherwise reads nothing.
     #[inline]
     pub(crate) fn short_field(&mut self) -> Option<(u32, &'b [u8])> {
         let [tag @ 8..0x80, len @ ..0x80, ref rest @ ..] = *self.rest else { return None };
@@ -100,6 +106,9 @@ impl<'b> Reader<'b> {
         }
     }
 
+    /// A base-128 varint: 1 to 10 bytes, least significant group first.
+    ///
+    /// Errors: [`Truncated`](DecodeError::Truncated); [`LongVarint`](DecodeError::LongVarint) beyond 10 bytes.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
         match *self.rest {
@@ -118,7 +127,7 @@ impl<'b> Reader<'b> {
     fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let mut number = 0;
         for (i, &byte) in self.rest.iter().take(10).enumerate() {
-            // The tenth byte has room for one bit; the others are lost, as in the reference.
+            // Only one bit of the tenth byte fits; Istio Mixer drops the others, too.
             number |= u64::from(byte & 0x7f) << (7 * i);
             if byte < 0x80 {
                 self.rest = self.rest.get(i + 1..).unwrap_or_default();
@@ -128,12 +137,16 @@ impl<'b> Reader<'b> {
         Err(if self.rest.len() < 10 { DecodeError::Truncated } else { DecodeError::LongVarint })
     }
 
+    /// A sint32 varint.
     #[inline]
-    pub fn zigzag(&mut self) -> Result<i32, DecodeError> {
-        // The low 32 bits count.
+    pub(super) fn zigzag(&mut self) -> Result<i32, DecodeError> {
+        // Protobuf truncates to the low 32 bits.
         Ok(zigzag(self.varint()? as u32))
     }
 
+    /// The content of a length-delimited field: a varint length, then that many bytes. Borrowed.
+    ///
+    /// Errors: those of [`varint`](Self::varint); [`Truncated`](DecodeError::Truncated) if the message ends before.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'b [u8], DecodeError> {
         let len = usize::try_from(self.varint()?).map_err(|_| DecodeError::Truncated)?;
@@ -142,6 +155,9 @@ impl<'b> Reader<'b> {
         Ok(bytes)
     }
 
+    /// 8 bytes, little-endian: fixed64, sfixed64, or the bits of a double.
+    ///
+    /// Errors: [`Truncated`](DecodeError::Truncated).
     pub fn fixed64(&mut self) -> Result<u64, DecodeError> {
         let (bytes, rest) = self.rest.split_first_chunk::<8>().ok_or(DecodeError::Truncated)?;
         self.rest = rest;
@@ -149,33 +165,36 @@ impl<'b> Reader<'b> {
     }
 
     /// The value of a 64-bit field, or an error if it has another wire type.
-    pub fn fixed64_of(&mut self, field: u32, wire_type: u8) -> Result<u64, DecodeError> {
+    pub(crate) fn fixed64_of(&mut self, field: u32, wire_type: u8) -> Result<u64, DecodeError> {
         expect(field, wire_type, FIXED64)?;
         self.fixed64()
     }
 
     /// The value of a varint field, or an error if it has another wire type.
     #[inline]
-    pub fn varint_of(&mut self, field: u32, wire_type: u8) -> Result<u64, DecodeError> {
+    pub(crate) fn varint_of(&mut self, field: u32, wire_type: u8) -> Result<u64, DecodeError> {
         expect(field, wire_type, VARINT)?;
         self.varint()
     }
 
     /// The value of a sint32 field, or an error if it has another wire type.
     #[inline]
-    pub fn zigzag_of(&mut self, field: u32, wire_type: u8) -> Result<i32, DecodeError> {
+    pub(crate) fn zigzag_of(&mut self, field: u32, wire_type: u8) -> Result<i32, DecodeError> {
         expect(field, wire_type, VARINT)?;
         self.zigzag()
     }
 
-    /// The value of a text, bytes or message field, or an error if it has another wire type.
+    /// The content of a length-delimited field, or an error if it has another wire type.
     #[inline]
-    pub fn bytes_of(&mut self, field: u32, wire_type: u8) -> Result<&'b [u8], DecodeError> {
+    pub(crate) fn bytes_of(&mut self, field: u32, wire_type: u8) -> Result<&'b [u8], DecodeError> {
         expect(field, wire_type, LENGTH)?;
         self.bytes()
     }
 
-    /// Passes over the value of a field that nobody knows.
+    /// Skips the value of an unknown field; a group with everything in it.
+    ///
+    /// Errors: [`Truncated`](DecodeError::Truncated), [`StrayEndGroup`](DecodeError::StrayEndGroup),
+    /// [`WrongWireType`](DecodeError::WrongWireType) for wire types 6 and 7.
     #[cold]
     pub fn skip(&mut self, wire_type: u8) -> Result<(), DecodeError> {
         let mut wire_type = wire_type;
@@ -189,7 +208,7 @@ impl<'b> Reader<'b> {
                     self.rest = self.rest.get(4..).ok_or(DecodeError::Truncated)?;
                 }
                 START_GROUP => depth += 1,
-                // compat(1.3): which group ends does not matter, only that one was begun.
+                // compat(1.3): the field number of an end-group tag is not compared with that of its start.
                 END_GROUP => depth = depth.checked_sub(1).ok_or(DecodeError::StrayEndGroup)?,
                 _ => return Err(DecodeError::WrongWireType { field: 0, wire_type }),
             }
@@ -201,7 +220,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// The signed number that an unsigned one stands for.
+/// Decodes zigzag: 0, 1, 2, 3, … become 0, -1, 1, -2, …
 #[inline]
 pub(crate) fn zigzag(number: u32) -> i32 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()

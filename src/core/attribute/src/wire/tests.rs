@@ -16,11 +16,11 @@ fn varints_of_every_length() {
         assert_eq!(varint(&bytes), Err(DecodeError::Truncated), "{number}");
     }
     assert_eq!(varint(&[0xff; 11]), Err(DecodeError::LongVarint));
-    assert_eq!(varint(&[0x80, 0x00]), Ok(0), "longer than needed");
+    assert_eq!(varint(&[0x80, 0x00]), Ok(0), "overlong encoding");
 }
 
 #[test]
-fn zigzag_keeps_every_number() {
+fn zigzag_round_trips() {
     for number in [0, -1, 1, i32::MAX, i32::MIN] {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, u64::from(zigzag(number)));
@@ -29,7 +29,7 @@ fn zigzag_keeps_every_number() {
 }
 
 #[test]
-fn nested_messages_have_their_length_in_front() {
+fn nested_messages_are_length_prefixed() {
     for len in [0, 1, 127, 128, 16_383, 16_384, 70_000] {
         let content: Vec<u8> = (0..=255).cycle().take(len).collect();
         let (mut direct, mut moved) = (vec![9], vec![9]);
@@ -40,24 +40,24 @@ fn nested_messages_have_their_length_in_front() {
 }
 
 #[test]
-fn unknown_fields_and_groups_are_passed_over() {
+fn unknown_fields_and_groups_are_skipped() {
     let arena = Bump::new();
     for (name, bytes, accepted) in [
         ("group in a group", &[0xa3, 0x01, 0xa3, 0x01, 0x08, 0x05, 0xa4, 0x01, 0xa4, 0x01][..], true),
-        ("group that does not end", &[0xa3, 0x01, 0x08, 0x05], false),
-        ("stray end of a group", &[0xa4, 0x01], false),
+        ("group without an end", &[0xa3, 0x01, 0x08, 0x05], false),
+        ("end of a group without a start", &[0xa4, 0x01], false),
         ("field number 0", &[0x00, 0x00], false),
         ("field number 0, long", &[0x80, 0x00], false),
         ("field number of 30 bits", &[0xf8, 0xff, 0xff, 0xff, 0x7f, 0x00], false),
         ("wire type 6", &[0x7e, 0x00], false),
-        ("fixed32 cut", &[0xa5, 0x01, 0, 0, 0], false),
+        ("truncated fixed32", &[0xa5, 0x01, 0, 0, 0], false),
     ] {
         assert_eq!(CompressedAttributes::decode(bytes, &arena).is_ok(), accepted, "{name}");
     }
 }
 
 #[test]
-fn deep_groups_need_no_stack() {
+fn nested_groups_do_not_recurse() {
     let mut bytes = [0xa3, 0x01].repeat(200_000);
     assert_eq!(CompressedAttributes::decode(&bytes, &Bump::new()).err(), Some(DecodeError::Truncated));
     bytes.extend([0xa4, 0x01].repeat(200_000));

@@ -1,19 +1,19 @@
-//! Dictionaries of one message: indexes to words, and words to slots.
+//! The dictionaries of one message: index to word, and word to slot.
 
 use bumpalo::Bump;
 
 use crate::{GLOBAL_WORDS, SlotId, Vocabulary};
 
-/// Message words together with the attributes that they name. Made once for all records of a report that share them.
+/// Message words and the attributes they name. Built once for all records of a report that share default words.
 #[derive(Debug, Clone, Copy)]
 pub struct Words<'a> {
     texts: &'a [&'a [u8]],
-    /// The attribute that a word names, if it is the last word of this text. Empty when no word names one.
+    /// The attribute that a word names, for the last occurrence of a text. Empty when no word names an attribute.
     slots: &'a [Option<SlotId>],
 }
 
 impl<'a> Words<'a> {
-    /// Finds the attributes that the words name. Cost: one hash a word.
+    /// Resolves the attributes that the words name. Cost: one hash per word.
     pub fn new(texts: &'a [&'a [u8]], vocabulary: &Vocabulary, arena: &'a Bump) -> Self {
         let mut named = false;
         let slots = arena.alloc_slice_fill_iter(texts.iter().map(|text| {
@@ -24,7 +24,7 @@ impl<'a> Words<'a> {
         if !named {
             return Self { texts, slots: &[] };
         }
-        // A word listed twice counts in its last place: earlier ones name nothing.
+        // Of a repeated word only the last occurrence names an attribute.
         let seen = arena.alloc_slice_fill_copy(vocabulary.len().div_ceil(64), 0u64);
         for place in slots.iter_mut().rev() {
             if let Some(slot) = *place
@@ -40,7 +40,7 @@ impl<'a> Words<'a> {
         Self { texts, slots }
     }
 
-    /// Words whose slots somebody else knows.
+    /// Words without slots: the caller resolves them.
     pub(crate) fn of_names(texts: &'a [&'a [u8]]) -> Self {
         Self { texts, slots: &[] }
     }
@@ -55,7 +55,7 @@ impl<'a> Words<'a> {
         self.texts
     }
 
-    /// The word of an index: a global word from 0 on, a message word below. `None` if neither has it.
+    /// The word of an index: a global word for 0 and above, a message word below. `None` if there is none.
     #[inline]
     pub fn resolve(&self, index: i32) -> Option<&'a [u8]> {
         match usize::try_from(index) {
@@ -65,12 +65,12 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The attributes that message words name: entries under the global index of these names are invisible.
+    /// The attributes that message words name; these words shadow the global words of the same name.
     pub(crate) fn named(&self) -> impl Iterator<Item = SlotId> + 'a {
         self.slots.iter().copied().flatten()
     }
 
-    /// The attribute that an index names, as far as the words are concerned that are not shadowed.
+    /// The attribute that an index names, without regard to shadowing.
     #[inline]
     pub(crate) fn slot(&self, index: i32, vocabulary: &Vocabulary) -> Option<SlotId> {
         match usize::try_from(index) {

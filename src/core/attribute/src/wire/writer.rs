@@ -1,4 +1,4 @@
-//! Protobuf, written straight into the caller's buffer.
+//! Protobuf encoding, appended to the caller's buffer.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,10 +10,11 @@ use foldhash::fast::RandomState;
 use super::reader::{LENGTH, VARINT};
 use crate::{SignedDuration, global_index};
 
-/// From how many items on a [`SmallSet`] hashes.
+/// A [`SmallSet`] of more items is hashed.
 const LINEAR: usize = 24;
 
-pub fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+/// Appends a base-128 varint, in as few bytes as possible.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
@@ -21,17 +22,19 @@ pub fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number.to_le_bytes()[0]);
 }
 
-pub fn put_tag(out: &mut Vec<u8>, field: u32, wire_type: u8) {
+/// Appends the tag of a field: field number and wire type.
+pub(crate) fn put_tag(out: &mut Vec<u8>, field: u32, wire_type: u8) {
     put_varint(out, u64::from(field) << 3 | u64::from(wire_type));
 }
 
-/// A varint field, its default included.
+/// Appends a sint32 field, even if it is 0.
 pub(crate) fn put_zigzag(out: &mut Vec<u8>, field: u32, number: i32) {
     put_tag(out, field, VARINT);
     put_varint(out, u64::from(zigzag(number)));
 }
 
-/// A varint field, left out when it has its default.
+/// Appends a varint field (integer, enum, Boolean) unless it is 0, the proto3 default. Negative int32 and int64 values
+/// are passed sign-extended to 64 bits.
 pub fn put_nonzero(out: &mut Vec<u8>, field: u32, number: u64) {
     if number != 0 {
         put_tag(out, field, VARINT);
@@ -39,27 +42,27 @@ pub fn put_nonzero(out: &mut Vec<u8>, field: u32, number: u64) {
     }
 }
 
-/// The unsigned form of a signed number: 0, -1, 1, -2, … become 0, 1, 2, 3, …
+/// Encodes zigzag: 0, -1, 1, -2, … become 0, 1, 2, 3, …
 pub(crate) fn zigzag(number: i32) -> u32 {
     ((number << 1) ^ (number >> 31)).cast_unsigned()
 }
 
-/// A text or bytes field, its default included.
+/// Appends a string or bytes field, even if it is empty.
 pub fn put_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     put_tag(out, field, LENGTH);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// A text or bytes field, left out when empty.
+/// Appends a string or bytes field unless it is empty.
 pub fn put_nonempty(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     if !bytes.is_empty() {
         put_bytes(out, field, bytes);
     }
 }
 
-/// A `google.protobuf.Duration` or `Timestamp` field, its default included.
-pub fn put_time(out: &mut Vec<u8>, field: u32, seconds: i64, nanos: i32) {
+/// Appends a `google.protobuf.Duration` or `Timestamp` field, even if it is zero.
+pub(crate) fn put_time(out: &mut Vec<u8>, field: u32, seconds: i64, nanos: i32) {
     nested(out, field, |out| {
         put_nonzero(out, 1, seconds.cast_unsigned());
         // An int32 is sign-extended on the wire.
@@ -67,16 +70,16 @@ pub fn put_time(out: &mut Vec<u8>, field: u32, seconds: i64, nanos: i32) {
     });
 }
 
-/// A `google.protobuf.Duration` field, its default included.
+/// Appends a `google.protobuf.Duration` field, even if it is zero. Seconds and nanoseconds have the same sign.
 pub fn put_duration(out: &mut Vec<u8>, field: u32, duration: SignedDuration) {
     let nanos = i32::try_from(duration.nanos % 1_000_000_000).unwrap_or(0);
     put_time(out, field, duration.nanos / 1_000_000_000, nanos);
 }
 
-/// A message field: what `write` appends, behind its length.
+/// Appends a message field whose content `write` appends, even if it is empty.
 pub fn nested(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     put_tag(out, field, LENGTH);
-    // Most messages are short: one byte is kept free for the length, and the content moves up if that was too little.
+    // Most messages are short: one byte is reserved for the length, and a longer content is moved.
     let start = out.len();
     out.push(0);
     write(out);
@@ -87,7 +90,7 @@ pub fn nested(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
             let end = out.len();
             put_varint(out, len as u64);
             let width = out.len() - end;
-            // Bring the length to the front, and take the free byte, now the last one, away.
+            // Rotate the length to the front and the reserved byte to the end.
             if let Some(part) = out.get_mut(start..) {
                 part.rotate_right(width);
                 if let Some(content) = part.get_mut(width..) {
@@ -99,10 +102,10 @@ pub fn nested(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
-/// A set that remembers the order of insertion: searched from end to end while small, hashed when it grows.
+/// A set in insertion order: searched linearly while small, hashed when it grows.
 pub(crate) struct SmallSet<'w, T> {
     items: ArenaVec<'w, T>,
-    /// Made when the items are too many to search; the hash is seeded, for items that callers choose.
+    /// Exists above [`LINEAR`] items. The hash is seeded because clients choose the items.
     positions: Option<HashMap<T, usize, RandomState>>,
 }
 
@@ -130,7 +133,7 @@ impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
         (position, true)
     }
 
-    /// Forgets all but the first `len` items.
+    /// Removes all but the first `len` items.
     pub(crate) fn truncate(&mut self, len: usize) {
         while self.items.len() > len
             && let Some(item) = self.items.pop()
@@ -149,7 +152,7 @@ impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
     }
 }
 
-/// Message words under construction: gives every text its dictionary index. Spec: attributes.md 5.
+/// The message words of an encoder: assigns every text its dictionary index. Spec: attributes.md 5.
 pub(crate) struct WordList<'w> {
     global_word_count: u32,
     words: SmallSet<'w, &'w [u8]>,
@@ -166,7 +169,7 @@ impl<'w> WordList<'w> {
         self.index_of_global(global_index(text), text)
     }
 
-    /// The index of a text whose place in the global dictionary is known.
+    /// The index of a text whose index in the global dictionary is known.
     pub(crate) fn index_of_global(&mut self, global: Option<u32>, text: &'w [u8]) -> i32 {
         match global.filter(|index| *index < self.global_word_count).map(i32::try_from) {
             Some(Ok(index)) => index,
@@ -174,9 +177,9 @@ impl<'w> WordList<'w> {
         }
     }
 
-    /// The index of a text as a message word, be it global or not.
+    /// The index of a text as a message word, even if it is a global word.
     pub(crate) fn message_index(&mut self, text: &'w [u8]) -> i32 {
-        // Word 0 is -1: the complement. A list of more words than an i32 counts would be larger than any message.
+        // Word 0 is -1: the complement. No message is large enough for more than i32::MAX words.
         i32::try_from(self.words.insert(text).0).map_or(i32::MIN, |position| !position)
     }
 

@@ -1,6 +1,6 @@
-//! Spellings of names: of fields in configuration, of types in the error texts of the originals.
+//! Spellings of names: of fields in configuration, of Go types in Istio Mixer's error texts.
 
-/// `snake_case` to `lowerCamelCase`; a name without underscores stays as it is.
+/// `snake_case` to `lowerCamelCase`; a name without underscores is unchanged.
 pub fn lower_camel(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut upper = false;
@@ -17,7 +17,7 @@ pub fn lower_camel(name: &str) -> String {
     out
 }
 
-/// `snake_case` to `CamelCase`, the exported name that error texts of the originals use.
+/// `snake_case` to `CamelCase`, the Go name in Istio Mixer's error texts.
 pub fn upper_camel(name: &str) -> String {
     let camel = lower_camel(name);
     let mut chars = camel.chars();
@@ -25,7 +25,7 @@ pub fn upper_camel(name: &str) -> String {
 }
 
 /// Whether `key` is the lowerCamelCase form of `snake`. Allocates nothing.
-pub fn is_lower_camel_of(key: &str, snake: &str) -> bool {
+pub(crate) fn is_lower_camel_of(key: &str, snake: &str) -> bool {
     let mut key = key.bytes();
     let mut upper = false;
     for byte in snake.bytes() {
@@ -42,7 +42,7 @@ pub fn is_lower_camel_of(key: &str, snake: &str) -> bool {
     key.next().is_none()
 }
 
-/// The packages of a full protobuf name, and its types.
+/// Splits a full protobuf name into package and type names.
 fn parts(full: &str) -> (&str, &str) {
     let mut at = 0;
     for segment in full.split('.') {
@@ -58,7 +58,7 @@ fn parts(full: &str) -> (&str, &str) {
 pub fn go_type(full: &str) -> String {
     let (package, types) = parts(full);
     let package = match package {
-        // The packages whose Go names are written out.
+        // Packages whose Go name is not the last segment.
         "adapter.template.kubernetes" => "adapter_template_kubernetes",
         "google.rpc" => "google_rpc",
         "google.protobuf" => "types",
@@ -68,21 +68,10 @@ pub fn go_type(full: &str) -> String {
 }
 
 /// The name of an enum in error texts: nested types are joined with underscores.
-pub fn enum_name(full: &str) -> String {
+pub(super) fn enum_name(full: &str) -> String {
     let (package, types) = parts(full);
     let types = types.replace('.', "_");
     if package.is_empty() { types } else { format!("{package}.{types}") }
-}
-
-/// `did you mean …` for the candidate nearest to `name`, if one is near.
-pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
-    let limit = (name.chars().count() / 3).max(1);
-    candidates
-        .into_iter()
-        .map(|c| (strsim::damerau_levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, c)| format!("did you mean `{c}`?"))
 }
 
 #[cfg(test)]
@@ -90,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_two_spellings() {
+    fn names_are_converted() {
         assert!(is_lower_camel_of("validUseCount", "valid_use_count"));
         assert!(!is_lower_camel_of("valid_use_count", "valid_use_count"));
         assert!(!is_lower_camel_of("validUse", "valid_use_count"));

@@ -1,21 +1,21 @@
-//! Numbers in strings: the originals take off the quotes and read what is left as JSON.
+//! Quoted numbers: Istio Mixer's decoder removes the quotes and parses the rest as JSON.
 
-/// What stood between the quotes.
+/// The text between the quotes.
 pub(super) enum Quoted<'t> {
-    /// A number in JSON's grammar.
+    /// A JSON number.
     Number(&'t str),
-    /// `null`: nothing happens.
+    /// `null`: the field keeps its value.
     Null,
-    /// Something else; the error text.
-    Refused(String),
+    /// Anything else: the error text.
+    Rejected(String),
 }
 
-/// Reads `text` as a JSON value of which only a number is welcome.
+/// Parses `text` as a JSON value that must be a number.
 pub(super) fn read(text: &str) -> Quoted<'_> {
     let blank = [' ', '\t', '\r', '\n'];
     let value = text.trim_start_matches(blank);
     let Some(first) = value.chars().next() else {
-        return Quoted::Refused("unexpected end of JSON input".to_owned());
+        return Quoted::Rejected("unexpected end of JSON input".to_owned());
     };
     let length = match first {
         '-' | '0'..='9' => number_length(value),
@@ -26,35 +26,35 @@ pub(super) fn read(text: &str) -> Quoted<'_> {
     };
     let (literal, rest) = match length.map(|n| value.split_at_checked(n).unwrap_or((value, ""))) {
         Ok(split) => split,
-        Err(text) => return Quoted::Refused(text),
+        Err(text) => return Quoted::Rejected(text),
     };
     if let Some(next) = rest.trim_start_matches(blank).chars().next() {
-        return Quoted::Refused(format!("invalid character {} after top-level value", quote(next)));
+        return Quoted::Rejected(format!("invalid character {} after top-level value", quote(next)));
     }
     match literal {
         "null" => Quoted::Null,
-        "true" | "false" => Quoted::Refused("bool".to_owned()),
+        "true" | "false" => Quoted::Rejected("bool".to_owned()),
         literal => Quoted::Number(literal),
     }
 }
 
-/// The length of the number at the start, or the text about the character that ends it too early.
+/// The length of the number at the start, or the error text about the first invalid character.
 fn number_length(text: &str) -> Result<usize, String> {
     let bytes = text.as_bytes();
     let digits = |from: usize| from + bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
-    let wrong = |at: usize, place: &str| match text.get(at..).and_then(|t| t.chars().next()) {
+    let invalid = |at: usize, place: &str| match text.get(at..).and_then(|t| t.chars().next()) {
         Some(c) => format!("invalid character {} {place}", quote(c)),
         None => "unexpected end of JSON input".to_owned(),
     };
     let start = usize::from(bytes.first() == Some(&b'-'));
     let mut end = if bytes.get(start) == Some(&b'0') { start + 1 } else { digits(start) };
     if end == start {
-        return Err(wrong(start, "in numeric literal"));
+        return Err(invalid(start, "in numeric literal"));
     }
     if bytes.get(end) == Some(&b'.') {
         let after = digits(end + 1);
         if after == end + 1 {
-            return Err(wrong(after, "after decimal point in numeric literal"));
+            return Err(invalid(after, "after decimal point in numeric literal"));
         }
         end = after;
     }
@@ -62,14 +62,14 @@ fn number_length(text: &str) -> Result<usize, String> {
         let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
         let after = digits(end + 1 + sign);
         if after == end + 1 + sign {
-            return Err(wrong(after, "in exponent of numeric literal"));
+            return Err(invalid(after, "in exponent of numeric literal"));
         }
         end = after;
     }
     Ok(end)
 }
 
-/// A character as Go's JSON scanner names it.
+/// A character as Go's JSON scanner quotes it.
 fn quote(c: char) -> String {
     match c {
         '\'' => "'\\''".to_owned(),

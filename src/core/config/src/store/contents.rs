@@ -1,4 +1,4 @@
-//! The state of a store at one moment.
+//! The contents of a store.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use super::FileContents;
 use crate::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Span};
 use mixer_base::shared_map::SharedMap;
 
-/// The state of a store at one moment. Two states share the resources that they have in common.
+/// The contents of a store at one time. Successive contents share unchanged resources.
 #[derive(Debug, Clone, Default)]
 pub struct StoreContents {
     /// All resources by key.
     pub resources: SharedMap<Arc<RawResource>>,
-    /// Files and documents that could not be read, duplicates, and the like.
+    /// Unreadable files and documents, duplicates, and so on.
     pub diagnostics: Diagnostics,
-    /// Why the store itself is not available, if it is not: the text of the readiness probe.
+    /// Why the store is unavailable, if it is: the text of the readiness probe.
     pub unavailable: Option<String>,
-    /// How many files were read.
+    /// The number of files.
     pub files: usize,
-    /// How many documents with an identity they hold, duplicates included.
+    /// The number of documents with an identity, including duplicates.
     pub documents: usize,
 }
 
 impl StoreContents {
-    /// Adds what files hold. A resource that is there already is replaced, with a warning that names both places.
-    pub fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
+    /// Adds the contents of files. A resource with the same key is replaced, with a warning that names both positions.
+    pub(super) fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
         let mut all: Vec<Arc<RawResource>> = self.resources.iter().cloned().collect();
         for file in files {
             self.files += 1;
@@ -33,10 +33,10 @@ impl StoreContents {
             self.diagnostics.extend(file.diagnostics.iter().cloned());
             all.extend(file.resources.iter().cloned());
         }
-        // Stable: of equal keys the later one counts.
+        // A stable sort: of equal keys the last wins.
         all.sort_by(|a, b| a.key.cmp(&b.key));
         for (before, resource) in all.iter().zip(all.iter().skip(1)) {
-            // The same text twice is what links and copies give, and does no harm.
+            // Links and copies produce identical duplicates, which are harmless.
             if before.key == resource.key && before.revision != resource.revision {
                 self.diagnostics.push(duplicate(before, resource));
             }
@@ -47,26 +47,26 @@ impl StoreContents {
         self.resources = all.into_iter().collect();
     }
 
-    /// Whether some resource stands in more than one place.
+    /// Whether a resource is defined more than once.
     pub(super) fn has_duplicates(&self) -> bool {
         self.documents != self.resources.len()
     }
 
-    /// Puts a new version of a file in the place of the old one, either of which may be missing. Diagnostics are left to the
-    /// caller. `None`, and the contents are of no use any more, when a resource stands in more than one place.
+    /// Replaces the old version of a file by the new one; either may be missing. The caller updates the diagnostics. `None` if
+    /// a resource is defined more than once; the contents are then inconsistent and must be discarded.
     pub(super) fn replace(&mut self, old: Option<&FileContents>, new: Option<&FileContents>) -> Option<()> {
         let before = old.map_or(&[][..], |file| &file.resources);
-        let mut gone: FxHashMap<&ResourceKey, &Arc<RawResource>> =
+        let mut removed: FxHashMap<&ResourceKey, &Arc<RawResource>> =
             before.iter().map(|r| (&r.key, r)).collect();
         for resource in new.map_or(&[][..], |file| &file.resources) {
-            match gone.remove(&resource.key) {
+            match removed.remove(&resource.key) {
                 Some(old) if Arc::ptr_eq(old, resource) => continue,
                 None if self.resources.contains_key(&resource.key) => return None,
                 Some(_) | None => {}
             }
             self.resources.put(Arc::clone(resource));
         }
-        for key in gone.into_keys() {
+        for key in removed.into_keys() {
             self.resources.remove(key);
         }
         self.files = self.files + usize::from(new.is_some()) - usize::from(old.is_some());
@@ -74,8 +74,8 @@ impl StoreContents {
         Some(())
     }
 
-    /// Whether the resources are the same, wherever they stand, and nothing else is new.
-    pub fn same_as(&self, other: &StoreContents) -> bool {
+    /// Whether the contents are equal, apart from the origins of resources.
+    pub(super) fn same_as(&self, other: &StoreContents) -> bool {
         self.unavailable == other.unavailable
             && self.diagnostics == other.diagnostics
             && self.resources.len() == other.resources.len()
@@ -91,7 +91,7 @@ fn duplicate(before: &RawResource, resource: &RawResource) -> Diagnostic {
     let message = format!("{} is defined twice: {first} is replaced by {second}", resource.key);
     let mut diagnostic = Diagnostic::warning("resource-duplicate", FieldPath::root(), message)
         .with_resource(resource.key.to_string())
-        .with_hint(format!("remove or rename one of them; the other one stands at {first}"));
+        .with_hint(format!("remove or rename one of them; the other one is at {first}"));
     diagnostic.file = Some(resource.origin.file.clone());
     diagnostic.span = Some(resource.origin.in_file(span));
     diagnostic

@@ -10,23 +10,23 @@ use crate::yaml::{self, Note, YamlError};
 use crate::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span};
 use identity::{Identity, Unidentified};
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default)]
-pub struct FileContents {
-    /// The resources, in the order in which they stand.
-    pub resources: Vec<Arc<RawResource>>,
-    /// Chunks that could not be read, and what is odd.
-    pub diagnostics: Diagnostics,
+pub(crate) struct FileContents {
+    /// The resources, in file order.
+    pub(super) resources: Vec<Arc<RawResource>>,
+    /// Errors and warnings about its chunks.
+    pub(super) diagnostics: Diagnostics,
 }
 
-/// Fewest chunks that are worth a thread.
-const CHUNKS_A_THREAD: usize = 200;
+/// Minimum chunks per thread.
+const CHUNKS_PER_THREAD: usize = 200;
 
-/// Reads the resources of a file. Chunks that `previous` has too are not read again; many chunks are read by several threads.
-pub fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>) -> FileContents {
+/// Parses the resources of a file. Unchanged chunks are taken from `previous`; many chunks are parsed by several threads.
+pub(super) fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>) -> FileContents {
     let known = Known::of(previous);
     let chunks = chunks(bytes).enumerate().collect::<Vec<_>>();
-    let read = parallel::map(&chunks, CHUNKS_A_THREAD, |(index, chunk)| {
+    let read = parallel::map(&chunks, CHUNKS_PER_THREAD, |(index, chunk)| {
         let mut contents = FileContents::default();
         read_chunk(file, *index, chunk, &known, &mut contents);
         contents
@@ -40,7 +40,7 @@ pub fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>)
     contents
 }
 
-/// The hash that tells texts apart, the same in every process.
+/// The hash of a text; the same in every process.
 fn revision(text: &str) -> u64 {
     // SipHash with fixed keys.
     let mut hasher = std::hash::DefaultHasher::new();
@@ -48,19 +48,20 @@ fn revision(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Resources of an earlier reading by revision; those whose chunk has nothing odd.
+/// The resources of the previous version by revision, except those whose chunk has diagnostics.
 struct Known<'p> {
     resources: rustc_hash::FxHashMap<u64, &'p Arc<RawResource>>,
 }
 
 impl<'p> Known<'p> {
     fn of(previous: Option<&'p FileContents>) -> Self {
-        let odd = |line: u32, previous: &FileContents| {
+        let has_diagnostics = |line: u32, previous: &FileContents| {
             previous.diagnostics.iter().any(|d| d.chunk.is_some_and(|c| c.line == line))
         };
         let resources = previous.map_or_else(Default::default, |previous| {
-            let plain = previous.resources.iter().filter(|r| !odd(r.origin.first_line, previous));
-            plain.map(|r| (r.revision, r)).collect()
+            let reusable =
+                previous.resources.iter().filter(|r| !has_diagnostics(r.origin.first_line, previous));
+            reusable.map(|r| (r.revision, r)).collect()
         });
         Self { resources }
     }
@@ -81,11 +82,11 @@ impl<'p> Known<'p> {
 /// A piece of a file between separators.
 struct Chunk<'t> {
     bytes: &'t [u8],
-    /// The line on which it starts, from 1.
+    /// The line at which it starts, from 1.
     line: u32,
 }
 
-/// Splits at `\n---\n`, nothing else.
+/// Splits at exactly `\n---\n`, as Istio Mixer does.
 fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     const SEPARATOR: &[u8] = b"\n---\n";
     let mut rest = Some((bytes, 1u32));
@@ -113,7 +114,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
     let text = match std::str::from_utf8(chunk.bytes) {
         Ok(text) => text,
         Err(error) => {
-            let place = Place { file, index, line: chunk.line };
+            let place = ChunkPlace { file, index, line: chunk.line };
             out.diagnostics.push(place.syntax_error(&YamlError::not_utf8(error)));
             return;
         }
@@ -129,7 +130,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
         out.resources.push(resource);
         return;
     }
-    let place = Place { file, index, line };
+    let place = ChunkPlace { file, index, line };
     let parsed = match yaml::parse(trimmed) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -160,14 +161,14 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
     }
 }
 
-/// Where a chunk stands, for diagnostics.
-struct Place<'a> {
+/// The position of a chunk, for diagnostics.
+struct ChunkPlace<'a> {
     file: &'a Arc<str>,
     index: usize,
     line: u32,
 }
 
-impl Place<'_> {
+impl ChunkPlace<'_> {
     fn diagnostic(&self, severity: Severity, code: &'static str, span: Span, message: String) -> Diagnostic {
         let origin = Origin { file: self.file.clone(), text: Arc::from(""), first_line: self.line };
         let mut diagnostic = Diagnostic::new(severity, code, FieldPath::root(), message);
@@ -196,7 +197,7 @@ impl Place<'_> {
             }
             Note::BooleanKey { written, key, span } => {
                 warning("key-boolean", *span, format!("key `{written}` reads as `{key}`"))
-                    .with_hint(format!("write \"{written}\" in quotes: YAML 1.1 reads it as a truth value"))
+                    .with_hint(format!("write \"{written}\" in quotes: YAML 1.1 reads it as a Boolean"))
             }
             Note::SeveralDocuments { at } => {
                 let separator = text.lines().nth(at.line.saturating_sub(1) as usize).unwrap_or("");
@@ -206,9 +207,9 @@ impl Place<'_> {
                     .is_some_and(|l| l.ends_with('\r'));
                 let hint = match (crlf, separator.trim_end() == "---") {
                     (true, _) => {
-                        "the line ends of the file are CRLF: only `---` between plain line feeds separates"
+                        "the line ends of the file are CRLF: only `---` between LF line ends is a separator"
                     }
-                    (false, true) if separator != "---" => "nothing may stand behind `---`, not even a blank",
+                    (false, true) if separator != "---" => "nothing may follow `---`, not even a space",
                     _ => "separate documents with a line that is exactly `---`",
                 };
                 warning(

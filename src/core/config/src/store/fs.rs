@@ -1,10 +1,9 @@
-//! A directory of files.
+//! A store of the files below a directory.
 //!
-//! [`FsStore`] reads only files that changed and parses only chunks that changed. It sleeps until the system tells it of a change,
-//! then waits for a short quiet time. Files that the system names are looked at alone; when it names anything else, or loses
-//! track, the whole tree is walked. At rest nothing is read, unless the system may not tell of every change: on a file system of
-//! another machine, where not everything can be watched, or where links lead out of the tree or to nothing. A directory that is
-//! lost leaves the last contents in force. Spec: runtime.md 3.1, cli-operations.md 2.2.
+//! [`FsStore`] reads only changed files and parses only changed chunks. It waits for file events (inotify), then until none
+//! arrive for a short time. If the events name plain files, only those are read; otherwise, or if events were lost, the whole
+//! tree is walked. The tree is polled only where events may be missing: on network file systems, where watches fail, or where
+//! links lead out of the tree or are broken. If the directory becomes unreadable, the last contents stay in force. Spec: runtime.md 3.1, cli-operations.md 2.2.
 
 pub(super) mod walk;
 mod watch;
@@ -24,34 +23,34 @@ use crate::{Diagnostic, FieldPath};
 use walk::{Found, Stamp, Walk};
 use watch::{Noted, Watch};
 
-/// How long nothing may happen before changes are read.
+/// Changes are read when no event arrives for this long.
 const QUIET: Duration = Duration::from_millis(10);
-/// How long changes wait at most.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// After a change the whole tree is looked at once more: what happens in a new directory before it is watched is not told.
+/// Changes are read at the latest this long after the first event.
+const MAX_DELAY: Duration = Duration::from_secs(1);
+/// The tree is walked once more this long after a change: a new directory may change before its watch is set.
 const SETTLING: Duration = Duration::from_secs(2);
-/// How often the tree is looked at when the system may not tell of every change in it.
+/// Poll interval where events may be missing.
 const POLL: Duration = Duration::from_secs(60);
-/// How often it is looked at when the system cannot watch it.
+/// Poll interval without a watch.
 const POLL_UNWATCHED: Duration = Duration::from_secs(1);
-/// Largest file that is read, in bytes.
+/// Maximum file size, in bytes.
 const MAX_FILE: u64 = 256 << 20;
 
-/// Fewest files that are worth a thread.
-const FILES_A_THREAD: usize = 16;
+/// Minimum files per thread.
+const FILES_PER_THREAD: usize = 16;
 
-/// What happens when the directory cannot be read any more.
+/// What happens when the directory becomes unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenLost {
     /// The last contents stay in force.
     #[default]
     Keep,
-    /// All configuration is dropped, as the originals do.
+    /// All configuration is dropped, as in Istio Mixer.
     Drop,
 }
 
-/// A directory of YAML files.
-pub struct FsStore {
+/// A store of the YAML files below a directory.
+pub(super) struct FsStore {
     inner: Arc<Inner>,
 }
 
@@ -61,54 +60,54 @@ struct Inner {
     lost: WhenLost,
     signal: Arc<Notify>,
     noted: Arc<Mutex<Noted>>,
-    state: Mutex<State>,
+    state: Mutex<FsState>,
 }
 
 #[derive(Default)]
-struct State {
-    files: BTreeMap<PathBuf, Cached>,
+struct FsState {
+    files: BTreeMap<PathBuf, CachedFile>,
     contents: Arc<StoreContents>,
-    /// Number of the contents; 0 before the first reading.
+    /// Version of the contents; 0 before the first read.
     version: u64,
-    /// The version that was last given out.
-    given: u64,
+    /// The version that `contents` last returned.
+    delivered: u64,
     watch: Option<Watch>,
-    /// How many of the files are symbolic links.
+    /// The number of files that are symbolic links.
     links: usize,
-    /// How much the system tells.
-    told: Told,
-    /// Something changed, and the tree was not looked at since it came to rest.
+    /// Which changes cause events.
+    coverage: Coverage,
+    /// The tree has not been walked since the last event.
     settling: bool,
 }
 
-/// How much of what happens the system tells.
+/// Which changes cause events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Told {
-    /// There is no watch.
+enum Coverage {
+    /// None: there is no watch.
     #[default]
-    Nothing,
-    /// Not everything can be watched, or changes come from other machines.
-    Something,
-    /// All of it.
-    Everything,
+    None,
+    /// Not all: some paths are not watched, or changes may come from other machines.
+    Partial,
+    /// All.
+    Full,
 }
 
-impl State {
-    /// When to look without being told; `None` for never.
-    fn poll(&self) -> Option<Duration> {
-        match self.told {
-            Told::Nothing => Some(POLL_UNWATCHED),
+impl FsState {
+    /// When to walk the tree without an event; `None` for never.
+    fn poll_interval(&self) -> Option<Duration> {
+        match self.coverage {
+            Coverage::None => Some(POLL_UNWATCHED),
             _ if self.settling => Some(SETTLING),
-            Told::Something => Some(POLL),
-            Told::Everything => None,
+            Coverage::Partial => Some(POLL),
+            Coverage::Full => None,
         }
     }
 }
 
-/// A file as it was read.
-struct Cached {
+/// A file as last read.
+struct CachedFile {
     stamp: Stamp,
-    /// Read so soon after its last change that another change may not show in its stamp.
+    /// Read so soon after its last change that another change may leave the stamp unchanged.
     fresh: bool,
     hash: u64,
     /// Whether the path is a symbolic link.
@@ -117,10 +116,10 @@ struct Cached {
 }
 
 impl FsStore {
-    /// A store of the files below `root`, known to users as `url`.
-    pub fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
+    /// A store of the files below `root`; `url` is its URL for users.
+    pub(super) fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
         let root = root.into();
-        let state = Mutex::new(State::default());
+        let state = Mutex::new(FsState::default());
         let (signal, noted) = Default::default();
         Self { inner: Arc::new(Inner { url: url.to_owned(), root, lost, signal, noted, state }) }
     }
@@ -136,7 +135,7 @@ impl ConfigStore for FsStore {
         if state.version == 0 {
             self.inner.refresh(&mut state);
         }
-        state.given = state.version;
+        state.delivered = state.version;
         state.contents.clone()
     }
 
@@ -146,22 +145,22 @@ impl ConfigStore for FsStore {
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
-            if self.look(Look::First).await {
+            if self.scan(Scan::First).await {
                 return;
             }
             loop {
-                let poll = self.inner.state.lock().poll();
-                let mut look = Look::Everything;
-                let told = match poll {
+                let poll = self.inner.state.lock().poll_interval();
+                let mut scope = Scan::Everything;
+                let notified = match poll {
                     Some(poll) => timeout(poll, self.inner.signal.notified()).await.is_ok(),
                     None => {
                         self.inner.signal.notified().await;
                         true
                     }
                 };
-                if told {
-                    look = Look::Noted;
-                    let latest = Instant::now() + LONGEST_WAIT;
+                if notified {
+                    scope = Scan::Noted;
+                    let latest = Instant::now() + MAX_DELAY;
                     while timeout_at(latest.min(Instant::now() + QUIET), self.inner.signal.notified())
                         .await
                         .is_ok()
@@ -171,7 +170,7 @@ impl ConfigStore for FsStore {
                         }
                     }
                 }
-                if self.look(look).await {
+                if self.scan(scope).await {
                     return;
                 }
             }
@@ -179,52 +178,53 @@ impl ConfigStore for FsStore {
     }
 }
 
-/// At what a look is.
+/// What a scan covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// Everything, for the first time.
+enum Scan {
+    /// The whole tree, for the first time.
     First,
-    /// What the system noted.
+    /// The paths named by events.
     Noted,
-    /// Everything.
+    /// The whole tree.
     Everything,
 }
 
 impl FsStore {
-    /// Reads what changed, away from the event loop; true if there is something to give out. The first look starts the watch.
-    async fn look(&self, at: Look) -> bool {
+    /// Reads changes on a blocking thread; true if the contents changed. The first scan starts the watch.
+    async fn scan(&self, scope: Scan) -> bool {
         let inner = self.inner.clone();
-        let look = move || {
+        let scan = move || {
             let mut state = inner.state.lock();
-            if state.version != state.given {
+            if state.version != state.delivered {
                 return true;
             }
-            if at == Look::First {
+            if scope == Scan::First {
                 if state.watch.is_some() {
-                    return inner.catch_up(&mut state, Look::Noted);
+                    return inner.catch_up(&mut state, Scan::Noted);
                 }
                 state.watch = Watch::new(inner.signal.clone(), inner.noted.clone()).ok();
                 inner.aim(&mut state);
             }
-            inner.catch_up(&mut state, at)
+            inner.catch_up(&mut state, scope)
         };
-        tokio::task::spawn_blocking(look).await.unwrap_or(false)
+        tokio::task::spawn_blocking(scan).await.unwrap_or(false)
     }
 }
 
 impl Inner {
-    /// Reads what there is to look at; true if there is something to give out.
-    fn catch_up(&self, state: &mut State, at: Look) -> bool {
+    /// Reads changes in `scope`; true if the contents changed since they were last returned.
+    fn catch_up(&self, state: &mut FsState, scope: Scan) -> bool {
         let noted = std::mem::take(&mut *self.noted.lock());
-        state.settling = at == Look::Noted && (state.settling || noted.everything || !noted.paths.is_empty());
-        if at != Look::Noted || self.refresh_noted(state, &noted).is_none() {
+        state.settling =
+            scope == Scan::Noted && (state.settling || noted.everything || !noted.paths.is_empty());
+        if scope != Scan::Noted || self.refresh_noted(state, &noted).is_none() {
             self.refresh(state);
         }
-        state.version != state.given
+        state.version != state.delivered
     }
 
-    /// Walks the tree and reads what changed.
-    fn refresh(&self, state: &mut State) {
+    /// Walks the tree and reads changed files.
+    fn refresh(&self, state: &mut FsState) {
         let mut found = Walk::default();
         walk::walk(&self.root, &mut found);
         let lost = found.errors.iter().any(|(path, _)| *path == self.root);
@@ -243,30 +243,30 @@ impl Inner {
             contents.diagnostics.push(unreadable(path, &text));
             contents.unavailable.get_or_insert(text);
         }
-        // Resources that only stand elsewhere now are replaced without a new version.
+        // Resources whose origin alone changed are replaced without a new version.
         if state.version == 0 || !contents.same_as(&state.contents) {
             state.version += 1;
         }
         state.contents = Arc::new(contents);
         self.aim(state);
-        if !found.errors.is_empty() && state.told == Told::Everything {
-            // What ends the error may happen elsewhere, as with a link that leads to nothing.
-            state.told = Told::Something;
+        if !found.errors.is_empty() && state.coverage == Coverage::Full {
+            // The error may end outside the tree, for example at the target of a broken link.
+            state.coverage = Coverage::Partial;
         }
     }
 
-    /// Reads the files that the system named, and no others. `None`, and nothing is changed, when that is not enough: something
-    /// other than plain files is among them, or files depend on each other.
-    fn refresh_noted(&self, state: &mut State, noted: &Noted) -> Option<()> {
-        let alone =
+    /// Reads only the files named by events. `None`, without changes, if that is not sufficient: the events name other things
+    /// than plain files, or the files depend on each other.
+    fn refresh_noted(&self, state: &mut FsState, noted: &Noted) -> Option<()> {
+        let independent =
             state.contents.unavailable.is_none() && !state.contents.has_duplicates() && state.links == 0;
         if noted.paths.is_empty() && !noted.everything {
             return Some(());
         }
-        if state.version == 0 || noted.everything || !alone {
+        if state.version == 0 || noted.everything || !independent {
             return None;
         }
-        let mut read: Vec<(PathBuf, Option<Cached>)> = Vec::new();
+        let mut read: Vec<(PathBuf, Option<CachedFile>)> = Vec::new();
         for path in &noted.paths {
             let path = state.watch.as_ref()?.path_in(&self.root, path)?;
             let inside = state.files.range(path.clone()..).find(|(other, _)| **other != path);
@@ -298,11 +298,11 @@ impl Inner {
             }
         }
         let mut contents = StoreContents::clone(&state.contents);
-        let mut odd = false;
+        let mut has_diagnostics = false;
         for (path, file) in &read {
             let old = state.files.get(path).map(|cached| &*cached.contents);
             let new = file.as_ref().map(|cached| &*cached.contents);
-            odd |= [old, new].into_iter().flatten().any(|file| !file.diagnostics.is_empty());
+            has_diagnostics |= [old, new].into_iter().flatten().any(|file| !file.diagnostics.is_empty());
             contents.replace(old, new)?;
         }
         for (path, file) in read {
@@ -311,24 +311,24 @@ impl Inner {
                 None => drop(state.files.remove(&path)),
             }
         }
-        if odd {
+        if has_diagnostics {
             let all = state.files.values().flat_map(|file| &file.contents.diagnostics);
             contents.diagnostics = all.cloned().collect();
         }
-        // Resources that only stand elsewhere now are replaced without a new version.
+        // Resources whose origin alone changed are replaced without a new version.
         state.version += u64::from(!contents.same_as(&state.contents));
         state.contents = Arc::new(contents);
         Some(())
     }
 
-    fn aim(&self, state: &mut State) {
+    fn aim(&self, state: &mut FsState) {
         let links = state.files.iter().filter(|(_, f)| f.link).map(|(p, _)| p.clone()).collect::<Vec<_>>();
         state.links = links.len();
-        state.told = match &mut state.watch {
-            None => Told::Nothing,
+        state.coverage = match &mut state.watch {
+            None => Coverage::None,
             Some(watch) => match watch.aim(&self.root, &links) {
-                true => Told::Everything,
-                false => Told::Something,
+                true => Coverage::Full,
+                false => Coverage::Partial,
             },
         };
     }
@@ -337,13 +337,13 @@ impl Inner {
         &self,
         found: &[Found],
         errors: &[(PathBuf, std::io::Error)],
-        state: &mut State,
+        state: &mut FsState,
     ) -> StoreContents {
         let mut before = std::mem::take(&mut state.files);
         let mut contents = StoreContents::default();
         let work = found.iter().map(|file| (file, before.remove(&file.path))).collect::<Vec<_>>();
         let read =
-            parallel::map(&work, FILES_A_THREAD, |(file, cached)| read_if_changed(file, cached.as_ref()));
+            parallel::map(&work, FILES_PER_THREAD, |(file, cached)| read_if_changed(file, cached.as_ref()));
         let mut held = Vec::with_capacity(found.len());
         for (file, read) in found.iter().zip(read) {
             match read {
@@ -351,7 +351,7 @@ impl Inner {
                     held.push(cached.contents.clone());
                     state.files.insert(file.path.clone(), cached);
                 }
-                // Gone since the walk.
+                // Removed since the walk.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => {
                     let text = walk_error(&file.path, &error);
@@ -360,7 +360,7 @@ impl Inner {
                 }
             }
         }
-        // Files that cannot be looked at now keep what they held.
+        // Files below unreadable directories keep their contents.
         for (path, cached) in before {
             if self.lost == WhenLost::Keep && errors.iter().any(|(lost, _)| path.starts_with(lost)) {
                 held.push(cached.contents.clone());
@@ -372,12 +372,12 @@ impl Inner {
     }
 }
 
-fn read_if_changed(file: &Found, cached: Option<&Cached>) -> std::io::Result<Cached> {
+fn read_if_changed(file: &Found, cached: Option<&CachedFile>) -> std::io::Result<CachedFile> {
     if let Some(cached) = cached
         && cached.stamp == file.stamp
         && !cached.fresh
     {
-        return Ok(Cached { contents: cached.contents.clone(), ..*cached });
+        return Ok(CachedFile { contents: cached.contents.clone(), ..*cached });
     }
     let metadata = std::fs::metadata(&file.path)?;
     if metadata.len() > MAX_FILE {
@@ -395,7 +395,7 @@ fn read_if_changed(file: &Found, cached: Option<&Cached>) -> std::io::Result<Cac
             Arc::new(read_file(&name, &bytes, cached.map(|c| &*c.contents)))
         }
     };
-    Ok(Cached { stamp, fresh, hash, link: file.link, contents })
+    Ok(CachedFile { stamp, fresh, hash, link: file.link, contents })
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -405,7 +405,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The text of Go for a failed look at a path.
+/// Go's error text for a path.
 fn walk_error(path: &Path, error: &std::io::Error) -> String {
     let text = match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),

@@ -1,4 +1,4 @@
-//! A store that holds what it is given: the embedded sample, standard input, tests.
+//! An in-memory store, for the embedded sample and tests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use tokio::sync::Notify;
 
 use super::{ConfigStore, StoreContents, read_file};
 
-/// Configuration in memory.
+/// A store of files in memory.
 #[derive(Debug)]
 pub struct MemoryStore {
     url: String,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct MemoryState {
     contents: Arc<StoreContents>,
-    /// Whether somebody has seen them.
+    /// Whether `contents` was called since the last change.
     seen: bool,
 }
 
 impl MemoryStore {
-    /// A store of files, each with a name and a text.
+    /// A store of files, given by name and text.
     pub fn new<'f>(url: &str, files: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
-        let state = State { contents: Arc::new(read_all(files)), seen: false };
+        let state = MemoryState { contents: Arc::new(read_all(files)), seen: false };
         Self { url: url.to_owned(), state: Mutex::new(state), changed: Notify::new() }
     }
 
     /// Replaces all files.
     pub fn set<'f>(&self, files: impl IntoIterator<Item = (&'f str, &'f str)>) {
-        *self.state.lock() = State { contents: Arc::new(read_all(files)), seen: false };
+        *self.state.lock() = MemoryState { contents: Arc::new(read_all(files)), seen: false };
         self.changed.notify_one();
     }
 }

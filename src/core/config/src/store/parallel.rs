@@ -1,7 +1,6 @@
-//! Work on many items over a few threads, results in order.
+//! A parallel map that keeps the order.
 
-/// Applies `work` to every item. Uses as many threads as there are cores, up to eight, if there are at least `least` items for
-/// each of two.
+/// Applies `work` to every item. Uses a thread per `least` items, up to one per core and eight.
 pub(super) fn map<I: Sync, T: Send>(items: &[I], least: usize, work: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let threads = cores.min(items.len() / least.max(1)).max(1);
@@ -16,7 +15,7 @@ pub(super) fn map<I: Sync, T: Send>(items: &[I], least: usize, work: impl Fn(&I)
             (part, scope.spawn(worker))
         });
         let parts = parts.collect::<Vec<_>>();
-        // A worker that panicked leaves its share to this thread, where the panic is seen.
+        // If a thread panics, this thread repeats its share and so propagates the panic.
         parts
             .into_iter()
             .flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| part.iter().map(work).collect()))

@@ -1,4 +1,4 @@
-//! Reading configuration once, for tools: paths, URLs and standard input.
+//! Reading paths, URLs and standard input once, for tools.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use super::{StoreContents, StoreError, open, read_file};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// A path that cannot be read.
+    /// A path is unreadable.
     #[error("cannot read {path}: {cause}")]
     Unreadable {
         /// As given.
         path: String,
-        /// What the system says.
+        /// The system error.
         cause: std::io::Error,
     },
-    /// A URL without a store.
+    /// There is no store for a URL.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Reads everything that `sources` name: files (whatever their extension), directories, store URLs, and `-` for `stdin`.
+/// Reads `sources`: files (with any extension), directories, store URLs, and `-` for `stdin`.
 ///
-/// Later sources win over earlier ones, as later files do. File names in diagnostics are as given, joined.
+/// Later sources override earlier ones, as later files do. Errors: the first source that cannot be read.
 pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result<StoreContents, SourceError> {
     let mut contents = StoreContents::default();
     for source in sources {

@@ -1,23 +1,23 @@
-//! From a URL to a store.
+//! Opening a store by URL.
 
 use super::{ConfigStore, FsStore, MemoryStore, SAMPLE, WhenLost};
 
-/// The URL of the sample configuration that the binary carries.
+/// The URL of the embedded sample configuration.
 pub const EMBEDDED_SAMPLE: &str = "embedded://sample";
 
-/// Why there is no store for a URL. The texts are those of the originals where they have one.
+/// Why there is no store for a URL. The texts are Istio Mixer's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// It is no URL.
+    /// The URL is invalid.
     #[error("invalid config URL {url} parse {url:?}: {cause}")]
     Invalid {
         /// As given.
         url: String,
-        /// What is wrong with it.
+        /// Go's text.
         cause: String,
     },
-    /// Its scheme is none of ours.
+    /// The scheme is unknown.
     #[error("unknown config URL {url} {url}")]
     Unknown {
         /// As given.
@@ -34,7 +34,7 @@ pub enum StoreError {
     },
 }
 
-/// The store for a URL: `fs://DIRECTORY`, `embedded://sample`; empty means `k8s://`, as with the originals.
+/// The store for a URL: `fs://DIRECTORY`, `embedded://sample`; empty means `k8s://`, as in Istio Mixer.
 ///
 /// Errors: see [`StoreError`]. A directory that does not exist is no error: the store is unavailable until it appears.
 pub fn open(url: &str) -> Result<Box<dyn ConfigStore>, StoreError> {
@@ -64,7 +64,7 @@ pub fn open_with(url: &str, lost: WhenLost) -> Result<Box<dyn ConfigStore>, Stor
     }
 }
 
-/// Splits `scheme://rest`. `None` when there is no scheme; an error where Go's URL parser has one.
+/// Splits `scheme://rest`; `None` without a scheme. Errors: those of Go's URL parser.
 fn scheme(url: &str) -> Result<Option<(&str, &str)>, String> {
     if url.bytes().any(|b| b < b' ' || b == 0x7f) {
         return Err("net/url: invalid control character in URL".to_owned());
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_the_originals() {
+    fn errors_have_the_texts_of_istio_mixer() {
         let text = |url: &str| open(url).err().unwrap().to_string();
         let cases = [
             (":bad", "invalid config URL :bad parse \":bad\": missing protocol scheme"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_by_scheme() {
+    fn the_scheme_selects_the_store() {
         for url in ["fs:///tmp", "fs://relative/path", EMBEDDED_SAMPLE, "memory://test"] {
             assert_eq!(open(url).map(|s| s.url().to_owned()).unwrap(), url);
         }

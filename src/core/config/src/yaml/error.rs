@@ -1,24 +1,24 @@
-//! Error texts of reading YAML.
+//! YAML errors, with the texts of Go's yaml.v2.
 
 use saphyr_parser::ScanError;
 
-use super::mend::Mended;
+use super::repair::Repairs;
 use crate::{Location, Node, NodeKind};
 
-/// Why a text is not YAML, or not YAML that fits into JSON. Prints as the originals print it.
+/// Why a text is not valid YAML, or not representable in JSON. Displays Istio Mixer's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error converting YAML to JSON: {message}")]
 pub struct YamlError {
     message: String,
-    /// Where the reader noticed it.
+    /// The position at which the parser found it.
     pub location: Option<Location>,
-    /// What to do about it, when we know.
+    /// How to fix it, if known.
     pub hint: Option<&'static str>,
-    kind: Kind,
+    kind: YamlErrorKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum YamlErrorKind {
     Yaml,
     NotJson,
     Conversion,
@@ -26,7 +26,7 @@ enum Kind {
 
 impl YamlError {
     pub(super) fn yaml(message: impl std::fmt::Display) -> Self {
-        Self { message: format!("yaml: {message}"), location: None, hint: None, kind: Kind::Yaml }
+        Self { message: format!("yaml: {message}"), location: None, hint: None, kind: YamlErrorKind::Yaml }
     }
 
     pub(super) fn not_json(value: f64) -> Self {
@@ -36,20 +36,20 @@ impl YamlError {
             _ => "-Inf",
         };
         let message = format!("json: unsupported value: {text}");
-        Self { message, location: None, hint: None, kind: Kind::NotJson }
+        Self { message, location: None, hint: None, kind: YamlErrorKind::NotJson }
     }
 
     pub(super) fn conversion(message: String) -> Self {
-        Self { message, location: None, hint: None, kind: Kind::Conversion }
+        Self { message, location: None, hint: None, kind: YamlErrorKind::Conversion }
     }
 
     pub(super) fn is_not_json(&self) -> bool {
-        self.kind == Kind::NotJson
+        self.kind == YamlErrorKind::NotJson
     }
 
-    /// What the originals say about bytes that are not UTF-8.
-    pub fn not_utf8(error: std::str::Utf8Error) -> Self {
-        // An error without a length is a sequence that the end of the text cuts off.
+    /// The error for bytes that are not UTF-8.
+    pub(crate) fn not_utf8(error: std::str::Utf8Error) -> Self {
+        // An error without a length is a sequence truncated by the end of the text.
         let text = match error.error_len() {
             None => "incomplete UTF-8 octet sequence",
             Some(1) => "invalid leading UTF-8 octet",
@@ -63,7 +63,7 @@ impl YamlError {
         &self.message
     }
 
-    /// On a line of the text, which the first one is not worth to mention.
+    /// Sets the line, from 1. yaml.v2 omits the first line from the text.
     pub(super) fn on_line(self, line: usize) -> Self {
         let text = self.message.strip_prefix("yaml: ").unwrap_or(&self.message);
         let number = u32::try_from(line).unwrap_or(u32::MAX);
@@ -72,10 +72,10 @@ impl YamlError {
         Self { location, ..Self::yaml(message) }
     }
 
-    /// Translates an error of the parser into the words and line numbers of the originals, as far as they are known.
-    pub(super) fn from_scan(error: &ScanError, text: &str, mended: &Mended) -> Self {
+    /// Translates an error of saphyr-parser to the text and line number of yaml.v2, as far as known.
+    pub(super) fn from_scan(error: &ScanError, text: &str, repairs: &Repairs) -> Self {
         let mark = *error.marker();
-        let location = mended.original(super::location(mark));
+        let location = repairs.original(super::location(mark));
         let info = error.info();
         let at = |error: Self| Self { location: Some(location), ..error };
         if info == "while parsing node, found unknown anchor" {
@@ -91,26 +91,28 @@ impl YamlError {
         let known = TRANSLATIONS.iter().find(|t| info == t.ours);
         let bare =
             info.rsplit_once(", ").filter(|_| info.starts_with("while ")).map_or(info, |(_, tail)| tail);
-        let words = known.map_or(bare, |t| t.theirs);
+        let text_of_go = known.map_or(bare, |t| t.theirs);
         let hint = known.and_then(|t| t.hint);
-        if words == "found unexpected end of stream" {
-            return at(Self { hint, ..Self::yaml(words).on_line(text.matches('\n').count() + 1) });
+        if text_of_go == "found unexpected end of stream" {
+            return at(Self { hint, ..Self::yaml(text_of_go).on_line(text.matches('\n').count() + 1) });
         }
-        // The originals count the lines of grammar errors from 0, and name neither that nor the first of the scanner's.
+        // yaml.v2 counts the lines of parser errors from 0 and of scanner errors from 1, and omits the first of each.
         let line = if known.is_some_and(|t| t.grammar) { mark.line().saturating_sub(1) } else { mark.line() };
         let message = match line {
-            1 if known.is_some_and(|t| t.grammar) => format!("line 1: {words}"),
-            0 | 1 => words.to_owned(),
-            line => format!("line {line}: {words}"),
+            1 if known.is_some_and(|t| t.grammar) => format!("line 1: {text_of_go}"),
+            0 | 1 => text_of_go.to_owned(),
+            line => format!("line {line}: {text_of_go}"),
         };
         at(Self { hint, ..Self::yaml(message) })
     }
 }
 
 struct Translation {
+    /// Of saphyr-parser.
     ours: &'static str,
+    /// Of yaml.v2.
     theirs: &'static str,
-    /// Found by the grammar, not by the scanner.
+    /// Reported by yaml.v2's parser, not by its scanner.
     grammar: bool,
     hint: Option<&'static str>,
 }
@@ -162,13 +164,13 @@ const TRANSLATIONS: &[Translation] = &[
         ours: "simple key expected",
         theirs: "could not find expected ':'",
         grammar: false,
-        hint: Some("an entry of a mapping is written `key: value`, with a blank behind the colon"),
+        hint: Some("an entry of a mapping is written `key: value`, with a space after the colon"),
     },
     Translation {
         ours: "simple key expect ':'",
         theirs: "could not find expected ':'",
         grammar: false,
-        hint: Some("an entry of a mapping is written `key: value`, with a blank behind the colon"),
+        hint: Some("an entry of a mapping is written `key: value`, with a space after the colon"),
     },
     Translation {
         ours: "mapping values are not allowed in this context",
@@ -180,19 +182,19 @@ const TRANSLATIONS: &[Translation] = &[
         ours: "tabs disallowed within this context (block indentation)",
         theirs: "found character that cannot start any token",
         grammar: false,
-        hint: Some("indent with blanks, not with tabs"),
+        hint: Some("indent with spaces, not with tabs"),
     },
     Translation {
         ours: "tab cannot be used as indentation",
         theirs: "found character that cannot start any token",
         grammar: false,
-        hint: Some("indent with blanks, not with tabs"),
+        hint: Some("indent with spaces, not with tabs"),
     },
     Translation {
         ours: "tabs disallowed in this context",
         theirs: "found character that cannot start any token",
         grammar: false,
-        hint: Some("indent with blanks, not with tabs"),
+        hint: Some("indent with spaces, not with tabs"),
     },
     Translation {
         ours: "while scanning a quoted scalar, found unexpected end of stream",
@@ -211,7 +213,7 @@ const TRANSLATIONS: &[Translation] = &[
         theirs: "did not find expected key",
         grammar: true,
         hint: Some(
-            "text that starts with a quote ends with it: put the whole value in the other kind of quotes",
+            "text that starts with a quote ends with it: put the whole value in quotes of the other kind",
         ),
     },
     Translation {
@@ -236,13 +238,13 @@ const TRANSLATIONS: &[Translation] = &[
         ours: "while scanning a plain scalar, found a tab",
         theirs: "found a tab character that violates indentation",
         grammar: false,
-        hint: Some("indent with blanks, not with tabs"),
+        hint: Some("indent with spaces, not with tabs"),
     },
     Translation {
         ours: "a block scalar content cannot start with a tab",
         theirs: "found a tab character where an indentation space is expected",
         grammar: false,
-        hint: Some("indent with blanks, not with tabs"),
+        hint: Some("indent with spaces, not with tabs"),
     },
     Translation {
         ours: "wrongly indented line in block scalar",
@@ -258,7 +260,7 @@ const TRANSLATIONS: &[Translation] = &[
     },
 ];
 
-/// A value in Go's `%#v` form, as far as error texts need it.
+/// A value in Go's `%#v` form, as far as error texts contain it.
 pub(super) fn go_syntax(node: &Node) -> String {
     let join = |parts: Vec<String>| parts.join(", ");
     match &node.kind {
@@ -277,7 +279,7 @@ pub(super) fn go_syntax(node: &Node) -> String {
     }
 }
 
-/// The text about a null key with this value.
+/// The error text for a null key with this value.
 pub(super) fn unsupported_key(value: &Node) -> String {
     let value = match value.kind {
         NodeKind::Null => "<nil>".to_owned(),

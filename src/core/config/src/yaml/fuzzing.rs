@@ -1,14 +1,14 @@
-//! Both readers, each by itself, for the fuzz target that compares them.
+//! The fast path and the parser, for the fuzz target that compares them.
 
 use super::{Parsed, YamlError, plain};
 use crate::Node;
 
-/// The document by the reader of plain documents; `None` if it leaves the text to the parser.
+/// Parses by the fast path; `None` if the text is not plain.
 pub fn read_plain(text: &str) -> Option<Node> {
     plain::read(text)
 }
 
-/// The document by the parser.
+/// Parses without the fast path.
 ///
 /// Errors: those of [`parse`](super::parse).
 pub fn parse_any(text: &str) -> Result<Parsed, YamlError> {

@@ -1,17 +1,17 @@
-//! Mappings under construction, with merge keys.
+//! Builds mappings, with merge keys.
 
 use rustc_hash::FxHashMap;
 
 use super::{Node, NodeKind, Span, YamlError};
-use crate::Entry;
+use crate::MappingEntry;
 
-/// From this many entries on, keys are found by hash.
+/// Mappings of at least this many entries are indexed by hash.
 const INDEXED: usize = 16;
 
 /// The entries of a mapping so far.
 #[derive(Default)]
 pub(super) struct MappingBuilder {
-    entries: Vec<Entry>,
+    entries: Vec<MappingEntry>,
     index: FxHashMap<Box<str>, usize>,
 }
 
@@ -26,7 +26,7 @@ impl MappingBuilder {
         self.index.get(key).copied()
     }
 
-    fn put(&mut self, entry: Entry) -> bool {
+    fn put(&mut self, entry: MappingEntry) -> bool {
         if let Some(old) = self.position(&entry.key).and_then(|i| self.entries.get_mut(i)) {
             *old = entry;
             return true;
@@ -38,17 +38,16 @@ impl MappingBuilder {
         false
     }
 
-    /// Sets a key; gives the key back if it was set before.
+    /// Sets a key; returns the key if it is a duplicate.
     pub(super) fn insert(&mut self, key: Box<str>, key_span: Span, value: Node) -> Option<String> {
         let name = self.position(&key).map(|_| key.to_string());
-        self.put(Entry { key, key_span, value });
+        self.put(MappingEntry { key, key_span, value });
         name
     }
 
-    /// Merges the value of a `<<` key. As in the originals, it replaces what stands before it in the document, and what stands
-    /// behind it replaces it.
+    /// Merges the value of a `<<` key. As in yaml.v2, it overrides entries before it, and entries after it override it.
     pub(super) fn merge(&mut self, value: Node, aliased: bool) -> Result<(), YamlError> {
-        let wrong = || YamlError::yaml("map merge requires map or sequence of maps as the value");
+        let invalid = || YamlError::yaml("map merge requires map or sequence of maps as the value");
         match value.kind {
             NodeKind::Mapping(entries) => {
                 for entry in entries {
@@ -57,18 +56,18 @@ impl MappingBuilder {
             }
             NodeKind::Sequence(items) if !aliased => {
                 for item in items.into_iter().rev() {
-                    let NodeKind::Mapping(entries) = item.kind else { return Err(wrong()) };
+                    let NodeKind::Mapping(entries) = item.kind else { return Err(invalid()) };
                     for entry in entries {
                         self.put(entry);
                     }
                 }
             }
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         }
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Vec<Entry> {
+    pub(super) fn finish(self) -> Vec<MappingEntry> {
         self.entries
     }
 }

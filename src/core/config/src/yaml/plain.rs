@@ -1,28 +1,28 @@
-//! The short way through plain documents.
+//! The fast path for plain documents.
 //!
-//! Most configuration is block mappings and lists of one-line values. [`read`] reads that subset in one pass over the bytes, and
-//! gives up (`None`) at the first thing that is anything else: anchors, tags, values over several lines, escapes, tabs, odd keys,
-//! notes and errors of any kind. What it does give is what the parser gives, places included; a test compares the two.
+//! Most configuration is block mappings and lists of one-line values. [`read`] parses that subset in one pass and returns `None`
+//! for everything else: anchors, tags, multi-line values, escapes, tabs, unusual keys, warnings and errors. Its results equal
+//! those of the full parser, including positions; property tests compare the two.
 
 use super::scalar;
-use crate::{Entry, Location, Node, NodeKind, Span};
+use crate::{Location, MappingEntry, Node, NodeKind, Span};
 
-/// Longest text that is tried, in bytes.
+/// Maximum size of a text, in bytes.
 const MAX_TEXT: usize = 1 << 20;
-/// Deepest nesting that is tried.
+/// Maximum nesting.
 const MAX_DEPTH: usize = 32;
-/// Longest key that is tried.
+/// Maximum length of a key.
 const MAX_KEY: usize = 128;
-/// Most entries of one mapping: duplicates are looked for one by one.
+/// Maximum number of entries of a mapping: duplicates are searched linearly.
 const MAX_ENTRIES: usize = 256;
 
-/// The document that `text` holds, if all of it is plain.
+/// Parses `text`, if all of it is plain.
 pub(super) fn read(text: &str) -> Option<Node> {
     let bytes = text.as_bytes();
     if bytes.len() > MAX_TEXT || !bytes.iter().all(|b| matches!(b, b'\n' | b' '..=b'~')) {
         return None;
     }
-    let mut reader = Reader { text, at: 0, line: 1, line_start: 0, column: None };
+    let mut reader = PlainReader { text, at: 0, line: 1, line_start: 0, column: None };
     reader.seek_content();
     if reader.rest().starts_with(b"---\n") && reader.column == Some(0) {
         reader.at += "---".len();
@@ -30,25 +30,25 @@ pub(super) fn read(text: &str) -> Option<Node> {
     }
     let column = reader.column?;
     let node = reader.block(column, 0)?;
-    // Something is left that is not part of it.
+    // The rest is not part of the document.
     if reader.column.is_some() {
         return None;
     }
     matches!(node.kind, NodeKind::Mapping(_)).then_some(node)
 }
 
-struct Reader<'t> {
+struct PlainReader<'t> {
     text: &'t str,
     at: usize,
     /// From 1.
     line: u32,
     line_start: usize,
-    /// Where the content of the present line begins, from 0; `None` at the end of the text. Only true right after a move to a
-    /// line, or behind the dash of a list.
+    /// The column of the content of the current line, from 0; `None` at the end of the text. Only valid at the start of a line,
+    /// or after the dash of a list.
     column: Option<usize>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> PlainReader<'t> {
     fn rest(&self) -> &'t [u8] {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
@@ -61,7 +61,7 @@ impl<'t> Reader<'t> {
         Location { line: self.line, column: u32::try_from(self.at - self.line_start).unwrap_or(0) + 1 }
     }
 
-    /// Goes to the first content from the start of this line on, over blank lines and comments.
+    /// Skips blank lines and comments, from the start of a line to the next content.
     fn seek_content(&mut self) {
         loop {
             let blanks = self.rest().iter().take_while(|b| **b == b' ').count();
@@ -86,7 +86,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Behind a value: goes to the next content; `None` if there is more than a comment on the line.
+    /// After a value: skips to the next content; `None` if the line has more than a comment.
     fn end_of_line(&mut self) -> Option<()> {
         let blanks = self.rest().iter().take_while(|b| **b == b' ').count();
         match self.rest().get(blanks) {
@@ -107,7 +107,7 @@ impl<'t> Reader<'t> {
         matches!(self.rest(), [b'-', b' ' | b'\n', ..] | [b'-'])
     }
 
-    /// The value that begins here, at `column` of a fresh line.
+    /// The value that starts here, at `column` of a new line.
     fn block(&mut self, column: usize, depth: usize) -> Option<Node> {
         if depth > MAX_DEPTH {
             return None;
@@ -115,7 +115,7 @@ impl<'t> Reader<'t> {
         if self.is_dash() { self.sequence(column, depth) } else { self.mapping(column, depth) }
     }
 
-    /// The value of a key or a dash at `column` that stands on the lines below; `None` if there is none, which would be null.
+    /// The value on the lines below a key or dash at `column`; `None` if there is none, which would be null.
     fn below(&mut self, column: usize, depth: usize) -> Option<Node> {
         match self.column? {
             deeper if deeper > column => self.block(deeper, depth + 1),
@@ -126,7 +126,7 @@ impl<'t> Reader<'t> {
     fn mapping(&mut self, column: usize, depth: usize) -> Option<Node> {
         let start = self.here();
         let mut end = start;
-        let mut entries: Vec<Entry> = Vec::with_capacity(4);
+        let mut entries: Vec<MappingEntry> = Vec::with_capacity(4);
         loop {
             let (key, key_span) = self.key()?;
             if entries.len() >= MAX_ENTRIES || entries.iter().any(|e| e.key == key) {
@@ -134,10 +134,10 @@ impl<'t> Reader<'t> {
             }
             let value = if self.rest_is_blank() {
                 self.end_of_line()?;
-                // A list may stand as far left as its key.
+                // A list may have the indentation of its key.
                 if self.column == Some(column) && self.is_dash() {
                     let mut list = self.sequence(column, depth + 1)?;
-                    // The parser counts such a list from its first item on, if that stands behind its dash.
+                    // The parser starts such a list at its first item, if that follows its dash.
                     let first = list.items().first().map(|item| item.span.start)?;
                     if first.line != list.span.start.line {
                         return None;
@@ -151,7 +151,7 @@ impl<'t> Reader<'t> {
                 self.value_on_line(column)?
             };
             end = end.max(value.span.end);
-            entries.push(Entry { key, key_span, value });
+            entries.push(MappingEntry { key, key_span, value });
             match self.column {
                 Some(here) if here == column && !self.is_dash() => {}
                 Some(here) if here > column => return None,
@@ -195,7 +195,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether nothing but blanks, or a comment behind blanks, is left of the line.
+    /// Whether the rest of the line is blank, or a comment after a space.
     fn rest_is_blank(&self) -> bool {
         let blanks = self.rest().iter().take_while(|b| **b == b' ').count();
         match self.rest().get(blanks) {
@@ -205,14 +205,14 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The length of the plain key that stands here with its colon; blanks must follow.
+    /// The length of the plain key here, which a colon and white space follow.
     fn key_length(&self) -> Option<usize> {
         let rest = self.rest();
         let plain = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/');
         let length = rest.iter().take(MAX_KEY + 1).take_while(plain).count();
-        let begins = rest.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
-        let ends = matches!(rest.get(length..)?, [b':'] | [b':', b' ' | b'\n', ..]);
-        (begins && ends && length <= MAX_KEY).then_some(length)
+        let has_start = rest.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
+        let has_colon = matches!(rest.get(length..)?, [b':'] | [b':', b' ' | b'\n', ..]);
+        (has_start && has_colon && length <= MAX_KEY).then_some(length)
     }
 
     fn is_key(&self) -> bool {
@@ -227,14 +227,14 @@ impl<'t> Reader<'t> {
         self.at += length;
         let span = Span { start, end: self.here() };
         self.at += 1;
-        // Words that read as truth values or numbers are for the parser.
+        // Keys that resolve to Booleans or numbers are left to the parser.
         match scalar::resolve("", text) {
             Ok(NodeKind::String(key)) => Some((key, span)),
             _ => None,
         }
     }
 
-    /// A value on the line of its key or dash, which stand at `column`, and the move to the next content.
+    /// A value on the line of its key or dash at `column`; skips to the next content.
     fn value_on_line(&mut self, column: usize) -> Option<Node> {
         self.at += self.rest().iter().take_while(|b| **b == b' ').count();
         let node = match self.byte()? {
@@ -243,19 +243,19 @@ impl<'t> Reader<'t> {
             _ => self.plain()?,
         };
         self.end_of_line()?;
-        // A deeper line would go on with this value, or be an error.
+        // A line with more indentation continues the value or is an error.
         match self.column {
             Some(here) if here > column => None,
             _ => Some(node),
         }
     }
 
-    /// A quoted text without escapes.
+    /// A quoted scalar without escapes.
     fn quoted(&mut self, quote: u8) -> Option<Node> {
         let start = self.here();
         let rest = self.rest();
         let length = rest.iter().skip(1).take_while(|b| **b != quote && !matches!(b, b'\\' | b'\n')).count();
-        // The parser counts blanks behind the text as part of it.
+        // The parser includes spaces after the scalar in its span.
         if rest.get(length + 1) != Some(&quote)
             || matches!(rest.get(length + 2), Some(b) if *b == quote || *b == b' ')
         {
@@ -266,10 +266,10 @@ impl<'t> Reader<'t> {
         Some(Node { kind: NodeKind::String(text.into()), span: Span { start, end: self.here() } })
     }
 
-    /// A bare value up to the end of the line or a comment.
+    /// A plain scalar up to the end of the line or a comment.
     fn plain(&mut self) -> Option<Node> {
         let rest = self.rest();
-        if !begins_plain(rest) {
+        if !starts_plain(rest) {
             return None;
         }
         let mut length = 0;
@@ -297,7 +297,7 @@ impl<'t> Reader<'t> {
         Some(Node { kind, span: Span { start, end: self.here() } })
     }
 
-    /// A mapping or list in brackets, all on one line.
+    /// A flow mapping or sequence on one line.
     fn flow(&mut self, depth: usize) -> Option<Node> {
         if depth > MAX_DEPTH {
             return None;
@@ -305,7 +305,7 @@ impl<'t> Reader<'t> {
         let start = self.here();
         let is_mapping = self.byte() == Some(b'{');
         let close = if is_mapping { b'}' } else { b']' };
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<MappingEntry> = Vec::new();
         let mut items: Vec<Node> = Vec::new();
         self.at += 1;
         self.skip_blanks();
@@ -317,7 +317,7 @@ impl<'t> Reader<'t> {
                 }
                 self.skip_blanks();
                 let value = self.flow_value(depth)?;
-                entries.push(Entry { key, key_span, value });
+                entries.push(MappingEntry { key, key_span, value });
             } else {
                 items.push(self.flow_value(depth)?);
             }
@@ -326,7 +326,7 @@ impl<'t> Reader<'t> {
                 b',' => {
                     self.at += 1;
                     self.skip_blanks();
-                    // A comma before the bracket is for the parser.
+                    // A trailing comma is left to the parser.
                     if self.byte()? == close {
                         return None;
                     }
@@ -336,7 +336,7 @@ impl<'t> Reader<'t> {
             }
         }
         self.at += 1;
-        // The parser counts blanks and a comment behind the bracket as part of it.
+        // The parser includes spaces and a comment after the bracket in its span.
         if self.byte() == Some(b' ') {
             return None;
         }
@@ -350,7 +350,7 @@ impl<'t> Reader<'t> {
             quote @ (b'"' | b'\'') => self.quoted(quote),
             _ => {
                 let rest = self.rest();
-                if !begins_plain(rest) {
+                if !starts_plain(rest) {
                     return None;
                 }
                 let mut length = 0;
@@ -372,8 +372,8 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Whether a bare value may begin so.
-fn begins_plain(rest: &[u8]) -> bool {
+/// Whether a plain scalar may start like this.
+fn starts_plain(rest: &[u8]) -> bool {
     match rest {
         [b'-' | b'.', next, ..] => next.is_ascii_alphanumeric(),
         [first, ..] => {

@@ -1,40 +1,44 @@
-//! What a scalar means: YAML 1.1 as Go's yaml.v2 understands it.
+//! Scalar resolution: YAML 1.1 as Go's yaml.v2 implements it.
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::YamlError;
 use crate::NodeKind;
-use crate::number::shortest_f32;
+use crate::number::general_number;
 
 const PREFIX: &str = "tag:yaml.org,2002:";
 /// The tag of `<<`.
 pub(super) const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
 
-/// The types that a text can turn out to be of, as their short tags.
+/// The short tag of text.
 const STRING: &str = "!!str";
 
 /// Resolves `text` under a full tag, or under none (empty).
 pub(super) fn resolve(tag: &str, text: &str) -> Result<NodeKind, YamlError> {
-    let wanted = match tag {
+    let expected = match tag {
         "" => "",
         tag => match tag.strip_prefix(PREFIX) {
             Some("str") => return Ok(NodeKind::String(text.into())),
             Some("binary") => return binary(text),
             Some(short @ ("bool" | "int" | "float" | "null" | "timestamp")) => short,
-            // Tags of applications are dropped.
+            // Application tags are ignored.
             _ => return Ok(NodeKind::String(text.into())),
         },
     };
-    let timestamp = matches!(wanted, "" | "timestamp") && is_timestamp(text);
+    let timestamp = matches!(expected, "" | "timestamp") && is_timestamp(text);
     let (kind, found) = if timestamp {
         // Timestamps stay text.
         (NodeKind::String(text.into()), "!!timestamp")
     } else {
         implicit(text)
     };
-    match (wanted, found.trim_start_matches('!'), kind) {
+    match (expected, found.trim_start_matches('!'), kind) {
         ("", _, kind) => Ok(kind),
-        (wanted, found, kind) if wanted == found => Ok(kind),
+        (expected, found, kind) if expected == found => Ok(kind),
         ("float", "int", NodeKind::Int(number)) => Ok(NodeKind::Float(number as f64)),
-        (wanted, _, _) => Err(YamlError::yaml(format!("cannot decode {found} `{text}` as a !!{wanted}"))),
+        (expected, _, _) => Err(YamlError::yaml(format!("cannot decode {found} `{text}` as a !!{expected}"))),
     }
 }
 
@@ -47,13 +51,13 @@ fn implicit(text: &str) -> (NodeKind, &'static str) {
             .or_else(|| dotted(text).map(|v| (NodeKind::Float(v), "!!float")))
             .unwrap_or_else(string),
         b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => {
-            word(text).unwrap_or_else(string)
+            bool_or_null(text).unwrap_or_else(string)
         }
         _ => string(),
     }
 }
 
-fn word(text: &str) -> Option<(NodeKind, &'static str)> {
+fn bool_or_null(text: &str) -> Option<(NodeKind, &'static str)> {
     Some(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
             (NodeKind::Bool(true), "!!bool")
@@ -76,7 +80,7 @@ fn special_float(text: &str) -> Option<(NodeKind, &'static str)> {
     Some((NodeKind::Float(value), "!!float"))
 }
 
-/// A number with or without a sign. Underscores do not count.
+/// A number with or without a sign. Underscores are ignored.
 fn number(text: &str) -> Option<(NodeKind, &'static str)> {
     let buffer;
     let plain = if text.contains('_') {
@@ -95,7 +99,7 @@ fn number(text: &str) -> Option<(NodeKind, &'static str)> {
     None
 }
 
-/// A whole number with Go's prefixes: `0x`, `0b`, `0o`, and a leading 0 for octal. Beyond 64 bits it is none.
+/// An integer with Go's prefixes: `0x`, `0b`, `0o`, and a leading 0 for octal. `None` beyond 64 bits.
 fn integer(text: &str) -> Option<NodeKind> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -130,7 +134,7 @@ fn integer(text: &str) -> Option<NodeKind> {
     }
 }
 
-/// `[-+]?[0-9]*\.?[0-9]+([eE][-+][0-9]+)?`: the exponent needs its sign.
+/// `[-+]?[0-9]*\.?[0-9]+([eE][-+][0-9]+)?`: the sign of the exponent is required.
 fn is_decimal_float(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match text.find(['e', 'E']) {
@@ -146,7 +150,7 @@ fn is_decimal_float(text: &str) -> bool {
     mantissa_fits && exponent_fits
 }
 
-/// A number that starts with its point. Here the exponent needs no sign.
+/// A number that starts with a point. The sign of the exponent is optional here.
 fn dotted(text: &str) -> Option<f64> {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -159,11 +163,11 @@ fn dotted(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Whether `text` is an instant in one of the forms that yaml.v2 knows.
+/// Whether `text` is a timestamp in one of the forms that yaml.v2 accepts.
 fn is_timestamp(text: &str) -> bool {
     let Some((year, rest)) = text.split_once('-') else { return false };
-    let number = |s: &str, most: u32, longest: usize| {
-        !s.is_empty() && s.len() <= longest && s.parse::<u32>().is_ok_and(|n| n <= most)
+    let number = |s: &str, max: u32, max_len: usize| {
+        !s.is_empty() && s.len() <= max_len && s.parse::<u32>().is_ok_and(|n| n <= max)
     };
     if year.len() != 4 || !year.bytes().all(|b| b.is_ascii_digit()) {
         return false;
@@ -188,52 +192,21 @@ fn is_timestamp(text: &str) -> bool {
         && number(s.split('.').next().unwrap_or(""), 59, 2))
 }
 
-/// `!!binary`: base64, bytes that are not UTF-8 become replacement characters.
+/// `!!binary`: base64; bytes that are not UTF-8 become U+FFFD.
 fn binary(text: &str) -> Result<NodeKind, YamlError> {
-    let wrong = || YamlError::yaml("!!binary value contains invalid base64 data");
-    let bytes = decode_base64(text).ok_or_else(wrong)?;
+    let invalid = || YamlError::yaml("!!binary value contains invalid base64 data");
+    let bytes = decode_base64(text).ok_or_else(invalid)?;
     Ok(NodeKind::String(String::from_utf8_lossy(&bytes).into()))
 }
 
-/// Standard base64 with padding; line breaks do not count.
-pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut held, mut padding) = (0u32, 0u32, 0usize);
-    for byte in text.bytes().filter(|b| !matches!(b, b'\r' | b'\n')) {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            b'=' => {
-                padding += 1;
-                continue;
-            }
-            _ => return None,
-        };
-        if padding > 0 {
-            return None;
-        }
-        bits = (bits << 6) | u32::from(value);
-        held += 1;
-        if held == 4 {
-            out.extend(bits.to_be_bytes().get(1..)?);
-            (bits, held) = (0, 0);
-        }
-    }
-    match (held, padding) {
-        (0, 0) => {}
-        (2, 2) => out.push(u8::try_from((bits >> 4) & 0xff).ok()?),
-        (3, 1) => {
-            out.extend([u8::try_from((bits >> 10) & 0xff).ok()?, u8::try_from((bits >> 2) & 0xff).ok()?])
-        }
-        _ => return None,
-    }
-    Some(out)
+/// Go's standard base64: padding is required, line breaks and the unused bits of the last character are ignored.
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    const ENGINE: GeneralPurpose =
+        GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+    ENGINE.decode(text.replace(['\r', '\n'], "")).ok()
 }
 
-/// The text of a float that is a key: the shortest that reads back as a 32-bit float.
+/// The text of a float used as a key: the shortest that reads back as the same 32-bit float.
 pub(super) fn float_key(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();
@@ -241,5 +214,5 @@ pub(super) fn float_key(value: f64) -> String {
     if value.is_infinite() || (value as f32).is_infinite() {
         return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
     }
-    shortest_f32(value as f32).general()
+    general_number(value as f32)
 }

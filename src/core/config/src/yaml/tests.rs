@@ -1,6 +1,9 @@
-use super::*;
+mod json;
 
-/// One line of testdata/yaml/readings.json: what Go's reader makes of a text, and what we make of it where that differs.
+use super::*;
+use json::compact_json;
+
+/// An entry of testdata/yaml/readings.json: the result of Go's yaml.v2, and ours where it differs.
 #[derive(serde::Deserialize)]
 struct Reading {
     text: String,
@@ -11,13 +14,13 @@ struct Reading {
 
 fn read_as_json(text: &str) -> String {
     match parse(text) {
-        Ok(parsed) => parsed.root.compact_json(),
+        Ok(parsed) => compact_json(&parsed.root),
         Err(error) => error.cause().to_owned(),
     }
 }
 
 #[test]
-fn reads_as_the_originals_do() {
+fn results_equal_those_of_yaml_v2() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata/yaml/readings.json");
     let readings: Vec<Reading> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert!(readings.len() > 500);
@@ -33,30 +36,30 @@ fn reads_as_the_originals_do() {
 }
 
 #[test]
-fn every_value_knows_its_place() {
+fn every_value_has_its_position() {
     let root = parse("a:\n  - one\n  - \"two\"\n'b' : {c: 12}\n").unwrap().root;
     let span = |path: &str| root.at(&crate::FieldPath::parse(path)).span;
-    let place = |l: Location| (l.line, l.column);
-    assert_eq!(place(span("a[0]").start), (2, 5));
-    assert_eq!(place(span("a[0]").end), (2, 8));
-    assert_eq!(place(span("a[1]").start), (3, 5));
-    assert_eq!(place(span("a[1]").end), (3, 10));
-    assert_eq!(place(span("a").start), (2, 3));
-    assert_eq!(place(span("b").start), (4, 7));
-    assert_eq!(place(span("b").end), (4, 14));
-    assert_eq!(place(span("b.c").start), (4, 11));
-    assert_eq!(place(root.entries()[1].key_span.start), (4, 1));
+    let position = |l: Location| (l.line, l.column);
+    assert_eq!(position(span("a[0]").start), (2, 5));
+    assert_eq!(position(span("a[0]").end), (2, 8));
+    assert_eq!(position(span("a[1]").start), (3, 5));
+    assert_eq!(position(span("a[1]").end), (3, 10));
+    assert_eq!(position(span("a").start), (2, 3));
+    assert_eq!(position(span("b").start), (4, 7));
+    assert_eq!(position(span("b").end), (4, 14));
+    assert_eq!(position(span("b.c").start), (4, 11));
+    assert_eq!(position(root.entries()[1].key_span.start), (4, 1));
 }
 
 #[test]
-fn places_survive_mending() {
+fn positions_survive_repairs() {
     let root = parse("a: [\nb,\nc]\nd:\te\n").unwrap().root;
     assert_eq!(root.get("a").unwrap().items()[1].span.start, Location { line: 3, column: 1 });
     assert_eq!(root.get("d").unwrap().span.start, Location { line: 4, column: 4 });
 }
 
 #[test]
-fn oddities_are_noted() {
+fn unusual_constructs_are_reported() {
     let notes = parse("a: 1\na: 2\nno: x\n---\nb: 1\n").unwrap().notes;
     assert!(matches!(&notes[0], Note::DuplicateKey { key, span } if key == "a" && span.start.line == 2));
     assert!(matches!(&notes[1], Note::BooleanKey { written, key, .. } if written == "no" && key == "false"));
@@ -64,7 +67,7 @@ fn oddities_are_noted() {
 }
 
 #[test]
-fn bombs_are_refused() {
+fn alias_bombs_and_deep_nesting_are_rejected() {
     let mut bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for (previous, name) in ('a'..'j').zip('b'..'k') {
         bomb.push_str(&format!("{name}: &{name} [{}]\n", vec![format!("*{previous}"); 10].join(", ")));
@@ -75,7 +78,7 @@ fn bombs_are_refused() {
     assert!(parse(&"x".repeat(MAX_BYTES + 1)).unwrap_err().cause().contains("larger than"));
 }
 
-/// Compares the short way with the parser; true if the short way was taken.
+/// Compares the fast path with the parser; true if the text is plain.
 fn is_plain_and_equal(text: &str) -> bool {
     let Some(root) = plain::read(text) else { return false };
     let parsed = parse_any(text).unwrap_or_else(|error| panic!("{text:?} is plain, but {error}"));
@@ -83,7 +86,7 @@ fn is_plain_and_equal(text: &str) -> bool {
     true
 }
 
-/// Every document below testdata, split as the store splits them.
+/// Every document below testdata, split as by the store.
 fn documents() -> Vec<String> {
     let mut pending =
         vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata"))];
@@ -95,7 +98,7 @@ fn documents() -> Vec<String> {
             let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
             documents.extend(text.split("\n---\n").map(|chunk| chunk.trim().to_owned()));
         } else if path.extension().is_some_and(|e| e == "json") {
-            // Many golden cases carry documents as texts.
+            // Many golden cases contain documents as strings.
             let text = std::fs::read_to_string(&path).unwrap();
             if let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) {
                 texts(&json, &mut documents);
@@ -115,7 +118,7 @@ fn texts(json: &serde_json::Value, out: &mut Vec<String>) {
 }
 
 #[test]
-fn plain_documents_read_as_by_the_parser() {
+fn plain_documents_parse_like_the_parser() {
     let mut plain = 0;
     let documents = documents();
     let resources = documents.iter().filter(|text| text.contains("kind:") && text.contains("metadata:"));
@@ -131,7 +134,7 @@ fn plain_documents_read_as_by_the_parser() {
 }
 
 #[test]
-fn every_reading_is_the_same_both_ways() {
+fn readings_parse_like_the_parser() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testdata/yaml/readings.json");
     let readings: Vec<Reading> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     for reading in readings {
@@ -142,7 +145,7 @@ fn every_reading_is_the_same_both_ways() {
     }
 }
 
-/// Pieces of which lines are made: what the short way takes, and what it must leave to the parser.
+/// Pieces of generated lines: plain ones and others that the fast path must leave to the parser.
 const PIECES: &[&str] = &[
     "a",
     "b:",
@@ -209,7 +212,7 @@ proptest::proptest! {
         ..Default::default()
     })]
     #[test]
-    fn random_documents_read_as_by_the_parser(
+    fn random_documents_parse_like_the_parser(
         lines in proptest::collection::vec(
             (0usize..5, proptest::collection::vec(0..PIECES.len(), 0..4)), 1..8)
     ) {
@@ -221,7 +224,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn random_trees_read_as_by_the_parser(seeds in proptest::collection::vec(0u32..64, 1..60), wide in 1usize..4) {
+    fn random_trees_parse_like_the_parser(seeds in proptest::collection::vec(0u32..64, 1..60), wide in 1usize..4) {
         let mut text = String::new();
         let mut seeds = seeds.into_iter();
         grow(&mut text, &mut seeds, 0, wide, false);
@@ -229,7 +232,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn changed_documents_read_as_by_the_parser(
+    fn changed_documents_parse_like_the_parser(
         which in 0usize..1000, changes in proptest::collection::vec((0usize..4000, 0..PIECES.len(), 0usize..3), 1..4)
     ) {
         static DOCUMENTS: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
@@ -251,7 +254,7 @@ proptest::proptest! {
     }
 }
 
-/// Writes a block mapping or list, nearly always a sound one.
+/// Writes a block mapping or list, nearly always valid.
 fn grow(out: &mut String, seeds: &mut impl Iterator<Item = u32>, indent: usize, wide: usize, inline: bool) {
     let list = seeds.next().unwrap_or(0).is_multiple_of(3);
     for number in 0..wide {

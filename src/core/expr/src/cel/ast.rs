@@ -1,54 +1,54 @@
-//! The tree of a CEL expression, after macros.
+//! Syntax trees of CEL expressions, with macros expanded.
 
 use std::borrow::Cow;
 
 use super::source::Problem;
 
-/// How deep a tree may be, which is how deep evaluation recurses; keeps it within the stack of a worker thread.
+/// Maximum depth of a tree. It bounds the recursion of evaluation, which must fit into the stack of a worker.
 pub(super) const MAX_DEPTH: u16 = 700;
 
-/// How deep macros that loop may be nested.
+/// Maximum nesting of macros that loop.
 const MAX_FOLDS: u16 = 30;
 
 /// A node of an [`Ast`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct NodeId(u32);
 
-/// All nodes of an expression; children come before their parents. Macros make nodes with several parents.
+/// The nodes of an expression; children precede their parents. Macros create nodes with several parents.
 #[derive(Debug, Default)]
 pub(super) struct Ast {
     nodes: Vec<Node>,
     depths: Vec<Depth>,
 }
 
-/// How much lies below a node. Chains of operators count as deep as their deepest operand, because they are evaluated in
-/// a loop; so do the last branches of `?:`.
+/// The nesting below a node. Chains of operators are as deep as their deepest operand, because they are evaluated in a loop;
+/// so are the last branches of `?:`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Depth {
     nodes: u16,
     folds: u16,
 }
 
-/// A node and the place that errors about it point to, in characters.
+/// A node and its position for errors, in characters.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) kind: NodeKind,
     pub(super) at: u32,
 }
 
-/// What a node is.
+/// The kind of a node, with its children.
 #[derive(Debug)]
 pub(super) enum NodeKind {
     Literal(Literal),
-    /// A name, with a leading dot if it was written so.
+    /// A name, with its leading dot, if any.
     Ident(Box<str>),
-    /// `operand.field`, or its presence when `test`.
+    /// `operand.field`, or `has(operand.field)` if `test`.
     Select {
         operand: NodeId,
         field: Box<str>,
         test: bool,
     },
-    /// A function or operator.
+    /// A call of a function or operator.
     Call {
         function: Cow<'static, str>,
         target: Option<NodeId>,
@@ -61,7 +61,7 @@ pub(super) enum NodeKind {
         name: Box<str>,
         fields: Vec<(Box<str>, NodeId)>,
     },
-    /// A loop that a macro made.
+    /// A loop of an expanded macro.
     Fold(Fold),
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Fold {
     pub(super) result: NodeId,
 }
 
-/// The name of every fold's accumulator.
+/// The name of the accumulator of all folds.
 pub(super) const ACCUMULATOR: &str = "__result__";
 
 /// A constant.
@@ -130,17 +130,17 @@ impl Ast {
         self.nodes.get(id.index()).unwrap_or(NOTHING)
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Where errors about a node point to.
+    /// The position of a node for errors.
     pub(super) fn at(&self, id: NodeId) -> u32 {
         self.node(id).at
     }
 
-    /// The dotted name that a chain of selections from an identifier spells.
+    /// The dotted name of a chain of selections from an identifier.
     pub(super) fn qualified_name(&self, mut id: NodeId) -> Option<String> {
         let mut fields = Vec::new();
         while let NodeKind::Select { operand, field, .. } = &self.node(id).kind {
@@ -160,7 +160,7 @@ impl NodeId {
     }
 }
 
-/// The children of a node in the order in which they are checked, but for those inside of a loop.
+/// The children of a node in the order in which they are checked, except those inside a loop.
 pub(super) fn children(kind: &NodeKind) -> Vec<NodeId> {
     match kind {
         NodeKind::Literal(_) | NodeKind::Ident(_) => Vec::new(),
@@ -173,7 +173,7 @@ pub(super) fn children(kind: &NodeKind) -> Vec<NodeId> {
     }
 }
 
-/// All children of a node, with how much deeper than it evaluation goes for them.
+/// All children of a node, with the recursion depth of evaluating them relative to the node.
 fn edges(kind: &NodeKind) -> Vec<(NodeId, u16)> {
     match kind {
         NodeKind::Call { function, target: None, args } => {

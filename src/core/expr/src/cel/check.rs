@@ -10,10 +10,10 @@ use super::source::Problem;
 use super::types::{Bindings, Type, is_wider};
 use crate::Scope;
 
-/// More problems than this are not told.
+/// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 20;
 
-/// Checks a tree and returns the type of its root.
+/// Checks a tree; returns the type of its root.
 pub(super) fn check(ast: &Ast, root: NodeId, scope: &dyn Scope) -> Result<Type, Vec<Problem>> {
     let mut checker = Checker {
         ast,
@@ -59,7 +59,7 @@ impl<'s> Attributes<'s> {
         is_object.then(|| Type::Object(format!(".{path}").into()))
     }
 
-    /// The declared name most like `name`.
+    /// The hint with the declared name nearest to `name`.
     fn similar(&self, name: &str) -> Option<&'s str> {
         let scored = self.names.iter().map(|known| (strsim::damerau_levenshtein(known, name), *known));
         scored.min().filter(|(distance, _)| *distance <= name.len() / 3).map(|(_, known)| known)
@@ -71,7 +71,7 @@ struct Checker<'c> {
     attributes: Attributes<'c>,
     bindings: Bindings,
     types: Vec<Option<Type>>,
-    /// Nodes seen in a block, and whether a second check would find other types.
+    /// Nodes checked in a block, and whether a second check would infer other types.
     seen: FxHashMap<(NodeId, u32), bool>,
     locals: Vec<(Box<str>, Type)>,
     block: u32,
@@ -81,10 +81,10 @@ struct Checker<'c> {
 }
 
 impl Checker<'_> {
-    /// The type of a node. Everything below it that is in the same block is checked first, in a loop; nodes with several
-    /// parents are checked once in a block.
+    /// The type of a node. All nodes below it in the same block are checked first, in a loop; nodes with several parents are
+    /// checked once per block.
     ///
-    /// compat(1.3): a shared part whose check makes new type variables is refused.
+    /// compat(1.3): a shared node whose check creates type variables is rejected.
     fn check(&mut self, id: NodeId) -> Type {
         let mut pending = vec![(id, false)];
         while let Some((node, is_ready)) = pending.pop() {
@@ -100,7 +100,7 @@ impl Checker<'_> {
         self.known(id)
     }
 
-    /// What must be checked before a node.
+    /// The nodes to check before a node.
     fn operands(&self, id: NodeId) -> Vec<NodeId> {
         match &self.ast.node(id).kind {
             NodeKind::Select { operand, .. } if self.unknown_root(*operand).is_some() => Vec::new(),
@@ -132,9 +132,9 @@ impl Checker<'_> {
     }
 
     fn set(&mut self, id: NodeId, found: Type) {
-        if let Some(place) = self.types.get_mut(id.index()) {
-            self.is_ambiguous |= place.as_ref().is_some_and(|before| *before != found);
-            *place = Some(found);
+        if let Some(entry) = self.types.get_mut(id.index()) {
+            self.is_ambiguous |= entry.as_ref().is_some_and(|before| *before != found);
+            *entry = Some(found);
         }
     }
 
@@ -214,7 +214,7 @@ impl Checker<'_> {
     }
 
     fn select(&mut self, id: NodeId, operand: NodeId, field: &str, test: bool) -> Type {
-        // An unknown root is told once, with the whole name.
+        // An unknown root is reported once, with the whole name.
         if let Some(name) = self.unknown_root(operand) {
             let root = name.split('.').find(|part| !part.is_empty()).unwrap_or("").to_owned();
             let root_id = self.root(operand);
@@ -236,7 +236,7 @@ impl Checker<'_> {
         if test { Type::Bool } else { found }
     }
 
-    /// The dotted name that `operand` spells, if nothing of its first part is known.
+    /// The dotted name of `operand`, if its first segment is unknown.
     fn unknown_root(&self, operand: NodeId) -> Option<String> {
         let root = self.root(operand);
         let NodeKind::Ident(root) = &self.ast.node(root).kind else { return None };
@@ -287,7 +287,7 @@ impl Checker<'_> {
         Type::Error
     }
 
-    /// The result of the only overload that takes `types`; several make it dynamic.
+    /// The result type of the overload that accepts `types`; dynamic if several do.
     fn resolve(&mut self, candidates: &[Overload], is_method: bool, types: &[Type]) -> Option<Type> {
         let mut result = None;
         for overload in candidates.iter().filter(|overload| overload.is_method == is_method) {
@@ -302,7 +302,7 @@ impl Checker<'_> {
         result
     }
 
-    /// The common type of several nodes; dynamic when there is none, a new variable when there are no nodes.
+    /// The common type of nodes; dynamic if there is none, a new variable without nodes.
     fn join(&mut self, items: impl Iterator<Item = NodeId>) -> Type {
         let mut common: Option<Type> = None;
         for item in items {
@@ -353,10 +353,10 @@ impl Checker<'_> {
         result
     }
 
-    fn require(&mut self, id: NodeId, wanted: &Type) {
+    fn require(&mut self, id: NodeId, expected: &Type) {
         let found = self.check(id);
-        if !self.bindings.assign(wanted, &found) {
-            let text = format!("expected type '{wanted}' but found '{found}'");
+        if !self.bindings.assign(expected, &found) {
+            let text = format!("expected type '{expected}' but found '{found}'");
             self.problem(Problem::new(self.ast.at(id), text));
         }
     }
@@ -374,7 +374,7 @@ fn type_of_literal(literal: &Literal) -> Type {
     }
 }
 
-/// A type as the text about selections shows it.
+/// A type in error texts about selections.
 fn described(of: &Type) -> String {
     let primitive = |name: &str| format!("primitive:{name} ");
     match of {

@@ -1,8 +1,8 @@
 //! COMPAT: the classic syntax, rewritten to CEL tokens.
 //!
-//! `a | b` becomes `pick(a, b)`, with calls of `pick` on either side merged unless they are in parentheses; a string that
-//! reads as a duration becomes `duration("…")`. Everything else keeps its tokens and its place in the text, so that errors
-//! point at what the user wrote.
+//! `a | b` becomes `pick(a, b)`, merged with calls of `pick` on either side unless they are parenthesized; a string that is a
+//! valid duration becomes `duration("…")`. All other tokens and positions are unchanged, so that errors refer to the original
+//! text.
 
 use super::lexer::{self, Token, TokenKind};
 use super::source::{Problem, Source};
@@ -11,13 +11,13 @@ use crate::lexer::{Span, TokenKind as ClassicKind};
 use crate::literal::{self, Constant};
 use crate::{CompileError, Phase, parse};
 
-/// The CEL tokens that a COMPAT text stands for.
+/// The CEL tokens of a COMPAT text.
 ///
-/// Errors: the text is not classic, or has literals that CEL does not have; phase `Static`.
+/// Errors: the text is not classic, or has literals that CEL lacks; phase `Static`.
 pub(super) fn tokens<'t>(text: &'t str, source: &Source<'_>) -> Result<Vec<Token<'t>>, CompileError> {
     let tree = parse::parse(text).map_err(|error| CompileError { phase: Phase::Static, ..error })?;
     let mut rewriter = Rewriter { tree: &tree, text, characters: characters(text), tokens: Vec::new() };
-    rewriter.expression(tree.root()).map_err(|problem| source.refuse(vec![*problem]))?;
+    rewriter.expression(tree.root()).map_err(|problem| source.reject(vec![*problem]))?;
     let end = rewriter.character(text.len());
     rewriter.tokens.push(Token { kind: TokenKind::End, at: end });
     Ok(rewriter.tokens)
@@ -26,12 +26,12 @@ pub(super) fn tokens<'t>(text: &'t str, source: &Source<'_>) -> Result<Vec<Token
 struct Rewriter<'r, 't> {
     tree: &'r SyntaxTree<'t>,
     text: &'t str,
-    /// Characters before each byte; empty when the text is ASCII and both are the same.
+    /// The number of characters before each byte; empty for ASCII, where both are equal.
     characters: Vec<u32>,
     tokens: Vec<Token<'t>>,
 }
 
-/// What rewriting gives; boxed, because it recurses.
+/// Errors are boxed to keep the frames of recursive functions small.
 type Rewritten = Result<(), Box<Problem>>;
 
 impl<'t> Rewriter<'_, 't> {
@@ -83,7 +83,7 @@ impl<'t> Rewriter<'_, 't> {
         Err(Box::new(Problem::new(at, format!("Syntax error: unexpected {what}"))))
     }
 
-    /// Binary operators along their left sides, in a loop: chains may be long.
+    /// A left-associative chain of binary operators, in a loop, because chains may be long.
     fn chain(&mut self, id: NodeId) -> Rewritten {
         let mut links = Vec::new();
         let mut leftmost = id;
@@ -93,7 +93,7 @@ impl<'t> Rewriter<'_, 't> {
         }
         let is_pick = |link: Option<&(Span, NodeId)>| link.is_some_and(|(operator, _)| self.is_or(*operator));
         let merged = self.pick_arguments(leftmost).filter(|_| is_pick(links.last()));
-        // From the outside in: every `|` opens a call of pick, unless what is left of it is one already.
+        // Outside in: every `|` starts a call of pick, unless its left side is one.
         let opened = (0..links.len())
             .filter(|at| is_pick(links.get(*at)) && !is_pick(links.get(at + 1)))
             .filter(|at| at + 1 < links.len() || merged.is_none());
@@ -163,7 +163,7 @@ impl<'t> Rewriter<'_, 't> {
         Ok(())
     }
 
-    /// A literal; a string that reads as a duration becomes a call of `duration`.
+    /// A literal; a string that is a valid duration becomes a call of `duration`.
     fn literal(&mut self, id: NodeId, kind: ClassicKind) -> Rewritten {
         let span = self.tree.node(id).span;
         let is_duration = kind == ClassicKind::String
@@ -178,7 +178,7 @@ impl<'t> Rewriter<'_, 't> {
         Ok(())
     }
 
-    /// The CEL tokens of a piece of the text.
+    /// The CEL tokens of a part of the text.
     fn verbatim(&mut self, span: Span) -> Rewritten {
         let found = lexer::tokens(span.of(self.text), self.character(span.start))?;
         self.tokens.extend(found.into_iter().filter(|token| token.kind != TokenKind::End));
@@ -200,14 +200,14 @@ impl<'t> Rewriter<'_, 't> {
         self.mark(mark, self.tree.node(id).span.end.saturating_sub(1));
     }
 
-    /// A mark that stands somewhere behind a node.
+    /// A mark after a node.
     fn mark_behind(&mut self, mark: &'static str, id: NodeId) {
         let end = self.tree.node(id).span.end;
         let blanks = self.text.get(end..).and_then(|rest| rest.find(mark)).unwrap_or(0);
         self.mark(mark, end + blanks);
     }
 
-    /// The character at a byte offset.
+    /// The character offset of a byte offset.
     fn character(&self, byte: usize) -> u32 {
         match self.characters.get(byte).or(self.characters.last()) {
             Some(character) => *character,
@@ -216,7 +216,7 @@ impl<'t> Rewriter<'_, 't> {
     }
 }
 
-/// For each byte offset, the end included, how many characters precede it; nothing for ASCII.
+/// For each byte offset, including the end, the number of characters before it; empty for ASCII.
 fn characters(text: &str) -> Vec<u32> {
     if text.is_ascii() {
         return Vec::new();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cel_lacks_is_refused_in_place() {
+    fn literals_that_cel_lacks_are_rejected_with_their_position() {
         assert!(rewritten("é + `raw`").starts_with("ERROR: <input>:1:1: Syntax error"));
         assert!(rewritten("\"é\" + `raw`").starts_with("ERROR: <input>:1:7: Syntax error"));
         assert!(rewritten("f(a...)").contains("unexpected '...'"));

@@ -1,25 +1,26 @@
-//! Conversions between types, and the text forms that they use.
+//! Conversions between types, and the text forms they use.
 
 use bumpalo::Bump;
 
-use super::eval::Evaluator;
+use super::context::EvalContext;
 use super::plan::Unary;
 use super::time;
 use super::value::{Fault, Outcome, Val};
+use crate::EvalError;
 use mixer_attribute::text::go_double_text;
-use mixer_attribute::{SignedDuration, Timestamp};
+use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value, ValueType};
 
 /// `int(x)`, `string(x)` and so on.
 ///
 /// Errors: `type conversion error from '<type>' to '<type>'`.
-pub(super) fn convert<'a>(evaluator: &mut Evaluator<'_, 'a>, to: Unary, operand: Val<'a>) -> Outcome<'a> {
-    if let Some(text) = refusal(&operand) {
+pub(super) fn convert<'a>(context: &mut EvalContext<'_, 'a>, to: Unary, operand: Val<'a>) -> Outcome<'a> {
+    if let Some(text) = inconvertible(&operand) {
         return Err(Fault::Static(text));
     }
     if let Val::String(text) | Val::Bytes(text) = operand {
-        evaluator.charge_bytes(text.len())?;
+        context.charge_bytes(text.len())?;
     }
-    let arena = evaluator.arena();
+    let arena = context.arena();
     let converted = match to {
         Unary::ToType => to_type(operand),
         Unary::ToInt => to_int(operand),
@@ -55,8 +56,8 @@ pub(super) fn convert<'a>(evaluator: &mut Evaluator<'_, 'a>, to: Unary, operand:
     })
 }
 
-/// What values say that convert to nothing at all.
-fn refusal(operand: &Val<'_>) -> Option<&'static str> {
+/// The error text of types without any conversion.
+fn inconvertible(operand: &Val<'_>) -> Option<&'static str> {
     match operand {
         Val::StringMap(_) => Some("cannot convert stringmap to CEL types"),
         Val::Opaque(..) => Some("cannot convert wrapper value  to CEL types"),
@@ -81,9 +82,9 @@ fn target_name(to: Unary) -> &'static str {
 
 fn to_type(operand: Val<'_>) -> Option<Val<'static>> {
     match operand {
-        // compat(1.3): null has no type that could be asked for.
+        // compat(1.3): `type(null)` fails.
         Val::Null => None,
-        // compat(1.3): and the type of a type is that type.
+        // compat(1.3): the type of a type is that type.
         Val::Type(name) => Some(Val::Type(name)),
         other => Some(Val::Type(other.type_name())),
     }
@@ -101,7 +102,7 @@ fn to_int<'a>(operand: Val<'a>) -> Option<Val<'a>> {
     })
 }
 
-/// Truncates; what does not fit becomes the least integer, as the processors of the reference do it.
+/// Truncates. Out of range gives `i64::MIN`, as Go's conversion does on amd64.
 fn double_to_int(value: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
@@ -113,7 +114,7 @@ fn to_uint<'a>(operand: Val<'a>) -> Option<Val<'a>> {
         Val::Int(value) => Val::Uint(value.cast_unsigned()),
         Val::Double(value) if value >= 9_223_372_036_854_775_808.0 => Val::Uint(value as u64),
         Val::Double(value) => Val::Uint(double_to_int(value).cast_unsigned()),
-        // No sign is allowed, not even a plus.
+        // `parse` accepts a plus sign, CEL does not.
         Val::String(text @ [b'0'..=b'9', ..]) => Val::Uint(std::str::from_utf8(text).ok()?.parse().ok()?),
         _ => return None,
     })
@@ -129,7 +130,7 @@ fn to_double<'a>(operand: Val<'a>) -> Option<Val<'a>> {
     })
 }
 
-/// Decimal numbers, infinities and NaN; numbers too large are refused.
+/// Decimal numbers, infinities and NaN. A number that overflows is an error.
 fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     let value: f64 = text.parse().ok()?;
@@ -145,7 +146,7 @@ fn parse_bool(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// What `string(x)` gives.
+/// The result of `string(x)`.
 pub(super) fn to_text<'a>(operand: Val<'a>, arena: &'a Bump) -> Option<&'a [u8]> {
     let text = match operand {
         Val::String(text) | Val::Bytes(text) => return Some(text),
@@ -163,12 +164,12 @@ pub(super) fn to_text<'a>(operand: Val<'a>, arena: &'a Bump) -> Option<&'a [u8]>
     Some(arena.alloc_str(&text).as_bytes())
 }
 
-/// How many code points a text has; every byte that is not UTF-8 counts as one.
+/// The number of code points; every byte that is not valid UTF-8 counts as one.
 pub(super) fn code_points(text: &[u8]) -> usize {
     text.utf8_chunks().map(|chunk| chunk.valid().chars().count() + chunk.invalid().len()).sum()
 }
 
-/// The code points in reverse order; every byte that is not UTF-8 becomes U+FFFD.
+/// The code points in reverse order; every byte that is not valid UTF-8 becomes U+FFFD.
 pub(super) fn reverse(text: &[u8]) -> Vec<u8> {
     let mut characters = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
@@ -176,4 +177,38 @@ pub(super) fn reverse(text: &[u8]) -> Vec<u8> {
         characters.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
     characters.into_iter().rev().collect::<String>().into_bytes()
+}
+
+/// The attribute value that templates and adapters receive.
+///
+/// Errors: a type that attributes do not have.
+pub(super) fn into_value<'a>(value: Val<'a>, arena: &'a Bump) -> Result<Value<'a>, EvalError<'a>> {
+    Ok(match value {
+        Val::Bool(value) => Value::Bool(value),
+        Val::Int(value) => Value::Int64(value),
+        Val::Double(value) => Value::Double(value),
+        Val::String(text) => Value::String(text),
+        Val::Timestamp(at) => Value::Timestamp(at),
+        Val::Duration(span) => Value::Duration(span),
+        Val::StringMap(map) => Value::StringMap(map),
+        Val::Opaque(ValueType::IpAddress, bytes) => Value::Bytes(bytes),
+        Val::Opaque(_, text) => Value::String(text),
+        Val::Map(entries) if let Some(map) = string_map(entries, arena) => Value::StringMap(map),
+        Val::Object(path) => {
+            return Err(EvalError::failed(arena, format_args!("failed to recover of type .{path}")));
+        }
+        other => {
+            let name = other.type_name();
+            return Err(EvalError::failed(arena, format_args!("failed to recover of type {name}")));
+        }
+    })
+}
+
+/// A map literal as a string map. Numbers, Booleans and times are converted to text.
+fn string_map<'a>(entries: &[(Val<'a>, Val<'a>)], arena: &'a Bump) -> Option<&'a StringMap<'a>> {
+    let mut texts = Vec::with_capacity(entries.len());
+    for (key, value) in entries {
+        texts.push((to_text(*key, arena)?, to_text(*value, arena)?));
+    }
+    Some(arena.alloc(StringMap { entries: arena.alloc_slice_copy(&texts), source: None }))
 }

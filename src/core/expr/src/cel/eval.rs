@@ -1,68 +1,32 @@
-//! The evaluator.
+//! The evaluator: runs a plan over an attribute bag.
 
-use bumpalo::Bump;
-
+use super::context::EvalContext;
 use super::ops;
 use super::plan::{Binary, Constant, FoldOp, Op, OpId, Plan};
 use super::value::{Fault, NO_OVERLOAD, Outcome, Val};
 use crate::EvalError;
 use crate::functions::Regex;
-use mixer_attribute::text::go_text;
-use mixer_attribute::{AttributeBag, SignedDuration, SlotId, StringMap, Timestamp, Value, ValueType};
-
-/// Steps that one evaluation may take; an element looped over, copied or compared counts as one.
-const MAX_STEPS: u32 = 200_000;
-
-/// Bytes of text that count as one step when they are copied.
-const BYTES_PER_STEP: usize = 64;
+use mixer_attribute::AttributeBag;
 
 /// One evaluation of a program.
 pub(super) struct Evaluator<'e, 'a> {
     plan: &'a Plan,
-    bag: &'e AttributeBag<'a>,
-    /// Variables of macros; a fault in an accumulator is kept until the loop is over.
+    context: EvalContext<'e, 'a>,
+    /// Variables of macros; a fault in an accumulator is kept until the loop ends.
     locals: Vec<Outcome<'a>>,
-    steps_left: u32,
 }
 
 impl<'e, 'a> Evaluator<'e, 'a> {
     pub(super) fn new(plan: &'a Plan, bag: &'e AttributeBag<'a>) -> Evaluator<'e, 'a> {
-        Evaluator { plan, bag, locals: Vec::new(), steps_left: MAX_STEPS }
+        Evaluator { plan, context: EvalContext::new(bag), locals: Vec::new() }
     }
 
-    pub(super) fn bag(&self) -> &'e AttributeBag<'a> {
-        self.bag
-    }
-
-    pub(super) fn arena(&self) -> &'a Bump {
-        self.bag.arena()
-    }
-
-    /// Accounts for work. Errors: the evaluation has taken too many steps.
-    pub(super) fn charge(&mut self, steps: usize) -> Result<(), Fault<'a>> {
-        match u32::try_from(steps).ok().and_then(|steps| self.steps_left.checked_sub(steps)) {
-            Some(left) => {
-                self.steps_left = left;
-                Ok(())
-            }
-            None => {
-                self.steps_left = 0;
-                Err(Fault::Static("expression takes more than 200000 steps"))
-            }
-        }
-    }
-
-    /// Accounts for copying text.
-    pub(super) fn charge_bytes(&mut self, bytes: usize) -> Result<(), Fault<'a>> {
-        self.charge(bytes / BYTES_PER_STEP)
-    }
-
-    /// The value of an operation. Recurses as deep as the tree is; the last branches of `?:` and chains of operators are
-    /// followed in a loop.
+    /// The value of an operation. Recurses as deep as the tree, but loops over the branches of `?:` and over chains of
+    /// binary operators.
     pub(super) fn eval(&mut self, mut id: OpId) -> Outcome<'a> {
         let plan = self.plan;
         loop {
-            self.charge(1)?;
+            self.context.charge(1)?;
             let Op::Conditional(condition, yes, no) = plan.op(id) else { return self.value(plan.op(id)) };
             id = match self.eval(*condition)? {
                 Val::Bool(true) => *yes,
@@ -75,10 +39,10 @@ impl<'e, 'a> Evaluator<'e, 'a> {
     fn value(&mut self, op: &'a Op) -> Outcome<'a> {
         match op {
             Op::Constant(constant) => Ok(value_of(constant)),
-            Op::Attribute(slot, value_type) => self.attribute(*slot, *value_type),
-            Op::Present(slot) => Ok(Val::Bool(self.bag.get(*slot).is_some())),
+            Op::Attribute(slot, value_type) => self.context.attribute(*slot, *value_type),
+            Op::Present(slot) => Ok(Val::Bool(self.context.is_present(*slot))),
             Op::Object(path) => Ok(Val::Object(path)),
-            Op::Local(place) => self.locals.get(*place).copied().unwrap_or(Err(Fault::Unknown)),
+            Op::Local(index) => self.locals.get(*index).copied().unwrap_or(Err(Fault::Unknown)),
             Op::Unknown | Op::Conditional(..) => Err(Fault::Unknown),
             Op::Select(operand, field) => self.eval(*operand).and_then(|operand| self.select(operand, field)),
             Op::Has(operand, field) => self.eval(*operand).and_then(|operand| self.has(operand, field)),
@@ -87,18 +51,18 @@ impl<'e, 'a> Evaluator<'e, 'a> {
             Op::Equal(left, right) => self.equal(*left, *right).map(Val::Bool),
             Op::NotEqual(left, right) => self.not_equal(*left, *right),
             Op::Unary(function, operand) => {
-                self.eval(*operand).and_then(|operand| ops::unary(self, *function, operand))
+                self.eval(*operand).and_then(|operand| ops::unary(&mut self.context, *function, operand))
             }
             Op::Binary(function, left, right) => match self.plan.op(*left) {
                 Op::Binary(..) => self.chain(*function, *left, *right),
                 _ => {
-                    // Both sides are evaluated, and so recorded, before a fault of the left one counts.
+                    // Both sides are evaluated, and their references recorded, before a fault of the left one returns.
                     let (left, right) = (self.eval(*left), self.eval(*right));
-                    ops::binary(self, *function, left?, right?)
+                    ops::binary(&mut self.context, *function, left?, right?)
                 }
             },
             Op::MatchesConstant(subject, regex) => self.matches(*subject, regex),
-            Op::EmptyStringMap => Ok(self.empty_map()),
+            Op::EmptyStringMap => Ok(Val::EMPTY_MAP),
             Op::Unbound(name, args) => self.unbound(name, args),
             Op::List(items) => self.list(items),
             Op::Map(entries) => self.map(entries),
@@ -106,7 +70,7 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         }
     }
 
-    /// Operators that are joined on their left sides.
+    /// A chain of left-associative operators, `a + b + c`, in a loop.
     fn chain(&mut self, function: Binary, mut left: OpId, right: OpId) -> Outcome<'a> {
         let mut links = vec![(function, right)];
         while let Op::Binary(function, before, right) = self.plan.op(left) {
@@ -115,71 +79,14 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         }
         let mut result = self.eval(left);
         while let Some((function, right)) = links.pop() {
-            self.charge(1)?;
+            self.context.charge(1)?;
             let right = self.eval(right);
-            result = result.and_then(|left| ops::binary(self, function, left, right?));
+            result = result.and_then(|left| ops::binary(&mut self.context, function, left, right?));
         }
         result
     }
 
-    /// Reads an attribute. Absent ones have the default of their type.
-    pub(super) fn attribute(&mut self, slot: SlotId, value_type: ValueType) -> Outcome<'a> {
-        let Some(value) = self.bag.get(slot) else { return self.default_of(value_type) };
-        Ok(match (value_type, value) {
-            (ValueType::String, Value::String(text)) => Val::String(text),
-            (ValueType::Int64, Value::Int64(value)) => Val::Int(value),
-            (ValueType::Int64, Value::Duration(span)) => Val::Int(span.nanos),
-            (ValueType::Double, Value::Double(value)) => Val::Double(value),
-            (ValueType::Bool, Value::Bool(value)) => Val::Bool(value),
-            (ValueType::Timestamp, Value::Timestamp(at)) => Val::Timestamp(at),
-            (ValueType::Duration, Value::Duration(span)) => Val::Duration(span),
-            (ValueType::Duration, Value::Int64(nanos)) => Val::Duration(SignedDuration::from_nanos(nanos)),
-            (ValueType::StringMap, Value::StringMap(map)) => Val::StringMap(map),
-            (ValueType::IpAddress, Value::Bytes(bytes)) => Val::Opaque(value_type, bytes),
-            (ValueType::EmailAddress | ValueType::Uri | ValueType::DnsName, Value::String(text)) => {
-                Val::Opaque(value_type, text)
-            }
-            (ValueType::Unspecified, _) => {
-                return Err(Fault::Static("cannot convert value of type \"VALUE_TYPE_UNSPECIFIED\""));
-            }
-            (_, value) => {
-                let wanted = match value_type {
-                    ValueType::Int64 | ValueType::Duration => "integer or duration",
-                    ValueType::Double => "double",
-                    ValueType::Bool => "bool",
-                    ValueType::Timestamp => "timestamp",
-                    ValueType::IpAddress => "IP address",
-                    ValueType::StringMap => "string map",
-                    _ => "string",
-                };
-                let text = format_args!("error converting value to {wanted}: '{}'", go_text(value));
-                return Err(Fault::text(self.arena(), text));
-            }
-        })
-    }
-
-    fn default_of(&self, value_type: ValueType) -> Outcome<'a> {
-        Ok(match value_type {
-            ValueType::Unspecified => {
-                return Err(Fault::Static("cannot provide defaults for \"VALUE_TYPE_UNSPECIFIED\""));
-            }
-            ValueType::String => Val::String(b""),
-            ValueType::Int64 => Val::Int(0),
-            ValueType::Double => Val::Double(0.0),
-            ValueType::Bool => Val::Bool(false),
-            ValueType::Timestamp => Val::Timestamp(Timestamp { seconds: 0, nanos: 0 }),
-            ValueType::Duration => Val::Duration(SignedDuration::ZERO),
-            ValueType::StringMap => self.empty_map(),
-            opaque => Val::Opaque(opaque, b""),
-        })
-    }
-
-    fn empty_map(&self) -> Val<'a> {
-        const EMPTY: &StringMap<'static> = &StringMap { entries: &[], source: None };
-        Val::StringMap(EMPTY)
-    }
-
-    /// `&&` (`decisive` false) and `||` (true): either side may decide, and then a fault of the other does not count.
+    /// `&&` (`decisive` false) and `||` (true). Either side may decide; a fault of the other is then ignored.
     fn logic(&mut self, left: OpId, right: OpId, decisive: bool) -> Outcome<'a> {
         let left = self.eval(left);
         if let Ok(Val::Bool(value)) = left
@@ -200,62 +107,35 @@ impl<'e, 'a> Evaluator<'e, 'a> {
 
     fn equal(&mut self, left: OpId, right: OpId) -> Result<bool, Fault<'a>> {
         let (left, right) = (self.eval(left), self.eval(right));
-        ops::equal(self, left?, right)
+        ops::equal(&mut self.context, left?, right)
     }
 
     fn not_equal(&mut self, left: OpId, right: OpId) -> Outcome<'a> {
         match self.equal(left, right) {
             Ok(is_equal) => Ok(Val::Bool(!is_equal)),
             Err(fault) if fault.is_unknown() => Err(fault),
-            // compat(1.3): what went wrong is not told for `!=`.
+            // compat(1.3): `!=` hides the fault of its operands.
             Err(_) => Err(Fault::Static("no such overload: _!=_")),
         }
     }
 
     /// `operand.field`.
-    pub(super) fn select(&mut self, operand: Val<'a>, field: &'a str) -> Outcome<'a> {
+    fn select(&mut self, operand: Val<'a>, field: &'a str) -> Outcome<'a> {
         match operand {
-            Val::Object(path) => {
-                let vocabulary = self.bag.vocabulary();
-                let child = self.arena().alloc_str(&format!("{path}.{field}"));
-                match vocabulary.slot(child.as_bytes()).and_then(|s| Some((s, vocabulary.value_type(s)?))) {
-                    Some((slot, value_type)) => self.attribute(slot, value_type),
-                    None if self.is_object(child) => Ok(Val::Object(child)),
-                    None => {
-                        let text = format_args!("cannot evaluate select of {field:?} from .{path}");
-                        Err(Fault::text(self.arena(), text))
-                    }
-                }
-            }
+            Val::Object(path) => self.context.member(path, field),
             Val::Map(_) | Val::StringMap(_) | Val::List(_) | Val::Joined(_) => {
-                ops::index(self, operand, Val::String(field.as_bytes()))
+                ops::index(&mut self.context, operand, Val::String(field.as_bytes()))
             }
             _ => Err(Fault::Static("invalid type for field selection.")),
         }
     }
 
-    fn is_object(&self, path: &str) -> bool {
-        self.bag
-            .vocabulary()
-            .declared()
-            .any(|(name, _)| name.strip_prefix(path).is_some_and(|r| r.starts_with('.')))
-    }
-
+    /// `has(operand.field)`.
     fn has(&mut self, operand: Val<'a>, field: &'a str) -> Outcome<'a> {
         match operand {
-            Val::Object(path) => {
-                let child = format!("{path}.{field}");
-                match self.bag.vocabulary().slot(child.as_bytes()) {
-                    Some(slot) => Ok(Val::Bool(self.bag.get(slot).is_some())),
-                    None if self.is_object(&child) => Ok(Val::Bool(true)),
-                    None => {
-                        let text = format_args!("cannot evaluate select of {field:?} from .{path}");
-                        Err(Fault::text(self.arena(), text))
-                    }
-                }
-            }
+            Val::Object(path) => self.context.has_member(path, field).map(Val::Bool),
             Val::Map(_) | Val::StringMap(_) | Val::List(_) | Val::Joined(_) => {
-                ops::contains(self, operand, Val::String(field.as_bytes())).map(Val::Bool)
+                ops::contains(&mut self.context, operand, Val::String(field.as_bytes())).map(Val::Bool)
             }
             _ => Err(Fault::Static("invalid type for field selection.")),
         }
@@ -269,7 +149,7 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         }
     }
 
-    /// A call of something without an implementation, for example `dyn(x)`.
+    /// A call of a function without an implementation, for example `dyn(x)`.
     fn unbound(&mut self, name: &str, args: &[OpId]) -> Outcome<'a> {
         let mut first = None;
         for arg in args {
@@ -278,7 +158,7 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         }
         match first {
             Some(Val::String(_) | Val::Timestamp(_) | Val::Duration(_)) => Err(NO_OVERLOAD),
-            _ => Err(Fault::text(self.arena(), format_args!("no such overload: {name}"))),
+            _ => Err(Fault::text(self.context.arena(), format_args!("no such overload: {name}"))),
         }
     }
 
@@ -287,7 +167,7 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         for item in items {
             values.push(self.eval(*item)?);
         }
-        Ok(Val::List(self.arena().alloc_slice_copy(&values)))
+        Ok(Val::List(self.context.arena().alloc_slice_copy(&values)))
     }
 
     fn map(&mut self, entries: &'a [(OpId, OpId)]) -> Outcome<'a> {
@@ -297,15 +177,15 @@ impl<'e, 'a> Evaluator<'e, 'a> {
             let value = self.eval(*value)?;
             if matches!(key, Val::Bytes(_) | Val::Opaque(..)) {
                 let text = format_args!("a value of type {} cannot be the key of a map", key.type_name());
-                return Err(Fault::text(self.arena(), text));
+                return Err(Fault::text(self.context.arena(), text));
             }
-            self.charge(values.len())?;
+            self.context.charge(values.len())?;
             match values.iter_mut().find(|(known, _)| ops::is_same_key(known, &key)) {
                 Some(entry) => entry.1 = value,
                 None => values.push((key, value)),
             }
         }
-        Ok(Val::Map(self.arena().alloc_slice_copy(&values)))
+        Ok(Val::Map(self.context.arena().alloc_slice_copy(&values)))
     }
 
     fn fold(&mut self, fold: &'a FoldOp) -> Outcome<'a> {
@@ -314,12 +194,12 @@ impl<'e, 'a> Evaluator<'e, 'a> {
             Val::List(items) | Val::Joined(items) => items,
             Val::Map(entries) => {
                 let keys: Vec<Val<'a>> = entries.iter().map(|(key, _)| *key).collect();
-                self.arena().alloc_slice_copy(&keys)
+                self.context.arena().alloc_slice_copy(&keys)
             }
             Val::StringMap(_) => return Err(Fault::Static("a string map cannot be looped over")),
             other => {
                 let text = format_args!("got '{}', expected iterable type", other.type_name());
-                return Err(Fault::text(self.arena(), text));
+                return Err(Fault::text(self.context.arena(), text));
             }
         };
         let init = self.eval(fold.init);
@@ -334,15 +214,15 @@ impl<'e, 'a> Evaluator<'e, 'a> {
             let step = self.eval(fold.step);
             self.locals.truncate(fold.base + 2);
             self.set_local(fold.base, step);
-            self.charge(1)?;
+            self.context.charge(1)?;
         }
         let result = self.eval(fold.result);
         self.locals.truncate(fold.base);
         result
     }
 
-    fn set_local(&mut self, place: usize, value: Outcome<'a>) {
-        if let Some(local) = self.locals.get_mut(place) {
+    fn set_local(&mut self, index: usize, value: Outcome<'a>) {
+        if let Some(local) = self.locals.get_mut(index) {
             *local = value;
         }
     }

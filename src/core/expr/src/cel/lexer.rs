@@ -2,14 +2,14 @@
 
 use super::source::Problem;
 
-/// A token and where it starts, in characters.
+/// A token and its position, in characters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Token<'t> {
     pub(super) kind: TokenKind<'t>,
     pub(super) at: u32,
 }
 
-/// What a token is. Texts are as written, with quotes and prefixes.
+/// The kind of a token. Texts include quotes and prefixes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum TokenKind<'t> {
     Ident(&'t str),
@@ -18,13 +18,13 @@ pub(super) enum TokenKind<'t> {
     Float(&'t str),
     String(&'t str),
     Bytes(&'t str),
-    /// Operators, brackets, and the words `in`, `true`, `false`, `null`.
+    /// Operators, brackets, and the keywords `in`, `true`, `false`, `null`.
     Mark(&'static str),
     End,
 }
 
 impl TokenKind<'_> {
-    /// The token as error texts show it.
+    /// The token in error texts.
     pub(super) fn text(&self) -> &str {
         match self {
             TokenKind::Ident(text)
@@ -47,7 +47,7 @@ const MARKS: [&str; 24] = [
 
 const WORDS: [&str; 4] = ["in", "true", "false", "null"];
 
-/// Splits `text` into tokens, the last of which is [`TokenKind::End`]. Offsets start at `at`.
+/// Tokenizes `text`; the last token is [`TokenKind::End`]. Offsets start at `at`.
 pub(super) fn tokens(text: &str, at: u32) -> Result<Vec<Token<'_>>, Problem> {
     let mut lexer = Lexer { rest: text, at };
     let mut tokens = Vec::new();
@@ -80,7 +80,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Takes `bytes` bytes of the rest, which must end at a character boundary.
+    /// Consumes `bytes` bytes, up to a character boundary.
     fn take(&mut self, bytes: usize) -> &'t str {
         let (taken, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.rest = rest;
@@ -129,7 +129,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A string or bytes literal whose quote is behind `prefix` letters.
+    /// A string or bytes literal with a prefix of `prefix` letters.
     fn string(&mut self, prefix: usize) -> Result<TokenKind<'t>, Problem> {
         let (letters, quoted) = self.rest.split_at_checked(prefix).unwrap_or((self.rest, ""));
         let is_raw = letters.ends_with(['r', 'R']);
@@ -150,7 +150,7 @@ impl<'t> Lexer<'t> {
     fn unknown(&self) -> Problem {
         let mut characters = self.rest.chars();
         let first = characters.next().unwrap_or(' ');
-        // A single `|`, `&` or `=` is the beginning of an operator that does not go on.
+        // A single `|`, `&` or `=` is an incomplete operator.
         let shown: String = match first {
             '|' | '&' | '=' => self.rest.chars().take(2).collect(),
             _ => first.to_string(),
@@ -168,12 +168,12 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// How many bytes at the start of `text` fulfil `wanted`.
-fn span(text: &str, wanted: impl Fn(u8) -> bool) -> usize {
-    text.bytes().take_while(|b| wanted(*b)).count()
+/// The number of leading bytes of `text` that satisfy `accepts`.
+fn span(text: &str, accepts: impl Fn(u8) -> bool) -> usize {
+    text.bytes().take_while(|b| accepts(*b)).count()
 }
 
-/// Length of a decimal number and whether it is a floating point number.
+/// The length of a decimal number and whether it is floating point.
 fn decimal(text: &str) -> (usize, bool) {
     let digits = |from: usize| span(text.get(from..).unwrap_or(""), |b| b.is_ascii_digit());
     let mut length = digits(0);
@@ -193,7 +193,7 @@ fn decimal(text: &str) -> (usize, bool) {
     (length, is_float)
 }
 
-/// How many letters precede a quote, if the text starts with a string or bytes literal.
+/// The length of the prefix, if the text starts with a string or bytes literal.
 fn string_prefix(text: &str) -> Option<usize> {
     let is_quote = |b: Option<&u8>| matches!(b, Some(b'"' | b'\''));
     match text.as_bytes() {
@@ -204,7 +204,7 @@ fn string_prefix(text: &str) -> Option<usize> {
     }
 }
 
-/// Length of a quoted text with its quotes; `None` when it has no end or an unknown escape.
+/// The length of a quoted text with its quotes; `None` if it is not terminated or has an unknown escape.
 fn quoted_length(text: &str, is_raw: bool) -> Option<usize> {
     let quote = text.get(..1)?;
     let triple = text.get(..3).filter(|three| *three == quote.repeat(3));
@@ -223,7 +223,7 @@ fn quoted_length(text: &str, is_raw: bool) -> Option<usize> {
     }
 }
 
-/// Length of the escape sequence at the start of `text`.
+/// The length of the escape sequence at the start of `text`.
 fn escape_length(text: &str) -> Option<usize> {
     let digits = |from: usize, count: usize| {
         let part = text.as_bytes().get(from..from + count)?;
@@ -243,7 +243,7 @@ fn escape_length(text: &str) -> Option<usize> {
 
 /// The value of a string literal, or of a bytes literal without its `b`.
 ///
-/// Escapes give characters, never bytes: `"\xff"` is U+00FF. Line ends become `\n`.
+/// Escapes are code points, not bytes: `"\xff"` is U+00FF. Line ends become `\n`.
 pub(super) fn unquote(literal: &str) -> Vec<u8> {
     let (is_raw, quoted) = match literal.strip_prefix(['r', 'R']) {
         Some(quoted) => (true, quoted),
@@ -288,7 +288,7 @@ fn push_escape(escape: &str, value: &mut Vec<u8>) {
         }
         _ => u32::from_str_radix(escape.get(1..).unwrap_or(""), 8).unwrap_or(0),
     };
-    // compat(1.3): code points with the highest bit set leave their lowest byte.
+    // compat(1.3): code points with the highest bit set become their lowest byte.
     if code > i32::MAX as u32 {
         value.push((code & 0xff) as u8);
         return;
@@ -297,11 +297,11 @@ fn push_escape(escape: &str, value: &mut Vec<u8>) {
     value.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Whether an escape in a literal names a code point above U+10FFFF.
+/// Whether a literal has an escape above U+10FFFF.
 pub(super) fn has_impossible_escape(literal: &str) -> bool {
     !literal.starts_with(['r', 'R'])
         && literal.match_indices("\\U").any(|(at, _)| {
-            // An even number of backslashes before it makes it plain text.
+            // After an even number of backslashes it is plain text.
             let before = literal.get(..at).map_or(0, |head| head.len() - head.trim_end_matches('\\').len());
             let digits = literal.get(at + 2..at + 10).unwrap_or("");
             before.is_multiple_of(2)

@@ -1,11 +1,11 @@
-//! Macros: calls that are rewritten while they are parsed.
+//! Macros: calls that the parser expands.
 
 use super::ast::{ACCUMULATOR, Fold, Literal, NodeId, NodeKind};
 use super::parser::{Parsed, Parser};
 use super::source::Problem;
 
 impl Parser<'_> {
-    /// The node for `function(args)` or `target.function(args)` whose `(` stands at `at`.
+    /// The node of `function(args)` or `target.function(args)` with its `(` at `at`.
     pub(super) fn call_or_macro(
         &mut self,
         at: u32,
@@ -60,7 +60,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The first argument that is present: selections and indices are tested, everything else is present.
+    /// The first present argument: selections and indices are tested, all others count as present.
     fn pick(&mut self, at: u32, args: &[NodeId]) -> Parsed<NodeId> {
         let Some((last, earlier)) = args.split_last() else {
             return Err(Box::new(Problem::new(at, "pick() needs at least one argument")));

@@ -1,7 +1,7 @@
-//! What operators and functions do with values.
+//! Operators and functions, applied to evaluated operands.
 
+use super::context::EvalContext;
 use super::convert;
-use super::eval::Evaluator;
 use super::plan::{Binary, Unary};
 use super::time;
 use super::value::{Fault, NO_OVERLOAD, Outcome, Val};
@@ -9,14 +9,14 @@ use crate::functions;
 use mixer_attribute::{SignedDuration, Timestamp, ValueType};
 
 /// Applies a function of one value.
-pub(super) fn unary<'a>(evaluator: &mut Evaluator<'_, 'a>, function: Unary, operand: Val<'a>) -> Outcome<'a> {
+pub(super) fn unary<'a>(context: &mut EvalContext<'_, 'a>, function: Unary, operand: Val<'a>) -> Outcome<'a> {
     match function {
-        Unary::Negate => negate(evaluator, operand),
+        Unary::Negate => negate(context, operand),
         Unary::NotStrictlyFalse => Ok(match operand {
             Val::Bool(_) => operand,
             _ => Val::Bool(true),
         }),
-        Unary::Size => size(evaluator, operand),
+        Unary::Size => size(context, operand),
         Unary::Time(field) => match operand {
             Val::Timestamp(at) => Ok(Val::Int(time::field_in_utc(field, at))),
             Val::Duration(span) => time::field_of_duration(field, span).map(Val::Int).ok_or(NO_OVERLOAD),
@@ -24,20 +24,20 @@ pub(super) fn unary<'a>(evaluator: &mut Evaluator<'_, 'a>, function: Unary, oper
             _ => Err(Fault::Static("no such overload: time function")),
         },
         Unary::Reverse | Unary::ToLower | Unary::Email | Unary::DnsName | Unary::Uri | Unary::Ip => {
-            text_function(evaluator, function, operand)
+            text_function(context, function, operand)
         }
-        conversion => convert::convert(evaluator, conversion, operand),
+        conversion => convert::convert(context, conversion, operand),
     }
 }
 
-/// Functions that the product adds to CEL.
-fn text_function<'a>(evaluator: &mut Evaluator<'_, 'a>, function: Unary, operand: Val<'a>) -> Outcome<'a> {
-    let arena = evaluator.arena();
+/// The text functions that Istio Mixer adds to CEL.
+fn text_function<'a>(context: &mut EvalContext<'_, 'a>, function: Unary, operand: Val<'a>) -> Outcome<'a> {
+    let arena = context.arena();
     let Val::String(text) = operand else {
         let name = operand.type_name();
         return Err(Fault::text(arena, format_args!("overload cannot be applied to '{name}'")));
     };
-    evaluator.charge_bytes(text.len())?;
+    context.charge_bytes(text.len())?;
     let opaque = |value_type, found: Result<&'a [u8], _>| Ok(Val::Opaque(value_type, found?));
     match function {
         Unary::Reverse => Ok(Val::String(arena.alloc_slice_copy(&convert::reverse(text)))),
@@ -49,8 +49,8 @@ fn text_function<'a>(evaluator: &mut Evaluator<'_, 'a>, function: Unary, operand
     }
 }
 
-/// `-x` and `!x`, which are the same function for the types that have it.
-fn negate<'a>(evaluator: &Evaluator<'_, 'a>, operand: Val<'a>) -> Outcome<'a> {
+/// `-x` and `!x`: one function, as in CEL's Go implementation.
+fn negate<'a>(context: &EvalContext<'_, 'a>, operand: Val<'a>) -> Outcome<'a> {
     Ok(match operand {
         Val::Bool(value) => Val::Bool(!value),
         Val::Int(value) => Val::Int(value.wrapping_neg()),
@@ -59,15 +59,15 @@ fn negate<'a>(evaluator: &Evaluator<'_, 'a>, operand: Val<'a>) -> Outcome<'a> {
         Val::String(_) | Val::Timestamp(_) => return Err(NO_OVERLOAD),
         other => {
             let name = other.type_name();
-            return Err(Fault::text(evaluator.arena(), format_args!("no such overload: -_ of {name}")));
+            return Err(Fault::text(context.arena(), format_args!("no such overload: -_ of {name}")));
         }
     })
 }
 
-fn size<'a>(evaluator: &mut Evaluator<'_, 'a>, operand: Val<'a>) -> Outcome<'a> {
+fn size<'a>(context: &mut EvalContext<'_, 'a>, operand: Val<'a>) -> Outcome<'a> {
     let count = match operand {
         Val::String(text) => {
-            evaluator.charge_bytes(text.len())?;
+            context.charge_bytes(text.len())?;
             convert::code_points(text)
         }
         Val::Bytes(bytes) => bytes.len(),
@@ -82,29 +82,29 @@ fn size<'a>(evaluator: &mut Evaluator<'_, 'a>, operand: Val<'a>) -> Outcome<'a> 
 
 /// Applies a function of two values.
 pub(super) fn binary<'a>(
-    evaluator: &mut Evaluator<'_, 'a>,
+    context: &mut EvalContext<'_, 'a>,
     function: Binary,
     left: Val<'a>,
     right: Val<'a>,
 ) -> Outcome<'a> {
     match function {
-        Binary::Less => order(evaluator, left, right).map(|order| Val::Bool(order.is_lt())),
-        Binary::LessOrEqual => order(evaluator, left, right).map(|order| Val::Bool(order.is_le())),
-        Binary::Greater => order(evaluator, left, right).map(|order| Val::Bool(order.is_gt())),
-        Binary::GreaterOrEqual => order(evaluator, left, right).map(|order| Val::Bool(order.is_ge())),
-        Binary::Add => add(evaluator, left, right),
+        Binary::Less => order(context, left, right).map(|order| Val::Bool(order.is_lt())),
+        Binary::LessOrEqual => order(context, left, right).map(|order| Val::Bool(order.is_le())),
+        Binary::Greater => order(context, left, right).map(|order| Val::Bool(order.is_gt())),
+        Binary::GreaterOrEqual => order(context, left, right).map(|order| Val::Bool(order.is_ge())),
+        Binary::Add => add(context, left, right),
         Binary::Subtract => subtract(left, right),
         Binary::Multiply => multiply(left, right),
         Binary::Divide => divide(left, right),
         Binary::Modulo => modulo(left, right),
-        Binary::Index => index(evaluator, left, right),
-        Binary::In => contains(evaluator, right, left).map(Val::Bool),
+        Binary::Index => index(context, left, right),
+        Binary::In => contains(context, right, left).map(Val::Bool),
         Binary::Match | Binary::Matches | Binary::Contains | Binary::StartsWith | Binary::EndsWith => {
-            text_test(evaluator, function, left, right)
+            text_test(context, function, left, right)
         }
         Binary::Time(field) => match (left, right) {
             (Val::Timestamp(at), Val::String(zone)) => {
-                time::field_in_zone(field, at, zone, evaluator.arena()).map(Val::Int)
+                time::field_in_zone(field, at, zone, context.arena()).map(Val::Int)
             }
             _ => Err(NO_OVERLOAD),
         },
@@ -112,7 +112,7 @@ pub(super) fn binary<'a>(
 }
 
 fn text_test<'a>(
-    evaluator: &mut Evaluator<'_, 'a>,
+    context: &mut EvalContext<'_, 'a>,
     function: Binary,
     left: Val<'a>,
     right: Val<'a>,
@@ -123,7 +123,7 @@ fn text_test<'a>(
             _ => NO_OVERLOAD,
         });
     };
-    evaluator.charge_bytes(subject.len())?;
+    context.charge_bytes(subject.len())?;
     Ok(Val::Bool(match function {
         Binary::Match => functions::glob_match(subject, argument),
         Binary::StartsWith => subject.starts_with(argument),
@@ -131,12 +131,12 @@ fn text_test<'a>(
         Binary::Contains => {
             argument.is_empty() || subject.windows(argument.len()).any(|part| part == argument)
         }
-        _ => functions::matches(argument, subject, evaluator.arena())?,
+        _ => functions::matches(argument, subject, context.arena())?,
     }))
 }
 
 fn order<'a>(
-    evaluator: &mut Evaluator<'_, 'a>,
+    context: &mut EvalContext<'_, 'a>,
     left: Val<'a>,
     right: Val<'a>,
 ) -> Result<std::cmp::Ordering, Fault<'a>> {
@@ -144,28 +144,28 @@ fn order<'a>(
         (Val::Bool(a), Val::Bool(b)) => a.cmp(&b),
         (Val::Int(a), Val::Int(b)) => a.cmp(&b),
         (Val::Uint(a), Val::Uint(b)) => a.cmp(&b),
-        // compat(1.3): what is neither less nor greater is equal, so NaN orders as equal to everything.
+        // compat(1.3): NaN compares as equal to everything.
         (Val::Double(a), Val::Double(b)) => a.partial_cmp(&b).unwrap_or(std::cmp::Ordering::Equal),
         (Val::String(a), Val::String(b)) | (Val::Bytes(a), Val::Bytes(b)) => {
-            evaluator.charge_bytes(a.len().min(b.len()))?;
+            context.charge_bytes(a.len().min(b.len()))?;
             a.cmp(b)
         }
         (Val::Timestamp(a), Val::Timestamp(b)) => a.cmp(&b),
-        // compat(1.3): by the sign of the difference, which wraps.
+        // compat(1.3): compared by the sign of the wrapping difference.
         (Val::Duration(a), Val::Duration(b)) => a.nanos.wrapping_sub(b.nanos).cmp(&0),
         _ => return Err(NO_OVERLOAD),
     })
 }
 
-fn add<'a>(evaluator: &mut Evaluator<'_, 'a>, left: Val<'a>, right: Val<'a>) -> Outcome<'a> {
+fn add<'a>(context: &mut EvalContext<'_, 'a>, left: Val<'a>, right: Val<'a>) -> Outcome<'a> {
     Ok(match (left, right) {
         (Val::Int(a), Val::Int(b)) => Val::Int(a.wrapping_add(b)),
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a.wrapping_add(b)),
         (Val::Double(a), Val::Double(b)) => Val::Double(a + b),
-        (Val::String(a), Val::String(b)) => Val::String(joined(evaluator, a, b)?),
-        (Val::Bytes(a), Val::Bytes(b)) => Val::Bytes(joined(evaluator, a, b)?),
+        (Val::String(a), Val::String(b)) => Val::String(concatenate(context, a, b)?),
+        (Val::Bytes(a), Val::Bytes(b)) => Val::Bytes(concatenate(context, a, b)?),
         (Val::List(_) | Val::Joined(_), Val::List(_) | Val::Joined(_)) => {
-            return add_lists(evaluator, left, right);
+            return add_lists(context, left, right);
         }
         (Val::Duration(a), Val::Duration(b)) => {
             Val::Duration(SignedDuration::from_nanos(a.nanos.wrapping_add(b.nanos)))
@@ -177,7 +177,7 @@ fn add<'a>(evaluator: &mut Evaluator<'_, 'a>, left: Val<'a>, right: Val<'a>) -> 
     })
 }
 
-fn add_lists<'a>(evaluator: &mut Evaluator<'_, 'a>, left: Val<'a>, right: Val<'a>) -> Outcome<'a> {
+fn add_lists<'a>(context: &mut EvalContext<'_, 'a>, left: Val<'a>, right: Val<'a>) -> Outcome<'a> {
     let (a, b) = (left.items().unwrap_or(&[]), right.items().unwrap_or(&[]));
     if a.is_empty() {
         return Ok(right);
@@ -185,17 +185,17 @@ fn add_lists<'a>(evaluator: &mut Evaluator<'_, 'a>, left: Val<'a>, right: Val<'a
     if b.is_empty() {
         return Ok(left);
     }
-    evaluator.charge(a.len() + b.len())?;
-    Ok(Val::Joined(evaluator.arena().alloc_slice_fill_iter(Both { first: a.iter(), second: b.iter() })))
+    context.charge(a.len() + b.len())?;
+    Ok(Val::Joined(context.arena().alloc_slice_fill_iter(Chain { first: a.iter(), second: b.iter() })))
 }
 
-/// Two slices as one iterator of known length.
-struct Both<'s, T> {
+/// Chains two slices. Unlike `Iterator::chain`, it has an exact size, which the arena needs.
+struct Chain<'s, T> {
     first: std::slice::Iter<'s, T>,
     second: std::slice::Iter<'s, T>,
 }
 
-impl<T: Copy> Iterator for Both<'_, T> {
+impl<T: Copy> Iterator for Chain<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
@@ -208,14 +208,14 @@ impl<T: Copy> Iterator for Both<'_, T> {
     }
 }
 
-impl<T: Copy> ExactSizeIterator for Both<'_, T> {}
+impl<T: Copy> ExactSizeIterator for Chain<'_, T> {}
 
-fn joined<'a>(evaluator: &mut Evaluator<'_, 'a>, a: &[u8], b: &[u8]) -> Result<&'a [u8], Fault<'a>> {
-    evaluator.charge_bytes(a.len() + b.len())?;
-    Ok(evaluator.arena().alloc_slice_fill_iter(Both { first: a.iter(), second: b.iter() }))
+fn concatenate<'a>(context: &mut EvalContext<'_, 'a>, a: &[u8], b: &[u8]) -> Result<&'a [u8], Fault<'a>> {
+    context.charge_bytes(a.len() + b.len())?;
+    Ok(context.arena().alloc_slice_fill_iter(Chain { first: a.iter(), second: b.iter() }))
 }
 
-/// An instant moved by nanoseconds. Errors: outside of the years 1 to 9999.
+/// Adds nanoseconds to a timestamp. Errors: the result is outside the years 1 to 9999.
 fn shift<'a>(at: Timestamp, nanos: i128) -> Outcome<'a> {
     const BILLION: i128 = 1_000_000_000;
     let total = i128::from(at.seconds) * BILLION + i128::from(at.nanos) + nanos;
@@ -257,12 +257,12 @@ fn multiply<'a>(left: Val<'a>, right: Val<'a>) -> Outcome<'a> {
     })
 }
 
-const DIVIDED_BY_ZERO: Fault<'static> = Fault::Static("divide by zero");
+const DIVISION_BY_ZERO: Fault<'static> = Fault::Static("divide by zero");
 
 fn divide<'a>(left: Val<'a>, right: Val<'a>) -> Outcome<'a> {
     Ok(match (left, right) {
-        (Val::Int(_), Val::Int(0)) | (Val::Uint(_), Val::Uint(0)) => return Err(DIVIDED_BY_ZERO),
-        (Val::Double(_), Val::Double(0.0)) => return Err(DIVIDED_BY_ZERO),
+        (Val::Int(_), Val::Int(0)) | (Val::Uint(_), Val::Uint(0)) => return Err(DIVISION_BY_ZERO),
+        (Val::Double(_), Val::Double(0.0)) => return Err(DIVISION_BY_ZERO),
         (Val::Int(a), Val::Int(b)) => Val::Int(a.wrapping_div(b)),
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a / b),
         (Val::Double(a), Val::Double(b)) => Val::Double(a / b),
@@ -282,18 +282,18 @@ fn modulo<'a>(left: Val<'a>, right: Val<'a>) -> Outcome<'a> {
 }
 
 /// `container[key]`.
-pub(super) fn index<'a>(evaluator: &mut Evaluator<'_, 'a>, container: Val<'a>, key: Val<'a>) -> Outcome<'a> {
+pub(super) fn index<'a>(context: &mut EvalContext<'_, 'a>, container: Val<'a>, key: Val<'a>) -> Outcome<'a> {
     match (container, key) {
-        (Val::StringMap(map), Val::String(key)) => match evaluator.bag().lookup(map, key) {
+        (Val::StringMap(map), Val::String(key)) => match context.lookup(map, key) {
             Some(text) => Ok(Val::String(text)),
             None => Err(Fault::NoSuchKey(key)),
         },
         (Val::StringMap(_), _) => Err(Fault::Static("index should be a string")),
         (Val::Map(entries), key) => {
-            evaluator.charge(entries.len())?;
+            context.charge(entries.len())?;
             match entries.iter().find(|(known, _)| is_same_key(known, &key)) {
                 Some((_, value)) => Ok(*value),
-                None => Err(no_such_key(evaluator, key)),
+                None => Err(no_such_key(context, key)),
             }
         }
         (Val::List(items) | Val::Joined(items), Val::Int(at)) => {
@@ -301,16 +301,16 @@ pub(super) fn index<'a>(evaluator: &mut Evaluator<'_, 'a>, container: Val<'a>, k
                 Some(item) => Ok(*item),
                 None => {
                     let text = format_args!("index '{at}' out of range in list size '{}'", items.len());
-                    Err(Fault::text(evaluator.arena(), text))
+                    Err(Fault::text(context.arena(), text))
                 }
             }
         }
         (Val::List(_) | Val::Joined(_), key) => {
             let text = format_args!("unsupported index type '{}' in list", key.type_name());
-            Err(Fault::text(evaluator.arena(), text))
+            Err(Fault::text(context.arena(), text))
         }
-        (Val::Object(_), Val::String(key)) => match std::str::from_utf8(key) {
-            Ok(field) => evaluator.select(container, field),
+        (Val::Object(path), Val::String(key)) => match std::str::from_utf8(key) {
+            Ok(field) => context.member(path, field),
             Err(_) => Err(Fault::NoSuchKey(key)),
         },
         (Val::String(_) | Val::Timestamp(_) | Val::Duration(_), _) => Err(NO_OVERLOAD),
@@ -318,36 +318,36 @@ pub(super) fn index<'a>(evaluator: &mut Evaluator<'_, 'a>, container: Val<'a>, k
     }
 }
 
-fn no_such_key<'a>(evaluator: &Evaluator<'_, 'a>, key: Val<'a>) -> Fault<'a> {
+fn no_such_key<'a>(context: &EvalContext<'_, 'a>, key: Val<'a>) -> Fault<'a> {
     match key {
         Val::String(key) => Fault::NoSuchKey(key),
-        Val::Int(key) => Fault::text(evaluator.arena(), format_args!("no such key: '{key}'")),
-        Val::Uint(key) => Fault::text(evaluator.arena(), format_args!("no such key: '{key}'")),
-        Val::Bool(key) => Fault::text(evaluator.arena(), format_args!("no such key: '{key}'")),
+        Val::Int(key) => Fault::text(context.arena(), format_args!("no such key: '{key}'")),
+        Val::Uint(key) => Fault::text(context.arena(), format_args!("no such key: '{key}'")),
+        Val::Bool(key) => Fault::text(context.arena(), format_args!("no such key: '{key}'")),
         _ => Fault::Static("no such key"),
     }
 }
 
-/// Whether a list has an equal element, or a map the key.
+/// `x in container`: whether a list has an equal element, or a map has the key.
 pub(super) fn contains<'a>(
-    evaluator: &mut Evaluator<'_, 'a>,
+    context: &mut EvalContext<'_, 'a>,
     container: Val<'a>,
-    wanted: Val<'a>,
+    sought: Val<'a>,
 ) -> Result<bool, Fault<'a>> {
     match container {
-        Val::StringMap(map) => match wanted {
-            Val::String(key) => Ok(evaluator.bag().lookup(map, key).is_some()),
+        Val::StringMap(map) => match sought {
+            Val::String(key) => Ok(context.lookup(map, key).is_some()),
             _ => Err(Fault::Static("index should be a string")),
         },
         Val::Map(entries) => {
-            evaluator.charge(entries.len())?;
-            Ok(entries.iter().any(|(known, _)| is_same_key(known, &wanted)))
+            context.charge(entries.len())?;
+            Ok(entries.iter().any(|(known, _)| is_same_key(known, &sought)))
         }
         Val::List(items) | Val::Joined(items) => {
             for item in items {
-                evaluator.charge(1)?;
-                // What cannot be compared is not equal.
-                if let Ok(true) = equal(evaluator, *item, Ok(wanted)) {
+                context.charge(1)?;
+                // Elements that cannot be compared count as unequal.
+                if let Ok(true) = equal(context, *item, Ok(sought)) {
                     return Ok(true);
                 }
             }
@@ -357,7 +357,7 @@ pub(super) fn contains<'a>(
     }
 }
 
-/// Whether two values are the same key of a map. Times are never the same, because they are compared by identity.
+/// Whether two values are the same map key. Timestamps and durations never are: Istio Mixer compares them by identity.
 pub(super) fn is_same_key(a: &Val<'_>, b: &Val<'_>) -> bool {
     match (a, b) {
         (Val::Null, Val::Null) => true,
@@ -371,19 +371,19 @@ pub(super) fn is_same_key(a: &Val<'_>, b: &Val<'_>) -> bool {
     }
 }
 
-/// `left == right`. The right side may be a fault, which some types do not look at.
+/// `left == right`. The right side may be a fault: some types on the left ignore it.
 pub(super) fn equal<'a>(
-    evaluator: &mut Evaluator<'_, 'a>,
+    context: &mut EvalContext<'_, 'a>,
     left: Val<'a>,
     right: Outcome<'a>,
 ) -> Result<bool, Fault<'a>> {
     match left {
         Val::Object(_) => return Err(Fault::Static("attribute message does not support equality")),
         Val::StringMap(_) => return Err(Fault::Static("stringmap does not support equality")),
-        Val::Opaque(value_type, text) => return equal_opaque(evaluator, value_type, text, right),
+        Val::Opaque(value_type, text) => return equal_opaque(context, value_type, text, right),
         Val::Joined(items) => {
             let Some(others) = right.ok().and_then(|right| right.items()) else { return Ok(false) };
-            return Ok(equal_lists(evaluator, items, others).unwrap_or(false));
+            return Ok(equal_lists(context, items, others).unwrap_or(false));
         }
         _ => {}
     }
@@ -394,20 +394,20 @@ pub(super) fn equal<'a>(
         (Val::Uint(a), Val::Uint(b)) => a == b,
         (Val::Double(a), Val::Double(b)) => a == b,
         (Val::String(a), Val::String(b)) | (Val::Bytes(a), Val::Bytes(b)) => {
-            evaluator.charge_bytes(a.len().min(b.len()))?;
+            context.charge_bytes(a.len().min(b.len()))?;
             a == b
         }
         (Val::Timestamp(a), Val::Timestamp(b)) => a == b,
         (Val::Duration(a), Val::Duration(b)) => a == b,
         (Val::Type(a), Val::Type(b)) => a == b,
-        (Val::List(items), Val::List(others) | Val::Joined(others)) => equal_lists(evaluator, items, others)?,
-        (Val::Map(entries), Val::Map(others)) => equal_maps(evaluator, entries, others)?,
+        (Val::List(items), Val::List(others) | Val::Joined(others)) => equal_lists(context, items, others)?,
+        (Val::Map(entries), Val::Map(others)) => equal_maps(context, entries, others)?,
         _ => return Err(NO_OVERLOAD),
     })
 }
 
 fn equal_lists<'a>(
-    evaluator: &mut Evaluator<'_, 'a>,
+    context: &mut EvalContext<'_, 'a>,
     items: &[Val<'a>],
     others: &[Val<'a>],
 ) -> Result<bool, Fault<'a>> {
@@ -415,8 +415,8 @@ fn equal_lists<'a>(
         return Ok(false);
     }
     for (item, other) in items.iter().zip(others) {
-        evaluator.charge(1)?;
-        if !equal(evaluator, *item, Ok(*other))? {
+        context.charge(1)?;
+        if !equal(context, *item, Ok(*other))? {
             return Ok(false);
         }
     }
@@ -424,7 +424,7 @@ fn equal_lists<'a>(
 }
 
 fn equal_maps<'a>(
-    evaluator: &mut Evaluator<'_, 'a>,
+    context: &mut EvalContext<'_, 'a>,
     entries: &[(Val<'a>, Val<'a>)],
     others: &[(Val<'a>, Val<'a>)],
 ) -> Result<bool, Fault<'a>> {
@@ -432,11 +432,11 @@ fn equal_maps<'a>(
         return Ok(false);
     }
     for (key, value) in entries {
-        evaluator.charge(others.len())?;
+        context.charge(others.len())?;
         let Some((_, other)) = others.iter().find(|(known, _)| is_same_key(known, key)) else {
             return Ok(false);
         };
-        if !equal(evaluator, *value, Ok(*other))? {
+        if !equal(context, *value, Ok(*other))? {
             return Ok(false);
         }
     }
@@ -444,17 +444,17 @@ fn equal_maps<'a>(
 }
 
 fn equal_opaque<'a>(
-    evaluator: &mut Evaluator<'_, 'a>,
+    context: &mut EvalContext<'_, 'a>,
     value_type: ValueType,
     text: &'a [u8],
     right: Outcome<'a>,
 ) -> Result<bool, Fault<'a>> {
-    let arena = evaluator.arena();
+    let arena = context.arena();
     let Ok(Val::Opaque(other_type, other)) = right else { return Err(Fault::Static("cannot compare types")) };
     if value_type != other_type {
         return Err(Fault::text(arena, format_args!("cannot compare {value_type} and {other_type}")));
     }
-    evaluator.charge_bytes(text.len() + other.len())?;
+    context.charge_bytes(text.len() + other.len())?;
     Ok(match value_type {
         ValueType::IpAddress => functions::ip_equal(text, other),
         ValueType::DnsName => functions::dns_name_equal(text, other, arena)?,

@@ -1,19 +1,19 @@
-//! The functions and operators of CEL with the types that they take.
+//! The functions and operators of CEL with their overloads.
 
 use std::rc::Rc;
 
 use super::types::{Bindings, DNS_NAME, EMAIL_ADDRESS, IP_ADDRESS, Type, URI};
 
-/// One way to call a function.
+/// An overload of a function.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Overload {
-    /// Called as a method; the first parameter is then the receiver.
+    /// Whether it is called as a method; the first parameter is then the receiver.
     pub(super) is_method: bool,
     params: &'static [Param],
     result: Param,
 }
 
-/// A type in a signature; `A` and `B` stand for any type.
+/// A type in a signature; `A` and `B` are type parameters.
 #[derive(Debug, Clone, Copy)]
 enum Param {
     Bool,
@@ -117,7 +117,7 @@ const CALENDAR: &[Overload] = &[method(&[Timestamp], Int), method(&[Timestamp, S
 const CLOCK: &[Overload] =
     &[method(&[Timestamp], Int), method(&[Timestamp, String], Int), method(&[Duration], Int)];
 
-/// All ways to call `name`; `None` when there is no such function.
+/// The overloads of `name`; `None` if there is no such function.
 pub(super) fn overloads(name: &str) -> Option<&'static [Overload]> {
     Some(match name {
         "_?_:_" => const { &[function(&[Bool, A, A], A)] },
@@ -189,7 +189,7 @@ pub(super) fn overloads(name: &str) -> Option<&'static [Overload]> {
 }
 
 impl Overload {
-    /// Parameter and result types, with new variables for what stands for any type.
+    /// Parameter and result types, with new variables for type parameters.
     pub(super) fn instantiate(&self, bindings: &mut Bindings) -> (Vec<Type>, Type) {
         let mut any = Any { bindings, a: None, b: None };
         let params = self.params.iter().map(|param| any.instantiate(*param)).collect();

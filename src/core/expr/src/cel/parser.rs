@@ -1,16 +1,16 @@
-//! CEL tokens to tree: precedence climbing, with macros expanded on the way.
+//! CEL tokens to tree: precedence climbing, expanding macros.
 
 use super::ast::{Ast, Literal, NodeId, NodeKind};
 use super::lexer::{Token, TokenKind, has_impossible_escape, unquote};
 use super::source::Problem;
 
-/// How many brackets may be open at once.
+/// Maximum nesting of brackets.
 const MAX_NESTING: u16 = 600;
 
 const START_OF_OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
                                 STRING, BYTES, IDENTIFIER}";
 
-/// What parsing gives. Boxed, because the functions that return it call each other deeply.
+/// Errors are boxed to keep the frames of recursive functions small.
 pub(super) type Parsed<T> = Result<T, Box<Problem>>;
 
 /// Parses a whole expression and returns its tree and root.
@@ -37,7 +37,7 @@ pub(super) struct Parser<'p> {
 const LEVELS: [&[&str]; 5] =
     [&["||"], &["&&"], &["<", "<=", ">=", ">", "==", "!=", "in"], &["+", "-"], &["*", "/", "%"]];
 
-/// The function that an operator stands for.
+/// The function name of an operator.
 fn operator_function(operator: &str) -> &'static str {
     match operator {
         "||" => "_||_",
@@ -75,7 +75,7 @@ impl<'p> Parser<'p> {
         matches!(self.peek(), TokenKind::Mark(found) if found == mark)
     }
 
-    /// Takes the next token if it is `mark`; says where it was.
+    /// Consumes the next token if it is `mark`; returns its position.
     fn take(&mut self, mark: &str) -> Option<u32> {
         let at = self.token().at;
         self.is_at(mark).then(|| {
@@ -98,11 +98,11 @@ impl<'p> Parser<'p> {
         Box::new(Problem::new(self.token().at, message))
     }
 
-    fn mismatch(&self, wanted: &str) -> Box<Problem> {
-        self.problem(format!("Syntax error: mismatched input '{}' expecting {wanted}", self.peek().text()))
+    fn mismatch(&self, expected: &str) -> Box<Problem> {
+        self.problem(format!("Syntax error: mismatched input '{}' expecting {expected}", self.peek().text()))
     }
 
-    /// `or ? or : expression`, without recursion for the part behind the colon.
+    /// `or ? or : expression`, iterating over the part after the colon.
     fn expression(&mut self) -> Parsed<NodeId> {
         if self.nesting >= MAX_NESTING {
             return Err(self.problem(format!("expression is nested deeper than {MAX_NESTING} brackets")));
@@ -129,7 +129,7 @@ impl<'p> Parser<'p> {
         LEVELS.iter().position(|level| level.contains(&mark)).map(|level| (level, mark))
     }
 
-    /// Operands joined by binary operators of precedence `loosest` or tighter.
+    /// Operands joined by binary operators of at least the precedence `loosest`.
     fn binary(&mut self, loosest: usize) -> Parsed<NodeId> {
         let mut left = self.unary()?;
         while let Some((level, mark)) = self.operator_ahead()
@@ -162,7 +162,7 @@ impl<'p> Parser<'p> {
         chain.into_iter().try_fold(first, |left, (at, right)| self.call(at, function, vec![left, right]))
     }
 
-    /// A chain of one logical operator as a balanced tree, so that long chains stay shallow.
+    /// A chain of one logical operator as a balanced tree, which keeps long chains shallow.
     fn balanced(&mut self, function: &'static str, first: NodeId, chain: &[(u32, NodeId)]) -> Parsed<NodeId> {
         let middle = chain.len() / 2;
         let (Some((before, [(at, second), after @ ..])), false) =
@@ -179,7 +179,7 @@ impl<'p> Parser<'p> {
         self.ast.push(NodeKind::Call { function: function.into(), target: None, args }, at)
     }
 
-    /// `!`s or `-`s before a member; an even number of them means nothing at all.
+    /// `!`s or `-`s before a member; an even number of them is dropped.
     fn unary(&mut self) -> Parsed<NodeId> {
         let at = self.token().at;
         let (mark, function) = if self.is_at("!") { ("!", "!_") } else { ("-", "-_") };
@@ -187,7 +187,7 @@ impl<'p> Parser<'p> {
         while self.take(mark).is_some() {
             count += 1;
         }
-        // One minus before a number belongs to the number.
+        // A minus before a number is part of the literal.
         let operand = if count == 1 && mark == "-" && is_number(self.peek()) {
             count = 0;
             self.number(Some(at))?
@@ -198,7 +198,7 @@ impl<'p> Parser<'p> {
         if count.is_multiple_of(2) { Ok(operand) } else { self.call(at, function, vec![operand]) }
     }
 
-    /// Selections, calls, indices and message bodies behind an operand.
+    /// Selections, calls, indices and message bodies after an operand.
     fn members(&mut self, mut operand: NodeId) -> Parsed<NodeId> {
         loop {
             if let Some(at) = self.take(".") {
@@ -236,7 +236,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Expressions separated by commas, up to and with the closing mark.
+    /// Expressions separated by commas, up to and including the closing mark.
     fn list(&mut self, close: &str) -> Parsed<Vec<NodeId>> {
         let mut items = Vec::new();
         while !self.is_at(close) {
@@ -289,7 +289,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// `[a, b]`; one comma before the bracket is allowed, even in an empty list.
+    /// `[a, b]`; a trailing comma is allowed, even in an empty list.
     fn list_literal(&mut self) -> Parsed<NodeId> {
         let at = self.expect("[")?;
         let mut items = Vec::new();
@@ -335,7 +335,7 @@ impl<'p> Parser<'p> {
         self.ast.push(NodeKind::Message { name: name.into(), fields }, at)
     }
 
-    /// An integer or floating point literal; `minus` is where its sign stands.
+    /// An integer or floating point literal; `minus` is the position of its sign.
     fn number(&mut self, minus: Option<u32>) -> Parsed<NodeId> {
         let token = self.token();
         self.next += 1;
@@ -356,17 +356,17 @@ impl<'p> Parser<'p> {
     }
 
     fn literal(&mut self, token: Token<'p>) -> Parsed<NodeId> {
-        let refused = |text: &str| Err(Box::new(Problem::new(token.at, text)));
+        let rejected = |text: &str| Err(Box::new(Problem::new(token.at, text)));
         let literal = match token.kind {
             TokenKind::Mark("true") => Literal::Bool(true),
             TokenKind::Mark("false") => Literal::Bool(false),
             TokenKind::Mark("null") => Literal::Null,
             TokenKind::Uint(text) => match text.trim_end_matches(['u', 'U']).parse() {
                 Ok(value) => Literal::Uint(value),
-                Err(_) => return refused("invalid uint literal"),
+                Err(_) => return rejected("invalid uint literal"),
             },
             TokenKind::String(text) | TokenKind::Bytes(text) if has_impossible_escape(text) => {
-                return refused("unable to unescape string");
+                return rejected("unable to unescape string");
             }
             TokenKind::String(text) => Literal::String(unquote(text).into()),
             TokenKind::Bytes(text) => Literal::Bytes(unquote(text.get(1..).unwrap_or("")).into()),

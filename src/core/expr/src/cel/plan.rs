@@ -1,4 +1,4 @@
-//! From a checked tree to a program over slots.
+//! Plans: checked trees compiled to operations over slots.
 
 use rustc_hash::FxHashMap;
 
@@ -10,11 +10,11 @@ use crate::Scope;
 use crate::functions::Regex;
 use mixer_attribute::{SlotId, ValueType};
 
-/// A step of a [`Plan`].
+/// An operation of a [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct OpId(u32);
 
-/// A program: operations, of which each refers only to earlier ones.
+/// A program: operations that refer to earlier ones only.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     ops: Vec<Op>,
@@ -28,9 +28,9 @@ pub(super) enum Op {
     Attribute(SlotId, ValueType),
     /// Whether an attribute is present.
     Present(SlotId),
-    /// An inner node of the attribute names.
+    /// An inner node of the attribute names, by path.
     Object(Box<str>),
-    /// A variable of a macro, by its place on the stack.
+    /// A variable of a macro, by its index on the stack.
     Local(usize),
     /// A name that cannot be resolved at run time.
     Unknown,
@@ -43,17 +43,17 @@ pub(super) enum Op {
     NotEqual(OpId, OpId),
     Unary(Unary, OpId),
     Binary(Binary, OpId, OpId),
-    /// `subject.matches(constant)`; the pattern or what is wrong with it.
+    /// `subject.matches(constant)`; the pattern or its error.
     MatchesConstant(OpId, Result<Regex, String>),
     EmptyStringMap,
-    /// A call of something that has no implementation.
+    /// A call of a function without an implementation.
     Unbound(Box<str>, Box<[OpId]>),
     List(Box<[OpId]>),
     Map(Box<[(OpId, OpId)]>),
     Fold(Box<FoldOp>),
 }
 
-/// A loop; its accumulator and its variable lie on the stack at `base` and `base + 1`.
+/// A loop; its accumulator and its variable are on the stack at `base` and `base + 1`.
 #[derive(Debug)]
 pub(super) struct FoldOp {
     pub(super) base: usize,
@@ -64,7 +64,7 @@ pub(super) struct FoldOp {
     pub(super) result: OpId,
 }
 
-/// A constant value; texts are owned by the program.
+/// A constant; texts are owned by the program.
 #[derive(Debug)]
 pub(super) enum Constant {
     Plain(Val<'static>),
@@ -72,7 +72,7 @@ pub(super) enum Constant {
     Bytes(Box<[u8]>),
 }
 
-/// Functions of one value.
+/// Functions of one operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unary {
     Negate,
@@ -96,7 +96,7 @@ pub(super) enum Unary {
     Time(TimeField),
 }
 
-/// Functions of two values.
+/// Functions of two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binary {
     Less,
@@ -146,7 +146,7 @@ impl Plan {
     }
 }
 
-/// Plans a checked tree.
+/// Compiles a checked tree.
 pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> (Plan, OpId) {
     let mut planner = Planner {
         ast,
@@ -170,12 +170,12 @@ struct Planner<'p> {
     locals: Vec<Box<str>>,
     block: u32,
     blocks: u32,
-    /// Operations of nodes that were planned in a block, because macros use nodes twice.
+    /// The operations of nodes by block, because macros use nodes several times.
     done: FxHashMap<(NodeId, u32), OpId>,
 }
 
 impl Planner<'_> {
-    /// Plans a node after everything below it that is in the same block, in a loop.
+    /// Compiles a node after all nodes below it in the same block, in a loop.
     fn node(&mut self, id: NodeId) -> OpId {
         let mut pending = vec![(id, false)];
         while let Some((node, is_ready)) = pending.pop() {
@@ -194,7 +194,7 @@ impl Planner<'_> {
         self.planned(id)
     }
 
-    /// The operation of a node that was planned in this block.
+    /// The operation of a node in this block.
     fn planned(&self, id: NodeId) -> OpId {
         self.done.get(&(id, self.block)).copied().unwrap_or(OpId(u32::MAX))
     }
@@ -223,8 +223,8 @@ impl Planner<'_> {
     }
 
     fn ident(&self, name: &str) -> Op {
-        if let Some(place) = self.locals.iter().rposition(|local| **local == *name) {
-            return Op::Local(place);
+        if let Some(index) = self.locals.iter().rposition(|local| **local == *name) {
+            return Op::Local(index);
         }
         if let Some(op) = self.attribute(name) {
             return op;
@@ -240,7 +240,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The operation that reads what stands at a path of attribute names.
+    /// The operation that reads the attribute or object at a path.
     fn attribute(&self, path: &str) -> Option<Op> {
         if let Some((slot, value_type)) = self.scope.attribute(path) {
             return Some(Op::Attribute(slot, value_type));

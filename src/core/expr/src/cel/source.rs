@@ -1,12 +1,12 @@
-//! The text of an expression and the diagnostics that point into it.
+//! The text of an expression, and errors with positions in it.
 
 use crate::{CompileError, Phase};
 
-/// Positions in a text: characters from 0, as tokens and tree nodes carry them.
+/// A text and the offsets of its lines. Offsets are in characters from 0.
 #[derive(Debug)]
 pub(super) struct Source<'t> {
     text: &'t str,
-    /// For each line, the offset just behind its line feed; one more for the last line.
+    /// For each line, the offset after its line feed; one more for the last line.
     line_ends: Vec<u32>,
 }
 
@@ -20,18 +20,18 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// A problem without a cure.
+    /// A problem without a hint.
     pub(super) fn new(at: u32, message: impl Into<String>) -> Problem {
         Problem { at, message: message.into(), unknown: None, hint: None }
     }
 
-    /// Adds what to do about it.
+    /// Sets the hint.
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Problem {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Names the attribute that nobody declared.
+    /// Sets the undeclared attribute.
     pub(super) fn with_unknown(mut self, name: impl Into<String>) -> Problem {
         self.unknown = Some(name.into());
         self
@@ -69,15 +69,15 @@ impl<'t> Source<'t> {
         let (line, column) = self.position(problem.at);
         let excerpt = self.text.split('\n').nth(line as usize - 1).unwrap_or("").replace('\t', " ");
         let before = (column - 1) as usize;
-        // Wide characters get a wide pointer, so that it stays below its column in most fonts.
+        // Non-ASCII characters get a full-width pointer, which aligns in most fonts.
         let mut pointer: String =
             excerpt.chars().take(before).map(|c| if c.is_ascii() { '.' } else { '\u{ff0e}' }).collect();
         pointer.push(if excerpt.chars().nth(before).is_none_or(|c| c.is_ascii()) { '^' } else { '\u{ff3e}' });
         format!("ERROR: <input>:{line}:{column}: {}\n | {excerpt}\n | {pointer}", problem.message)
     }
 
-    /// The error that tells of all `problems`, positioned at the first.
-    pub(super) fn refuse(&self, problems: Vec<Problem>) -> CompileError {
+    /// The error that lists all `problems`, with the position of the first.
+    pub(super) fn reject(&self, problems: Vec<Problem>) -> CompileError {
         let texts: Vec<String> = problems.iter().map(|problem| self.render(problem)).collect();
         let mut error = CompileError::new(Phase::Static, texts.join("\n"));
         if let Some(first) = problems.into_iter().next() {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_problem_is_shown_below_its_line() {
         let source = Source::new("b1 &&\n\tübel && s1");
-        let error = source.refuse(vec![Problem::new(15, "no")]);
+        let error = source.reject(vec![Problem::new(15, "no")]);
         assert_eq!(error.position, Some((2, 10)));
         assert_eq!(error.message, "ERROR: <input>:2:10: no\n |  übel && s1\n | .\u{ff0e}.......^");
     }

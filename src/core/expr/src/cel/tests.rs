@@ -1,4 +1,4 @@
-//! The CEL engine as a whole: what the golden cases do not show.
+//! Tests of the whole CEL engine, besides the golden cases.
 
 use bumpalo::Bump;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ fn with_result<T>(
     seen(Ok((program.value_type(), program.eval(&bag))))
 }
 
-/// The result as text: the value, or the error.
+/// The value or the error as text.
 fn outcome(text: &str) -> String {
     with_result(Language::Cel, text, |result| match result {
         Ok((_, Ok(value))) => format!("{value:?}"),
@@ -70,7 +70,7 @@ fn refusal(text: &str) -> CompileError {
 }
 
 #[test]
-fn operators_bind_as_in_cel() {
+fn operators_have_the_precedence_of_cel() {
     for (text, expected) in [
         ("1 + 2 * 3 - 4 / 2 % 3", "Int64(5)"),
         ("1 < 2 == true", "Bool(true)"),
@@ -90,7 +90,7 @@ fn operators_bind_as_in_cel() {
 }
 
 #[test]
-fn faults_are_absorbed_by_the_side_that_decides() {
+fn logical_operators_ignore_faults_of_the_other_side() {
     for (text, expected) in [
         ("1/0 == 1 || b", "Bool(true)"),
         ("b || 1/0 == 1", "Bool(true)"),
@@ -108,7 +108,7 @@ fn faults_are_absorbed_by_the_side_that_decides() {
 }
 
 #[test]
-fn macros_loop_over_lists_and_keys() {
+fn macros_iterate_over_lists_and_keys() {
     for (text, expected) in [
         ("[1, 2, 3].map(x, x * n)[2]", "Int64(9)"),
         ("[1, 2, 3].map(x, x > 1, x * 10)[0]", "Int64(20)"),
@@ -124,7 +124,7 @@ fn macros_loop_over_lists_and_keys() {
 }
 
 #[test]
-fn pick_takes_the_first_that_is_present() {
+fn pick_returns_the_first_present_operand() {
     for (text, expected) in [
         ("pick(request.headers, m)[\"k\"]", "String([118])"),
         ("pick(m[\"no\"], m.no, request.host)", "String([119, 101, 98])"),
@@ -139,7 +139,7 @@ fn pick_takes_the_first_that_is_present() {
 }
 
 #[test]
-fn objects_are_values_too() {
+fn objects_are_values() {
     for (text, expected) in [
         ("[request][0].host", "String([119, 101, 98])"),
         ("[request, 1][0].host", "String([119, 101, 98])"),
@@ -152,7 +152,7 @@ fn objects_are_values_too() {
 }
 
 #[test]
-fn problems_have_a_place_and_a_cure() {
+fn problems_have_positions_and_hints() {
     let error = refusal("s == \"a\" &&\n  reqest.host == \"b\"");
     assert_eq!(error.position, Some((2, 3)));
     assert_eq!(error.unknown_attribute.as_deref(), Some("reqest.host"));
@@ -171,7 +171,7 @@ fn problems_have_a_place_and_a_cure() {
 }
 
 #[test]
-fn long_and_deep_texts_have_limits_but_no_crashes() {
+fn long_and_deep_texts_are_limited() {
     let nested = |depth: usize| format!("{}n{}", "(".repeat(depth), ")".repeat(depth));
     assert_eq!(outcome(&nested(550)), "Int64(3)");
     assert!(outcome(&nested(5000)).starts_with("static: ERROR"));
@@ -195,7 +195,7 @@ fn long_and_deep_texts_have_limits_but_no_crashes() {
 }
 
 #[test]
-fn evaluation_ends_however_much_the_text_asks_for() {
+fn evaluation_is_bounded() {
     let doubling = format!("[\"0123456789\"]{}.size()", ".map(x, x + x)".repeat(60));
     assert_eq!(outcome(&doubling), "eval: expression takes more than 200000 steps");
     let lists = format!("[[1]]{}.size()", ".map(x, x + x)".repeat(60));
@@ -319,7 +319,7 @@ proptest! {
     }
 }
 
-/// Texts that the grammar accepts; about half of them pass the check.
+/// Syntactically valid texts; about half of them type-check.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "s",

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use mixer_attribute::ValueType;
 
-/// A type. `Var` stands for one that is not known yet.
+/// A type. `Var` is a type variable.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Type {
     Dyn,
@@ -20,7 +20,7 @@ pub(super) enum Type {
     Duration,
     List(Rc<Type>),
     Map(Rc<(Type, Type)>),
-    /// Attributes by the path of an object (`.request`), and the opaque types.
+    /// An object of attributes, by path (`.request`), or an opaque type.
     Object(Rc<str>),
     /// The type of a type.
     Meta(Option<Rc<Type>>),
@@ -32,10 +32,10 @@ pub(super) const EMAIL_ADDRESS: &str = "istio.policy.v1beta1.EmailAddress";
 pub(super) const URI: &str = "istio.policy.v1beta1.Uri";
 pub(super) const DNS_NAME: &str = "istio.policy.v1beta1.DNSName";
 
-/// How large a type may grow; types beyond it would make checking slow.
+/// Maximum size of a type, to bound the cost of checking.
 const MAX_TYPE_SIZE: usize = 200;
 
-/// How deep substitutions may lead; more means a type that contains itself.
+/// Maximum depth of substitution; beyond it, a type contains itself.
 const MAX_SUBSTITUTIONS: usize = 64;
 
 impl Type {
@@ -69,7 +69,7 @@ impl Type {
         }
     }
 
-    /// The type of a result as templates and adapters know it.
+    /// The attribute type of a result.
     pub(super) fn to_value_type(&self) -> ValueType {
         match self {
             Type::String => ValueType::String,
@@ -90,7 +90,7 @@ impl Type {
         }
     }
 
-    /// Whether the type is too large to work with.
+    /// Whether the type exceeds the maximum size.
     pub(super) fn is_too_large(&self) -> bool {
         fn count(of: &Type, left: &mut usize) {
             if *left == 0 {
@@ -159,9 +159,9 @@ impl std::fmt::Display for Type {
     }
 }
 
-/// What is known about type variables, with a way back.
+/// The bindings of type variables, with a trail for undo.
 ///
-/// Types may share parts, so that walking one takes much longer than building it; the number of steps is bounded.
+/// Types may share parts, so that traversing a type can take exponentially longer than building it; steps are bounded.
 #[derive(Debug)]
 pub(super) struct Bindings {
     bound: Vec<Option<Type>>,
@@ -170,12 +170,12 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Nothing known yet. After `steps` steps every question is answered with no.
+    /// No bindings. After `steps` steps every assignment fails.
     pub(super) fn new(steps: usize) -> Bindings {
         Bindings { bound: Vec::new(), trail: Vec::new(), steps_left: std::cell::Cell::new(steps) }
     }
 
-    /// Whether the steps are used up, so that answers mean nothing.
+    /// Whether the step limit was reached, so that results are invalid.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps_left.get() == 0
     }
@@ -192,7 +192,7 @@ impl Bindings {
         Type::Var(self.next_var() - 1)
     }
 
-    /// The number that the next variable gets.
+    /// The number of the next variable.
     pub(super) fn next_var(&self) -> u32 {
         u32::try_from(self.bound.len()).unwrap_or(u32::MAX)
     }
@@ -207,7 +207,7 @@ impl Bindings {
         }
     }
 
-    /// Whether every value of the first types may stand for one of the second; what was learnt is kept only if so.
+    /// Whether the types of `from` are assignable to those of `to`, pairwise. Bindings are undone if not.
     pub(super) fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
         self.trail.clear();
         let assignable =
@@ -233,7 +233,7 @@ impl Bindings {
         }
         if let Type::Var(var) = to {
             if let Some(known) = self.find(*var) {
-                // Widen what is known, for example from int to dyn.
+                // Widen the binding, for example from int to dyn.
                 if is_wider(from, &known) && !from.contains(*var) {
                     self.bind(*var, from.clone());
                     return true;
@@ -267,7 +267,7 @@ impl Bindings {
         }
     }
 
-    /// The type with everything known put in.
+    /// The type with all bound variables substituted.
     pub(super) fn resolve(&self, of: &Type) -> Type {
         self.resolved(of, 0)
     }

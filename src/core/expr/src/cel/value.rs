@@ -1,12 +1,11 @@
-//! Dynamic values while a CEL program runs.
+//! Dynamic values of a running CEL program.
 
 use bumpalo::Bump;
 
-use super::convert::to_text;
 use crate::EvalError;
-use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value, ValueType};
+use mixer_attribute::{SignedDuration, StringMap, Timestamp, ValueType};
 
-/// A value of any type. Copy: everything large lies in the request, in the program or in the arena of the bag.
+/// A value of any type. It is `Copy`: texts and elements live in the request, the program or the arena of the bag.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Val<'a> {
     Null,
@@ -19,7 +18,7 @@ pub(super) enum Val<'a> {
     Timestamp(Timestamp),
     Duration(SignedDuration),
     List(&'a [Val<'a>]),
-    /// A list that `+` made. It compares differently: what cannot be compared is unequal.
+    /// The result of `+` on lists. It compares differently: elements that cannot be compared are unequal.
     Joined(&'a [Val<'a>]),
     /// A map literal; keys are distinct.
     Map(&'a [(Val<'a>, Val<'a>)]),
@@ -33,24 +32,24 @@ pub(super) enum Val<'a> {
     Type(&'static str),
 }
 
-/// Why there is no value. Texts are written only when the fault is the final result.
+/// Why an evaluation has no value. Most texts are formatted only when the fault is the final result.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault<'a> {
-    /// A name that means nothing at run time.
+    /// A name that cannot be resolved at run time.
     Unknown,
     Static(&'static str),
     NoSuchKey(&'a [u8]),
     Other(EvalError<'a>),
 }
 
-/// What evaluating a node gives.
+/// The result of evaluating a node.
 pub(super) type Outcome<'a> = Result<Val<'a>, Fault<'a>>;
 
-/// What every operand of the wrong type gives.
+/// The fault of an operand of the wrong type.
 pub(super) const NO_OVERLOAD: Fault<'static> = Fault::Static("no such overload");
 
 impl<'a> Fault<'a> {
-    /// A fault whose text is written into `arena`.
+    /// A fault whose text is formatted into `arena`.
     pub(super) fn text(arena: &'a Bump, text: std::fmt::Arguments<'_>) -> Fault<'a> {
         Fault::Other(EvalError::failed(arena, text))
     }
@@ -79,6 +78,9 @@ impl<'a> From<EvalError<'a>> for Fault<'a> {
 }
 
 impl<'a> Val<'a> {
+    /// The empty map, which is also the default of a STRING_MAP attribute.
+    pub(super) const EMPTY_MAP: Val<'static> = Val::StringMap(&StringMap { entries: &[], source: None });
+
     /// The name of the type, as error texts and `type()` show it.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
@@ -106,38 +108,4 @@ impl<'a> Val<'a> {
             _ => None,
         }
     }
-
-    /// The value as templates and adapters know it.
-    ///
-    /// Errors: a type that they do not have.
-    pub(super) fn into_value(self, arena: &'a Bump) -> Result<Value<'a>, EvalError<'a>> {
-        Ok(match self {
-            Val::Bool(value) => Value::Bool(value),
-            Val::Int(value) => Value::Int64(value),
-            Val::Double(value) => Value::Double(value),
-            Val::String(text) => Value::String(text),
-            Val::Timestamp(at) => Value::Timestamp(at),
-            Val::Duration(span) => Value::Duration(span),
-            Val::StringMap(map) => Value::StringMap(map),
-            Val::Opaque(ValueType::IpAddress, bytes) => Value::Bytes(bytes),
-            Val::Opaque(_, text) => Value::String(text),
-            Val::Map(entries) if let Some(map) = string_map(entries, arena) => Value::StringMap(map),
-            Val::Object(path) => {
-                return Err(EvalError::failed(arena, format_args!("failed to recover of type .{path}")));
-            }
-            other => {
-                let name = other.type_name();
-                return Err(EvalError::failed(arena, format_args!("failed to recover of type {name}")));
-            }
-        })
-    }
-}
-
-/// A map literal as a string map; numbers, truth values and times in it are given as their texts.
-fn string_map<'a>(entries: &[(Val<'a>, Val<'a>)], arena: &'a Bump) -> Option<&'a StringMap<'a>> {
-    let mut texts = Vec::with_capacity(entries.len());
-    for (key, value) in entries {
-        texts.push((to_text(*key, arena)?, to_text(*value, arena)?));
-    }
-    Some(arena.alloc(StringMap { entries: arena.alloc_slice_copy(&texts), source: None }))
 }

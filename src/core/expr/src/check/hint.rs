@@ -1,14 +1,14 @@
-//! What to do about a mistake, where we know.
+//! Hints for type errors.
 
 use super::function_names;
 use crate::Scope;
 use crate::term::{Callee, TermId, TermKind, Terms};
 use mixer_attribute::ValueType;
 
-/// Names less alike than this are not worth a suggestion.
-const ALIKE: f64 = 0.8;
+/// Minimum similarity of a suggestion, from 0 to 1.
+const MIN_SIMILARITY: f64 = 0.8;
 
-/// The declared attribute that is most like `name`.
+/// A hint that names the declared attribute nearest to `name`.
 pub(crate) fn nearest_attribute(name: &str, scope: &dyn Scope) -> Option<String> {
     if let Some((map, key)) = map_and_key(name, scope) {
         return Some(format!("write {map}[\"{key}\"]"));
@@ -17,7 +17,7 @@ pub(crate) fn nearest_attribute(name: &str, scope: &dyn Scope) -> Option<String>
     Some(format!("did you mean `{nearest}`?"))
 }
 
-/// The function that makes a value of this type from a text.
+/// The function that converts a string to this type.
 pub(super) fn conversion(value_type: ValueType) -> Option<&'static str> {
     match value_type {
         ValueType::IpAddress => Some("ip"),
@@ -29,7 +29,7 @@ pub(super) fn conversion(value_type: ValueType) -> Option<&'static str> {
     }
 }
 
-/// What to write instead of a function or operator that does not exist.
+/// The hint for an unknown function or operator.
 pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<String> {
     let TermKind::Function { callee, arguments, .. } = &terms.term(id).kind else { return None };
     match (callee, arguments.as_slice()) {
@@ -50,7 +50,7 @@ pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope)
     }
 }
 
-/// `a-b` where an attribute of that name exists, which this language cannot name.
+/// The hint for `a-b` if an attribute of that name is declared, which the classic language cannot reference.
 fn dashed_name(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<String> {
     let source = terms.term(id).span.of(terms.text());
     scope.attribute(source).map(|_| {
@@ -58,7 +58,7 @@ fn dashed_name(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<Strin
     })
 }
 
-/// `map.key` written for `map["key"]`.
+/// Splits `map.key` if `map` is a string map, where `map["key"]` is intended.
 fn map_and_key<'n>(name: &'n str, scope: &dyn Scope) -> Option<(&'n str, &'n str)> {
     name.match_indices('.').rev().find_map(|(at, _)| {
         let (map, key) = (name.get(..at)?, name.get(at + 1..)?);
@@ -71,7 +71,7 @@ fn nearest<'n>(name: &str, candidates: Vec<&'n str>) -> Option<&'n str> {
     candidates
         .into_iter()
         .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
 }

@@ -2,7 +2,7 @@
 
 use bumpalo::Bump;
 
-use super::{Attribute, Comparison, Entry, Expr, Glob, Kind, Literal, Operands, Unary};
+use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::check::{Function, Meaning, Types};
 use crate::functions::{self, Regex};
 use crate::lexer::Span;
@@ -12,7 +12,7 @@ use crate::term::{TermId, TermKind, Terms};
 use crate::{CompileError, EvalError, Phase};
 use mixer_attribute::{Value, ValueType};
 
-/// Deepest nesting of nodes that are evaluated; flat chains count once. Evaluation, and its explanation, recurse so often.
+/// Maximum nesting of nodes, where flat chains count once. It bounds the recursion of evaluation and explanation.
 const MAX_DEPTH: u32 = 700;
 
 /// Compiles checked terms.
@@ -28,11 +28,11 @@ pub(super) fn compile(terms: &Terms<'_>, types: &Types) -> Result<Expr, CompileE
 struct Compiler<'c, 't> {
     terms: &'c Terms<'t>,
     types: &'c Types,
-    /// For calls that are evaluated here and now.
+    /// For calls on constants, which are evaluated at compile time.
     arena: Bump,
 }
 
-/// An expression and how deep it nests.
+/// An expression and its nesting.
 struct Built {
     expr: Expr,
     depth: u32,
@@ -90,22 +90,22 @@ impl Compiler<'_, '_> {
                     Constant::String(value) => Literal::Bytes(value.clone()),
                     Constant::Duration(duration) => Literal::Duration(*duration),
                 };
-                Ok(self.leaf_of(id, Kind::Literal(literal)))
+                Ok(self.leaf_of(id, ExprKind::Literal(literal)))
             }
             (TermKind::Variable(_), Meaning::Attribute(slot))
                 if typed.value_type != ValueType::Unspecified =>
             {
-                Ok(self.leaf_of(id, Kind::Attribute(Attribute { slot, value_type: typed.value_type })))
+                Ok(self.leaf_of(id, ExprKind::Attribute(Attribute { slot, value_type: typed.value_type })))
             }
             _ => Err(self.unhandled(id)),
         }
     }
 
-    fn leaf_of(&self, id: TermId, kind: Kind) -> Built {
+    fn leaf_of(&self, id: TermId, kind: ExprKind) -> Built {
         Built { expr: self.expr(id, kind), depth: 0 }
     }
 
-    fn expr(&self, id: TermId, kind: Kind) -> Expr {
+    fn expr(&self, id: TermId, kind: ExprKind) -> Expr {
         let Span { start, end } = self.terms.term(id).span;
         Expr {
             kind,
@@ -128,7 +128,12 @@ impl Compiler<'_, '_> {
         Ok(Built { expr: self.expr(id, kind), depth: depth + 1 })
     }
 
-    fn kind(&self, id: TermId, function: Function, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
+    fn kind(
+        &self,
+        id: TermId,
+        function: Function,
+        operands: Vec<Expr>,
+    ) -> Result<ExprKind, Box<CompileError>> {
         let value_type = self.types.of(id).value_type;
         Ok(match function {
             Function::Equal => self.comparison(id, Comparison::Equal, operands)?,
@@ -137,26 +142,26 @@ impl Compiler<'_, '_> {
             Function::LessOrEqual => self.comparison(id, Comparison::LessOrEqual, operands)?,
             Function::Greater => self.comparison(id, Comparison::Greater, operands)?,
             Function::GreaterOrEqual => self.comparison(id, Comparison::GreaterOrEqual, operands)?,
-            Function::And => Kind::All(flatten(operands, |k| match k {
-                Kind::All(list) => Ok(list),
+            Function::And => ExprKind::All(flatten(operands, |k| match k {
+                ExprKind::All(list) => Ok(list),
                 other => Err(other),
             })),
-            Function::Or => Kind::Any(flatten(operands, |k| match k {
-                Kind::Any(list) => Ok(list),
+            Function::Or => ExprKind::Any(flatten(operands, |k| match k {
+                ExprKind::Any(list) => Ok(list),
                 other => Err(other),
             })),
             Function::Default => first_of(flatten(operands, |k| match k {
-                Kind::FirstOf(list) => Ok(list),
+                ExprKind::FirstOf(list) => Ok(list),
                 other => Err(other),
             })),
             Function::Add => self.sum(id, value_type, operands)?,
             Function::Index => index(self.exactly(id, operands)?),
-            Function::Conditional => Kind::Conditional(self.exactly(id, operands)?),
-            Function::ConditionalString => Kind::ConditionalString(self.exactly(id, operands)?),
+            Function::Conditional => ExprKind::Conditional(self.exactly(id, operands)?),
+            Function::ConditionalString => ExprKind::ConditionalString(self.exactly(id, operands)?),
             Function::Match => glob(*self.exactly(id, operands)?),
             Function::Matches => regex(*self.exactly(id, operands)?),
-            Function::StartsWith => Kind::StartsWith(self.exactly(id, operands)?),
-            Function::EndsWith => Kind::EndsWith(self.exactly(id, operands)?),
+            Function::StartsWith => ExprKind::StartsWith(self.exactly(id, operands)?),
+            Function::EndsWith => ExprKind::EndsWith(self.exactly(id, operands)?),
             Function::Size => self.unary(id, Unary::Size, operands)?,
             Function::ToLower => self.unary(id, Unary::ToLower, operands)?,
             Function::Ip => self.unary(id, Unary::Ip, operands)?,
@@ -164,7 +169,7 @@ impl Compiler<'_, '_> {
             Function::DnsName => self.unary(id, Unary::DnsName, operands)?,
             Function::Email => self.unary(id, Unary::Email, operands)?,
             Function::Uri => self.unary(id, Unary::Uri, operands)?,
-            Function::EmptyStringMap => Kind::Literal(Literal::EmptyMap),
+            Function::EmptyStringMap => ExprKind::Literal(Literal::EmptyMap),
         })
     }
 
@@ -181,7 +186,7 @@ impl Compiler<'_, '_> {
         id: TermId,
         comparison: Comparison,
         operands: Vec<Expr>,
-    ) -> Result<Kind, Box<CompileError>> {
+    ) -> Result<ExprKind, Box<CompileError>> {
         let value_type = match &self.terms.term(id).kind {
             TermKind::Function { arguments, .. } => {
                 arguments.first().map_or(ValueType::Unspecified, |first| self.types.of(*first).value_type)
@@ -205,26 +210,31 @@ impl Compiler<'_, '_> {
         Ok(compare(comparison, compared_as, self.exactly(id, operands)?))
     }
 
-    fn sum(&self, id: TermId, value_type: ValueType, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
+    fn sum(
+        &self,
+        id: TermId,
+        value_type: ValueType,
+        operands: Vec<Expr>,
+    ) -> Result<ExprKind, Box<CompileError>> {
         Ok(match value_type {
             ValueType::String | ValueType::DnsName | ValueType::EmailAddress | ValueType::Uri => {
-                Kind::Concat(flatten(operands, |k| match k {
-                    Kind::Concat(list) => Ok(list),
+                ExprKind::Concat(flatten(operands, |k| match k {
+                    ExprKind::Concat(list) => Ok(list),
                     other => Err(other),
                 }))
             }
-            ValueType::Int64 => Kind::AddInt64(operands.into()),
-            ValueType::Double => Kind::AddDouble(operands.into()),
+            ValueType::Int64 => ExprKind::AddInt64(operands.into()),
+            ValueType::Double => ExprKind::AddDouble(operands.into()),
             _ => return Err(self.not_implemented(id, "Add", value_type)),
         })
     }
 
-    fn unary(&self, id: TermId, function: Unary, operands: Vec<Expr>) -> Result<Kind, Box<CompileError>> {
+    fn unary(&self, id: TermId, function: Unary, operands: Vec<Expr>) -> Result<ExprKind, Box<CompileError>> {
         let [argument] = *self.exactly::<1>(id, operands)?;
-        if let Kind::Literal(Literal::Bytes(text)) = &argument.kind {
-            return Ok(Kind::Literal(self.evaluated(function, text)));
+        if let ExprKind::Literal(Literal::Bytes(text)) = &argument.kind {
+            return Ok(ExprKind::Literal(self.evaluated(function, text)));
         }
-        Ok(Kind::Apply { function, argument: Box::new(argument) })
+        Ok(ExprKind::Apply { function, argument: Box::new(argument) })
     }
 
     /// The result of a call on a constant.
@@ -235,7 +245,7 @@ impl Compiler<'_, '_> {
             Ok(Value::Timestamp(instant)) => Literal::Timestamp(instant),
             Ok(Value::Int64(number)) => Literal::Int64(number),
             Ok(other) => {
-                debug_assert!(false, "no function of one text gives {other:?}");
+                debug_assert!(false, "no function of one text returns {other:?}");
                 Literal::Failed("no value".into())
             }
             Err(error) => Literal::Failed(error.to_string().into()),
@@ -270,8 +280,8 @@ impl Compiler<'_, '_> {
     }
 }
 
-/// Replaces operands that are themselves chains of the same operator by their links.
-fn flatten(operands: Vec<Expr>, links: fn(Kind) -> Result<Box<[Expr]>, Kind>) -> Box<[Expr]> {
+/// Inlines operands that are chains of the same operator.
+fn flatten(operands: Vec<Expr>, links: fn(ExprKind) -> Result<Box<[Expr]>, ExprKind>) -> Box<[Expr]> {
     let mut list = Vec::with_capacity(operands.len());
     for Expr { kind, start, end } in operands {
         match links(kind) {
@@ -282,68 +292,73 @@ fn flatten(operands: Vec<Expr>, links: fn(Kind) -> Result<Box<[Expr]>, Kind>) ->
     list.into()
 }
 
-fn first_of(list: Box<[Expr]>) -> Kind {
+fn first_of(list: Box<[Expr]>) -> ExprKind {
     let pair: Box<[Expr; 2]> = match list.try_into() {
         Ok(pair) => pair,
-        Err(list) => return Kind::FirstOf(list),
+        Err(list) => return ExprKind::FirstOf(list),
     };
     let [first, second] = *pair;
     match (first.kind, second.kind) {
-        (Kind::Attribute(attribute), Kind::Literal(default)) => Kind::AttributeOr { attribute, default },
-        (Kind::Entry(entry), Kind::Literal(default)) => Kind::EntryOr { entry, default },
+        (ExprKind::Attribute(attribute), ExprKind::Literal(default)) => {
+            ExprKind::AttributeOr { attribute, default }
+        }
+        (ExprKind::Entry(entry), ExprKind::Literal(default)) => ExprKind::EntryOr { entry, default },
         (one, other) => {
-            Kind::FirstOf(Box::new([Expr { kind: one, ..first }, Expr { kind: other, ..second }]))
+            ExprKind::FirstOf(Box::new([Expr { kind: one, ..first }, Expr { kind: other, ..second }]))
         }
     }
 }
 
-fn index(pair: Box<[Expr; 2]>) -> Kind {
+fn index(pair: Box<[Expr; 2]>) -> ExprKind {
     match &*pair {
-        [Expr { kind: Kind::Attribute(map), .. }, Expr { kind: Kind::Literal(Literal::Bytes(key)), .. }] => {
-            Kind::Entry(Entry { map: *map, key: key.clone() })
-        }
-        _ => Kind::Index(pair),
+        [
+            Expr { kind: ExprKind::Attribute(map), .. },
+            Expr { kind: ExprKind::Literal(Literal::Bytes(key)), .. },
+        ] => ExprKind::Entry(MapEntry { map: *map, key: key.clone() }),
+        _ => ExprKind::Index(pair),
     }
 }
 
-fn compare(comparison: Comparison, operands: Operands, pair: Box<[Expr; 2]>) -> Kind {
+fn compare(comparison: Comparison, operands: Operands, pair: Box<[Expr; 2]>) -> ExprKind {
     let expected = match comparison {
         Comparison::Equal => true,
         Comparison::NotEqual => false,
-        _ => return Kind::Compare { comparison, operands, pair },
+        _ => return ExprKind::Compare { comparison, operands, pair },
     };
     let [left, right] = *pair;
     match (left.kind, right.kind) {
-        (Kind::Attribute(attribute), Kind::Literal(Literal::Bytes(constant)))
+        (ExprKind::Attribute(attribute), ExprKind::Literal(Literal::Bytes(constant)))
             if operands == Operands::Bytes =>
         {
-            Kind::AttributeIs { attribute, constant, expected }
+            ExprKind::AttributeIs { attribute, constant, expected }
         }
-        (Kind::Entry(entry), Kind::Literal(Literal::Bytes(constant))) if operands == Operands::Bytes => {
-            Kind::EntryIs { entry, constant, expected }
+        (ExprKind::Entry(entry), ExprKind::Literal(Literal::Bytes(constant)))
+            if operands == Operands::Bytes =>
+        {
+            ExprKind::EntryIs { entry, constant, expected }
         }
         (one, other) => {
             let pair = Box::new([Expr { kind: one, ..left }, Expr { kind: other, ..right }]);
-            Kind::Compare { comparison, operands, pair }
+            ExprKind::Compare { comparison, operands, pair }
         }
     }
 }
 
-fn glob([subject, pattern]: [Expr; 2]) -> Kind {
+fn glob([subject, pattern]: [Expr; 2]) -> ExprKind {
     match pattern.kind {
-        Kind::Literal(Literal::Bytes(text)) => {
-            Kind::MatchesGlob { subject: Box::new(subject), glob: Glob::new(&text) }
+        ExprKind::Literal(Literal::Bytes(text)) => {
+            ExprKind::MatchesGlob { subject: Box::new(subject), glob: Glob::new(&text) }
         }
-        kind => Kind::Match(Box::new([subject, Expr { kind, ..pattern }])),
+        kind => ExprKind::Match(Box::new([subject, Expr { kind, ..pattern }])),
     }
 }
 
-fn regex([pattern, subject]: [Expr; 2]) -> Kind {
+fn regex([pattern, subject]: [Expr; 2]) -> ExprKind {
     match pattern.kind {
-        Kind::Literal(Literal::Bytes(text)) => {
-            Kind::MatchesRegex { regex: Box::new(Regex::compile(&text)), subject: Box::new(subject) }
+        ExprKind::Literal(Literal::Bytes(text)) => {
+            ExprKind::MatchesRegex { regex: Box::new(Regex::compile(&text)), subject: Box::new(subject) }
         }
-        kind => Kind::Matches(Box::new([Expr { kind, ..pattern }, subject])),
+        kind => ExprKind::Matches(Box::new([Expr { kind, ..pattern }, subject])),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Evaluation. Spec: expressions.md, section 9.
 //!
-//! Three ways to evaluate a node: [`Expr::value`] (strict: absence is an error), [`Expr::attempt`] (absence is nothing, for
-//! the left of `|`) and [`Expr::truth`] (strict, for conditions).
+//! A node is evaluated by [`Expr::value`] (absence is an error), [`Expr::attempt`] (absence is `None`, for the left of `|`) or
+//! [`Expr::is_true`] (absence is an error, for conditions).
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::{Attribute, Comparison, Entry, Expr, Glob, Kind, Literal, Operands, Unary};
+use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::functions::Regex;
 use crate::{EvalError, functions};
 use mixer_attribute::text::go_text;
@@ -13,11 +13,11 @@ use mixer_attribute::{AttributeBag, SignedDuration, StringMap, Value, ValueType}
 
 type Evaluated<'a, T> = Result<T, EvalError<'a>>;
 
-/// What `emptyStringMap()` returns.
+/// The result of `emptyStringMap()`.
 static EMPTY_MAP: StringMap<'static> = StringMap { entries: &[], source: None };
 
-/// A node that gave a value of another type than the type check promised. Cannot happen.
-const BROKEN: EvalError<'static> = EvalError::Failed("the value has another type than the expression");
+/// A value whose type differs from the static type. Unreachable.
+const TYPE_MISMATCH: EvalError<'static> = EvalError::Failed("the value has another type than the expression");
 
 impl Literal {
     pub(super) fn value(&self) -> Evaluated<'_, Value<'_>> {
@@ -26,7 +26,7 @@ impl Literal {
             Literal::Address(address) => Value::Bytes(address),
             Literal::Int64(number) => Value::Int64(*number),
             Literal::Double(number) => Value::Double(*number),
-            Literal::Bool(truth) => Value::Bool(*truth),
+            Literal::Bool(value) => Value::Bool(*value),
             Literal::Duration(duration) => Value::Duration(*duration),
             Literal::Timestamp(instant) => Value::Timestamp(*instant),
             Literal::EmptyMap => Value::StringMap(&EMPTY_MAP),
@@ -36,7 +36,7 @@ impl Literal {
 }
 
 impl Attribute {
-    /// The value, converted to the declared type; nothing if absent.
+    /// The value, converted to the declared type; `None` if absent.
     #[inline]
     pub(super) fn attempt<'a>(self, bag: &AttributeBag<'a>) -> Evaluated<'a, Option<Value<'a>>> {
         let Some(value) = bag.get(self.slot) else { return Ok(None) };
@@ -74,7 +74,7 @@ impl Attribute {
 
     #[cold]
     fn unconvertible<'a>(self, value: Value<'a>, bag: &AttributeBag<'a>) -> EvalError<'a> {
-        let wanted = match self.value_type {
+        let expected = match self.value_type {
             ValueType::Int64 | ValueType::Duration => "integer or duration",
             ValueType::Double => "double",
             ValueType::Bool => "bool",
@@ -85,127 +85,127 @@ impl Attribute {
         };
         EvalError::failed(
             bag.arena(),
-            format_args!("error converting value to {wanted}: '{}'", go_text(value)),
+            format_args!("error converting value to {expected}: '{}'", go_text(value)),
         )
     }
 }
 
-impl Entry {
-    /// The value under the key; nothing if the map or the key is absent.
+impl MapEntry {
+    /// The value of the key; `None` if the map or the key is absent.
     #[inline]
     pub(super) fn attempt<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, Option<&'a [u8]>> {
         match self.map.attempt(bag)? {
             Some(Value::StringMap(map)) => Ok(bag.lookup(map, &self.key)),
-            Some(_) => Err(BROKEN),
+            Some(_) => Err(TYPE_MISMATCH),
             None => Ok(None),
         }
     }
 
-    /// The value under the key, empty if there is none; an absent map is an error.
+    /// The value of the key, empty if it is absent; an absent map is an error.
     #[inline]
     pub(super) fn value<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, &'a [u8]> {
         match self.map.value(bag)? {
             Value::StringMap(map) => Ok(bag.lookup(map, &self.key).unwrap_or(b"")),
-            _ => Err(BROKEN),
+            _ => Err(TYPE_MISMATCH),
         }
     }
 }
 
-/// Where nodes nest, the functions below are many and small: unoptimised builds give every function room for all of its
-/// temporaries, and the deepest program must fit a small stack there as well.
+/// The recursive functions below are small on purpose: unoptimised builds reserve stack for all temporaries of a function, and
+/// the deepest program must fit into 2 MB there, too.
 impl Expr {
     /// Evaluates; an absent attribute is an error.
     pub(super) fn value<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
         match &self.kind {
-            Kind::Literal(literal) => literal.value(),
-            Kind::Attribute(attribute) => attribute.value(bag),
-            Kind::AttributeOr { attribute, default } => attribute_or(*attribute, default, bag),
-            Kind::Entry(entry) => entry_value(entry, bag),
-            Kind::EntryOr { entry, default } => entry_or(entry, default, bag),
-            Kind::Index(pair) => index(pair, bag),
-            Kind::FirstOf(list) => first_of(list, bag),
-            Kind::Conditional(triple) => conditional(triple, bag),
-            Kind::ConditionalString(triple) => conditional_string(triple, bag),
-            Kind::Concat(list) => concat(list, bag),
-            Kind::AddInt64(list) => add_int64(list, bag),
-            Kind::AddDouble(list) => add_double(list, bag),
-            Kind::Apply { function, argument } => apply(*function, argument, bag),
-            Kind::All(_)
-            | Kind::Any(_)
-            | Kind::AttributeIs { .. }
-            | Kind::EntryIs { .. }
-            | Kind::Compare { .. }
-            | Kind::MatchesGlob { .. }
-            | Kind::Match(_)
-            | Kind::MatchesRegex { .. }
-            | Kind::Matches(_)
-            | Kind::StartsWith(_)
-            | Kind::EndsWith(_) => truth_value(self, bag),
+            ExprKind::Literal(literal) => literal.value(),
+            ExprKind::Attribute(attribute) => attribute.value(bag),
+            ExprKind::AttributeOr { attribute, default } => attribute_or(*attribute, default, bag),
+            ExprKind::Entry(entry) => entry_value(entry, bag),
+            ExprKind::EntryOr { entry, default } => entry_or(entry, default, bag),
+            ExprKind::Index(pair) => index(pair, bag),
+            ExprKind::FirstOf(list) => first_of(list, bag),
+            ExprKind::Conditional(triple) => conditional(triple, bag),
+            ExprKind::ConditionalString(triple) => conditional_string(triple, bag),
+            ExprKind::Concat(list) => concat(list, bag),
+            ExprKind::AddInt64(list) => add_int64(list, bag),
+            ExprKind::AddDouble(list) => add_double(list, bag),
+            ExprKind::Apply { function, argument } => apply(*function, argument, bag),
+            ExprKind::All(_)
+            | ExprKind::Any(_)
+            | ExprKind::AttributeIs { .. }
+            | ExprKind::EntryIs { .. }
+            | ExprKind::Compare { .. }
+            | ExprKind::MatchesGlob { .. }
+            | ExprKind::Match(_)
+            | ExprKind::MatchesRegex { .. }
+            | ExprKind::Matches(_)
+            | ExprKind::StartsWith(_)
+            | ExprKind::EndsWith(_) => bool_value(self, bag),
         }
     }
 
-    /// Evaluates on the left of `|`: an absent attribute, map or key gives nothing.
+    /// Evaluates on the left of `|`: an absent attribute, map or key is `None`.
     pub(super) fn attempt<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, Option<Value<'a>>> {
         match &self.kind {
-            Kind::Attribute(attribute) => attribute.attempt(bag),
-            Kind::Entry(entry) => Ok(entry.attempt(bag)?.map(Value::String)),
-            Kind::Index(pair) => attempt_index(pair, bag),
-            Kind::FirstOf(list) => attempt_first_of(list, bag),
+            ExprKind::Attribute(attribute) => attribute.attempt(bag),
+            ExprKind::Entry(entry) => Ok(entry.attempt(bag)?.map(Value::String)),
+            ExprKind::Index(pair) => attempt_index(pair, bag),
+            ExprKind::FirstOf(list) => attempt_first_of(list, bag),
             _ => self.value(bag).map(Some),
         }
     }
 
     /// Evaluates a condition.
-    pub(super) fn truth<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+    pub(super) fn is_true<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
         match &self.kind {
-            Kind::All(list) => all(list, bag),
-            Kind::Any(list) => any(list, bag),
-            Kind::AttributeIs { attribute, constant, expected } => {
+            ExprKind::All(list) => all(list, bag),
+            ExprKind::Any(list) => any(list, bag),
+            ExprKind::AttributeIs { attribute, constant, expected } => {
                 attribute_is(*attribute, constant, *expected, bag)
             }
-            Kind::EntryIs { entry, constant, expected } => entry_is(entry, constant, *expected, bag),
-            Kind::Compare { comparison, operands, pair } => compare(*comparison, *operands, pair, bag),
-            Kind::MatchesGlob { subject, glob } => matches_glob(subject, glob, bag),
-            Kind::Match(pair) => test(pair, bag, functions::glob_match),
-            Kind::MatchesRegex { regex, subject } => matches_regex(regex, subject, bag),
-            Kind::Matches(pair) => matches(pair, bag),
-            Kind::StartsWith(pair) => test(pair, bag, |text, prefix| text.starts_with(prefix)),
-            Kind::EndsWith(pair) => test(pair, bag, |text, suffix| text.ends_with(suffix)),
-            _ => self.value_as_truth(bag),
+            ExprKind::EntryIs { entry, constant, expected } => entry_is(entry, constant, *expected, bag),
+            ExprKind::Compare { comparison, operands, pair } => compare(*comparison, *operands, pair, bag),
+            ExprKind::MatchesGlob { subject, glob } => matches_glob(subject, glob, bag),
+            ExprKind::Match(pair) => test(pair, bag, functions::glob_match),
+            ExprKind::MatchesRegex { regex, subject } => matches_regex(regex, subject, bag),
+            ExprKind::Matches(pair) => matches(pair, bag),
+            ExprKind::StartsWith(pair) => test(pair, bag, |text, prefix| text.starts_with(prefix)),
+            ExprKind::EndsWith(pair) => test(pair, bag, |text, suffix| text.ends_with(suffix)),
+            _ => self.value_as_bool(bag),
         }
     }
 
-    fn value_as_truth<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+    fn value_as_bool<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
         match self.value(bag)? {
-            Value::Bool(truth) => Ok(truth),
-            _ => Err(BROKEN),
+            Value::Bool(value) => Ok(value),
+            _ => Err(TYPE_MISMATCH),
         }
     }
 
     fn bytes<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, &'a [u8]> {
         match self.value(bag)? {
             Value::String(bytes) | Value::Bytes(bytes) => Ok(bytes),
-            _ => Err(BROKEN),
+            _ => Err(TYPE_MISMATCH),
         }
     }
 
     fn int64<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, i64> {
         match self.value(bag)? {
             Value::Int64(number) => Ok(number),
-            _ => Err(BROKEN),
+            _ => Err(TYPE_MISMATCH),
         }
     }
 
     fn double<'a>(&'a self, bag: &AttributeBag<'a>) -> Evaluated<'a, f64> {
         match self.value(bag)? {
             Value::Double(number) => Ok(number),
-            _ => Err(BROKEN),
+            _ => Err(TYPE_MISMATCH),
         }
     }
 }
 
-fn truth_value<'a>(expr: &'a Expr, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
-    expr.truth(bag).map(Value::Bool)
+fn bool_value<'a>(expr: &'a Expr, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+    expr.is_true(bag).map(Value::Bool)
 }
 
 #[inline]
@@ -221,12 +221,16 @@ fn attribute_or<'a>(
 }
 
 #[inline]
-fn entry_value<'a>(entry: &'a Entry, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+fn entry_value<'a>(entry: &'a MapEntry, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
     entry.value(bag).map(Value::String)
 }
 
 #[inline]
-fn entry_or<'a>(entry: &'a Entry, default: &'a Literal, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
+fn entry_or<'a>(
+    entry: &'a MapEntry,
+    default: &'a Literal,
+    bag: &AttributeBag<'a>,
+) -> Evaluated<'a, Value<'a>> {
     match entry.attempt(bag)? {
         Some(value) => Ok(Value::String(value)),
         None => default.value(),
@@ -242,13 +246,13 @@ fn attribute_is<'a>(
 ) -> Evaluated<'a, bool> {
     match attribute.value(bag)? {
         Value::String(text) => Ok((text == constant) == expected),
-        _ => Err(BROKEN),
+        _ => Err(TYPE_MISMATCH),
     }
 }
 
 #[inline]
 fn entry_is<'a>(
-    entry: &'a Entry,
+    entry: &'a MapEntry,
     constant: &[u8],
     expected: bool,
     bag: &AttributeBag<'a>,
@@ -258,7 +262,7 @@ fn entry_is<'a>(
 
 fn all<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
     for conjunct in list {
-        if !conjunct.truth(bag)? {
+        if !conjunct.is_true(bag)? {
             return Ok(false);
         }
     }
@@ -267,14 +271,14 @@ fn all<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
 
 fn any<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
     for disjunct in list {
-        if disjunct.truth(bag)? {
+        if disjunct.is_true(bag)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Evaluates two texts from left to right and tests them.
+/// Evaluates two strings from left to right and tests them.
 fn test<'a>(
     pair: &'a [Expr; 2],
     bag: &AttributeBag<'a>,
@@ -309,7 +313,7 @@ fn apply<'a>(function: Unary, argument: &'a Expr, bag: &AttributeBag<'a>) -> Eva
     function.apply(argument.bytes(bag)?, bag.arena())
 }
 
-/// Evaluates two texts from left to right.
+/// Evaluates two strings from left to right.
 fn both<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, (&'a [u8], &'a [u8])> {
     let [left, right] = pair;
     Ok((left.bytes(bag)?, right.bytes(bag)?))
@@ -319,7 +323,7 @@ fn index<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, Value
     let [map, key] = pair;
     match (map.value(bag)?, key.value(bag)?) {
         (Value::StringMap(map), Value::String(key)) => Ok(Value::String(bag.lookup(map, key).unwrap_or(b""))),
-        _ => Err(BROKEN),
+        _ => Err(TYPE_MISMATCH),
     }
 }
 
@@ -329,12 +333,12 @@ fn attempt_index<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'
     let Some(key) = key.attempt(bag)? else { return Ok(None) };
     match (map, key) {
         (Value::StringMap(map), Value::String(key)) => Ok(bag.lookup(map, key).map(Value::String)),
-        _ => Err(BROKEN),
+        _ => Err(TYPE_MISMATCH),
     }
 }
 
 fn first_of<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
-    let Some((last, options)) = list.split_last() else { return Err(BROKEN) };
+    let Some((last, options)) = list.split_last() else { return Err(TYPE_MISMATCH) };
     match attempt_first_of(options, bag)? {
         Some(value) => Ok(value),
         None => last.value(bag),
@@ -352,13 +356,13 @@ fn attempt_first_of<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'
 
 fn conditional<'a>(triple: &'a [Expr; 3], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
     let [test, then, otherwise] = triple;
-    let chosen = if test.truth(bag)? { then } else { otherwise };
+    let chosen = if test.is_true(bag)? { then } else { otherwise };
     chosen.value(bag)
 }
 
 fn conditional_string<'a>(triple: &'a [Expr; 3], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
     let [test, then, otherwise] = triple;
-    let test = test.truth(bag)?;
+    let test = test.is_true(bag)?;
     let then = then.value(bag)?;
     let otherwise = otherwise.value(bag)?;
     Ok(if test { then } else { otherwise })
@@ -388,7 +392,7 @@ fn add_int64<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Valu
 }
 
 fn add_double<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
-    // Not from zero: that would turn -0.0 into 0.0.
+    // Starting from 0.0 would turn -0.0 into 0.0.
     let mut sum = None;
     for expr in list {
         let number = expr.double(bag)?;
@@ -410,7 +414,7 @@ fn compare<'a>(
         Operands::Bool => compare_bool(comparison, pair, bag),
         Operands::Timestamp => compare_timestamp(comparison, pair, bag),
         Operands::Address | Operands::DnsName | Operands::EmailAddress | Operands::Uri => {
-            Ok(same(operands, pair, bag)? == (comparison == Comparison::Equal))
+            Ok(equal(operands, pair, bag)? == (comparison == Comparison::Equal))
         }
     }
 }
@@ -423,7 +427,7 @@ fn compare_int64<'a>(
     Ok(ordered(comparison, &left.int64(bag)?, &right.int64(bag)?))
 }
 
-/// Equality of doubles is equality of their bits.
+/// compat(1.3): doubles are equal if their bits are.
 fn compare_double<'a>(
     comparison: Comparison,
     [left, right]: &'a [Expr; 2],
@@ -442,7 +446,7 @@ fn compare_bool<'a>(
     [left, right]: &'a [Expr; 2],
     bag: &AttributeBag<'a>,
 ) -> Evaluated<'a, bool> {
-    Ok(ordered(comparison, &left.truth(bag)?, &right.truth(bag)?))
+    Ok(ordered(comparison, &left.is_true(bag)?, &right.is_true(bag)?))
 }
 
 fn compare_timestamp<'a>(
@@ -452,12 +456,12 @@ fn compare_timestamp<'a>(
 ) -> Evaluated<'a, bool> {
     match (left.value(bag)?, right.value(bag)?) {
         (Value::Timestamp(left), Value::Timestamp(right)) => Ok(ordered(comparison, &left, &right)),
-        _ => Err(BROKEN),
+        _ => Err(TYPE_MISMATCH),
     }
 }
 
-/// Whether two addresses, names, mailboxes or URIs are the same.
-fn same<'a>(operands: Operands, pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
+/// Whether two addresses, names, mailboxes or URIs are equal.
+fn equal<'a>(operands: Operands, pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
     let (left, right) = both(pair, bag)?;
     match operands {
         Operands::DnsName => functions::dns_name_equal(left, right, bag.arena()),

@@ -1,25 +1,25 @@
-//! Evaluation step by step, for people.
+//! Explanation: evaluation with the outcome of every part, for display.
 
-use super::{Attribute, Entry, Expr, Kind, Literal};
+use super::{Attribute, Expr, ExprKind, Literal, MapEntry};
 use crate::EvalError;
 use mixer_attribute::text::{go_text, ip_text};
 use mixer_attribute::{AttributeBag, Value};
 
-/// What became of one part of an expression.
+/// The outcome of a part of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has this value; strings in quotation marks.
+    /// It has this value; strings are quoted.
     Value(String),
-    /// The attribute or map entry is not there.
+    /// The attribute or map entry is absent.
     Absent,
-    /// It failed with this text.
+    /// It failed with this error.
     Failed(String),
-    /// The outcome was decided before it was its turn.
+    /// It was skipped, because another part decided the outcome.
     NotEvaluated,
 }
 
 impl Outcome {
-    /// Whether this is a value, and not `false`.
+    /// Whether this is a value other than `false`.
     pub fn is_true_value(&self) -> bool {
         matches!(self, Outcome::Value(text) if text != "false")
     }
@@ -36,34 +36,34 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// One part of an expression, what became of it, and of which parts that was made.
+/// A part of an expression with its outcome and its own parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The part as it is written.
+    /// The source text.
     pub text: String,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// Its parts in evaluation order, without constants.
     pub children: Vec<Explanation>,
 }
 
 impl Explanation {
-    /// A part without parts.
+    /// A part without children.
     pub(crate) fn leaf(text: impl Into<String>, outcome: Outcome) -> Explanation {
         Explanation { text: text.into(), outcome, children: Vec::new() }
     }
 }
 
-/// Explains a program whose text is `text`. Records the references that evaluation records.
+/// Explains a program with source text `text`. Records the same references as evaluation.
 pub(super) fn explain<'a>(root: &'a Expr, text: &str, bag: &AttributeBag<'a>) -> Explanation {
     Explainer { text, bag }.part(root, false)
 }
 
-/// Explains each operand of the top-level `&&` chain by itself, also those that evaluation does not come to.
+/// Explains each operand of the top-level `&&` chain, including those that evaluation would skip.
 pub(super) fn explain_operands<'a>(root: &'a Expr, text: &str, bag: &AttributeBag<'a>) -> Vec<Explanation> {
     let explainer = Explainer { text, bag };
     match &root.kind {
-        Kind::All(list) => list.iter().map(|operand| explainer.part(operand, false)).collect(),
+        ExprKind::All(list) => list.iter().map(|operand| explainer.part(operand, false)).collect(),
         _ => vec![explainer.part(root, false)],
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn outcome_of(result: Result<Value<'_>, EvalError<'_>>) -> Outcome {
     }
 }
 
-/// A value for people: strings in quotation marks, addresses as addresses, the rest as in error texts.
+/// A value for display: strings quoted, addresses as text, others as in error texts.
 fn quoted(value: Value<'_>) -> String {
     match value {
         Value::String(text) => format!("{:?}", String::from_utf8_lossy(text)),
@@ -91,12 +91,12 @@ struct Explainer<'e, 'a> {
 }
 
 impl<'a> Explainer<'_, 'a> {
-    /// Explains one node; `attempted` on the left of `|`.
+    /// Explains a node; `attempted` on the left of `|`.
     fn part(&self, expr: &'a Expr, attempted: bool) -> Explanation {
         let source = expr.source(self.text);
         let outcome = match &expr.kind {
-            Kind::Attribute(attribute) => self.attribute(*attribute).outcome,
-            Kind::Entry(entry) if attempted => self.entry(entry, true).outcome,
+            ExprKind::Attribute(attribute) => self.attribute(*attribute).outcome,
+            ExprKind::Entry(entry) if attempted => self.entry(entry, true).outcome,
             _ if attempted => match expr.attempt(self.bag) {
                 Ok(Some(value)) => Outcome::Value(quoted(value)),
                 Ok(None) => Outcome::Absent,
@@ -109,17 +109,17 @@ impl<'a> Explainer<'_, 'a> {
 
     fn parts(&self, expr: &'a Expr) -> Vec<Explanation> {
         match &expr.kind {
-            Kind::All(list) => self.sequence(list, |outcome| *outcome == Outcome::Value("true".into())),
-            Kind::Any(list) => self.sequence(list, |outcome| *outcome == Outcome::Value("false".into())),
-            Kind::FirstOf(list) => self.options(list),
-            Kind::Conditional(triple) => self.conditional(triple),
-            Kind::AttributeIs { attribute, .. } => vec![self.attribute(*attribute)],
-            Kind::EntryIs { entry, .. } => vec![self.entry(entry, false)],
-            Kind::AttributeOr { attribute, default } => {
+            ExprKind::All(list) => self.sequence(list, |outcome| *outcome == Outcome::Value("true".into())),
+            ExprKind::Any(list) => self.sequence(list, |outcome| *outcome == Outcome::Value("false".into())),
+            ExprKind::FirstOf(list) => self.options(list),
+            ExprKind::Conditional(triple) => self.conditional(triple),
+            ExprKind::AttributeIs { attribute, .. } => vec![self.attribute(*attribute)],
+            ExprKind::EntryIs { entry, .. } => vec![self.entry(entry, false)],
+            ExprKind::AttributeOr { attribute, default } => {
                 self.with_default(self.attribute(*attribute), default)
             }
-            Kind::EntryOr { entry, default } => self.with_default(self.entry(entry, true), default),
-            Kind::Entry(entry) => match self.attribute(entry.map) {
+            ExprKind::EntryOr { entry, default } => self.with_default(self.entry(entry, true), default),
+            ExprKind::Entry(entry) => match self.attribute(entry.map) {
                 Explanation { outcome: Outcome::Value(_), .. } => Vec::new(),
                 map => vec![map],
             },
@@ -127,12 +127,13 @@ impl<'a> Explainer<'_, 'a> {
         }
     }
 
-    /// Explains nodes in order for as long as their outcome lets evaluation go on.
+    /// Explains nodes in order while `goes_on` holds for their outcome; the rest is skipped.
     fn sequence(&self, list: &'a [Expr], goes_on: impl Fn(&Outcome) -> bool) -> Vec<Explanation> {
         let mut decided = false;
         let mut parts = Vec::new();
         for expr in list {
-            if matches!(expr.kind, Kind::Literal(_)) && !matches!(expr.kind, Kind::Literal(Literal::Bool(_)))
+            if matches!(expr.kind, ExprKind::Literal(_))
+                && !matches!(expr.kind, ExprKind::Literal(Literal::Bool(_)))
             {
                 continue;
             }
@@ -165,7 +166,7 @@ impl<'a> Explainer<'_, 'a> {
     fn conditional(&self, triple: &'a [Expr; 3]) -> Vec<Explanation> {
         let [test, then, otherwise] = triple;
         let tested = self.part(test, false);
-        let (then, otherwise) = match test.truth(self.bag) {
+        let (then, otherwise) = match test.is_true(self.bag) {
             Ok(true) => (self.part(then, false), self.skipped(otherwise)),
             Ok(false) => (self.skipped(then), self.part(otherwise, false)),
             Err(_) => (self.skipped(then), self.skipped(otherwise)),
@@ -190,8 +191,8 @@ impl<'a> Explainer<'_, 'a> {
         Explanation::leaf(self.bag.vocabulary().name(attribute.slot), outcome)
     }
 
-    /// An entry; `attempted` where a missing one counts as absent and not as empty.
-    fn entry(&self, entry: &'a Entry, attempted: bool) -> Explanation {
+    /// A map entry; if `attempted`, a missing one is absent, else empty.
+    fn entry(&self, entry: &'a MapEntry, attempted: bool) -> Explanation {
         let key = quoted(Value::String(&entry.key));
         let name = format!("{}[{key}]", self.bag.vocabulary().name(entry.map.slot));
         let outcome = match entry.attempt(self.bag) {

@@ -1,7 +1,7 @@
-//! DNS_NAME: internationalized domain names, checked and compared.
+//! DNS_NAME: validation and comparison of internationalized domain names.
 //!
-//! Two profiles: [`dns_name`] checks labels and decodes punycode but maps nothing; [`dns_name_equal`] maps both sides as a
-//! look-up would (UTS 46, not transitional, STD3 rules) before it compares.
+//! Two profiles: [`dns_name`] validates labels and decodes punycode without mapping; [`dns_name_equal`] maps both sides as for
+//! look-up (UTS 46, nontransitional, STD3 rules) before comparing.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -12,12 +12,12 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use super::super::EvalError;
 
-/// What punycode-encoded labels start with.
+/// The prefix of punycode-encoded labels.
 const ACE_PREFIX: &[u8] = b"xn--";
 
 const UNICODE: unicode::Adapter = unicode::Adapter::new();
 
-/// What is wrong with a name.
+/// Why a name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Problem {
     Label(Vec<u8>),
@@ -33,7 +33,7 @@ impl Display for Problem {
     }
 }
 
-/// Checks a name and returns it in NFC with its punycode labels decoded.
+/// Validates a name and returns it in NFC with its punycode labels decoded.
 ///
 /// Errors: `error converting '<s>' to dns name: '<detail>'`. Spec: expressions.md, section 10.
 pub fn dns_name<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
@@ -47,14 +47,14 @@ pub fn dns_name<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalErr
     }
 }
 
-/// Whether two names mean the same host: compared as they would be looked up, a final dot on one side ignored.
+/// Whether two names are the same host: compared as mapped for look-up, ignoring a final dot.
 ///
-/// Errors: a side that is no name, `idna: ...`. Spec: expressions.md, section 11.
+/// Errors: an invalid name, `idna: ...`. Spec: expressions.md, section 11.
 pub fn dns_name_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     same_name(a, b).map_err(|problem| EvalError::failed(arena, format_args!("{problem}")))
 }
 
-/// [`dns_name`] without the text of the error.
+/// [`dns_name`] with a typed error.
 pub(super) fn checked(text: &[u8]) -> Result<Cow<'_, [u8]>, Problem> {
     let name = normalized(text);
     if name.is_empty() {
@@ -68,7 +68,7 @@ pub(super) fn checked(text: &[u8]) -> Result<Cow<'_, [u8]>, Problem> {
     }
 }
 
-/// [`dns_name_equal`] without the text of the error.
+/// [`dns_name_equal`] with a typed error.
 pub(super) fn same_name(a: &[u8], b: &[u8]) -> Result<bool, Problem> {
     let a = looked_up(a)?;
     let b = looked_up(b)?;
@@ -83,7 +83,7 @@ pub(super) fn same_name(a: &[u8], b: &[u8]) -> Result<bool, Problem> {
     Ok(a == b)
 }
 
-/// A name in the form in which it is looked up.
+/// A name, mapped for look-up.
 fn looked_up(text: &[u8]) -> Result<Cow<'_, [u8]>, Problem> {
     let mapped = if text.is_ascii() {
         if let Some(bad) = text.iter().find(|b| !is_host_byte(b.to_ascii_lowercase())) {
@@ -104,7 +104,7 @@ fn looked_up(text: &[u8]) -> Result<Cow<'_, [u8]>, Problem> {
     }
 }
 
-/// Maps a name that is not ASCII by UTS 46. Bytes that are not UTF-8 count as U+FFFD, which is tolerated.
+/// Maps a non-ASCII name by UTS 46. Invalid UTF-8 counts as U+FFFD, which is allowed.
 fn mapped(text: &[u8]) -> Result<String, Problem> {
     let mut result = String::new();
     for chunk in text.utf8_chunks() {
@@ -126,7 +126,7 @@ fn first_disallowed(text: &str) -> char {
         .unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Characters that no mapped name may contain. The mapping puts U+FFFD in place of what it disallows.
+/// Characters that a mapped name must not contain. The mapping replaces disallowed characters by U+FFFD.
 fn is_disallowed(c: char) -> bool {
     match u8::try_from(c) {
         Ok(byte) if byte.is_ascii() => !is_host_byte(byte),
@@ -143,7 +143,7 @@ fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
 }
 
-/// The text in NFC; bytes that are not UTF-8 stay as they are.
+/// The text in NFC; invalid UTF-8 is unchanged.
 fn normalized(text: &[u8]) -> Cow<'_, [u8]> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -161,11 +161,11 @@ fn normalized(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(result)
 }
 
-/// The labels of a name, with those written in punycode replaced by what they stand for.
+/// The labels of a name, with punycode labels decoded.
 struct Labels<'n> {
     list: Vec<Cow<'n, [u8]>>,
     decoded: bool,
-    /// Whether an empty label is a problem.
+    /// Whether an empty label is an error.
     strict: bool,
 }
 
@@ -175,13 +175,13 @@ impl<'n> Labels<'n> {
         Labels { list, decoded: false, strict }
     }
 
-    /// Whether only final dots follow. compat(1.3): two are tolerated as long as no label was decoded.
+    /// Whether only final dots follow. compat(1.3): two are accepted if no label was decoded.
     fn ends_at(&self, start: usize) -> bool {
         let rest = self.list.get(start..).unwrap_or_default();
         rest.iter().all(|label| label.is_empty()) && rest.len() <= if self.decoded { 1 } else { 2 }
     }
 
-    /// Decodes and checks all labels.
+    /// Decodes and validates all labels.
     fn process(&mut self) -> Result<(), Problem> {
         let mut right_to_left = self.list.iter().any(|label| has_right_to_left(label));
         for i in 0..self.list.len() {
@@ -217,7 +217,7 @@ fn decode(encoded: &[u8]) -> Option<String> {
     idna::punycode::decode_to_string(std::str::from_utf8(encoded).ok()?)
 }
 
-/// Whether a label that came out of punycode holds only what a name may hold, in NFC.
+/// Whether a decoded punycode label contains only allowed characters, in NFC.
 fn is_valid_decoded(text: &str) -> bool {
     let valid = UNICODE.normalize_validate(text.chars()).eq(text.chars());
     valid && !text.contains(is_disallowed) && !text.contains(is_disallowed_before_mapping)
@@ -244,7 +244,7 @@ fn check_label(label: &[u8]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The CONTEXTJ rules of RFC 5892: a joiner follows a virama; a non-joiner may also stand between characters that join.
+/// The CONTEXTJ rules of RFC 5892: a joiner follows a virama; a non-joiner may also be between joining characters.
 fn joiners_fit(text: &str) -> bool {
     let joining = |c: char| UNICODE.joining_type(c);
     text.char_indices().filter(|(_, c)| matches!(c, '\u{200c}' | '\u{200d}')).all(|(at, joiner)| {
@@ -271,7 +271,7 @@ fn has_right_to_left(label: &[u8]) -> bool {
             .any(|c| UNICODE.bidi_class(c).to_mask().intersects(unicode::RTL_MASK))
 }
 
-/// The rule of RFC 5893 that all labels of a name with right-to-left characters obey.
+/// The Bidi rule of RFC 5893, for all labels of a name with right-to-left characters.
 fn obeys_bidi_rule(label: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(label) else { return false };
     let class = |c: char| UNICODE.bidi_class(c);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked_and_decoded() {
+    fn names_are_validated_and_decoded() {
         for (text, name) in [
             ("a.com", "a.com"),
             ("a.com.", "a.com."),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_equal_when_they_are_looked_up_alike() {
+    fn names_are_compared_as_mapped_for_look_up() {
         for (a, b, equal) in [
             ("a.com", "A.COM", Some(true)),
             ("a.com", "a.com.", Some(true)),

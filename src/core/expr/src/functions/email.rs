@@ -1,4 +1,4 @@
-//! EMAIL_ADDRESS: one RFC 5322 mailbox, in the dialect of the originals. Spec: expressions.md, sections 10 and 11.
+//! EMAIL_ADDRESS: one RFC 5322 mailbox, as parsed by Go's net/mail. Spec: expressions.md, sections 10 and 11.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use bumpalo::Bump;
 use super::super::EvalError;
 use super::dns;
 
-/// Checks a mailbox without display name; the result is the input.
+/// Validates a mailbox without display name; returns the input.
 ///
 /// Errors: `error converting '<s>' to e-mail: display names are not allowed`, or with `'<detail>'`.
 pub fn email<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
@@ -39,9 +39,9 @@ pub fn email<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<
     ))
 }
 
-/// Whether two mailboxes are the same: local parts byte for byte, domains as names. Display names do not count.
+/// Whether two mailboxes are equal: local parts byte for byte, domains as DNS names. Display names are ignored.
 ///
-/// Errors: a side that is no mailbox, `mail: ...`; a domain that is no name, `error comparing e-mails '<a>' and '<b>': ...`.
+/// Errors: an invalid mailbox, `mail: ...`; an invalid domain, `error comparing e-mails '<a>' and '<b>': ...`.
 pub fn email_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     let parse = |text| Mailbox::parse(text).map_err(EvalError::Failed);
     let (one, other) = (parse(a)?, parse(b)?);
@@ -85,7 +85,7 @@ impl Mailbox<'_> {
         }
     }
 
-    /// What stands before and after the first `@`.
+    /// The parts before and after the first `@`.
     fn parts(&self) -> (&[u8], &[u8]) {
         let at = self.address.iter().position(|b| *b == b'@').unwrap_or(self.address.len());
         let (local, domain) = self.address.split_at(at);
@@ -99,7 +99,7 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    /// A mailbox; outside of a group, also a group of mailboxes.
+    /// A mailbox; outside a group, also a group of mailboxes.
     fn address(&mut self, outside: bool) -> Parsed<Vec<Mailbox<'t>>> {
         self.skip_blanks();
         if self.rest.is_empty() {
@@ -128,7 +128,7 @@ impl<'t> Parser<'t> {
         Ok(vec![Mailbox { named, address }])
     }
 
-    /// The members of a group up to and with the semicolon.
+    /// The members of a group, up to and including the semicolon.
     fn group(&mut self) -> Parsed<Vec<Mailbox<'t>>> {
         let mut members = Vec::new();
         self.skip_blanks();
@@ -191,7 +191,7 @@ impl<'t> Parser<'t> {
         Ok(atom)
     }
 
-    /// Characters of an atom and dots; in display names also most specials.
+    /// Atom characters and dots; in display names also most specials.
     fn atom(&mut self, permissive: bool) -> Parsed<&'t [u8]> {
         let mut length = 0;
         while let Some((c, size)) = character(self.rest.get(length..).unwrap_or_default())? {
@@ -208,7 +208,7 @@ impl<'t> Parser<'t> {
         Ok(atom)
     }
 
-    /// What stands between the quotes, at the opening one, without escapes.
+    /// A quoted string, at its opening quote; returns the unescaped content.
     fn quoted_string(&mut self) -> Parsed<Vec<u8>> {
         let mut text = Vec::new();
         let mut rest = self.rest.get(1..).unwrap_or_default();
@@ -249,7 +249,7 @@ impl<'t> Parser<'t> {
             };
             match word {
                 Ok(word) => {
-                    // Words are joined by blanks, which make the name a name.
+                    // Words are joined by spaces, which cannot be in a local part.
                     named |= words > 0 || !word.is_empty();
                     plain &= words == 0 && could_be_local_part(&word);
                     words += 1;
@@ -278,7 +278,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// The text of a comment whose opening parenthesis has been taken. Comments nest.
+    /// The text of a comment, after its opening parenthesis. Comments nest.
     fn comment(&mut self) -> Parsed<&'t [u8]> {
         let start = self.rest;
         let mut depth = 1;
@@ -310,7 +310,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The first character of a text and its length in bytes; nothing at the end.
+/// The first character of a text and its length in bytes; `None` at the end.
 fn character(text: &[u8]) -> Parsed<Option<(char, usize)>> {
     let head = text.get(..text.len().min(4)).unwrap_or_default();
     match head.utf8_chunks().next() {

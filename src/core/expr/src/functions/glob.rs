@@ -1,7 +1,7 @@
 //! `match(s, p)`.
 
-/// Whether `subject` matches `pattern`: a final `*` makes it a prefix, else an initial `*` a suffix, else equality.
-/// Every other `*` is literal. Bytes, case-sensitive.
+/// Whether `subject` matches `pattern`: by prefix if the pattern ends in `*`, else by suffix if it starts with `*`, else by
+/// equality. Every other `*` is literal. Case-sensitive.
 pub fn glob_match(subject: &[u8], pattern: &[u8]) -> bool {
     match pattern {
         [prefix @ .., b'*'] => subject.starts_with(prefix),

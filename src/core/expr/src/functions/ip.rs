@@ -7,7 +7,7 @@ use mixer_attribute::text::{ip_bytes_to_mapped, ip_to_mapped, parse_ip};
 
 /// The 16 bytes of an address written as a dotted quad or as IPv6 text; IPv4 is mapped.
 ///
-/// Refused: ports, prefixes, zones, brackets, blanks, leading zeros in a dotted quad.
+/// Errors: ports, prefixes, zones, brackets, spaces, leading zeros in a dotted quad.
 pub fn ip<'a>(text: &[u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
     match parse_ip(text) {
         Some(address) => Ok(arena.alloc(ip_to_mapped(address))),
@@ -18,7 +18,7 @@ pub fn ip<'a>(text: &[u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
     }
 }
 
-/// Equality after mapping 4-byte values to their 16-byte form; values of other lengths only when identical.
+/// Equality after mapping 4-byte values to their 16-byte form; values of other lengths are equal only if identical.
 pub fn ip_equal(a: &[u8], b: &[u8]) -> bool {
     a == b || matches!((ip_bytes_to_mapped(a), ip_bytes_to_mapped(b)), (Some(a), Some(b)) if a == b)
 }

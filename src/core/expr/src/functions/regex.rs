@@ -1,4 +1,4 @@
-//! Regular expressions with RE2's syntax and its idea of text: a byte that is not UTF-8 is one character, U+FFFD.
+//! Regular expressions with the syntax and semantics of RE2: a byte that is not valid UTF-8 is one character, U+FFFD.
 
 mod set;
 mod translate;
@@ -13,11 +13,11 @@ use super::super::EvalError;
 
 pub use set::RegexSet;
 
-/// Most memory that one compiled pattern may take, in bytes.
+/// Maximum size of a compiled pattern, in bytes.
 const MAX_COMPILED: usize = 32 << 20;
 
-/// Patterns computed at run time that a thread remembers.
-const MAX_REMEMBERED: usize = 64;
+/// Maximum number of patterns computed at run time in the cache of a thread.
+const MAX_CACHED: usize = 64;
 
 /// A compiled pattern. Searching is unanchored.
 #[derive(Debug, Clone)]
@@ -28,18 +28,18 @@ pub struct Regex {
 impl Regex {
     /// Compiles a pattern.
     ///
-    /// Errors: `error parsing regexp: <detail>: ` and the offending part in backquotes. Spec: expressions.md, section 10.
+    /// Errors: `error parsing regexp: <detail>: ` and the invalid part in backquotes. Spec: expressions.md, section 10.
     pub fn compile(pattern: &[u8]) -> Result<Regex, String> {
-        let refused = |detail: &str, part: &str| format!("error parsing regexp: {detail}: `{part}`");
+        let rejected = |detail: &str, part: &str| format!("error parsing regexp: {detail}: `{part}`");
         let Ok(pattern) = std::str::from_utf8(pattern) else {
-            return Err(refused("invalid UTF-8", &String::from_utf8_lossy(pattern)));
+            return Err(rejected("invalid UTF-8", &String::from_utf8_lossy(pattern)));
         };
         let translated =
-            translate::translate(pattern).map_err(|problem| refused(problem.detail, problem.part))?;
+            translate::translate(pattern).map_err(|problem| rejected(problem.detail, problem.part))?;
         match regex::RegexBuilder::new(&translated).size_limit(MAX_COMPILED).build() {
             Ok(inner) => Ok(Regex { inner }),
-            Err(regex::Error::CompiledTooBig(_)) => Err(refused("expression is too large", pattern)),
-            Err(_) => Err(refused("invalid or unsupported syntax", pattern)),
+            Err(regex::Error::CompiledTooBig(_)) => Err(rejected("expression is too large", pattern)),
+            Err(_) => Err(rejected("invalid or unsupported syntax", pattern)),
         }
     }
 
@@ -52,7 +52,7 @@ impl Regex {
     }
 }
 
-/// The text with U+FFFD for every byte that is not UTF-8.
+/// The text with U+FFFD for every byte that is not valid UTF-8.
 fn replaced<'a>(subject: &[u8], arena: &'a Bump) -> ArenaString<'a> {
     let mut text = ArenaString::with_capacity_in(subject.len() * 3, arena);
     for chunk in subject.utf8_chunks() {
@@ -64,23 +64,23 @@ fn replaced<'a>(subject: &[u8], arena: &'a Bump) -> ArenaString<'a> {
     text
 }
 
-/// Compiled patterns, or why they are none, by their text.
+/// Compiled patterns, or their errors, by source.
 type Patterns = FxHashMap<Box<[u8]>, Result<Regex, String>>;
 
 thread_local! {
-    static REMEMBERED: RefCell<Patterns> = RefCell::default();
+    static CACHE: RefCell<Patterns> = RefCell::default();
 }
 
-/// Searches with a pattern that was not known at compile time. Each thread remembers recent patterns.
-pub fn matches<'a>(pattern: &[u8], subject: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
-    REMEMBERED.with_borrow_mut(|remembered| {
-        if !remembered.contains_key(pattern) {
-            if remembered.len() >= MAX_REMEMBERED {
-                remembered.clear();
+/// Searches with a pattern computed at run time. Each thread caches compiled patterns.
+pub(crate) fn matches<'a>(pattern: &[u8], subject: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
+    CACHE.with_borrow_mut(|cache| {
+        if !cache.contains_key(pattern) {
+            if cache.len() >= MAX_CACHED {
+                cache.clear();
             }
-            remembered.insert(pattern.into(), Regex::compile(pattern));
+            cache.insert(pattern.into(), Regex::compile(pattern));
         }
-        match remembered.get(pattern) {
+        match cache.get(pattern) {
             Some(Ok(regex)) => Ok(regex.is_match(subject)),
             Some(Err(text)) => Err(EvalError::Failed(arena.alloc_str(text))),
             None => Ok(false),
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_in_re2() {
+    fn patterns_have_the_semantics_of_re2() {
         for (pattern, subject, expected) in [
             (r"\d", "5", true),
             (r"\d", "٣", false),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_re2_refuses_is_refused_with_its_text() {
+    fn patterns_that_re2_rejects_have_its_error_text() {
         for (pattern, detail) in [
             ("a**", "invalid nested repetition operator: `**`"),
             ("a+?+", "invalid nested repetition operator: `+?+`"),
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_the_run_time_are_remembered_within_bounds() {
+    fn the_cache_of_patterns_is_bounded() {
         let arena = Bump::new();
         for i in 0..200 {
             let pattern = format!("^a{{{}}}$", i % 100);
             let subject = "a".repeat(i % 100);
             assert_eq!(matches(pattern.as_bytes(), subject.as_bytes(), &arena), Ok(true));
         }
-        assert!(REMEMBERED.with_borrow(|r| r.len()) <= MAX_REMEMBERED);
+        assert!(CACHE.with_borrow(|r| r.len()) <= MAX_CACHED);
         assert!(matches(b"a(", b"a", &arena).is_err());
     }
 }

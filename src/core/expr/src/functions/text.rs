@@ -3,8 +3,7 @@
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-/// The text with every code point mapped by its one-to-one lower-case mapping; bytes that are not UTF-8 become U+FFFD,
-/// unless all of the text is ASCII.
+/// The text with every code point mapped by its simple lower-case mapping; invalid UTF-8 becomes U+FFFD.
 pub fn to_lower<'a>(text: &'a [u8], arena: &'a Bump) -> &'a [u8] {
     if text.is_ascii() {
         if !text.iter().any(u8::is_ascii_uppercase) {
@@ -17,7 +16,7 @@ pub fn to_lower<'a>(text: &'a [u8], arena: &'a Bump) -> &'a [u8] {
     let mut lower = ArenaVec::with_capacity_in(text.len() + 4, arena);
     for chunk in text.utf8_chunks() {
         for c in chunk.valid().chars() {
-            // Only U+0130 has a longer mapping; its first character is the one-to-one mapping.
+            // Only U+0130 has a longer full mapping; its first character is the simple one.
             let mapped = c.to_lowercase().next().unwrap_or(c);
             lower.extend_from_slice(mapped.encode_utf8(&mut [0; 4]).as_bytes());
         }

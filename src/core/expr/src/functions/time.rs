@@ -5,7 +5,7 @@ use bumpalo::Bump;
 use super::super::EvalError;
 use mixer_attribute::Timestamp;
 
-/// The instant written as `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`; digits beyond nanoseconds are dropped.
+/// Parses `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`; digits beyond nanoseconds are dropped.
 pub fn timestamp<'a>(text: &[u8], arena: &'a Bump) -> Result<Timestamp, EvalError<'a>> {
     Timestamp::from_text(text).ok_or_else(|| {
         EvalError::failed(

@@ -1,4 +1,4 @@
-//! URI: generic URI references, checked and compared. Spec: expressions.md, sections 10 and 11.
+//! URI: validation and comparison of URI references, as by Go's net/url. Spec: expressions.md, sections 10 and 11.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use bumpalo::Bump;
 use super::super::EvalError;
 use super::dns;
 
-/// Checks a URI reference; the result is the input.
+/// Validates a URI reference; returns the input.
 ///
 /// Errors: `error converting string to uri: empty string`, `error converting string to uri '<s>': '<detail>'`.
 pub fn uri<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
@@ -18,10 +18,10 @@ pub fn uri<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a
     Ok(text)
 }
 
-/// Whether two URIs are the same: schemes ignoring case; for `http` and `https` also hosts as names; the rest as text after
-/// both are written in one form.
+/// Whether two URIs are equal: schemes ignoring case; for `http` and `https` hosts as DNS names; the rest after
+/// normalization.
 ///
-/// Errors: a side that is no URI, see [`uri`]; a host that is no name, `idna: ...`.
+/// Errors: an invalid URI, see [`uri`]; an invalid host name, `idna: ...`.
 pub fn uri_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     let parse = |text| Uri::parse(text).map_err(|problem| unconvertible(text, problem, arena));
     let (one, other) = (parse(a)?, parse(b)?);
@@ -45,19 +45,19 @@ fn unconvertible<'a>(text: &[u8], problem: &str, arena: &'a Bump) -> EvalError<'
     )
 }
 
-/// Parts of a URI, decoded.
+/// The parts of a URI, decoded.
 struct Uri<'t> {
     scheme: &'t [u8],
-    /// What follows the scheme if that is not a path.
+    /// The part after the scheme if it is not a path.
     opaque: &'t [u8],
     user: Option<User<'t>>,
     host: Cow<'t, [u8]>,
     /// Whether the path follows the scheme without `//`.
     bare: bool,
-    /// As it is written.
+    /// Not decoded.
     path: &'t [u8],
     query: Option<&'t [u8]>,
-    /// As it is written.
+    /// Not decoded.
     fragment: &'t [u8],
 }
 
@@ -66,7 +66,7 @@ struct User<'t> {
     password: Option<Cow<'t, [u8]>>,
 }
 
-/// Where in a URI a text stands: what may stand there as it is, and what must be escaped, differs.
+/// The component of a URI, which determines the characters that must be escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     User,
@@ -164,7 +164,7 @@ impl<'t> Uri<'t> {
         (host.strip_prefix(b"[").and_then(|h| h.strip_suffix(b"]")).unwrap_or(host), port)
     }
 
-    /// The URI in one form, with another host.
+    /// The normalized URI, with another host.
     fn written(&self, host: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.scheme.is_empty() {
@@ -208,7 +208,7 @@ impl<'t> Uri<'t> {
     }
 }
 
-/// Splits at the first `byte`; nothing follows if there is none.
+/// Splits at the first `byte`; the second part is empty if there is none.
 fn cut(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
     match text.iter().position(|b| *b == byte) {
         Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
@@ -254,7 +254,7 @@ fn host(text: &[u8]) -> Parsed<Cow<'_, [u8]>> {
     Ok(Cow::Owned(parts.concat()))
 }
 
-/// Nothing, or a colon and digits.
+/// Whether a port is empty, or a colon and digits.
 fn is_optional_port(text: &[u8]) -> bool {
     match text.split_first() {
         None => true,
@@ -262,11 +262,11 @@ fn is_optional_port(text: &[u8]) -> bool {
     }
 }
 
-/// Replaces percent escapes, and refuses what may not stand in this part.
+/// Decodes percent escapes. Errors: an invalid escape, or a character that is not allowed in this component.
 fn unescape(text: &[u8], part: Part) -> Parsed<Cow<'_, [u8]>> {
     let host = matches!(part, Part::Host | Part::Zone);
     if host && text.iter().any(|b| *b != b'%' && b.is_ascii() && must_escape(*b, part)) {
-        // Escapes are looked at first, in their order; which of two problems is told does not matter.
+        // Escapes are validated first, in order; which of two errors is reported does not matter.
         return Err(BAD_HOST);
     }
     if !text.contains(&b'%') {
@@ -294,7 +294,7 @@ fn unescape(text: &[u8], part: Part) -> Parsed<Cow<'_, [u8]>> {
     Ok(Cow::Owned(out))
 }
 
-/// The byte that two hexadecimal digits stand for.
+/// The byte of two hexadecimal digits.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let digit = |b: &u8| char::from(*b).to_digit(16).and_then(|d| u8::try_from(d).ok());
     match text {
@@ -327,7 +327,7 @@ fn escape(text: &[u8], part: Part, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a path or fragment as it was written if it was escaped well enough, else escaped anew.
+/// Appends a path or fragment in its original form if its escapes are valid, else escaped again.
 fn escaped_as_written(text: &[u8], part: Part, out: &mut Vec<u8>) {
     let good = text.iter().all(|b| b"!$&'()*+,;=:@[]%".contains(b) || !must_escape(*b, part));
     match unescape(text, part) {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_checked() {
+    fn references_are_validated() {
         for text in [
             "http://example.com/",
             "//host/path",
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_compared_in_one_form() {
+    fn references_are_compared_after_normalization() {
         for (a, b, expected) in [
             ("http://a.com", "HTTP://A.COM", Some(true)),
             ("http://a.com", "http://a.com/", Some(false)),

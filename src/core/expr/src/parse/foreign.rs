@@ -1,4 +1,4 @@
-//! The parts of Go's expressions that this language does not have: recognised, not understood.
+//! Go expressions that this language lacks, parsed only to name them in errors.
 
 use super::{Parsed, Parser};
 use crate::ast::{NodeId, SyntaxKind};
@@ -80,7 +80,7 @@ impl Parser<'_> {
         Ok(self.tree.push(SyntaxKind::Foreign("index list"), start.to(close.span)))
     }
 
-    /// Steps over a type.
+    /// Skips a type.
     fn foreign_type(&mut self) -> Parsed<Span> {
         self.enter()?;
         let token = self.token;
@@ -168,7 +168,7 @@ impl Parser<'_> {
         self.balanced()
     }
 
-    /// Steps over everything from an open bracket to the one that closes it.
+    /// Skips from an open bracket to its closing bracket.
     fn balanced(&mut self) -> Parsed<Span> {
         let mut open: usize = 0;
         loop {

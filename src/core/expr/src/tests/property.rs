@@ -7,12 +7,12 @@ use super::super::{check, parse};
 use super::{evaluate, vocabulary};
 use mixer_attribute::{OwnedValue, SignedDuration, Timestamp};
 
-/// A random expression, not necessarily of a good type, written with few and with all parentheses.
+/// A random expression, not necessarily well-typed, with minimal and with full parentheses.
 #[derive(Debug, Clone)]
 struct Written {
     terse: String,
     full: String,
-    /// How tightly the outermost operator binds; 6 for what needs no parentheses.
+    /// The precedence of the outermost operator; 6 for operands.
     strength: u8,
 }
 
@@ -127,7 +127,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn parentheses_that_change_nothing_change_nothing(written in expression()) {
+    fn redundant_parentheses_change_nothing(written in expression()) {
         let terse = parse::parse(&written.terse).and_then(|tree| Terms::new(&tree).map(|t| t.render(t.root())));
         let full = parse::parse(&written.full).and_then(|tree| Terms::new(&tree).map(|t| t.render(t.root())));
         prop_assert_eq!(terse.unwrap(), full.unwrap());
@@ -149,13 +149,13 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_answered(text in "\\PC{0,40}") {
+    fn any_text_compiles_or_fails(text in "\\PC{0,40}") {
         let scope = vocabulary();
         let _ = super::compile(super::Language::Cexl, &text, &scope);
     }
 
     #[test]
-    fn any_tokens_are_answered(
+    fn any_tokens_compile_or_fail(
         tokens in prop::collection::vec(
             prop::sample::select(vec![
                 "s1", "b1", "nosuch", ".", "(", ")", "[", "]", "{", "}", ",", "...", ":", ";", "*", "&", "|", "||", "==",

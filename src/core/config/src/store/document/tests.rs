@@ -23,7 +23,7 @@ const A: &str = "kind: rule\nmetadata: {name: a, namespace: x}";
 const B: &str = "kind: rule\nmetadata: {name: b, namespace: x}";
 
 #[test]
-fn splits_only_at_a_separator_that_stands_alone() {
+fn splits_only_at_exact_separators() {
     let cases = [
         (format!("{A}\n---\n{B}\n"), vec!["a.rule.x:1", "b.rule.x:4"], 0),
         (format!("---\n{A}\n---\n---\n{B}\n"), vec!["a.rule.x:1", "b.rule.x:5"], 0),
@@ -40,7 +40,7 @@ fn splits_only_at_a_separator_that_stands_alone() {
 }
 
 #[test]
-fn bad_chunks_are_diagnosed_where_they_stand() {
+fn invalid_chunks_are_diagnosed_with_their_position() {
     let contents =
         read(&format!("{A}\n---\na: b: c\n---\nkind: rule\nmetadata: {{name: q}}\n---\n- x\n---\na: b\n"));
     assert_eq!(
@@ -76,7 +76,7 @@ fn identity_is_lenient_with_scalars() {
 }
 
 #[test]
-fn unchanged_chunks_are_taken_over() {
+fn unchanged_chunks_are_reused() {
     let first = read(&format!("{A}\n---\n{B}\n"));
     let second =
         read_file(&Arc::from("conf/a.yaml"), format!("{A}\n---\n# new\n---\n{B}\n").as_bytes(), Some(&first));

@@ -26,7 +26,7 @@ fn held(contents: &StoreContents) -> Vec<String> {
     contents.resources.iter().map(|r| format!("{}={}", r.key.name, text(r))).collect()
 }
 
-/// The contents once they are as expected; fails after some seconds.
+/// The contents once they are as expected; fails after 10 s.
 async fn until(store: &FsStore, expected: &[&str]) -> Arc<StoreContents> {
     let wait = async {
         loop {
@@ -44,14 +44,14 @@ async fn until(store: &FsStore, expected: &[&str]) -> Arc<StoreContents> {
 }
 
 #[test]
-fn files_are_selected_as_the_originals_do() {
+fn files_are_selected_as_by_istio_mixer() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     for name in
         ["a.yaml", "b.yml", ".hidden.yaml", "sub/deep/c.yaml", "..x/d.yaml", "e.YAML", "f.json", "g.yaml.bak"]
     {
-        let word = name.replace(['.', '/'], "-");
-        write(root, name, &resource(&word, "v"));
+        let key = name.replace(['.', '/'], "-");
+        write(root, name, &resource(&key, "v"));
     }
     write(root, "outside.d/h.yaml", &resource("h", "v"));
     symlink(root.join("a.yaml"), root.join("link.yaml")).unwrap();
@@ -84,7 +84,7 @@ fn later_files_win_with_a_warning() {
 }
 
 #[tokio::test]
-async fn every_kind_of_change_is_noticed() {
+async fn every_kind_of_change_is_detected() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     write(root, "a.yaml", &resource("a", "one"));
@@ -94,7 +94,7 @@ async fn every_kind_of_change_is_noticed() {
     until(&store, &["a=two"]).await;
     write(root, "new/b.yaml", &resource("b", "one"));
     until(&store, &["a=two", "b=one"]).await;
-    // An editor saves beside and renames.
+    // Editors write a temporary file and rename it.
     write(root, "a.yaml~", &resource("a", "three"));
     fs::rename(root.join("a.yaml~"), root.join("a.yaml")).unwrap();
     until(&store, &["a=three", "b=one"]).await;
@@ -136,7 +136,7 @@ async fn config_maps_swap_all_files_at_once() {
 }
 
 #[tokio::test]
-async fn a_linked_root_can_be_swapped() {
+async fn a_symlinked_root_can_be_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     write(root, "v1/a.yaml", &resource("a", "one"));
@@ -152,7 +152,7 @@ async fn a_linked_root_can_be_swapped() {
 }
 
 #[tokio::test]
-async fn a_lost_directory_leaves_the_last_contents_in_force() {
+async fn an_unreadable_directory_keeps_the_last_contents() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("conf/deep");
     let store = store(&root);
@@ -178,7 +178,7 @@ async fn a_lost_directory_leaves_the_last_contents_in_force() {
 }
 
 #[tokio::test]
-async fn a_touch_is_no_change() {
+async fn moving_a_resource_is_no_change() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "a.yaml", &resource("a", "one"));
     let store = store(dir.path());
@@ -193,7 +193,7 @@ async fn a_touch_is_no_change() {
     let outcome = timeout(Duration::from_millis(600), async {
         tokio::select! { () = changed => {}, () = touch => {} }
     });
-    assert!(outcome.await.is_err(), "moved and spaced out, but the same resources");
+    assert!(outcome.await.is_err(), "moved, but the same resources");
     let after = store.contents();
     assert_eq!(held(&after), held(&before));
     let origin = &after.resources.iter().next().unwrap().origin;
@@ -201,45 +201,45 @@ async fn a_touch_is_no_change() {
 }
 
 #[tokio::test]
-async fn at_rest_nothing_is_looked_at() {
+async fn an_idle_tree_is_not_polled() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.yaml"), "a: 1\n").unwrap();
     let store = FsStore::new("fs://x", directory.path(), WhenLost::Keep);
     let state = || {
         let state = store.inner.state.lock();
-        (state.told, state.settling, state.poll())
+        (state.coverage, state.settling, state.poll_interval())
     };
-    assert_eq!(state().2, Some(POLL_UNWATCHED), "nothing is watched yet");
+    assert_eq!(state().2, Some(POLL_UNWATCHED), "no watch yet");
     tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
     store.contents();
-    assert_eq!(state(), (Told::Everything, false, None));
+    assert_eq!(state(), (Coverage::Full, false, None));
 
     std::fs::write(directory.path().join("b.yaml"), "b: 1\n").unwrap();
     tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
     store.contents();
-    assert_eq!(state(), (Told::Everything, true, Some(SETTLING)), "once more after a change");
+    assert_eq!(state(), (Coverage::Full, true, Some(SETTLING)), "one more walk after a change");
 
     let waited = tokio::time::timeout(SETTLING + Duration::from_secs(1), store.changed()).await;
     assert!(waited.is_err(), "nothing changed");
-    assert_eq!(state(), (Told::Everything, false, None));
+    assert_eq!(state(), (Coverage::Full, false, None));
 }
 
 #[tokio::test]
-async fn what_the_system_may_not_tell_is_looked_for() {
+async fn links_out_of_the_tree_are_polled() {
     let directory = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.yaml"), "a: 1\n").unwrap();
     let link = directory.path().join("b.yaml");
     std::os::unix::fs::symlink(elsewhere.path().join("b.yaml"), &link).unwrap();
     let store = FsStore::new("fs://x", directory.path(), WhenLost::Keep);
-    let told = || store.inner.state.lock().told;
+    let coverage = || store.inner.state.lock().coverage;
 
     tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
-    assert_eq!(told(), Told::Something, "the link leads to nothing");
+    assert_eq!(coverage(), Coverage::Partial, "the link is broken");
     std::fs::write(elsewhere.path().join("b.yaml"), "b: 1\n").unwrap();
     store.inner.refresh(&mut store.inner.state.lock());
-    assert_eq!(told(), Told::Something, "the link leads out");
+    assert_eq!(coverage(), Coverage::Partial, "the link leads out of the tree");
     std::fs::remove_file(&link).unwrap();
     store.inner.refresh(&mut store.inner.state.lock());
-    assert_eq!(told(), Told::Everything);
+    assert_eq!(coverage(), Coverage::Full);
 }

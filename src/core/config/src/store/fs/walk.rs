@@ -1,12 +1,12 @@
-//! Finds the files of a directory tree, in the order of the originals.
+//! Finds the files of a directory tree, in Istio Mixer's order.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Deepest directory that is looked into.
+/// Maximum depth of directories.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// What tells one state of a file from another without reading it.
+/// The metadata by which a change of a file is detected without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Stamp {
     pub(in crate::store) device: u64,
@@ -47,18 +47,18 @@ pub(in crate::store) struct Found {
 pub(in crate::store) struct Walk {
     /// Files in walk order.
     pub(in crate::store) files: Vec<Found>,
-    /// What could not be looked at.
+    /// Paths that could not be read.
     pub(in crate::store) errors: Vec<(PathBuf, std::io::Error)>,
 }
 
-/// Whether a file is read, by its name.
+/// Whether the name of a file ends in `.yaml` or `.yml`.
 pub(in crate::store) fn is_configuration(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.ends_with(b".yaml") || name.ends_with(b".yml")
 }
 
-/// Finds regular files and links to files whose name ends in `.yaml` or `.yml`: recursive, names in byte order, links to
-/// directories not followed except the root itself.
+/// Finds configuration files and links to them, recursively, names in byte order. Links to directories are not followed,
+/// except for the root.
 pub(in crate::store) fn walk(root: &Path, out: &mut Walk) {
     directory(root, 0, out);
 }
@@ -71,7 +71,7 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
     }
     let entries = match std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()) {
         Ok(entries) => entries,
-        // Gone since its parent was listed.
+        // Removed since its parent was listed.
         Err(error) if depth > 0 && error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => {
             out.errors.push((path.to_owned(), error));

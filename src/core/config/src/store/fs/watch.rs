@@ -1,4 +1,4 @@
-//! Wakes the store when something happens to its files.
+//! File events for the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -9,18 +9,18 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
-/// Most directories outside the tree that are watched because links lead there.
+/// Maximum number of watched directories outside the tree, the targets of links.
 const MAX_OUTSIDE: usize = 64;
 
-/// Most paths that are noted one by one.
+/// Maximum number of paths recorded between two scans.
 const MAX_NOTED: usize = 1024;
 
-/// What the system told since it was last asked.
+/// The events since the last scan.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    /// What happened to these, as the watch names them.
+    /// The paths named by events.
     pub(super) paths: BTreeSet<PathBuf>,
-    /// More happened than the paths say.
+    /// Events were lost or named no path: the whole tree may have changed.
     pub(super) everything: bool,
 }
 
@@ -35,10 +35,9 @@ impl Noted {
     }
 }
 
-/// Whether changes below `path` can only come from this machine, which then tells of them.
-fn tells_everything(path: &Path) -> bool {
-    /// Magic numbers of file systems whose files other machines or programs behind the kernel change: NFS, SMB, CIFS, SMB2, 9P, FUSE, Ceph,
-    /// AFS, Lustre, GFS2 and OCFS2.
+/// Whether all changes below `path` cause events, because the file system is local.
+fn is_local(path: &Path) -> bool {
+    /// Magic numbers of network file systems and FUSE: NFS, SMB, CIFS, SMB2, 9P, FUSE, Ceph, AFS, Lustre, GFS2 and OCFS2.
     const REMOTE: [u32; 11] = [
         0x6969,
         0x517b,
@@ -52,28 +51,28 @@ fn tells_everything(path: &Path) -> bool {
         0x0116_1970,
         0x7461_636f,
     ];
-    // The kernel's type differs by machine; the number has 32 bits on all.
+    // The type of `f_type` differs by architecture; the number has 32 bits.
     rustix::fs::statfs(path).is_ok_and(|fs| !REMOTE.contains(&(fs.f_type as u32)))
 }
 
-/// Watches a tree, the way to it, and what its links lead to.
+/// Watches a tree, its parent directory and the targets of its links.
 pub(super) struct Watch {
     watcher: RecommendedWatcher,
-    /// Path and inode of what is watched.
+    /// Watched paths, with inode and whether recursively.
     watched: BTreeMap<PathBuf, (u64, bool)>,
-    /// Only what happens at, below or on the way to these matters.
+    /// Events are relevant at, below and above these paths.
     interest: Arc<RwLock<Vec<PathBuf>>>,
-    /// Where the tree really is.
+    /// The canonical path of the root.
     real: Option<PathBuf>,
 }
 
 impl Watch {
-    /// A watch on nothing yet.
+    /// A watch without paths.
     pub(super) fn new(signal: Arc<Notify>, noted: Arc<Mutex<Noted>>) -> notify::Result<Self> {
         let interest = Arc::new(RwLock::new(Vec::<PathBuf>::new()));
         let seen = interest.clone();
         let handler = move |event: notify::Result<notify::Event>| {
-            let matters = match &event {
+            let is_relevant = match &event {
                 Ok(event) => {
                     let reading = matches!(event.kind, EventKind::Access(kind)
                         if !matches!(kind, AccessKind::Close(notify::event::AccessMode::Write)));
@@ -87,7 +86,7 @@ impl Watch {
                 }
                 Err(_) => true,
             };
-            if matters {
+            if is_relevant {
                 noted.lock().note(event);
                 signal.notify_one();
             }
@@ -97,63 +96,63 @@ impl Watch {
         Ok(Self { watcher, watched: BTreeMap::new(), interest, real: None })
     }
 
-    /// A path that the watch named, as a path below `root`; `None` if it is not below, or deeper than is looked.
+    /// A path from an event as a path below `root`; `None` if it is not below, or too deep.
     pub(super) fn path_in(&self, root: &Path, path: &Path) -> Option<PathBuf> {
         let inside = path.strip_prefix(self.real.as_ref()?).ok()?;
         let depth = inside.components().count();
         (depth > 0 && depth <= super::walk::MAX_DEPTH).then(|| root.join(inside))
     }
 
-    /// Watches what matters for `root` now, and nothing else. `links` are the links among its files. Returns whether the system will
-    /// tell of every change.
+    /// Adjusts the watches to the current state of `root`. `links` are the links among its files. Returns whether all changes
+    /// will cause events.
     pub(super) fn aim(&mut self, root: &Path, links: &[PathBuf]) -> bool {
-        let mut wanted: BTreeMap<PathBuf, bool> = BTreeMap::new();
+        let mut required: BTreeMap<PathBuf, bool> = BTreeMap::new();
         let mut interest = vec![root.to_owned()];
         let real = root.canonicalize().ok().filter(|r| r.is_dir());
         if let Some(real) = &real {
-            wanted.insert(real.clone(), true);
+            required.insert(real.clone(), true);
             interest.push(real.clone());
         }
         self.real.clone_from(&real);
         let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         interest.push(absolute.clone());
-        // The nearest directory that exists tells when the root appears, vanishes or is replaced.
+        // The nearest existing ancestor reports when the root appears, disappears or is replaced.
         if let Some(parent) = absolute.ancestors().skip(1).find(|a| a.is_dir()) {
-            wanted.entry(parent.to_owned()).or_insert(false);
+            required.entry(parent.to_owned()).or_insert(false);
         }
         let outside = links.iter().filter_map(|link| link.canonicalize().ok());
         let outside = outside.filter(|target| !real.as_ref().is_some_and(|real| target.starts_with(real)));
         let mut all_inside = true;
         for target in outside.take(MAX_OUTSIDE) {
-            // The links in between may change where nothing is watched.
+            // Intermediate links are not watched.
             all_inside = false;
             if let Some(parent) = target.parent() {
-                wanted.entry(parent.to_owned()).or_insert(false);
+                required.entry(parent.to_owned()).or_insert(false);
             }
             interest.push(target);
         }
         *self.interest.write() = interest;
-        self.apply(&wanted);
-        all_inside && wanted.keys().all(|path| self.watched.contains_key(path) && tells_everything(path))
+        self.apply(&required);
+        all_inside && required.keys().all(|path| self.watched.contains_key(path) && is_local(path))
     }
 
-    fn apply(&mut self, wanted: &BTreeMap<PathBuf, bool>) {
+    fn apply(&mut self, required: &BTreeMap<PathBuf, bool>) {
         let inode = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.ino());
         let stale = self
             .watched
             .iter()
-            .filter(|(path, (old, recursive))| wanted.get(*path) != Some(recursive) || inode(path) != *old);
+            .filter(|(path, (old, recursive))| required.get(*path) != Some(recursive) || inode(path) != *old);
         for path in stale.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
-            // It may be gone already.
+            // It may already be removed.
             let _ = self.watcher.unwatch(&path);
             self.watched.remove(&path);
         }
-        for (path, recursive) in wanted {
+        for (path, recursive) in required {
             if self.watched.contains_key(path) {
                 continue;
             }
             let mode = if *recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-            // What cannot be watched is polled.
+            // Paths that cannot be watched are polled.
             if self.watcher.watch(path, mode).is_ok() {
                 self.watched.insert(path.clone(), (inode(path), *recursive));
             }

@@ -1,18 +1,18 @@
-//! Many patterns at once.
+//! Sets of patterns.
 
 use bumpalo::Bump;
 
 use super::{MAX_COMPILED, Regex, replaced, translate};
 
-/// Patterns that are searched together. More in one automaton are searched faster until it no longer fits its cache.
-const TOGETHER: usize = 64;
+/// Patterns per automaton. Larger automata are faster until the lazy DFA exceeds its cache.
+const PATTERNS_PER_AUTOMATON: usize = 64;
 
-/// Patterns of which any may match. Searching is unanchored.
+/// A set of patterns that matches if any of them does. Searching is unanchored.
 #[derive(Debug, Clone, Default)]
 pub struct RegexSet {
-    together: Vec<regex::RegexSet>,
-    /// Those that are too large to stand together with others.
-    alone: Vec<Regex>,
+    automata: Vec<regex::RegexSet>,
+    /// Patterns whose group is too large for one automaton.
+    single: Vec<Regex>,
 }
 
 impl RegexSet {
@@ -23,15 +23,15 @@ impl RegexSet {
         Self::compile_within(patterns, MAX_COMPILED)
     }
 
-    /// As [`compile`](Self::compile); what stands together may take `limit` bytes.
+    /// As [`compile`](Self::compile), with at most `limit` bytes per automaton.
     fn compile_within(patterns: &[&[u8]], limit: usize) -> Result<RegexSet, String> {
         let mut set = RegexSet::default();
-        for part in patterns.chunks(TOGETHER) {
-            match together(part, limit) {
-                Some(compiled) => set.together.push(compiled),
+        for part in patterns.chunks(PATTERNS_PER_AUTOMATON) {
+            match automaton(part, limit) {
+                Some(compiled) => set.automata.push(compiled),
                 None => {
                     for pattern in part {
-                        set.alone.push(Regex::compile(pattern)?);
+                        set.single.push(Regex::compile(pattern)?);
                     }
                 }
             }
@@ -48,13 +48,13 @@ impl RegexSet {
     }
 
     fn is_match_text(&self, text: &str) -> bool {
-        self.together.iter().any(|set| set.is_match(text))
-            || self.alone.iter().any(|regex| regex.inner.is_match(text))
+        self.automata.iter().any(|set| set.is_match(text))
+            || self.single.iter().any(|regex| regex.inner.is_match(text))
     }
 }
 
-/// One automaton for all; `None` when one of them is wrong or they are too large.
-fn together(patterns: &[&[u8]], limit: usize) -> Option<regex::RegexSet> {
+/// One automaton for all patterns; `None` if one is invalid or the automaton is too large.
+fn automaton(patterns: &[&[u8]], limit: usize) -> Option<regex::RegexSet> {
     let translated = patterns
         .iter()
         .map(|p| translate::translate(std::str::from_utf8(p).ok()?).ok())
@@ -90,17 +90,17 @@ mod tests {
     }
 
     #[test]
-    fn large_patterns_stand_alone() {
-        let large: Vec<String> = (0..TOGETHER).map(|i| format!(r"{i}x{{30}}$")).collect();
+    fn large_patterns_are_compiled_individually() {
+        let large: Vec<String> = (0..PATTERNS_PER_AUTOMATON).map(|i| format!(r"{i}x{{30}}$")).collect();
         let large: Vec<&[u8]> = large.iter().map(String::as_bytes).collect();
         let set = RegexSet::compile_within(&large, 1024).unwrap();
-        assert_eq!(set.alone.len(), TOGETHER);
+        assert_eq!(set.single.len(), PATTERNS_PER_AUTOMATON);
         assert!(set.is_match(format!("7{}", "x".repeat(30)).as_bytes()));
         assert!(!set.is_match(b"7x"));
     }
 
     #[test]
-    fn the_first_bad_pattern_is_named() {
+    fn the_error_names_the_first_invalid_pattern() {
         let error = RegexSet::compile(&[b"ok", b"(bad", b"[worse"]).unwrap_err();
         assert_eq!(error, Regex::compile(b"(bad").unwrap_err());
     }

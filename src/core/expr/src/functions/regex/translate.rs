@@ -1,19 +1,19 @@
 //! RE2's syntax -> the syntax of the `regex` crate.
 //!
-//! Both are dialects of the same language; this pass refuses what only the crate has, and writes what the two read
-//! differently (Perl classes are ASCII, `[` and `&&` in a class are literal, `{` that starts no count is literal, `\Q...\E`)
-//! in a form that has one reading. Groups become non-capturing, because only the fact of a match is of interest.
+//! Rejects syntax that only the crate supports, and rewrites syntax that the two interpret differently (Perl classes are ASCII,
+//! `[` and `&&` in a class are literal, `{` without a count is literal, `\Q...\E`). Groups become non-capturing, because only
+//! `is_match` is used.
 
 use std::fmt::Write;
 
-/// Why a pattern is refused.
+/// Why a pattern is rejected.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Problem<'p> {
     pub(super) detail: &'static str,
     pub(super) part: &'p str,
 }
 
-/// Largest count of a repetition, also of nested ones multiplied.
+/// Maximum count of a repetition, also for the product of nested ones.
 const MAX_COUNT: u32 = 1_000;
 
 const BAD_ESCAPE: &str = "invalid escape sequence";
@@ -21,7 +21,7 @@ const BAD_RANGE: &str = "invalid character class range";
 const BAD_COUNT: &str = "invalid repeat count";
 const BAD_PERL: &str = "invalid or unsupported Perl syntax";
 
-/// Names of scripts that are as short as abbreviations.
+/// Script names as short as abbreviations.
 const SHORT_SCRIPTS: [&str; 9] = ["Ahom", "Cham", "Lao", "Lisu", "Mro", "Nko", "Thai", "Vai", "Yi"];
 
 const CATEGORIES: [&str; 37] = [
@@ -35,7 +35,7 @@ const POSIX_CLASSES: [&str; 14] = [
     "upper", "word", "xdigit",
 ];
 
-/// Translates a pattern, or refuses it.
+/// Translates a pattern. Errors: it is invalid in RE2.
 pub(super) fn translate(pattern: &str) -> Result<String, Problem<'_>> {
     let mut translator = Translator {
         pattern,
@@ -59,13 +59,13 @@ struct Translator<'p> {
     pattern: &'p str,
     at: usize,
     out: String,
-    /// For every open group the heaviest repetition before it.
+    /// For every open group, the largest weight before it.
     open: Vec<u32>,
-    /// The heaviest repetition in the current group: its count times those inside.
+    /// The largest weight in the current group: the count of a repetition times those inside.
     weight: u32,
     /// The weight of the last atom, if a repetition may follow.
     atom: Option<u32>,
-    /// Where the repetition of the last atom started, if it was repeated just now.
+    /// The start of the repetition that was just read, if any.
     repeated: Option<usize>,
 }
 
@@ -81,7 +81,7 @@ impl<'p> Translator<'p> {
         self.pattern.get(start..self.at).unwrap_or("")
     }
 
-    fn refused(&self, detail: &'static str, start: usize) -> Problem<'p> {
+    fn invalid(&self, detail: &'static str, start: usize) -> Problem<'p> {
         Problem { detail, part: self.since(start) }
     }
 
@@ -125,7 +125,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// Notes that an atom has been written.
+    /// Records that an atom was written.
     fn atom(&mut self, weight: u32) {
         self.atom = Some(weight.max(1));
         self.weight = self.weight.max(weight);
@@ -138,21 +138,21 @@ impl<'p> Translator<'p> {
         self.atom(1);
     }
 
-    /// A repetition of the last atom, whose operator started at `start` and has been stepped over.
+    /// A repetition of the last atom, after its operator, which started at `start`.
     fn repeat(&mut self, start: usize, operator: &str, count: u32) -> Step<'p> {
         let lazy = self.rest().starts_with('?');
         if lazy {
             self.at += 1;
         }
         if let Some(first) = self.repeated {
-            return Err(self.refused("invalid nested repetition operator", first));
+            return Err(self.invalid("invalid nested repetition operator", first));
         }
         let Some(weight) = self.atom else {
-            return Err(self.refused("missing argument to repetition operator", start));
+            return Err(self.invalid("missing argument to repetition operator", start));
         };
         let weight = weight.saturating_mul(count.max(1));
         if weight > MAX_COUNT {
-            return Err(self.refused(BAD_COUNT, start));
+            return Err(self.invalid(BAD_COUNT, start));
         }
         self.out.push_str(operator);
         if lazy {
@@ -183,10 +183,10 @@ impl<'p> Translator<'p> {
         self.at += end + 1;
         let number = |text: &str| text.parse::<u32>().ok().filter(|n| *n <= MAX_COUNT);
         let (Some(low), Some(high)) = (number(low), high.map_or(Some(None), |h| number(h).map(Some))) else {
-            return Err(self.refused(BAD_COUNT, start));
+            return Err(self.invalid(BAD_COUNT, start));
         };
         if high.is_some_and(|high| high < low) {
-            return Err(self.refused(BAD_COUNT, start));
+            return Err(self.invalid(BAD_COUNT, start));
         }
         Ok(Some((format!("{{{inside}}}"), high.unwrap_or(low))))
     }
@@ -203,7 +203,7 @@ impl<'p> Translator<'p> {
             self.at += 2;
             return self.named_group(start, named);
         }
-        // RE2 lets a flag stand twice, or on both sides of the minus, where the last one counts.
+        // RE2 accepts a flag more than once and on both sides of the minus; the last one wins.
         let (mut on, mut off) = (String::new(), String::new());
         let mut negative = false;
         let mut any = false;
@@ -233,26 +233,26 @@ impl<'p> Translator<'p> {
                     if any {
                         self.out.push_str(&flags(&on, &off, ')'));
                     }
-                    // Flags are no atom, but they do not take the last one away either.
+                    // Flags are not an atom and do not change the last one.
                     return Ok(());
                 }
                 _ => break,
             }
         }
-        Err(self.refused(BAD_PERL, start))
+        Err(self.invalid(BAD_PERL, start))
     }
 
     fn named_group(&mut self, start: usize, named: &'p str) -> Step<'p> {
         let Some(end) = named.find('>') else {
             self.at = self.pattern.len();
-            return Err(self.refused("invalid named capture", start));
+            return Err(self.invalid("invalid named capture", start));
         };
         let name = named.get(..end).unwrap_or("");
         self.at += end + 1;
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(self.refused("invalid named capture", start));
+            return Err(self.invalid("invalid named capture", start));
         }
-        // compat(1.3): names mean nothing here, so one may occur twice.
+        // compat(1.3): duplicate names are accepted.
         self.open_group("(?:");
         Ok(())
     }
@@ -264,7 +264,7 @@ impl<'p> Translator<'p> {
         self.repeated = None;
     }
 
-    /// An escape sequence outside of a class.
+    /// An escape sequence outside a class.
     fn escape(&mut self) -> Step<'p> {
         let start = self.at;
         let Some(c) = self.rest().chars().nth(1) else {
@@ -309,7 +309,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// The character that an escape sequence stands for.
+    /// The character of an escape sequence.
     fn escaped_character(&mut self) -> Result<char, Problem<'p>> {
         let start = self.at;
         self.at += 1;
@@ -332,11 +332,11 @@ impl<'p> Translator<'p> {
             }
             'x' => self.hexadecimal(start)?,
             c if c.is_ascii() && !c.is_ascii_alphanumeric() => c,
-            _ => return Err(self.refused(BAD_ESCAPE, start)),
+            _ => return Err(self.invalid(BAD_ESCAPE, start)),
         })
     }
 
-    /// What follows `\x`: two digits, or any number in braces.
+    /// After `\x`: two digits, or any number of digits in braces.
     fn hexadecimal(&mut self, start: usize) -> Result<char, Problem<'p>> {
         let rest = self.rest();
         let (digits, length) = match rest.strip_prefix('{') {
@@ -350,9 +350,9 @@ impl<'p> Translator<'p> {
         let value =
             digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok());
         match value.flatten() {
-            // A surrogate is accepted and matches nothing that a subject can hold.
+            // A surrogate is accepted but never matches.
             Some(value @ 0..=0x10_ffff) => Ok(char::from_u32(value).unwrap_or(char::MAX)),
-            _ => Err(self.refused(BAD_ESCAPE, start)),
+            _ => Err(self.invalid(BAD_ESCAPE, start)),
         }
     }
 
@@ -366,7 +366,7 @@ impl<'p> Translator<'p> {
             Some(inside) => {
                 let Some(end) = inside.find('}') else {
                     self.at = self.pattern.len();
-                    return Err(self.refused(BAD_RANGE, start));
+                    return Err(self.invalid(BAD_RANGE, start));
                 };
                 self.at += end + 2;
                 inside.get(..end).unwrap_or("")
@@ -384,17 +384,17 @@ impl<'p> Translator<'p> {
             false => format!("\\{letter}{{Script={name}}}"),
         };
         let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        // Abbreviations such as `Latn` are not names.
+        // Abbreviations such as `Latn` are not accepted.
         let is_abbreviation = name.len() <= 4 && !SHORT_SCRIPTS.contains(&name);
         let spelled_well = name.split('_').all(|word| {
             let mut letters = word.chars();
             letters.next().is_some_and(|c| c.is_ascii_uppercase()) && !letters.any(|c| c.is_ascii_uppercase())
         }) || name == "SignWriting";
-        // The crate knows the names of the scripts; it is less strict about how they are spelled.
+        // The crate knows the names of scripts, but is less strict about their spelling.
         let known = is_name
             && (CATEGORIES.contains(&name)
                 || (spelled_well && !is_abbreviation && regex::Regex::new(&class).is_ok()));
-        if known { Ok(class) } else { Err(self.refused(BAD_RANGE, start)) }
+        if known { Ok(class) } else { Err(self.invalid(BAD_RANGE, start)) }
     }
 
     /// A bracketed class.
@@ -448,7 +448,7 @@ impl<'p> Translator<'p> {
             self.at += 1;
             high = self.class_character(missing)?;
             if high < low {
-                return Err(self.refused(BAD_RANGE, start));
+                return Err(self.invalid(BAD_RANGE, start));
             }
         }
         // Writing to a String cannot fail.
@@ -474,7 +474,7 @@ impl<'p> Translator<'p> {
         let name = self.rest().get(2..end).unwrap_or("");
         self.at += end + 2;
         if !POSIX_CLASSES.contains(&name.strip_prefix('^').unwrap_or(name)) {
-            return Err(self.refused(BAD_RANGE, start));
+            return Err(self.invalid(BAD_RANGE, start));
         }
         let _ = write!(self.out, "[:{name}:]");
         Ok(())
@@ -493,7 +493,7 @@ fn perl_class(letter: char) -> &'static str {
     }
 }
 
-/// The beginning of a group with flags, or flags for the rest of the group.
+/// The start of a group with flags, or flags for the rest of the group.
 fn flags(on: &str, off: &str, end: char) -> String {
     let minus = if off.is_empty() { "" } else { "-" };
     format!("(?{on}{minus}{off}{end}")

@@ -1,15 +1,21 @@
-//! Prints values as the JSON that Go's encoder gives.
+//! Prints a document as Go's JSON encoder does, for comparison with recorded readings.
 
-use super::number::shortest_f64;
-use super::{Node, NodeKind};
+use crate::number::json_number;
+use crate::{Node, NodeKind};
 
-/// Appends `node` on one line.
-pub(super) fn write(node: &Node, out: &mut String) {
+/// One line: keys sorted, no spaces, `<`, `>` and `&` escaped.
+pub(super) fn compact_json(node: &Node) -> String {
+    let mut out = String::new();
+    write(node, &mut out);
+    out
+}
+
+fn write(node: &Node, out: &mut String) {
     match &node.kind {
         NodeKind::Null => out.push_str("null"),
         NodeKind::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         NodeKind::Int(value) => out.push_str(&value.to_string()),
-        NodeKind::Float(value) => out.push_str(&shortest_f64(*value).json()),
+        NodeKind::Float(value) => out.push_str(&json_number(*value)),
         NodeKind::String(text) => write_string(text, out),
         NodeKind::Sequence(items) => {
             out.push('[');

@@ -1,30 +1,31 @@
-//! Forms that the originals read and the parser refuses.
+//! Repairs forms that yaml.v2 accepts and saphyr-parser rejects.
 //!
-//! A tab behind the colon of a key, and lines of a flow collection or a quoted text that start left of their parent. The text
-//! is changed just enough for another try, and the change of columns is remembered.
+//! These are a tab after the colon of a key, and lines of a flow collection or a quoted scalar with less indentation than their
+//! parent. The text is changed for another attempt, and changes of columns are recorded to restore positions.
 
 use rustc_hash::FxHashMap;
 use saphyr_parser::ScanError;
 
 use crate::Location;
 
-/// Blanks put in front of a line that starts too far left: more than any nesting needs.
-const PUSH: usize = 256;
-/// Most changes of one text.
-const MOST: usize = 64;
+/// Spaces added to a line with too little indentation: more than any nesting needs.
+const INDENT: usize = 256;
+/// Maximum number of repairs of one text.
+const MAX_REPAIRS: usize = 64;
 
-/// What was changed in a text.
+/// The repairs of a text.
 #[derive(Default)]
-pub(super) struct Mended {
-    pushed: FxHashMap<u32, u32>,
-    changes: usize,
+pub(super) struct Repairs {
+    /// Lines that were indented, and by how much.
+    indented: FxHashMap<u32, u32>,
+    count: usize,
 }
 
-impl Mended {
-    /// A text without what `error` is about; `None` if that cannot be helped.
-    pub(super) fn mend(&mut self, text: &str, error: &ScanError) -> Option<String> {
-        self.changes += 1;
-        if self.changes > MOST {
+impl Repairs {
+    /// Repairs the cause of `error`; `None` if there is no repair.
+    pub(super) fn repair(&mut self, text: &str, error: &ScanError) -> Option<String> {
+        self.count += 1;
+        if self.count > MAX_REPAIRS {
             return None;
         }
         let at = *error.marker();
@@ -39,21 +40,21 @@ impl Mended {
             | "invalid indentation in flow construct"
             | "invalid indentation in quoted scalar" => {
                 let line = u32::try_from(at.line()).ok()?;
-                if self.pushed.insert(line, u32::try_from(PUSH).ok()?).is_some() {
+                if self.indented.insert(line, u32::try_from(INDENT).ok()?).is_some() {
                     return None;
                 }
-                change_line(text, line_index, |line| format!("{}{line}", " ".repeat(PUSH)))
+                change_line(text, line_index, |line| format!("{}{line}", " ".repeat(INDENT)))
             }
             _ => None,
         }
     }
 
-    /// The place in the text as it was.
+    /// The position in the original text.
     pub(super) fn original(&self, location: Location) -> Location {
-        match self.pushed.get(&location.line) {
+        match self.indented.get(&location.line) {
             None => location,
-            Some(pushed) => {
-                Location { line: location.line, column: location.column.saturating_sub(*pushed).max(1) }
+            Some(indent) => {
+                Location { line: location.line, column: location.column.saturating_sub(*indent).max(1) }
             }
         }
     }

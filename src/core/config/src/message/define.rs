@@ -1,0 +1,127 @@
+//! The [`message!`](crate::message) macro and the functions that its expansion calls.
+
+use super::context::DecodeContext;
+use super::field::json_kind;
+use super::names::{go_type, is_lower_camel_of, lower_camel};
+use super::{FieldInfo, suggestion};
+use crate::{Node, NodeKind};
+
+/// Declares a message: a struct with defaults, [`Field`] and [`Message`].
+#[macro_export]
+macro_rules! message {
+    ($(#[$meta:meta])* pub struct $name:ident : $full:literal {
+        $($(#[$field_meta:meta])* $number:literal $field:ident $(as $alias:literal)? : $ty:ty = $default:expr;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $ty,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl $crate::message::Field for $name {
+            fn merge(
+                &mut self,
+                node: &$crate::Node,
+                context: &mut $crate::message::DecodeContext,
+            ) {
+                use $crate::message::{self, Message};
+                if !message::enter_message(node, context) {
+                    return;
+                }
+                $(
+                    if let Some(value) = message::find_field(node, $crate::message_field_name!($field $($alias)?)) {
+                        let name = $crate::message_field_name!($field $($alias)?);
+                        // After the first error fields are decoded to report their errors, but not applied.
+                        if context.failed() {
+                            let mut discarded = self.$field.clone();
+                            context.in_field(name, |c| message::Field::merge(&mut discarded, value, c));
+                        } else {
+                            context.in_field(name, |c| message::Field::merge(&mut self.$field, value, c));
+                        }
+                    }
+                )*
+                message::reject_unknown(node, Self::NAME, Self::FIELDS, context);
+            }
+
+            fn to_json(&self) -> serde_json::Value {
+                #[allow(unused_mut, clippy::allow_attributes, reason = "a message may have no fields")]
+                let mut object = serde_json::Map::new();
+                $(
+                    object.insert(
+                        $crate::message::lower_camel($crate::message_field_name!($field $($alias)?)),
+                        $crate::message::Field::to_json(&self.$field),
+                    );
+                )*
+                serde_json::Value::Object(object)
+            }
+        }
+
+        impl $crate::message::Message for $name {
+            const NAME: &'static str = $full;
+            const FIELDS: &'static [$crate::message::FieldInfo] = &[
+                $($crate::message::FieldInfo {
+                    name: $crate::message_field_name!($field $($alias)?),
+                    number: $number,
+                },)*
+            ];
+        }
+    };
+}
+
+/// The proto name of a field that [`message!`](crate::message) declares.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! message_field_name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $alias:literal) => {
+        $alias
+    };
+}
+
+/// The entry of a mapping for a field, given by its proto name, in either spelling; lowerCamelCase takes precedence.
+pub fn find_field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let entries = node.entries();
+    let camel = entries.iter().find(|e| is_lower_camel_of(&e.key, name));
+    camel.or_else(|| entries.iter().find(|e| &*e.key == name)).map(|e| &e.value)
+}
+
+/// Whether a message node is a mapping; adds an error unless it is a mapping or null.
+pub fn enter_message(node: &Node, context: &mut DecodeContext) -> bool {
+    match node.kind {
+        NodeKind::Mapping(_) => true,
+        NodeKind::Null => false,
+        _ => {
+            let text = format!(
+                "json: cannot unmarshal {} into Go value of type map[string]json.RawMessage",
+                json_kind(node)
+            );
+            context.error_with_hint(node, text, Some("a mapping is expected here".to_owned()));
+            false
+        }
+    }
+}
+
+/// Adds an error for every entry of `node` that is not one of `fields`.
+pub fn reject_unknown(node: &Node, message: &str, fields: &[FieldInfo], context: &mut DecodeContext) {
+    for entry in node.entries() {
+        if fields.iter().any(|f| f.name == &*entry.key || is_lower_camel_of(&entry.key, f.name)) {
+            continue;
+        }
+        let names = fields.iter().map(|f| lower_camel(f.name)).collect::<Vec<_>>();
+        let hint = suggestion(&entry.key, names.iter().map(String::as_str));
+        let path = context.path().field(&entry.key);
+        let at = Node { kind: NodeKind::Null, span: entry.key_span };
+        context.within(path, |c| {
+            let text = format!("unknown field \"{}\" in {}", entry.key, go_type(message));
+            c.error_with_hint(&at, text, hint);
+        });
+    }
+}
