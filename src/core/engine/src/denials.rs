@@ -151,7 +151,15 @@ impl Denials {
             buffer.copy_from_slice(request);
             request.len()
         });
-        ring.kept.push_back(RecordedDenial { id, time, code, snapshot, cached, message: message.len(), request });
+        ring.kept.push_back(RecordedDenial {
+            id,
+            time,
+            code,
+            snapshot,
+            cached,
+            message: message.len(),
+            request,
+        });
     }
 
     /// The recorded denials, newest first, decoded with `vocabulary`.
