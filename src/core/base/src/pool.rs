@@ -145,7 +145,7 @@ impl Pool {
         }
     }
 
-    /// The present state.
+    /// The current state.
     pub fn status(&self) -> PoolStatus {
         let state = self.state.lock();
         let PoolFull { in_flight, queued } = state.fill(&self.permits);

@@ -98,7 +98,7 @@ impl Fixture {
         match self.reply(Some(Value::String(b"x"))) {
             Reply::Ready(Err(error)) => error.message,
             Reply::Ready(Ok(result)) => format!("no error but {result:?}"),
-            Reply::Later(_) => panic!("the list adapter answers at once"),
+            Reply::Later(_) => panic!("the list adapter replies synchronously"),
         }
     }
 

@@ -56,7 +56,7 @@ fn report(handler: &dyn Handler, all: &[(usize, &[Option<Value<'_>>])]) -> Resul
         all.iter().map(|(bound, values)| Instance { bound: *bound, name: "unused", values }).collect();
     match handler.as_report().unwrap().report(&instances) {
         Reply::Ready(result) => result.map_err(|e| e.message),
-        Reply::Later(_) => panic!("an answer at once is expected"),
+        Reply::Later(_) => panic!("a synchronous reply is expected"),
     }
 }
 
