@@ -13,7 +13,9 @@ use bytes::Bytes;
 use super::call::{CallInfo, Operation};
 use super::grpc::GrpcError;
 use super::spans::{Begun, TracedCall, spans_of};
-use mixer_engine::decision::{AnswerFailure, Call, CallAnswer, CallerText, DecisionLog, Wanted};
+use mixer_engine::decision::{
+    AnswerFailure, AnsweredCall, CallAnswer, CallerText, DecisionLog, DecisionTargets,
+};
 use mixer_engine::dispatch::DispatchTrace;
 use mixer_spans::Tracer;
 
@@ -57,7 +59,7 @@ pub struct Watch<'o> {
     operation: Operation,
     /// Who called, for the decision log.
     caller: Option<CallerText>,
-    decision: Option<(&'o DecisionLog, Wanted)>,
+    decision: Option<(&'o DecisionLog, DecisionTargets)>,
     span: Option<(&'o Tracer, TracedCall)>,
     begun: Begun,
     trace: RefCell<DispatchTrace>,
@@ -124,7 +126,7 @@ impl Watch<'_> {
             (rules, dispatches) = traced;
             let method = self.operation.method;
             let (time, caller) = (self.begun.time, self.caller.clone());
-            log.push(Call { method, time, took, caller, body: request, answer, trace: part }, wanted);
+            log.push(AnsweredCall { method, time, took, caller, body: request, answer, trace: part }, wanted);
         }
     }
 }

@@ -1,20 +1,21 @@
 //! The server-side cache of check answers.
 //!
-//! An answer is kept under the attributes that decided it: a *shape* (which attributes and map keys, present or absent) and a *key*
-//! (their values, typed and length-prefixed). A request finds an answer only if every reference of it holds. Answers live no longer
-//! than the configuration that gave them: who publishes another one that could decide otherwise makes another cache.
+//! An answer is stored under the attributes that decided it: a *shape* (which attributes and map keys, present or absent) and a *key*
+//! (their values, typed and length-prefixed). A request hits an answer only if all of its references match. A configuration that could
+//! decide differently is published with a new cache.
 //!
-//! Every worker has a shard of its own, so that none waits for another and all learn for themselves; the bounds are divided among
-//! them. A caller who sends ever new values pushes out answers that were never asked for again before those that were. One who makes
-//! ever new shapes gets at those that are in use only by using its own more often.
-//! This room never decides anything and never reads an attribute in a way that would be recorded.
+//! Every worker has its own shard, so no worker waits for another; the bounds are divided among the shards. Answers that were never
+//! hit are evicted before those that were, and shapes are evicted by frequency: a flood of new values or shapes does not displace
+//! those in use. Look-ups record no attribute references.
 //! Spec: runtime.md section 13.
 
 mod answer;
+mod counters;
+mod shape;
 
 pub use answer::CheckAnswer;
+pub use counters::CheckCacheCounters;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,20 +23,16 @@ use parking_lot::lock_api::{Mutex, RawMutex};
 use quick_cache::unsync::Cache;
 use quick_cache::{Equivalent, Lifecycle, Weighter};
 
-use mixer_attribute::{AttributeBag, Condition, Reference, SlotId, Value};
-use mixer_base::shard::{self, ShardedCounters};
+use self::shape::Shapes;
+use mixer_attribute::{AttributeBag, Reference};
+use mixer_base::shard;
 
-/// Shapes that a shard keeps because they were of use. Configuration makes a handful; only a condition that looks up a key sent by
-/// the caller makes more.
-const MAX_PROVEN: usize = 32;
-/// Shapes that a shard keeps because they are new; the oldest leaves for the next one.
-const MAX_NEW: usize = 32;
-/// Look-ups after which the use of every shape counts half.
-const SHAPES_AGE: u32 = 1 << 14;
-/// Entries of a shard for which room is made at the start.
+/// Look-ups after which the use counts of all shapes are halved.
+const SHAPE_AGING_INTERVAL: u32 = 1 << 14;
+/// Most entries for which a shard reserves room at its creation.
 const EXPECTED_ENTRIES: usize = 1 << 12;
-/// Shards have at least so many entries.
-const LEAST_ENTRIES: usize = 1 << 10;
+/// Fewest entries of a shard.
+const MIN_SHARD_ENTRIES: usize = 1 << 10;
 
 /// Bounds of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,183 +43,79 @@ pub struct CheckCacheLimits {
     pub bytes: u64,
 }
 
-/// What happened in a cache; survives the cache. Exact: every look-up is a hit or a miss, and what was written and neither pushed
-/// out, nor written again, nor found too old is there.
-#[derive(Debug)]
-pub struct CheckCacheCounters(ShardedCounters);
-
-impl Default for CheckCacheCounters {
-    fn default() -> Self {
-        Self(ShardedCounters::new(4))
-    }
-}
-
-impl CheckCacheCounters {
-    const HITS: usize = 0;
-    const MISSES: usize = 1;
-    const WRITES: usize = 2;
-    const EVICTIONS: usize = 3;
-
-    /// Answers found.
-    pub fn hits(&self) -> u64 {
-        self.0.total(Self::HITS)
-    }
-
-    /// Answers not found, or found too old.
-    pub fn misses(&self) -> u64 {
-        self.0.total(Self::MISSES)
-    }
-
-    /// Answers kept.
-    pub fn writes(&self) -> u64 {
-        self.0.total(Self::WRITES)
-    }
-
-    /// Answers pushed out by others.
-    pub fn evictions(&self) -> u64 {
-        self.0.total(Self::EVICTIONS)
-    }
-
-    fn count(&self, what: usize) {
-        self.0.add(what, 1);
-    }
-}
-
-/// An answer that can be kept.
+/// An answer that can be cached.
 pub trait CachedAnswer {
-    /// Its size in bytes.
+    /// Its size on the heap, in bytes.
     fn size(&self) -> usize;
 }
 
-/// Answers by what decided them.
+/// Answers by the attributes that decided them.
 ///
-/// The lock is a parameter so that the model of the cache can choose who gets it; everything else takes the default.
+/// The lock type is a parameter so that the model of the cache can schedule it; all other code uses the default.
 pub struct CheckCache<V: CachedAnswer, L: RawMutex = parking_lot::RawMutex> {
-    shards: Box<[Aligned<V, L>]>,
+    shards: Box<[AlignedShard<V, L>]>,
     counters: Arc<CheckCacheCounters>,
 }
 
-/// Neighbouring cache lines are fetched in pairs.
+/// Aligned to two cache lines, because neighbouring lines are fetched in pairs.
 #[repr(align(128))]
-struct Aligned<V: CachedAnswer, L: RawMutex>(Mutex<L, Shard<V>>);
+struct AlignedShard<V: CachedAnswer, L: RawMutex>(Mutex<L, Shard<V>>);
 
-/// What one worker keeps.
+/// The cache of one worker.
 struct Shard<V: CachedAnswer> {
     shapes: Shapes,
     lookups: u32,
-    answers: Cache<Key, Entry<V>, Weight, foldhash::fast::RandomState, Counting>,
+    answers: Cache<CacheKey, CacheEntry<V>, EntryWeigher, foldhash::fast::RandomState, EvictionCounter>,
     scratch: Vec<u8>,
 }
 
-/// One attribute or map key that an answer depends on.
-#[derive(Debug, PartialEq, Eq)]
-struct Test {
-    slot: SlotId,
-    key: Option<Box<[u8]>>,
-    present: bool,
-}
-
-/// The attributes that an answer depends on.
-#[derive(Debug)]
-struct Shape {
-    id: u64,
-    tests: Vec<Test>,
-    /// How often an answer was found under it, or kept under it again, of late.
-    uses: u32,
-}
-
-/// The shapes of a shard.
-#[derive(Debug, Default)]
-struct Shapes {
-    proven: Vec<Shape>,
-    new: VecDeque<Shape>,
-    next_id: u64,
-}
-
-impl Shapes {
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Shape> {
-        self.proven.iter_mut().chain(&mut self.new)
-    }
-
-    /// The shape of these references, made if it is new.
-    fn of(&mut self, references: &[Reference<'_>]) -> Option<&mut Shape> {
-        let known = self.iter_mut().position(|shape| shape.is_of(references));
-        if let Some(at) = known {
-            let shape = self.iter_mut().nth(at)?;
-            shape.uses = shape.uses.saturating_add(1);
-            return Some(shape);
-        }
-        if self.new.len() >= MAX_NEW
-            && let Some(oldest) = self.new.pop_front()
-        {
-            self.prove(oldest);
-        }
-        self.new.push_back(Shape::new(self.next_id, references));
-        self.next_id += 1;
-        self.new.back_mut()
-    }
-
-    /// Keeps a shape that is not new any more if it was of more use than another.
-    fn prove(&mut self, shape: Shape) {
-        if shape.uses == 0 {
-            return;
-        }
-        if self.proven.len() < MAX_PROVEN {
-            self.proven.push(shape);
-        } else if let Some(least) = self.proven.iter_mut().min_by_key(|proven| proven.uses)
-            && least.uses < shape.uses
-        {
-            *least = shape;
-        }
-    }
-}
-
 #[derive(PartialEq, Eq, Hash)]
-struct Key {
+struct CacheKey {
     shape: u64,
     values: Box<[u8]>,
 }
 
 #[derive(Hash)]
-struct KeyRef<'k> {
+struct CacheKeyRef<'k> {
     shape: u64,
     values: &'k [u8],
 }
 
-impl Equivalent<Key> for KeyRef<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
+impl Equivalent<CacheKey> for CacheKeyRef<'_> {
+    fn equivalent(&self, key: &CacheKey) -> bool {
         self.shape == key.shape && *self.values == *key.values
     }
 }
 
-struct Entry<V> {
+struct CacheEntry<V> {
     expires: Instant,
     answer: V,
 }
 
-/// Weighs an entry so that both bounds hold: at least its share of the memory, and its size.
+/// Weighs an entry by its size, at least `bytes / entries` of the limits: so both bounds hold.
 #[derive(Clone)]
-struct Weight {
-    least: u64,
+struct EntryWeigher {
+    min: u64,
 }
 
-impl<V: CachedAnswer> Weighter<Key, Entry<V>> for Weight {
-    fn weight(&self, key: &Key, entry: &Entry<V>) -> u64 {
-        let size = size_of::<Key>() + size_of::<Entry<V>>() + key.values.len() + entry.answer.size();
-        self.least.max(size as u64)
+impl<V: CachedAnswer> Weighter<CacheKey, CacheEntry<V>> for EntryWeigher {
+    fn weight(&self, key: &CacheKey, entry: &CacheEntry<V>) -> u64 {
+        let size =
+            size_of::<CacheKey>() + size_of::<CacheEntry<V>>() + key.values.len() + entry.answer.size();
+        self.min.max(size as u64)
     }
 }
 
-/// Counts what is pushed out.
+/// Counts evictions.
 #[derive(Clone)]
-struct Counting {
+struct EvictionCounter {
     counters: Arc<CheckCacheCounters>,
 }
 
-impl<V> Lifecycle<Key, Entry<V>> for Counting {
+impl<V> Lifecycle<CacheKey, CacheEntry<V>> for EvictionCounter {
     type RequestState = ();
 
-    fn on_evict(&self, (): &mut Self::RequestState, _: Key, _: Entry<V>) {
+    fn on_evict(&self, (): &mut Self::RequestState, _: CacheKey, _: CacheEntry<V>) {
         self.counters.count(CheckCacheCounters::EVICTIONS);
     }
 }
@@ -231,30 +124,30 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
     /// An empty cache.
     pub fn new(limits: CheckCacheLimits, counters: Arc<CheckCacheCounters>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let count = (limits.entries / LEAST_ENTRIES).clamp(1, cores);
+        let count = (limits.entries / MIN_SHARD_ENTRIES).clamp(1, cores);
         let share = CheckCacheLimits { entries: limits.entries / count, bytes: limits.bytes / count as u64 };
-        let shard = |_| Aligned(Mutex::new(Shard::new(share, Arc::clone(&counters))));
+        let shard = |_| AlignedShard(Mutex::new(Shard::new(share, Arc::clone(&counters))));
         Self { shards: (0..count).map(shard).collect(), counters }
     }
 
-    /// Number of answers kept.
+    /// Number of cached answers.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|Aligned(shard)| shard.lock().answers.len()).sum()
+        self.shards.iter().map(|AlignedShard(shard)| shard.lock().answers.len()).sum()
     }
 
-    /// Whether nothing is kept.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     fn shard(&self) -> Option<&Mutex<L, Shard<V>>> {
-        self.shards.get(shard::current() % self.shards.len()).map(|Aligned(shard)| shard)
+        self.shards.get(shard::current() % self.shards.len()).map(|AlignedShard(shard)| shard)
     }
 
-    /// Finds the answer to a request and gives it to `found`, with how long it still holds. Reads without recording. `caller` is
-    /// whatever else the answer depends on, for example how many global words the caller knows.
+    /// Finds the answer to a request and passes it to `found` with its remaining validity. Records no references. `caller` is anything
+    /// else that the answer depends on, for example how many global words the client knows.
     ///
-    /// Cost: a lock that nobody else wants, and for each shape until the right one a look at the attributes that it names.
+    /// Cost: an uncontended lock, and for each shape up to the matching one a read of its attributes.
     pub fn find<R>(
         &self,
         bag: &AttributeBag<'_>,
@@ -268,7 +161,7 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
         answer.map(|(answer, left)| found(answer, left))
     }
 
-    /// Keeps an answer under the references that gave it. An answer that is not valid for any time is not kept.
+    /// Stores an answer under its references. An answer with zero validity is not stored.
     pub fn put(
         &self,
         bag: &AttributeBag<'_>,
@@ -282,7 +175,7 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
         }
         let Some(expires) = Instant::now().checked_add(valid) else { return };
         let Some(shard) = self.shard() else { return };
-        if shard.lock().put(bag, caller, references, Entry { expires, answer }) {
+        if shard.lock().put(bag, caller, references, CacheEntry { expires, answer }) {
             self.counters.count(CheckCacheCounters::WRITES);
         }
     }
@@ -291,131 +184,59 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
 impl<V: CachedAnswer> Shard<V> {
     fn new(limits: CheckCacheLimits, counters: Arc<CheckCacheCounters>) -> Self {
         let entries = limits.entries.max(1);
-        let weight = Weight { least: (limits.bytes / entries as u64).max(1) };
+        let weigher = EntryWeigher { min: (limits.bytes / entries as u64).max(1) };
         let answers = Cache::with(
             entries.min(EXPECTED_ENTRIES),
             limits.bytes,
-            weight,
+            weigher,
             foldhash::fast::RandomState::default(),
-            Counting { counters },
+            EvictionCounter { counters },
         );
         Self { shapes: Shapes::default(), lookups: 0, answers, scratch: Vec::new() }
     }
 
     fn find(&mut self, bag: &AttributeBag<'_>, caller: u32) -> Option<(&V, Duration)> {
         self.lookups = self.lookups.wrapping_add(1);
-        if self.lookups.is_multiple_of(SHAPES_AGE) {
-            self.shapes.iter_mut().for_each(|shape| shape.uses /= 2);
+        if self.lookups.is_multiple_of(SHAPE_AGING_INTERVAL) {
+            self.shapes.age();
         }
-        let mut place = None;
+        let mut hit = None;
         for shape in self.shapes.iter_mut() {
             if !shape.key_of(bag, caller, &mut self.scratch) {
                 continue;
             }
-            let key = KeyRef { shape: shape.id, values: &self.scratch };
+            let key = CacheKeyRef { shape: shape.id, values: &self.scratch };
             let Some(entry) = self.answers.get(&key) else { continue };
             let left = entry.expires.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.answers.remove(&key);
                 continue;
             }
-            shape.uses = shape.uses.saturating_add(1);
-            place = Some((shape.id, left));
+            shape.count_use();
+            hit = Some((shape.id, left));
             break;
         }
-        let (shape, left) = place?;
-        let entry = self.answers.peek(&KeyRef { shape, values: &self.scratch })?;
+        let (shape, left) = hit?;
+        let entry = self.answers.peek(&CacheKeyRef { shape, values: &self.scratch })?;
         Some((&entry.answer, left))
     }
 
-    /// Whether the answer was kept.
+    /// Returns whether the answer was stored.
     fn put(
         &mut self,
         bag: &AttributeBag<'_>,
         caller: u32,
         references: &[Reference<'_>],
-        entry: Entry<V>,
+        entry: CacheEntry<V>,
     ) -> bool {
         let mut values = Vec::new();
         let Some(shape) = self.shapes.of(references) else { return false };
         if !shape.key_of(bag, caller, &mut values) {
             return false;
         }
-        let key = Key { shape: shape.id, values: values.into() };
+        let key = CacheKey { shape: shape.id, values: values.into() };
         self.answers.insert(key, entry);
         true
-    }
-}
-
-impl Shape {
-    fn new(id: u64, references: &[Reference<'_>]) -> Self {
-        let tests = references
-            .iter()
-            .map(|r| Test {
-                slot: r.slot,
-                key: r.key.map(Box::from),
-                present: r.condition == Condition::Exact,
-            })
-            .collect();
-        Self { id, tests, uses: 0 }
-    }
-
-    fn is_of(&self, references: &[Reference<'_>]) -> bool {
-        self.tests.len() == references.len()
-            && self.tests.iter().zip(references).all(|(t, r)| {
-                t.slot == r.slot
-                    && t.present == (r.condition == Condition::Exact)
-                    && t.key.as_deref() == r.key
-            })
-    }
-
-    /// Writes the key of a request to `out`; false if the request is not of this shape.
-    fn key_of(&self, bag: &AttributeBag<'_>, caller: u32, out: &mut Vec<u8>) -> bool {
-        out.clear();
-        out.extend_from_slice(&caller.to_le_bytes());
-        self.tests.iter().all(|test| test.append_to(bag, out))
-    }
-}
-
-impl Test {
-    /// Appends the tested value; false if the test fails. An absent key needs the map to be there: a result without any map was
-    /// decided by the absence of the whole attribute.
-    fn append_to(&self, bag: &AttributeBag<'_>, out: &mut Vec<u8>) -> bool {
-        let found = bag.peek_received(self.slot);
-        match (&self.key, found) {
-            (None, None) => !self.present,
-            (None, Some(value)) => self.present && append_value(value, out),
-            (Some(_), None) => false,
-            (Some(key), Some(Value::StringMap(map))) => match map.peek(key) {
-                Some(value) => self.present && append_bytes(value, out),
-                None => !self.present,
-            },
-            (Some(_), Some(_)) => false,
-        }
-    }
-}
-
-fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) -> bool {
-    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-    out.extend_from_slice(bytes);
-    true
-}
-
-/// Appends type and value; false for whole maps, which are not comparable.
-fn append_value(value: Value<'_>, out: &mut Vec<u8>) -> bool {
-    let mut tagged = |tag: u8, bytes: &[u8]| {
-        out.push(tag);
-        append_bytes(bytes, out)
-    };
-    match value {
-        Value::String(bytes) => tagged(1, bytes),
-        Value::Int64(number) => tagged(2, &number.to_le_bytes()),
-        Value::Double(number) => tagged(3, &number.to_bits().to_le_bytes()),
-        Value::Bool(flag) => tagged(4, &[u8::from(flag)]),
-        Value::Timestamp(instant) => tagged(5, &instant.unix_nanos().to_le_bytes()),
-        Value::Duration(duration) => tagged(6, &duration.nanos.to_le_bytes()),
-        Value::Bytes(bytes) => tagged(7, bytes),
-        Value::StringMap(_) => false,
     }
 }
 

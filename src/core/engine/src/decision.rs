@@ -1,11 +1,12 @@
-//! Decisions as data: what was asked, what was answered, and which rules made it so.
+//! Decisions as data: request, answer, and the rules that led to it.
 //!
-//! [`Decision`] is one line of the decision log and one entry of a recording; `mixer diff` reads both. [`DecisionLog`] takes
-//! calls from the workers as bytes, through a bounded queue, and decodes, masks and writes them on a thread of its own. This room
-//! never makes a request wait: what does not fit into the queue is counted and forgotten.
+//! [`Decision`] is one line of the decision log or of a recording; `mixer diff` reads both. [`DecisionLog`] takes encoded calls from
+//! the workers through a bounded queue, and decodes, masks and writes them on its own thread. It never delays a request: calls that
+//! do not fit into the queue are counted and dropped.
 
 mod answer;
 mod attributes;
+mod call;
 mod log;
 mod mask;
 mod options;
@@ -13,11 +14,11 @@ mod record;
 
 pub use answer::status_name;
 pub use answer::{Answer, AnswerFailure, DirectiveText, HeaderText, QuotaText, ReferenceText, StatusText};
-pub use attributes::{AttributeMap, attribute_map, owned_attributes, owned_value, value_json};
-pub use log::{Call, CallAnswer, DecisionLog, LogError, Wanted};
-pub use mask::{DEFAULT_MASKS, MASKED, Mask, MaskSet};
+pub(crate) use attributes::attribute_map;
+pub use attributes::{AttributeMap, owned_attributes, owned_value};
+pub use call::{AnsweredCall, CALLER_PRINCIPAL, CallAnswer, CallerText, Method};
+pub use log::{DecisionLog, DecisionTargets, LogError};
+pub use mask::{DEFAULT_MASKS, MASKED};
 pub use mixer_base::rpc_code::parse as status_code;
 pub use options::{DecisionLogOptions, DecisionOptions, RecordingOptions, Select};
-pub use record::{
-    CALLER_PRINCIPAL, CallerText, Decision, DispatchText, DryRunText, InstanceText, Method, QuotaAsked,
-};
+pub use record::{Decision, DispatchText, DryRunText, InstanceText, QuotaRequestText};

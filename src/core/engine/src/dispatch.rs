@@ -1,9 +1,9 @@
-//! Carries out a request over one routing table: preprocess, check, quota, report.
+//! Dispatches a request over one routing table: preprocess, check, quota, report.
 //!
 //! The functions here take a [`RoutingTable`](crate::routing::RoutingTable) and an
 //! [`AttributeBag`](mixer_attribute::AttributeBag), evaluate instances into the arena of the bag and call handlers.
-//! Handlers that answer at once run inline; those that wait are awaited together. Results are combined in rule order, whatever
-//! order they come in. This room knows nothing of the wire, of caches or of load.
+//! Handlers that answer at once run inline; asynchronous ones are awaited together. Results are combined in rule order, whatever
+//! their order of completion. This module depends on no wire format, cache or load shedding.
 //! Spec: runtime.md section 10.
 
 mod check;

@@ -111,7 +111,7 @@ pub struct TemplateInfo {
 
 impl TemplateInfo {
     /// The prefix that `$out.` stands for in attribute bindings, for example `adapter_template_kubernetes.output.`.
-    pub fn output_prefix(&self) -> String {
+    pub(crate) fn output_prefix(&self) -> String {
         format!("{}.output.", self.package.replace('.', "_"))
     }
 }

@@ -1,22 +1,22 @@
-//! What is kept of an answer to a check of Mixer's API.
+//! The cached form of an answer of Mixer's Check API.
 
 use mixer_attribute::SignedDuration;
 use mixer_attribute::response::{Precondition, push_precondition};
 
 use super::CachedAnswer;
 
-/// A check answer, encoded but for its duration and framing.
+/// A check answer, encoded except for its duration and framing.
 #[derive(Debug)]
 pub struct CheckAnswer {
     /// Code of `google.rpc.Status`.
     pub status_code: i32,
-    /// Its message.
+    /// Message of `google.rpc.Status`.
     pub status_message: String,
     /// How often the answer may be used.
     pub valid_use_count: i32,
     /// The encoded referenced attributes.
     pub references: Vec<u8>,
-    /// The encoded route directive, if there is one.
+    /// The encoded route directive.
     pub directive: Option<Vec<u8>>,
 }
 

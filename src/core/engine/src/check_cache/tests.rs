@@ -1,24 +1,25 @@
 use bumpalo::Bump;
 
+use super::shape::{MAX_NEW, MAX_PROVEN};
 use super::*;
-use mixer_attribute::{OwnedAttributes, ValueType, Vocabulary};
+use mixer_attribute::{OwnedAttributes, Value, ValueType, Vocabulary};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Answer {
+struct TestAnswer {
     number: usize,
     size: usize,
 }
 
-impl CachedAnswer for Answer {
+impl CachedAnswer for TestAnswer {
     fn size(&self) -> usize {
         self.size
     }
 }
 
-/// A cache, and requests that are decided by `a` and by the key `k` of `m`.
+/// A cache, and requests decided by `a` and the key `k` of `m`.
 struct Fixture {
     vocabulary: Vocabulary,
-    cache: CheckCache<Answer>,
+    cache: CheckCache<TestAnswer>,
     counters: Arc<CheckCacheCounters>,
 }
 
@@ -32,8 +33,8 @@ impl Fixture {
         Self { vocabulary: builder.build(), cache, counters }
     }
 
-    /// Makes a request whose decision reads `a` and `m[key]`, and gives what was found and what was kept then.
-    fn ask(&self, a: usize, key: &str, valid: Duration, size: usize) -> Option<Answer> {
+    /// Sends a request whose decision reads `a` and `m[key]`. Returns the cached answer; stores one after a miss.
+    fn send(&self, a: usize, key: &str, valid: Duration, size: usize) -> Option<TestAnswer> {
         let mut attributes = OwnedAttributes::new();
         attributes.insert("a", a.to_string().as_str());
         attributes.insert("m", [(key, "v")]);
@@ -49,13 +50,13 @@ impl Fixture {
             if let Some(Value::StringMap(map)) = bag.get(slot("m")) {
                 bag.lookup(map, arena.alloc_slice_copy(key.as_bytes()));
             }
-            self.cache.put(&bag, 7, &bag.references(), valid, Answer { number: a, size });
+            self.cache.put(&bag, 7, &bag.references(), valid, TestAnswer { number: a, size });
         }
         found
     }
 
     fn hit(&self, a: usize) -> bool {
-        let found = self.ask(a, "k", Duration::from_secs(60), 100);
+        let found = self.send(a, "k", Duration::from_secs(60), 100);
         assert!(found.is_none_or(|answer| answer.number == a));
         found.is_some()
     }
@@ -74,7 +75,7 @@ fn every_look_up_write_and_eviction_is_counted() {
         assert!(fixture.hit(a));
     }
     assert_eq!((fixture.counts(), fixture.cache.len()), ([50, 50, 50, 0], 50));
-    // A thousand others: what is not there any more was pushed out, one by one.
+    // Every missing answer was counted as evicted.
     for a in 100..1100 {
         fixture.hit(a);
     }
@@ -85,34 +86,34 @@ fn every_look_up_write_and_eviction_is_counted() {
 }
 
 #[test]
-fn answers_end_with_their_time() {
+fn answers_expire() {
     let fixture = Fixture::new(100, 1 << 20);
     let short = Duration::from_millis(20);
-    assert_eq!(fixture.ask(1, "k", Duration::ZERO, 1), None);
-    assert_eq!(fixture.counts(), [0, 1, 0, 0], "nothing that is not valid is kept");
-    assert_eq!(fixture.ask(1, "k", short, 1), None);
-    assert!(fixture.ask(1, "k", short, 1).is_some());
+    assert_eq!(fixture.send(1, "k", Duration::ZERO, 1), None);
+    assert_eq!(fixture.counts(), [0, 1, 0, 0], "zero validity is not stored");
+    assert_eq!(fixture.send(1, "k", short, 1), None);
+    assert!(fixture.send(1, "k", short, 1).is_some());
     std::thread::sleep(short);
-    assert_eq!(fixture.ask(1, "k", Duration::from_secs(1), 1), None);
+    assert_eq!(fixture.send(1, "k", Duration::from_secs(1), 1), None);
     assert_eq!((fixture.counts(), fixture.cache.len()), ([1, 3, 2, 0], 1));
 }
 
 #[test]
-fn memory_is_bounded_whatever_the_answers_weigh() {
+fn memory_is_bounded_for_answers_of_any_size() {
     let fixture = Fixture::new(1000, 100_000);
     for a in 0..500 {
-        fixture.ask(a, "k", Duration::from_secs(60), 10_000);
+        fixture.send(a, "k", Duration::from_secs(60), 10_000);
     }
     assert!(fixture.cache.len() < 10, "{}", fixture.cache.len());
     let counts = fixture.counts();
-    // One that is larger than the whole cache is not there, and leaves the rest.
-    fixture.ask(1000, "k", Duration::from_secs(60), 200_000);
+    // An answer larger than the whole cache is not stored and evicts nothing.
+    fixture.send(1000, "k", Duration::from_secs(60), 200_000);
     assert!(!fixture.hit(1000));
     assert_eq!(counts[2] - counts[3], 500 - counts[3]);
 }
 
 #[test]
-fn a_flood_of_new_values_leaves_what_is_in_use() {
+fn a_flood_of_new_values_does_not_evict_answers_in_use() {
     let fixture = Fixture::new(1000, 1 << 20);
     let hot = 0..200;
     for turn in 0..3 {
@@ -121,33 +122,33 @@ fn a_flood_of_new_values_leaves_what_is_in_use() {
     let mut lost = 0;
     for flood in 0..100_000 {
         fixture.hit(1_000_000 + flood);
-        // One call in ten is an honest one.
+        // One call in ten repeats an answer in use.
         if flood % 10 == 0 {
             lost += usize::from(!fixture.hit(flood / 10 % hot.len()));
         }
     }
-    assert!(lost < 100, "{lost} of 10000 honest calls were not answered from the cache");
+    assert!(lost < 100, "{lost} of 10000 repeated calls missed the cache");
     assert!(fixture.cache.len() <= 1000);
 }
 
 #[test]
-fn a_flood_of_new_keys_leaves_the_shapes_that_are_in_use() {
+fn a_flood_of_new_keys_does_not_evict_shapes_in_use() {
     let fixture = Fixture::new(5000, 1 << 22);
-    let ask = |a, key: &str| fixture.ask(a, key, Duration::from_secs(60), 100).is_some();
+    let send = |a, key: &str| fixture.send(a, key, Duration::from_secs(60), 100).is_some();
     let mut lost = 0;
     for flood in 0..50_000 {
-        // Each of these is decided by a key that no other has, half of them twice.
+        // Each of these is decided by a key of its own, half of them twice.
         let key = format!("x-{flood}");
-        ask(flood, &key);
+        send(flood, &key);
         if flood % 2 == 0 {
-            ask(flood, &key);
+            send(flood, &key);
         }
         if flood % 10 == 0 {
-            lost += usize::from(!ask(flood / 10 % 20, "k"));
+            lost += usize::from(!send(flood / 10 % 20, "k"));
         }
     }
-    assert!(lost <= 40, "{lost} of 5000 honest calls were not answered from the cache");
-    for Aligned(shard) in &fixture.cache.shards {
+    assert!(lost <= 40, "{lost} of 5000 repeated calls missed the cache");
+    for AlignedShard(shard) in &fixture.cache.shards {
         let shapes = &shard.lock().shapes;
         assert!(shapes.proven.len() <= MAX_PROVEN && shapes.new.len() <= MAX_NEW);
     }
@@ -156,10 +157,11 @@ fn a_flood_of_new_keys_leaves_the_shapes_that_are_in_use() {
 #[test]
 fn workers_share_the_bounds() {
     let limits = CheckCacheLimits { entries: 100_000, bytes: 100 << 20 };
-    let cache = CheckCache::<Answer>::new(limits, Arc::default());
+    let cache = CheckCache::<TestAnswer>::new(limits, Arc::default());
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(cache.shards.len(), cores);
-    // Few entries are not worth being divided.
-    let few = CheckCache::<Answer>::new(CheckCacheLimits { entries: 1000, bytes: 1 << 20 }, Arc::default());
+    // A small cache is not divided.
+    let few =
+        CheckCache::<TestAnswer>::new(CheckCacheLimits { entries: 1000, bytes: 1 << 20 }, Arc::default());
     assert_eq!(few.shards.len(), 1);
 }

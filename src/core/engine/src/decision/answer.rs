@@ -1,4 +1,4 @@
-//! The answer to a check as people and programs read it.
+//! The answer to a check, printable.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct StatusText {
     /// For example `OK`.
     #[serde(default)]
     pub name: String,
-    /// For people; often empty.
+    /// Human-readable; often empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -53,7 +53,7 @@ impl std::fmt::Display for HeaderText {
     }
 }
 
-/// What the proxy does beside passing or refusing.
+/// Header changes, or a direct response, that the proxy applies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DirectiveText {
@@ -76,17 +76,17 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// What was granted of a quota.
+/// A grant.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaText {
-    /// How much.
+    /// The granted amount.
     pub granted: i64,
-    /// For how long, for example `1m0s`.
+    /// Its validity, for example `1m0s`.
     pub valid_duration: String,
 }
 
-/// An attribute that decided.
+/// A referenced attribute.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ReferenceText {
     /// Its name.
@@ -118,13 +118,13 @@ pub struct Answer {
     pub valid_duration: String,
     /// How often it may be reused.
     pub valid_use_count: i32,
-    /// What the proxy does beside.
+    /// The route directive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directive: Option<DirectiveText>,
     /// Grants by name.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub quotas: std::collections::BTreeMap<String, QuotaText>,
-    /// Attributes that decided, sorted.
+    /// Referenced attributes, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub referenced: Vec<ReferenceText>,
 }
@@ -137,7 +137,7 @@ pub struct AnswerFailure {
     /// Its name.
     #[serde(default)]
     pub name: String,
-    /// Why.
+    /// The error.
     pub message: String,
 }
 

@@ -9,12 +9,12 @@ use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp, Va
 /// Attributes by name.
 pub type AttributeMap = Map<String, Value>;
 
-/// Names of types that may stand in the place of a map with one entry.
+/// Type names: a map with one of them as its only key is a typed value.
 const TYPES: [&str; 9] =
     ["string", "int64", "double", "bool", "timestamp", "duration", "bytes", "ip", "stringmap"];
 
 /// Every attribute as JSON. Bytes that are not UTF-8 become U+FFFD.
-pub fn attribute_map(attributes: &OwnedAttributes) -> AttributeMap {
+pub(crate) fn attribute_map(attributes: &OwnedAttributes) -> AttributeMap {
     attributes.iter().map(|(name, value)| (lossy(name), value_json(value))).collect()
 }
 
@@ -22,14 +22,13 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A value as JSON: texts, whole numbers and truth values stand for themselves, maps for string maps, everything else names its
-/// type.
-pub fn value_json(value: &OwnedValue) -> Value {
+/// A value as JSON: strings, integers, Booleans and string maps are plain JSON, other values name their type.
+fn value_json(value: &OwnedValue) -> Value {
     match value {
         OwnedValue::String(text) => Value::from(lossy(text)),
         OwnedValue::Int64(number) => Value::from(*number),
         OwnedValue::Bool(truth) => Value::from(*truth),
-        // As text, so that no reader takes it for a whole number and no value is lost.
+        // A string, so that no reader takes it for an integer and NaN and infinities survive.
         OwnedValue::Double(number) => json!({"double": number.to_string()}),
         OwnedValue::Timestamp(instant) => json!({"timestamp": instant.rfc3339().to_string()}),
         OwnedValue::Duration(duration) => json!({"duration": duration.to_string()}),
@@ -52,12 +51,12 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(octets).into());
     }
-    // A mapped address would be read back as one of 4 bytes.
+    // An IPv4-mapped address would be read back as 4 bytes.
     let v6 = Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?);
     v6.to_ipv4_mapped().is_none().then_some(v6.into())
 }
 
-/// The attributes that JSON means. `declared` knows the types of names; a text under a name of another type is read as that type.
+/// Parses attributes. `declared` returns the type of a name; a string under a name of another type is parsed as that type.
 ///
 /// Errors: the attribute and what is wrong with it.
 pub fn owned_attributes(
@@ -72,7 +71,7 @@ pub fn owned_attributes(
         .collect()
 }
 
-/// The value that JSON means, read as `declared` where it is a text. Errors: what was expected.
+/// Parses a value; a string is parsed as `declared`. Errors: what was expected.
 pub fn owned_value(value: &Value, declared: Option<ValueType>) -> Result<OwnedValue, String> {
     match (value, declared) {
         (Value::String(text), Some(kind)) => typed(text, kind),
@@ -130,7 +129,7 @@ fn hex(text: &str) -> Result<OwnedValue, String> {
     text.split(':').map(byte).collect::<Result<_, _>>().map(OwnedValue::Bytes)
 }
 
-/// A text as a value of a type.
+/// Parses a string as a value of a type.
 fn typed(text: &str, kind: ValueType) -> Result<OwnedValue, String> {
     let expected = |what: &str| format!("`{text}` is no {kind}; expected {what}");
     match kind {
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_goes_to_json_and_back() {
+    fn every_type_round_trips_through_json() {
         let mut all = OwnedAttributes::new();
         all.insert("text", "a");
         all.insert("number", 7_i64);
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_as_the_declared_type() {
+    fn a_string_is_parsed_as_the_declared_type() {
         let value = |text: &str, kind| owned_value(&Value::from(text), Some(kind));
         assert_eq!(value("10.0.0.1", ValueType::IpAddress), Ok(OwnedValue::Bytes(vec![10, 0, 0, 1])));
         assert_eq!(value("1m", ValueType::Duration), Ok(SignedDuration::from_secs(60).into()));

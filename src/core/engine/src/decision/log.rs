@@ -6,82 +6,51 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::call::{AnsweredCall, Method};
 use super::mask::MaskSet;
-use super::{AnswerFailure, CallerText, Decision, DecisionOptions, Method, Select};
-use crate::dispatch::DispatchTrace;
+use super::{Decision, DecisionOptions, Select};
 use mixer_base::metrics::{Counter, Family, Metrics};
 use mixer_base::rotate::{RotatingFile, RotationPolicy, os_text};
 use mixer_base::sample::Sampler;
 
-/// Bytes of requests and answers that may wait, whatever their number.
-const MAX_WAITING_BYTES: usize = 32 << 20;
-/// How long lines are gathered before they are written.
+/// Most bytes of requests and answers in the queue.
+const MAX_QUEUED_BYTES: usize = 32 << 20;
+/// Longest time that a line stays buffered.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
-/// How often the log says that a file cannot be written.
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+/// Least time between log lines about a file that cannot be written.
+const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Why the decision log could not be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LogError(pub String);
 
-/// What is wanted of a call.
+/// Which files a call is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DecisionTargets {
     log: bool,
     record: bool,
 }
 
-/// The message of an answer, without its framing.
-#[derive(Debug, Clone)]
-pub struct CallAnswer(pub Bytes);
-
-/// A call that was answered, as the workers know it.
-#[derive(Debug, Clone)]
-pub struct Call {
-    /// What was called.
-    pub method: Method,
-    /// When.
-    pub time: SystemTime,
-    /// How long it took.
-    pub took: Duration,
-    /// Who called, if that is known.
-    pub caller: Option<CallerText>,
-    /// The request.
-    pub body: Bytes,
-    /// The answer, or why the call failed.
-    pub answer: Result<CallAnswer, AnswerFailure>,
-    /// What happened.
-    pub trace: DispatchTrace,
-}
-
-impl Call {
-    fn size(&self) -> usize {
-        let answer = self.answer.as_ref().map_or(0, |answer| answer.0.len());
-        self.body.len() + answer + self.trace.dispatches.len() * 256 + 256
-    }
-}
-
-/// What goes through the queue.
-enum Item {
-    Call(Box<Call>, Wanted),
-    /// Nothing comes after.
+/// An item of the queue.
+enum QueueItem {
+    Call(Box<AnsweredCall>, DecisionTargets),
+    /// The last item.
     End,
 }
 
-/// Takes calls that were answered and writes what is wanted of them. Shared by all workers.
+/// Writes sampled calls to the decision log and the recording. Shared by all workers.
 pub struct DecisionLog {
-    /// Of the log; `None` without one.
+    /// The sampler of the log; `None` without a log.
     sampler: Option<Sampler>,
-    /// The recording takes more.
+    /// Whether the recording has room.
     recording: Arc<AtomicBool>,
-    queue: SyncSender<Item>,
-    waiting_bytes: Arc<AtomicUsize>,
+    queue: SyncSender<QueueItem>,
+    queued_bytes: Arc<AtomicUsize>,
     lost: Counter,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -93,9 +62,9 @@ impl std::fmt::Debug for DecisionLog {
 }
 
 impl DecisionLog {
-    /// Opens the files and starts the thread that writes them; `None` if nothing is to be written.
+    /// Opens the files and starts the writer thread; `None` if no file is configured.
     ///
-    /// Errors: a setting that makes no sense, a file that cannot be opened.
+    /// Errors: an invalid setting, a file that cannot be opened.
     pub fn start(options: &DecisionOptions, metrics: &Metrics) -> Result<Option<Self>, LogError> {
         if !options.is_enabled() {
             return Ok(None);
@@ -118,9 +87,9 @@ impl DecisionLog {
             true => None,
             false => Some(Recording::open(options)?),
         };
-        let going = Arc::new(AtomicBool::new(recording.as_ref().is_some_and(Recording::has_room)));
+        let has_room = Arc::new(AtomicBool::new(recording.as_ref().is_some_and(Recording::has_room)));
         let (queue, incoming) = sync_channel(options.queue);
-        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let queued_bytes = Arc::new(AtomicUsize::new(0));
         let lost = |reason| metrics.counter(Family::DecisionsLost, &[reason]);
         let written = |file| metrics.counter(Family::DecisionsWritten, &[file]);
         let sampler = log.is_some().then(|| Sampler::new(options.log.sampling));
@@ -129,54 +98,54 @@ impl DecisionLog {
             select: options.log.select,
             log,
             recording,
-            going: Arc::clone(&going),
-            waiting_bytes: Arc::clone(&waiting_bytes),
+            has_room: Arc::clone(&has_room),
+            queued_bytes: Arc::clone(&queued_bytes),
             lost: lost("file"),
             logged: written("log"),
             recorded: written("recording"),
-            complained: None,
+            error_logged: None,
         };
         let thread = std::thread::Builder::new()
             .name("decisions".to_owned())
             .spawn(move || writer.run(&incoming))
             .map_err(|error| LogError(format!("cannot start a thread for decisions: {}", os_text(&error))))?;
         let thread = Mutex::new(Some(thread));
-        Ok(Some(Self { sampler, recording: going, queue, waiting_bytes, lost: lost("queue"), thread }))
+        Ok(Some(Self { sampler, recording: has_room, queue, queued_bytes, lost: lost("queue"), thread }))
     }
 
-    /// Whether a call is to be written down; ask before it is carried out. Cost: a random number.
+    /// The files that the next call is written to; `None` for none. Called before dispatch, to decide on tracing. Cost: a random number.
     #[inline]
-    pub fn wants(&self, method: Method) -> Option<Wanted> {
+    pub fn wants(&self, method: Method) -> Option<DecisionTargets> {
         let log = method != Method::Report && self.sampler.is_some_and(Sampler::take);
         // Limits are not put again: what they count is not in the configuration.
         let record = method != Method::Limit && self.recording.load(Ordering::Relaxed);
-        (log || record).then_some(Wanted { log, record })
+        (log || record).then_some(DecisionTargets { log, record })
     }
 
     /// Takes a call that was answered. Never waits: when the queue is full the call is counted as lost.
-    pub fn push(&self, call: Call, wanted: Wanted) {
+    pub fn push(&self, call: AnsweredCall, targets: DecisionTargets) {
         let size = call.size();
-        let waiting = self.waiting_bytes.fetch_add(size, Ordering::Relaxed);
-        if waiting + size <= MAX_WAITING_BYTES
-            && self.queue.try_send(Item::Call(Box::new(call), wanted)).is_ok()
+        let waiting = self.queued_bytes.fetch_add(size, Ordering::Relaxed);
+        if waiting + size <= MAX_QUEUED_BYTES
+            && self.queue.try_send(QueueItem::Call(Box::new(call), targets)).is_ok()
         {
             return;
         }
-        self.waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+        self.queued_bytes.fetch_sub(size, Ordering::Relaxed);
         self.lost.increment();
     }
 
-    /// Writes what waits and closes the files. Blocks until that is done.
+    /// Writes all queued calls and closes the files. Blocks until that is done.
     pub fn close(&self) {
         let Some(thread) = self.thread.lock().take() else { return };
-        // The thread ends by itself only when it is told to, so somebody takes this.
-        let told = self.queue.send(Item::End).is_ok();
+        // The writer receives until it gets this item.
+        let sent = self.queue.send(QueueItem::End).is_ok();
         let ended = thread.join().is_ok();
-        debug_assert!(told && ended);
+        debug_assert!(sent && ended);
     }
 }
 
-/// Makes sure that a file can be written, and that only its owner can read it if it is new.
+/// Checks that a file can be written; a new file is readable by its owner only.
 fn touch(path: &Path, what: &str) -> Result<(), LogError> {
     let refuse =
         |error: &io::Error| LogError(format!("cannot open {what} `{}`: {}", path.display(), os_text(error)));
@@ -186,7 +155,7 @@ fn touch(path: &Path, what: &str) -> Result<(), LogError> {
     mixer_base::rotate::append_private(path).map(drop).map_err(|error| refuse(&error))
 }
 
-/// The file of a recording and what fits into it.
+/// The file of a recording, with the remaining room.
 struct Recording {
     file: RotatingFile,
     calls_left: u64,
@@ -197,10 +166,10 @@ impl Recording {
     fn open(options: &DecisionOptions) -> Result<Self, LogError> {
         let path = &options.recording.path;
         touch(path, "recording")?;
-        let (calls, bytes) = held(path).map_err(|error| {
+        let (calls, bytes) = size_of_file(path).map_err(|error| {
             LogError(format!("cannot read recording `{}`: {}", path.display(), os_text(&error)))
         })?;
-        // The bounds are ours: the file is full before it would be rotated.
+        // The recording is bounded by its own limits; it is full before the file would be rotated.
         let policy = RotationPolicy { max_bytes: u64::MAX, max_age: None, max_backups: None };
         Ok(Self {
             file: RotatingFile::new(path.clone(), policy).private(),
@@ -213,7 +182,7 @@ impl Recording {
         self.calls_left > 0 && self.bytes_left > 0
     }
 
-    /// Writes a line if it fits; what does not fit ends the recording. Returns whether it was written.
+    /// Writes a line if it fits; a line that does not fit ends the recording. Returns whether it was written.
     fn push(&mut self, line: &[u8]) -> io::Result<bool> {
         if self.calls_left == 0 || line.len() as u64 > self.bytes_left {
             self.calls_left = 0;
@@ -225,8 +194,8 @@ impl Recording {
     }
 }
 
-/// Lines and bytes of a file.
-fn held(path: &Path) -> io::Result<(u64, u64)> {
+/// Number of lines and bytes in a file.
+fn size_of_file(path: &Path) -> io::Result<(u64, u64)> {
     let mut reader = io::BufReader::new(std::fs::File::open(path)?);
     let (mut lines, mut bytes) = (0, 0);
     loop {
@@ -241,33 +210,33 @@ fn held(path: &Path) -> io::Result<(u64, u64)> {
     }
 }
 
-/// The thread that writes.
+/// The writer thread.
 struct Writer {
     masks: MaskSet,
     select: Select,
     log: Option<RotatingFile>,
     recording: Option<Recording>,
-    going: Arc<AtomicBool>,
-    waiting_bytes: Arc<AtomicUsize>,
+    has_room: Arc<AtomicBool>,
+    queued_bytes: Arc<AtomicUsize>,
     lost: Counter,
     logged: Counter,
     recorded: Counter,
-    complained: Option<Instant>,
+    error_logged: Option<Instant>,
 }
 
 impl Writer {
-    fn run(mut self, incoming: &Receiver<Item>) {
+    fn run(mut self, incoming: &Receiver<QueueItem>) {
         let mut dirty = false;
         let mut flushed = Instant::now();
         loop {
             match incoming.recv_timeout(FLUSH_INTERVAL) {
-                Ok(Item::Call(call, wanted)) => {
-                    self.waiting_bytes.fetch_sub(call.size(), Ordering::Relaxed);
-                    self.write(&call, wanted);
+                Ok(QueueItem::Call(call, targets)) => {
+                    self.queued_bytes.fetch_sub(call.size(), Ordering::Relaxed);
+                    self.write(&call, targets);
                     dirty = true;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Item::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(QueueItem::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             if dirty && flushed.elapsed() >= FLUSH_INTERVAL {
                 self.flush();
@@ -278,13 +247,13 @@ impl Writer {
         self.flush();
     }
 
-    fn write(&mut self, call: &Call, wanted: Wanted) {
+    fn write(&mut self, call: &AnsweredCall, targets: DecisionTargets) {
         let decision = Decision::of(call, &self.masks);
         let Ok(mut line) = serde_json::to_vec(&decision) else { return };
         line.push(b'\n');
         let mut outcome = Ok(());
         if let Some(log) = &mut self.log
-            && wanted.log
+            && targets.log
             && (self.select == Select::All || decision.is_denial())
         {
             outcome = log.push(&line);
@@ -293,19 +262,19 @@ impl Writer {
             }
         }
         if let Some(recording) = &mut self.recording
-            && wanted.record
+            && targets.record
         {
             match recording.push(&line) {
                 Ok(true) => self.recorded.increment(),
                 Ok(false) => {}
                 Err(error) => outcome = Err(error),
             }
-            if !recording.has_room() && self.going.swap(false, Ordering::Relaxed) {
+            if !recording.has_room() && self.has_room.swap(false, Ordering::Relaxed) {
                 tracing::info!("the recording of requests is full and has ended");
             }
         }
         if let Err(error) = outcome {
-            self.complain(&error);
+            self.write_failed(&error);
         }
     }
 
@@ -313,14 +282,14 @@ impl Writer {
         let files = self.log.iter_mut().chain(self.recording.iter_mut().map(|recording| &mut recording.file));
         let failures: Vec<io::Error> = files.filter_map(|file| file.flush().err()).collect();
         for error in &failures {
-            self.complain(error);
+            self.write_failed(error);
         }
     }
 
-    fn complain(&mut self, error: &io::Error) {
+    fn write_failed(&mut self, error: &io::Error) {
         self.lost.increment();
-        if self.complained.is_none_or(|at| at.elapsed() >= COMPLAINT_INTERVAL) {
-            self.complained = Some(Instant::now());
+        if self.error_logged.is_none_or(|at| at.elapsed() >= ERROR_LOG_INTERVAL) {
+            self.error_logged = Some(Instant::now());
             tracing::error!("decisions cannot be written: {}", os_text(error));
         }
     }

@@ -1,11 +1,11 @@
-//! Values that are not written down.
+//! Masks of attribute values.
 
 use super::attributes::AttributeMap;
 use serde_json::Value;
 
 pub use mixer_base::secrets::MASKED;
 
-/// What is masked unless something else is asked for: credentials.
+/// The default masks: credentials.
 pub const DEFAULT_MASKS: &[&str] = &[
     "request.headers[authorization]",
     "request.headers[proxy-authorization]",
@@ -16,12 +16,12 @@ pub const DEFAULT_MASKS: &[&str] = &[
     "response.headers[set-cookie]",
 ];
 
-/// Texts shorter than this are not looked for in messages: they would be found everywhere.
-const WORTH_HIDING: usize = 4;
+/// Shortest secret that is replaced in messages; shorter ones match by chance.
+const MIN_SECRET_LEN: usize = 4;
 
-/// An attribute, or a key of a string map, whose value is not written.
+/// An attribute, or a key of a string map, whose value is masked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mask {
+struct Mask {
     attribute: String,
     key: Option<String>,
 }
@@ -40,32 +40,32 @@ impl Mask {
     }
 }
 
-/// Whether a name fits; a `*` at the end of the pattern stands for any text.
-fn fits(pattern: &str, name: &str) -> bool {
+/// Whether a name matches; a `*` at the end of the pattern matches any suffix.
+fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     }
 }
 
-/// Everything that is masked.
+/// All masks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct MaskSet {
+pub(crate) struct MaskSet {
     masks: Vec<Mask>,
 }
 
 impl MaskSet {
-    /// Reads names of attributes and keys: `name` or `name[key]`; keys match in any case. Errors: the first that is neither.
-    pub fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Self, String> {
+    /// Parses masks: `name` or `name[key]`; keys are case-insensitive. Errors: the first malformed one.
+    pub(crate) fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Self, String> {
         let named = texts.iter().map(|text| text.as_ref().trim()).filter(|text| !text.is_empty());
         Ok(Self { masks: named.map(Mask::parse).collect::<Result<_, _>>()? })
     }
 
-    /// Masks values in place. Returns what was masked, and the texts that must not show up elsewhere.
-    pub fn apply(&self, attributes: &mut AttributeMap) -> (Vec<String>, Vec<String>) {
+    /// Masks values in place. Returns the masked names, and the secrets to replace elsewhere.
+    pub(super) fn apply(&self, attributes: &mut AttributeMap) -> (Vec<String>, Vec<String>) {
         let (mut masked, mut secrets) = (Vec::new(), Vec::new());
         for (name, value) in attributes.iter_mut() {
-            for mask in self.masks.iter().filter(|mask| fits(&mask.attribute, name)) {
+            for mask in self.masks.iter().filter(|mask| matches(&mask.attribute, name)) {
                 match &mask.key {
                     None => {
                         hide(value, &mut secrets);
@@ -74,7 +74,7 @@ impl MaskSet {
                     }
                     Some(pattern) => {
                         for (key, value) in entries(value) {
-                            if fits(pattern, &key.to_ascii_lowercase()) && *value != MASKED {
+                            if matches(pattern, &key.to_ascii_lowercase()) && *value != MASKED {
                                 hide(value, &mut secrets);
                                 masked.push(format!("{name}[{key}]"));
                             }
@@ -105,10 +105,10 @@ fn hide(value: &mut Value, secrets: &mut Vec<String>) {
     *value = Value::from(MASKED);
 }
 
-/// `text` without the secrets.
+/// Replaces the secrets in `text`.
 pub(super) fn without(text: &str, secrets: &[String]) -> String {
     let mut text = text.to_owned();
-    for secret in secrets.iter().filter(|secret| secret.len() >= WORTH_HIDING) {
+    for secret in secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LEN) {
         if text.contains(secret.as_str()) {
             text = text.replace(secret.as_str(), MASKED);
         }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn malformed_masks_are_refused() {
         for text in ["[a]", "a[", "a[]", "a]b"] {
             assert!(MaskSet::parse(&[text]).is_err(), "{text}");
         }

@@ -8,11 +8,10 @@ use mixer_base::log::OptionsError;
 /// Which decisions are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Select {
-    /// All that are sampled.
+    /// All sampled ones.
     #[default]
     All,
-    /// Of those only the ones that say no, or that a rule in dry run would have said no to: refusals, quotas not granted in full,
-    /// calls that failed.
+    /// Sampled refusals, partial grants and failed calls, enforced or in dry run.
     Denied,
 }
 
@@ -21,20 +20,20 @@ pub enum Select {
 pub struct DecisionLogOptions {
     /// The file; empty means none.
     pub path: PathBuf,
-    /// Share of the calls that are looked at, from 0 to 1.
+    /// Share of the calls that are sampled, from 0 to 1.
     pub sampling: f64,
-    /// Which of those are written.
+    /// Which sampled calls are written.
     pub select: Select,
     /// Size of the file in bytes before it is rotated.
     pub max_bytes: u64,
-    /// Rotated files that are kept; 0 means all.
+    /// Number of rotated files to keep; 0 means all.
     pub max_backups: usize,
 }
 
 /// A recording of calls, which ends when it is full.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordingOptions {
-    /// The file; empty means none. What it holds already counts.
+    /// The file; empty means none. Its previous content counts towards the limits.
     pub path: PathBuf,
     /// Most calls in the file.
     pub max_calls: u64,
@@ -42,16 +41,16 @@ pub struct RecordingOptions {
     pub max_bytes: u64,
 }
 
-/// Everything about writing decisions down.
+/// Settings of decision log and recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecisionOptions {
     /// The log.
     pub log: DecisionLogOptions,
     /// The recording.
     pub recording: RecordingOptions,
-    /// Attributes and keys of maps whose values are not written: `name` or `name[key]`, with `*` at the end of either.
+    /// Attributes and map keys whose values are masked: `name` or `name[key]`, each with an optional `*` at the end.
     pub masks: Vec<String>,
-    /// Most calls that wait to be written.
+    /// Most calls in the queue.
     pub queue: usize,
 }
 
@@ -73,12 +72,12 @@ impl Default for DecisionOptions {
 }
 
 impl DecisionOptions {
-    /// Whether anything is written.
+    /// Whether any file is configured.
     pub fn is_enabled(&self) -> bool {
         !self.log.path.as_os_str().is_empty() || !self.recording.path.as_os_str().is_empty()
     }
 
-    /// Errors: the first setting that makes no sense. What is not used is not looked at.
+    /// Validates the settings, unless no file is configured. Errors: the first invalid setting.
     pub fn check(&self) -> Result<(), OptionsError> {
         if !self.is_enabled() {
             return Ok(());

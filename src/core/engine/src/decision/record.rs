@@ -1,4 +1,4 @@
-//! One decision: a line of the decision log, an entry of a recording.
+//! One decision: a line of the decision log or of a recording.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
-use super::log::{Call, CallAnswer};
+use super::call::{AnsweredCall, CALLER_PRINCIPAL, CallAnswer, CallerText, Method};
 use super::mask::{MASKED, MaskSet, without};
 use super::{Answer, AnswerFailure, AttributeMap, StatusText, attribute_map};
 use crate::dispatch::{DispatchTrace, TracedDispatch};
@@ -15,47 +15,18 @@ use mixer_attribute::request::{CheckRequest, ReportRequest};
 use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
 use mixer_wire::istio::mixer::v1::CheckResponse;
 
-/// The attribute that tells who called, by the certificate that was shown to this server. It is set where callers are asked for
-/// certificates and the vocabulary declares it; it never comes from the caller then.
-pub const CALLER_PRINCIPAL: &str = "context.reporter.principal";
-
-/// Who called.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CallerText {
-    /// `host:port`, or `unix`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub address: String,
-    /// The name in its certificate, empty if it showed none; `None` if callers are not asked for certificates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub principal: Option<String>,
-}
-
-/// What was called.
+/// A requested quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Method {
-    /// May this request pass?
-    #[default]
-    Check,
-    /// This has happened.
-    Report,
-    /// Is this within its limits? A call for rate limits, which asks for quotas and no more.
-    Limit,
-}
-
-/// What was asked of a quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct QuotaAsked {
-    /// How much.
+pub struct QuotaRequestText {
+    /// The amount.
     pub amount: i64,
-    /// Whether less is welcome.
+    /// Whether a partial grant is accepted.
     #[serde(default)]
     pub best_effort: bool,
 }
 
-/// What a handler said.
+/// The answer of one handler.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchText {
@@ -75,12 +46,12 @@ pub struct DispatchText {
     /// The grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<i64>,
-    /// Why there is no answer.
+    /// Why the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What a rule in dry run would have done.
+/// The outcome of a rule in dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DryRunText {
@@ -90,12 +61,12 @@ pub struct DryRunText {
     pub variety: String,
     /// `allowed`, `denied`, `granted`, `refused`, `matched` or `failed`; `waiting` when the handler had not answered yet.
     pub outcome: String,
-    /// What the handler said with it.
+    /// The message of the handler.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// An instance that was reported.
+/// A reported instance.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceText {
@@ -105,13 +76,13 @@ pub struct InstanceText {
     pub handler: String,
     /// Full name of the instance.
     pub instance: String,
-    /// Position of its record in the report.
+    /// Index of its record in the report.
     #[serde(default)]
     pub record: usize,
-    /// Values by field, if they are known.
+    /// Values by field; empty if the trace has none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// Why it could not be made.
+    /// Why it could not be evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -120,14 +91,14 @@ pub struct InstanceText {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// When the call came, RFC 3339.
+    /// When the call arrived, RFC 3339.
     pub time: String,
-    /// What was called.
+    /// The method.
     pub method: Method,
     /// Number of the snapshot that decided.
     #[serde(default)]
     pub snapshot: u64,
-    /// Who called; nothing if the call was made in the process.
+    /// The client; `None` for calls made in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<CallerText>,
     /// The attributes of a check.
@@ -136,9 +107,9 @@ pub struct Decision {
     /// The attributes of every record of a report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<AttributeMap>,
-    /// What was asked of quotas, by name.
+    /// Requested quotas, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub quotas: BTreeMap<String, QuotaAsked>,
+    pub quotas: BTreeMap<String, QuotaRequestText>,
     /// Equal ids are one allocation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub deduplication_id: String,
@@ -160,20 +131,20 @@ pub struct Decision {
     /// Instances of a report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reported: Vec<InstanceText>,
-    /// What rules in dry run would have done.
+    /// Outcomes of rules in dry run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dry_run: Vec<DryRunText>,
-    /// The answer came from the check cache: no rule was asked.
+    /// The answer came from the check cache: no rule was evaluated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     #[serde(default)]
     pub took_micros: u64,
 }
 
 impl Decision {
-    /// Reads a call. What cannot be decoded is left out; the answer says so.
-    pub fn of(call: &Call, masks: &MaskSet) -> Self {
+    /// Decodes and masks a call. Parts that cannot be decoded are left out.
+    pub(crate) fn of(call: &AnsweredCall, masks: &MaskSet) -> Self {
         let mut decision = Decision {
             time: Timestamp::from_system_time(call.time).rfc3339_micros().to_string(),
             method: call.method,
@@ -195,21 +166,22 @@ impl Decision {
         decision
     }
 
-    /// Whether it says no, or a rule in dry run would have.
-    pub fn is_denial(&self) -> bool {
+    /// Whether it is a refusal, a partial grant or a failure, or a rule in dry run would have refused.
+    pub(crate) fn is_denial(&self) -> bool {
         let refused = self.answer.as_ref().is_some_and(|answer| {
-            let short = |(name, asked): (&String, &QuotaAsked)| {
+            let is_partial = |(name, asked): (&String, &QuotaRequestText)| {
                 answer.quotas.get(name).is_some_and(|quota| quota.granted < asked.amount)
             };
-            answer.status.code != 0 || self.quotas.iter().any(short)
+            answer.status.code != 0 || self.quotas.iter().any(is_partial)
         });
-        let would = self.dry_run.iter().any(|tried| matches!(tried.outcome.as_str(), "denied" | "refused"));
-        refused || self.error.is_some() || would
+        let would_refuse =
+            self.dry_run.iter().any(|tried| matches!(tried.outcome.as_str(), "denied" | "refused"));
+        refused || self.error.is_some() || would_refuse
     }
 
     fn read_request(&mut self, body: &[u8]) {
         let arena = Bump::new();
-        // Without a vocabulary names are read from the words of the message.
+        // Without a vocabulary, names are read from the words of the message.
         let vocabulary = Vocabulary::builder().build();
         match self.method {
             Method::Check | Method::Limit => {
@@ -220,7 +192,7 @@ impl Decision {
                 let asked = request.quotas.iter().map(|quota| {
                     (
                         quota.name.to_owned(),
-                        QuotaAsked { amount: quota.amount, best_effort: quota.best_effort },
+                        QuotaRequestText { amount: quota.amount, best_effort: quota.best_effort },
                     )
                 });
                 self.quotas = asked.collect();
@@ -236,7 +208,7 @@ impl Decision {
         }
     }
 
-    /// Takes over what was traced.
+    /// Adds the rules and dispatches of a trace.
     pub fn read_trace(&mut self, trace: &DispatchTrace) {
         self.snapshot = trace.snapshot;
         for traced in trace.rules.iter().filter(|traced| !traced.rule.dry_run) {
@@ -270,7 +242,7 @@ impl Decision {
             secrets.extend(texts);
         }
         if let Some(principal) = self.caller.as_mut().and_then(|caller| caller.principal.as_mut()) {
-            // It is masked as the attribute is that rules see.
+            // It is masked like the attribute of the same content.
             let mut own = AttributeMap::new();
             own.insert(CALLER_PRINCIPAL.to_owned(), principal.as_str().into());
             let (names, texts) = masks.apply(&mut own);

@@ -1,4 +1,4 @@
-//! The check: may this request pass?
+//! Checks: is a request allowed?
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use bumpalo::collections::Vec as ArenaVec;
 
 use super::combine::Combiner;
 use super::instances::{Evaluated, evaluate};
-use super::trace::TracedCall;
+use super::trace::CallTrace;
 use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, RouteDirective};
 use crate::adapter::{CheckResult, HandlerError, Reply, Status};
 use crate::routing::{
@@ -18,27 +18,27 @@ use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind, OnError};
 use mixer_attribute::{AttributeBag, Value};
 use mixer_expr::EvalError;
 
-/// PERMISSION_DENIED: the code of a refusal because something failed.
-const DENIED: i32 = 7;
+/// PERMISSION_DENIED: the code of a refusal by `on_error`.
+const PERMISSION_DENIED: i32 = 7;
 
-/// What is known of one dispatch before it is combined.
-enum Said<'t> {
+/// The result of one dispatch, before results are combined.
+enum DispatchResult<'t> {
     /// A handler was called.
     Called {
         action: &'t RouteAction,
         on_error: Option<OnError>,
-        question: Option<u64>,
+        answer_key: Option<u64>,
         result: Result<CheckResult, HandlerError>,
     },
-    /// Something failed that its rule answers itself.
-    Instead { result: CheckResult },
+    /// A failure that `on_error` turned into an answer.
+    Substituted { result: CheckResult },
 }
 
-/// A handler that has not answered yet.
-struct Waiting<'t> {
+/// A pending call of a handler.
+struct PendingCall<'t> {
     at: usize,
-    /// Its place in the trace, if there is one.
-    traced: Option<TracedCall>,
+    /// Its entry in the trace, if the request is traced.
+    traced: Option<CallTrace>,
     destination: &'t Destination,
     started: Instant,
     reply: Reply<CheckResult>,
@@ -46,8 +46,8 @@ struct Waiting<'t> {
 
 /// Decides over a preprocessed bag.
 ///
-/// Errors: an instance that could not be evaluated or a handler that could not answer, unless its rule or handler says what to do
-/// then. All errors of the request are in the result.
+/// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`. The result
+/// has all errors of the request.
 pub async fn check<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -82,8 +82,8 @@ pub async fn check<'t: 'a, 'a>(
 struct Operation<'t, 'c> {
     table: &'t RoutingTable,
     context: &'c DispatchContext<'c>,
-    said: Vec<Said<'t>>,
-    waiting: Vec<Waiting<'t>>,
+    results: Vec<DispatchResult<'t>>,
+    pending: Vec<PendingCall<'t>>,
     errors: DispatchError,
     instances: usize,
     depends_on_map: bool,
@@ -94,8 +94,8 @@ impl<'t, 'c> Operation<'t, 'c> {
         Self {
             table,
             context,
-            said: Vec::new(),
-            waiting: Vec::new(),
+            results: Vec::new(),
+            pending: Vec::new(),
             errors: DispatchError::default(),
             instances: 0,
             depends_on_map: false,
@@ -105,7 +105,7 @@ impl<'t, 'c> Operation<'t, 'c> {
     fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
         if matches!(route.rule.on_error, Some(OnError::Deny | OnError::LastKnown)) {
             let text = format!("condition of rule `{}` failed: {error}", route.rule.key);
-            self.said.push(Said::Instead { result: refusal(text) });
+            self.results.push(DispatchResult::Substituted { result: refusal(text) });
         }
     }
 
@@ -136,10 +136,10 @@ impl<'t, 'c> Operation<'t, 'c> {
         on_error: Option<OnError>,
     ) {
         self.instances += 1;
-        self.depends_on_map |= evaluated.holds_map;
+        self.depends_on_map |= evaluated.has_map;
         let instance = &evaluated.instance;
-        let question = (on_error == Some(OnError::LastKnown))
-            .then(|| super::last_known::question(&action.handler, instance));
+        let answer_key = (on_error == Some(OnError::LastKnown))
+            .then(|| super::last_known::answer_key(&action.handler, instance));
         let Some(destination) = self.table.destinations().get(route_instance.destination.index()) else {
             return;
         };
@@ -147,19 +147,25 @@ impl<'t, 'c> Operation<'t, 'c> {
             trace.borrow_mut().dispatch(route, action, route_instance, RuleKind::Check, Some(instance))
         });
         let started = Instant::now();
-        let traced = at.map(|at| TracedCall::new(at, started));
+        let traced = at.map(|at| CallTrace::new(at, started));
         let result = match action.handler.check(instance) {
             Reply::Ready(result) => {
                 destination.counters.record(started.elapsed(), result.is_err());
-                note(self.context, traced, &result);
+                trace_result(self.context, traced, &result);
                 result
             }
             reply @ Reply::Later(_) => {
-                self.waiting.push(Waiting { at: self.said.len(), traced, destination, started, reply });
+                self.pending.push(PendingCall {
+                    at: self.results.len(),
+                    traced,
+                    destination,
+                    started,
+                    reply,
+                });
                 Err(HandlerError::new("no answer"))
             }
         };
-        self.said.push(Said::Called { action, on_error, question, result });
+        self.results.push(DispatchResult::Called { action, on_error, answer_key, result });
     }
 
     fn instance_failed(
@@ -179,8 +185,9 @@ impl<'t, 'c> Operation<'t, 'c> {
             None => self.errors.errors.push(text.to_owned()),
             Some(OnError::Allow) => {}
             Some(OnError::Deny | OnError::LastKnown) => {
-                self.said
-                    .push(Said::Instead { result: refusal(format!("{}:{text}", action.handler.name())) });
+                self.results.push(DispatchResult::Substituted {
+                    result: refusal(format!("{}:{text}", action.handler.name())),
+                });
             }
         }
     }
@@ -188,12 +195,12 @@ impl<'t, 'c> Operation<'t, 'c> {
     async fn finish(mut self) -> Result<CheckOutcome, DispatchError> {
         self.await_answers().await;
         let mut combiner = Combiner::default();
-        for said in self.said {
-            match said {
-                Said::Instead { result } => combiner.add("mixer", &result),
-                Said::Called { action, on_error, question, result } => {
+        for result in self.results {
+            match result {
+                DispatchResult::Substituted { result } => combiner.add("mixer", &result),
+                DispatchResult::Called { action, on_error, answer_key, result } => {
                     let name = action.handler.name();
-                    match settle_error(self.context, name, on_error, question, result) {
+                    match settle_error(self.context, name, on_error, answer_key, result) {
                         Ok(result) => combiner.add(name, &result),
                         Err(Some(error)) => self.errors.errors.push(error.message),
                         Err(None) => {}
@@ -204,19 +211,19 @@ impl<'t, 'c> Operation<'t, 'c> {
         self.errors.into_result(combiner.finish(self.depends_on_map))
     }
 
-    /// Awaits all handlers that wait for the network, together.
+    /// Awaits all asynchronous handlers together.
     async fn await_answers(&mut self) {
-        if self.waiting.is_empty() {
+        if self.pending.is_empty() {
             return;
         }
         let context = self.context;
-        let pending = std::mem::take(&mut self.waiting).into_iter().map(|waiting| async move {
-            let result = context.settle(waiting.destination, waiting.started, waiting.reply).await;
-            note(context, waiting.traced, &result);
-            (waiting.at, result)
+        let pending = std::mem::take(&mut self.pending).into_iter().map(|call| async move {
+            let result = context.settle(call.destination, call.started, call.reply).await;
+            trace_result(context, call.traced, &result);
+            (call.at, result)
         });
         for (at, answer) in futures_util::future::join_all(pending).await {
-            if let Some(Said::Called { result, .. }) = self.said.get_mut(at) {
+            if let Some(DispatchResult::Called { result, .. }) = self.results.get_mut(at) {
                 *result = answer;
             }
         }
@@ -224,9 +231,9 @@ impl<'t, 'c> Operation<'t, 'c> {
 }
 
 /// Completes a trace entry.
-fn note(
+fn trace_result(
     context: &DispatchContext<'_>,
-    traced: Option<TracedCall>,
+    traced: Option<CallTrace>,
     result: &Result<CheckResult, HandlerError>,
 ) {
     if let (Some(trace), Some(traced)) = (context.trace, traced) {
@@ -234,18 +241,18 @@ fn note(
     }
 }
 
-/// Applies `on_error`. `Err(None)` means: nothing to say.
+/// Applies `on_error`. `Err(None)`: the call has no result.
 fn settle_error(
     context: &DispatchContext<'_>,
     handler: &str,
     on_error: Option<OnError>,
-    question: Option<u64>,
+    answer_key: Option<u64>,
     result: Result<CheckResult, HandlerError>,
 ) -> Result<CheckResult, Option<HandlerError>> {
     match (result, on_error) {
         (Ok(result), _) => {
-            if let Some(question) = question {
-                context.last_known.remember(question, &result);
+            if let Some(key) = answer_key {
+                context.last_known.remember(key, &result);
             }
             Ok(result)
         }
@@ -255,16 +262,19 @@ fn settle_error(
             Ok(refusal(format!("handler `{handler}` failed: {}", error.message)))
         }
         (Err(error), Some(OnError::LastKnown)) => {
-            Ok(question.and_then(|question| context.last_known.recall(question)).unwrap_or_else(|| {
+            Ok(answer_key.and_then(|key| context.last_known.recall(key)).unwrap_or_else(|| {
                 refusal(format!("handler `{handler}` failed and has no last answer: {}", error.message))
             }))
         }
     }
 }
 
-/// A refusal that may not be reused.
+/// A refusal that must not be cached.
 fn refusal(message: String) -> CheckResult {
-    CheckResult { status: Status { code: DENIED, message, details: [].into() }, ..CheckResult::default() }
+    CheckResult {
+        status: Status { code: PERMISSION_DENIED, message, details: [].into() },
+        ..CheckResult::default()
+    }
 }
 
 /// Evaluates the header operations of all rules that match. Spec: runtime.md 10.3.
@@ -288,8 +298,8 @@ fn add_header_changes<'t: 'a, 'a>(
             if let Some(trace) = context.trace {
                 trace.borrow_mut().rule(rule, RuleKind::Headers);
             }
-            changes(&rule.request_headers, bag, &mut directive.request_headers, context);
-            changes(&rule.response_headers, bag, &mut directive.response_headers, context);
+            evaluate_headers(&rule.request_headers, bag, &mut directive.request_headers, context);
+            evaluate_headers(&rule.response_headers, bag, &mut directive.response_headers, context);
         }
     }
     if !directive.request_headers.is_empty() || !directive.response_headers.is_empty() {
@@ -297,7 +307,7 @@ fn add_header_changes<'t: 'a, 'a>(
     }
 }
 
-fn changes<'a>(
+fn evaluate_headers<'a>(
     operations: &'a [HeaderOperationConfig],
     bag: &AttributeBag<'a>,
     out: &mut Vec<HeaderChange>,

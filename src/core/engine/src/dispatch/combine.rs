@@ -1,4 +1,4 @@
-//! Many answers become one.
+//! Combines the answers of handlers.
 
 use prost::Message as _;
 
@@ -7,40 +7,40 @@ use crate::adapter::{CheckResult, Status, StatusDetail};
 use crate::snapshot::HeaderOperationKind;
 use mixer_attribute::SignedDuration;
 
-/// Validity of a check about which nobody had anything to say.
+/// Validity of a check without any answer that states one.
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
-/// Likewise.
+/// Use count of such a check.
 const DEFAULT_VALID_USE_COUNT: i32 = 10_000;
 
 /// The combined answer to a check. Spec: runtime.md 10.3.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckOutcome {
     /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `. Without a refusal
-    /// the bare message of the first answer that says anything.
+    /// the message of the first answer with a validity.
     pub status: Status,
-    /// The least of all answers.
+    /// The minimum of all answers.
     pub valid_duration: SignedDuration,
-    /// The least of all answers.
+    /// The minimum of all answers.
     pub valid_use_count: i32,
     /// Header changes or a direct response.
     pub directive: Option<RouteDirective>,
-    /// The answer depends on a whole map, which references cannot express: it must not be cached on this side.
+    /// The answer depends on a whole map, which references cannot express: it must not be cached by the server.
     pub depends_on_map: bool,
 }
 
-/// Combines answers as they come, which must be in rule order.
+/// Combines answers, added in rule order.
 #[derive(Debug, Default)]
 pub(super) struct Combiner {
     status: Status,
     validity: Option<(SignedDuration, i32)>,
-    /// What was said with the approvals so far.
+    /// The message of an approval.
     approval: String,
 }
 
 impl Combiner {
     pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {
         let refused = result.status.code != 0;
-        // An answer without any validity says nothing about it; a refusal means its own zero.
+        // An approval without validity does not limit the result; a refusal without validity is not cacheable.
         let is_first = self.validity.is_none();
         if refused || result.valid_duration != SignedDuration::ZERO || result.valid_use_count != 0 {
             let (duration, uses) = self.validity.unwrap_or((result.valid_duration, result.valid_use_count));
@@ -115,7 +115,7 @@ fn direct_response(status: &Status) -> Option<RouteDirective> {
     })
 }
 
-/// The HTTP status that stands for an RPC code. Spec: runtime.md 10.3, table.
+/// The HTTP status of an RPC code. Spec: runtime.md 10.3, table.
 fn http_status(code: i32) -> u32 {
     match code {
         0 => 200,

@@ -1,4 +1,4 @@
-//! What every dispatch needs beside the table and the bag.
+//! The context of a dispatch.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use crate::routing::Destination;
 use crate::snapshot::RuleConfig;
 use mixer_base::metrics::Metrics;
 
-/// The surroundings of a request.
+/// What a dispatch needs beside routing table and attribute bag.
 pub struct DispatchContext<'c> {
-    /// Where calls are counted.
+    /// The metrics of the server.
     pub metrics: &'c Metrics,
-    /// Last good answers of handlers that are configured to repeat them.
+    /// Last good answers of handlers with `on-error: lastKnown`.
     pub last_known: &'c LastKnownAnswers,
-    /// When the caller stops waiting.
+    /// The deadline of the call.
     pub deadline: Option<Instant>,
-    /// Where `explain` looks; costs nothing when absent.
+    /// The trace of the request; `None` costs nothing.
     pub trace: Option<&'c RefCell<DispatchTrace>>,
-    /// Where the rules that applied to a check are listed, for callers that pass their names on.
+    /// Collects the rules that applied to a check, if the answer names them.
     pub fired: Option<&'c RefCell<Vec<Arc<RuleConfig>>>>,
 }
 
-/// An operation that could not be carried out: every problem of it. Printed as the originals print error lists.
+/// All errors of a failed operation. Displays as an error list of Istio Mixer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DispatchError {
     /// At least one.
@@ -38,14 +38,14 @@ impl std::fmt::Display for DispatchError {
 }
 
 impl DispatchError {
-    /// `Err(self)` if there is any problem.
+    /// `Err(self)` if there is any error.
     pub(super) fn into_result<T>(self, value: T) -> Result<T, DispatchError> {
         if self.errors.is_empty() { Ok(value) } else { Err(self) }
     }
 }
 
 impl DispatchContext<'_> {
-    /// Waits for an answer, at most until the deadline, and counts the call that was begun at `started`.
+    /// Awaits an answer, at most until the deadline, and counts the call that started at `started`.
     pub(super) async fn settle<T>(
         &self,
         destination: &Destination,

@@ -1,4 +1,4 @@
-//! What the proxy does beside passing or refusing.
+//! The route directive of an answer.
 
 use crate::snapshot::HeaderOperationKind;
 
@@ -9,11 +9,11 @@ pub struct HeaderChange {
     pub name: String,
     /// Its value; empty for REMOVE.
     pub value: String,
-    /// What happens to it.
+    /// The operation.
     pub kind: HeaderOperationKind,
 }
 
-/// What the proxy does beside passing or refusing.
+/// Header changes, or a direct response, that the proxy applies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RouteDirective {
     /// Changes to the request, in order.

@@ -1,9 +1,9 @@
-//! Rules that are tried and not enforced.
+//! Rules in dry run: evaluated and not enforced.
 //!
-//! They are evaluated when the answer to the request is made already, so nothing of them can get into it: no refusal, no grant, no
-//! header, no validity, no referenced attribute. Check handlers are asked; what they say is counted and traced. A quota handler is
-//! asked under an id of its own, and only about instances that no rule in force uses, because its cells would be those of real
-//! requests. Generators and report handlers are not called: what they do cannot be taken back.
+//! They are evaluated after the answer is complete, so they cannot affect it: no refusal, grant, header, validity or referenced
+//! attribute. Check handlers are called; their answers are counted and traced. Quota handlers are called with a separate
+//! deduplication id, and only for instances that no enforced rule uses, because their cells are those of real requests. Generators
+//! and report handlers are not called, because their effects cannot be undone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -11,22 +11,22 @@ use std::time::Instant;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::instances::evaluate;
-use super::quota::named;
-use super::trace::{TracedCall, TracedPhase, started, step};
+use super::quota::instances_named;
+use super::trace::{CallTrace, TracedPhase, started, step};
 use super::{DispatchContext, QuotaRequest};
 use crate::adapter::{CheckResult, HandlerError, QuotaCall, QuotaResult, Reply};
 use crate::routing::{DryRunOutcome, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use mixer_attribute::AttributeBag;
 
-/// Answers that are waited for beside the requests, in the whole process. Beyond it they are not asked for.
-const MAX_WAITING: usize = 1024;
+/// Most pending answers of rules in dry run in the process. Further asynchronous answers are dropped.
+const MAX_PENDING: usize = 1024;
 
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+static PENDING: AtomicUsize = AtomicUsize::new(0);
 
-/// Tries the rules in dry run over a request that was answered, and the quotas that were asked for.
+/// Evaluates the rules in dry run for an answered check and its quotas.
 ///
-/// Handlers that wait for the network do not make the request wait, unless its trace is a full one. Whether a rule applied: such an
-/// answer must not be kept for requests like it, which would not be counted. Conditions record what they read.
+/// Asynchronous handlers do not delay the request, unless its trace is full. Returns whether a rule applied: the answer must then not
+/// be cached, because cached answers are not counted. Conditions record references.
 pub async fn dry_run_check<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -38,13 +38,13 @@ pub async fn dry_run_check<'t: 'a, 'a>(
     let mut applied = false;
     for matched in select(table, RuleKind::Generate, bag, context) {
         applied = true;
-        each_instance(matched.route, RuleKind::Generate, bag, context);
+        evaluate_instances(matched.route, RuleKind::Generate, bag, context);
     }
     for Matched { route, .. } in select(table, RuleKind::Check, bag, context) {
         applied = true;
         for action in &route.actions {
             for instance in &action.instances {
-                ask_check(route, action, instance, bag, context).await;
+                call_check(route, action, instance, bag, context).await;
             }
         }
     }
@@ -54,14 +54,14 @@ pub async fn dry_run_check<'t: 'a, 'a>(
             count(route, DryRunOutcome::Matched);
         }
         for request in quotas {
-            try_quota(table, bag, request, context).await;
+            dry_run_one_quota(table, bag, request, context).await;
         }
     }
     step(context.trace, || TracedPhase::DryRun, begun, None);
     applied
 }
 
-/// Tries the rules in dry run over a quota that was asked for by itself. Waits as [`dry_run_check`] does.
+/// Evaluates the rules in dry run for a quota without a check. Awaits handlers as [`dry_run_check`] does.
 pub async fn dry_run_quota<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -69,24 +69,24 @@ pub async fn dry_run_quota<'t: 'a, 'a>(
     context: &DispatchContext<'_>,
 ) {
     let begun = started(context.trace);
-    try_quota(table, bag, request, context).await;
+    dry_run_one_quota(table, bag, request, context).await;
     step(context.trace, || TracedPhase::DryRun, begun, None);
 }
 
-async fn try_quota<'t: 'a, 'a>(
+async fn dry_run_one_quota<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
     request: QuotaRequest<'_>,
     context: &DispatchContext<'_>,
 ) {
     for Matched { route, .. } in select(table, RuleKind::Quota, bag, context) {
-        for (action, instance) in named(route, request.name) {
-            ask_quota(table, (route, action, instance), bag, request, context).await;
+        for (action, instance) in instances_named(route, request.name) {
+            call_quota(table, (route, action, instance), bag, request, context).await;
         }
     }
 }
 
-/// Tries the report rules in dry run over one record: instances are made and counted, nothing is delivered.
+/// Evaluates the report rules in dry run over one record: instances are evaluated and counted, nothing is delivered.
 pub fn dry_run_report<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -94,7 +94,7 @@ pub fn dry_run_report<'t: 'a, 'a>(
 ) {
     for kind in [RuleKind::Generate, RuleKind::Report] {
         for matched in select(table, kind, bag, context) {
-            each_instance(matched.route, kind, bag, context);
+            evaluate_instances(matched.route, kind, bag, context);
         }
     }
 }
@@ -125,8 +125,8 @@ fn count(route: &Route, outcome: DryRunOutcome) {
     }
 }
 
-/// Makes the instances of a rule and calls nobody.
-fn each_instance<'t: 'a, 'a>(
+/// Evaluates the instances of a rule without calling handlers.
+fn evaluate_instances<'t: 'a, 'a>(
     route: &'t Route,
     kind: RuleKind,
     bag: &AttributeBag<'a>,
@@ -168,7 +168,7 @@ fn quota_outcome(amount: i64, result: &Result<QuotaResult, HandlerError>) -> Dry
     }
 }
 
-async fn ask_check<'t: 'a, 'a>(
+async fn call_check<'t: 'a, 'a>(
     route: &'t Route,
     action: &'t RouteAction,
     route_instance: &'t RouteInstance,
@@ -184,12 +184,12 @@ async fn ask_check<'t: 'a, 'a>(
     if let Some(result) = settle(reply, route, check_outcome, context).await {
         counted(&result);
         if let (Some(trace), Some(at)) = (context.trace, at) {
-            TracedCall::new(at, begun).checked(trace, &result);
+            CallTrace::new(at, begun).checked(trace, &result);
         }
     }
 }
 
-async fn ask_quota<'t: 'a, 'a>(
+async fn call_quota<'t: 'a, 'a>(
     table: &RoutingTable,
     (route, action, route_instance): (&'t Route, &'t RouteAction, &'t RouteInstance),
     bag: &AttributeBag<'a>,
@@ -203,7 +203,7 @@ async fn ask_quota<'t: 'a, 'a>(
         count(route, DryRunOutcome::Matched);
         return;
     }
-    // An id of its own: the real request is remembered under the other.
+    // A separate id: the handler deduplicates the real request by its own.
     let deduplication_id = format!("dry-run:{}{}", request.deduplication_id, request.name);
     let call = QuotaCall {
         amount: request.amount,
@@ -216,12 +216,12 @@ async fn ask_quota<'t: 'a, 'a>(
     if let Some(result) = settle(reply, route, move |result| quota_outcome(amount, result), context).await {
         count(route, quota_outcome(amount, &result));
         if let (Some(trace), Some(at)) = (context.trace, at) {
-            TracedCall::new(at, begun).granted(trace, amount, &result);
+            CallTrace::new(at, begun).granted(trace, amount, &result);
         }
     }
 }
 
-/// Makes an instance and its entry in the trace; counts it when it cannot be made.
+/// Evaluates an instance and traces it; counts a failure.
 fn prepare<'t: 'a, 'a>(
     route: &'t Route,
     action: &'t RouteAction,
@@ -249,7 +249,7 @@ fn prepare<'t: 'a, 'a>(
     }
 }
 
-/// The answer, if it is there or worth waiting for; else it is counted when it comes.
+/// The answer, if it is ready or the trace is full; otherwise a task counts it later.
 async fn settle<T: Send + 'static>(
     reply: Reply<T>,
     route: &Route,
@@ -263,12 +263,12 @@ async fn settle<T: Send + 'static>(
     if context.trace.is_some_and(|trace| trace.borrow().full) {
         return Some(future.await);
     }
-    if WAITING.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+    if PENDING.fetch_add(1, Ordering::Relaxed) >= MAX_PENDING {
+        PENDING.fetch_sub(1, Ordering::Relaxed);
         count(route, DryRunOutcome::Skipped);
         return None;
     }
-    let slot = WaitingSlot;
+    let slot = PendingSlot;
     let counters = route.dry_run.clone();
     tokio::spawn(async move {
         let _slot = slot;
@@ -280,11 +280,11 @@ async fn settle<T: Send + 'static>(
     None
 }
 
-/// One of the answers that are waited for; gives its place back however the wait ends.
-struct WaitingSlot;
+/// One of the pending answers; releases its slot however the wait ends.
+struct PendingSlot;
 
-impl Drop for WaitingSlot {
+impl Drop for PendingSlot {
     fn drop(&mut self) {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+        PENDING.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -5,17 +5,17 @@ use std::time::Instant;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::instances::evaluate;
-use super::trace::TracedCall;
+use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
 use crate::adapter::{Generated, GeneratedValue};
 use crate::routing::{Matched, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::InstanceConfig;
 use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
 
-/// Runs the generators and sets what they made on top of the received attributes. An attribute that is there already is never
-/// replaced, and generators do not see each other's output. Spec: runtime.md 10.2.
+/// Runs the generators and adds their attributes to the bag. A received attribute is never replaced, and generators do not see each
+/// other's output. Spec: runtime.md 10.2.
 ///
-/// Errors: an instance or binding that could not be evaluated, a handler that could not answer; nothing is set then.
+/// Errors: an instance or binding that could not be evaluated, a handler that failed; then no attribute is set.
 pub async fn preprocess<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &mut AttributeBag<'a>,
@@ -55,7 +55,7 @@ pub async fn preprocess<'t: 'a, 'a>(
                             let settling = async move {
                                 let result = context.settle(destination, started, reply).await;
                                 if let (Some(trace), Some(at)) = (context.trace, at) {
-                                    TracedCall::new(at, started).done(trace, &result);
+                                    CallTrace::new(at, started).done(trace, &result);
                                 }
                                 result
                             };
@@ -88,7 +88,7 @@ pub async fn preprocess<'t: 'a, 'a>(
     Ok(())
 }
 
-/// Evaluates the bindings of an instance over the request and what its generator made.
+/// Evaluates the bindings of an instance over the request and the output of its generator.
 fn bind<'a>(
     instance: &'a InstanceConfig,
     generated: &Generated,
@@ -97,7 +97,7 @@ fn bind<'a>(
     let mark = bag.mark();
     for (name, value) in &generated.values {
         if let Some((_, slot)) = instance.outputs.iter().find(|(output, _)| output == name) {
-            let value = keep(value, bag);
+            let value = copy_value(value, bag);
             bag.set(*slot, value);
         }
     }
@@ -110,8 +110,8 @@ fn bind<'a>(
     bound
 }
 
-/// Moves a generated value into the arena. Addresses become 4 bytes if they are IPv4, else 16.
-fn keep<'a>(value: &GeneratedValue, bag: &AttributeBag<'a>) -> Value<'a> {
+/// Copies a generated value into the arena. Addresses become 4 bytes if they are IPv4, else 16.
+fn copy_value<'a>(value: &GeneratedValue, bag: &AttributeBag<'a>) -> Value<'a> {
     let arena = bag.arena();
     match value {
         GeneratedValue::String(text) => Value::String(arena.alloc_slice_copy(text.as_bytes())),

@@ -6,13 +6,13 @@ use crate::adapter::Instance;
 use crate::routing::RouteInstance;
 use mixer_attribute::{AttributeBag, Value};
 
-/// An instance that was evaluated, and whether it holds a whole received map, which references cannot express.
+/// An evaluated instance, and whether it has a whole received map, which references cannot express.
 pub(super) struct Evaluated<'a> {
     pub(super) instance: Instance<'a>,
-    pub(super) holds_map: bool,
+    pub(super) has_map: bool,
 }
 
-/// Evaluates all leaves of an instance into the arena of the bag. The error text lies there too.
+/// Evaluates all leaves of an instance into the arena of the bag. So is the error text.
 pub(super) fn evaluate<'a>(
     route: &'a RouteInstance,
     bag: &AttributeBag<'a>,
@@ -20,8 +20,8 @@ pub(super) fn evaluate<'a>(
     evaluate_sharing(route, bag, &mut [])
 }
 
-/// As [`evaluate`], but values that instances of this bag have in common are evaluated once and kept in `known`, which has a place
-/// for each. What is read for such a value is recorded the first time only.
+/// As [`evaluate`], but evaluates values that instances of this bag share only once and keeps them in `known`, one cell each.
+/// References for such a value are recorded at the first evaluation.
 pub(super) fn evaluate_sharing<'a>(
     route: &'a RouteInstance,
     bag: &AttributeBag<'a>,
@@ -29,18 +29,18 @@ pub(super) fn evaluate_sharing<'a>(
 ) -> Result<Evaluated<'a>, &'a str> {
     let programs = &route.config.programs;
     let values = bag.arena().alloc_slice_fill_copy(programs.len(), None::<Value<'a>>);
-    let mut holds_map = false;
+    let mut has_map = false;
     for (i, (slot, program)) in values.iter_mut().zip(programs).enumerate() {
         let Some(program) = program else { continue };
         let cell = route.shared.cell(i).and_then(|cell| known.get_mut(cell));
         if let Some(Some(value)) = cell {
-            holds_map |= matches!(value, Value::StringMap(map) if map.source.is_some());
+            has_map |= matches!(value, Value::StringMap(map) if map.source.is_some());
             *slot = Some(*value);
             continue;
         }
         match program.eval(bag) {
             Ok(value) => {
-                holds_map |= matches!(value, Value::StringMap(map) if map.source.is_some());
+                has_map |= matches!(value, Value::StringMap(map) if map.source.is_some());
                 *slot = Some(value);
                 if let Some(cell) = cell {
                     *cell = Some(value);
@@ -57,5 +57,5 @@ pub(super) fn evaluate_sharing<'a>(
         }
     }
     let instance = Instance { bound: route.bound, name: route.config.name(), values };
-    Ok(Evaluated { instance, holds_map })
+    Ok(Evaluated { instance, has_map })
 }

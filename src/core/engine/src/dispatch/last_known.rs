@@ -1,4 +1,4 @@
-//! Last good answers, for handlers that are configured to repeat them when they fail.
+//! Last good answers of handlers with `on-error: lastKnown`.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher};
@@ -11,44 +11,44 @@ use crate::adapter::{CheckResult, Instance};
 use crate::handler::LiveHandler;
 use mixer_attribute::Value;
 
-/// A bounded memory of good answers by question. A question is a handler and an instance with its values.
+/// Bounded store of good answers by answer key: a handler and an instance with its values.
 #[derive(Debug)]
 pub struct LastKnownAnswers {
     max_age: Duration,
     max_entries: usize,
-    answers: Mutex<Answers>,
+    answers: Mutex<LastKnownState>,
 }
 
 #[derive(Debug, Default)]
-struct Answers {
-    by_question: HashMap<u64, (Instant, CheckResult)>,
-    /// Questions in the order in which they were first asked.
+struct LastKnownState {
+    by_key: HashMap<u64, (Instant, CheckResult)>,
+    /// Keys in the order of their first answer.
     order: VecDeque<u64>,
 }
 
 impl LastKnownAnswers {
-    /// A memory of at most `max_entries` answers that are repeated for at most `max_age`.
+    /// Stores at most `max_entries` answers, each for at most `max_age`.
     pub fn new(max_age: Duration, max_entries: usize) -> Self {
         Self { max_age, max_entries, answers: Mutex::default() }
     }
 
-    /// Keeps an answer; drops the oldest question when full.
-    pub(super) fn remember(&self, question: u64, answer: &CheckResult) {
+    /// Stores an answer; drops the oldest key when full.
+    pub(super) fn remember(&self, key: u64, answer: &CheckResult) {
         let mut answers = self.answers.lock();
-        if answers.by_question.insert(question, (Instant::now(), answer.clone())).is_none() {
-            answers.order.push_back(question);
+        if answers.by_key.insert(key, (Instant::now(), answer.clone())).is_none() {
+            answers.order.push_back(key);
         }
         while answers.order.len() > self.max_entries {
             if let Some(oldest) = answers.order.pop_front() {
-                answers.by_question.remove(&oldest);
+                answers.by_key.remove(&oldest);
             }
         }
     }
 
-    /// The last good answer, if it is young enough.
-    pub(super) fn recall(&self, question: u64) -> Option<CheckResult> {
+    /// The last good answer, unless expired.
+    pub(super) fn recall(&self, key: u64) -> Option<CheckResult> {
         let answers = self.answers.lock();
-        let (when, answer) = answers.by_question.get(&question)?;
+        let (when, answer) = answers.by_key.get(&key)?;
         (when.elapsed() <= self.max_age).then(|| answer.clone())
     }
 }
@@ -60,8 +60,8 @@ impl Default for LastKnownAnswers {
     }
 }
 
-/// The number of a question: handler, its signature, instance and values.
-pub(super) fn question(handler: &Arc<LiveHandler>, instance: &Instance<'_>) -> u64 {
+/// Hash of handler, its signature, instance and values.
+pub(super) fn answer_key(handler: &Arc<LiveHandler>, instance: &Instance<'_>) -> u64 {
     let mut state = DefaultHasher::new();
     handler.name().hash(&mut state);
     handler.signature().hash(&mut state);
@@ -101,18 +101,18 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_answer_is_repeated_until_it_is_too_old_or_pushed_out() {
-        let memory = LastKnownAnswers::new(Duration::from_secs(60), 2);
-        assert_eq!(memory.recall(1), None);
-        memory.remember(1, &answer(1));
-        memory.remember(1, &answer(2));
-        assert_eq!(memory.recall(1), Some(answer(2)));
-        memory.remember(2, &answer(3));
-        memory.remember(3, &answer(4));
-        assert_eq!((memory.recall(1), memory.recall(3)), (None, Some(answer(4))), "two at most");
-        let forgetful = LastKnownAnswers::new(Duration::ZERO, 2);
-        forgetful.remember(1, &answer(1));
+    fn the_latest_answer_is_returned_until_it_expires_or_is_evicted() {
+        let answers = LastKnownAnswers::new(Duration::from_secs(60), 2);
+        assert_eq!(answers.recall(1), None);
+        answers.remember(1, &answer(1));
+        answers.remember(1, &answer(2));
+        assert_eq!(answers.recall(1), Some(answer(2)));
+        answers.remember(2, &answer(3));
+        answers.remember(3, &answer(4));
+        assert_eq!((answers.recall(1), answers.recall(3)), (None, Some(answer(4))), "two at most");
+        let expiring = LastKnownAnswers::new(Duration::ZERO, 2);
+        expiring.remember(1, &answer(1));
         std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(forgetful.recall(1), None, "too old");
+        assert_eq!(expiring.recall(1), None, "expired");
     }
 }

@@ -1,52 +1,51 @@
-//! Quotas: how much is granted?
+//! Quota allocation.
 
 use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::instances::evaluate;
-use super::trace::TracedCall;
+use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
 use crate::adapter::{QuotaCall, QuotaLevel, QuotaResult, Reply};
 use crate::routing::{Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::OnError;
 use mixer_attribute::{AttributeBag, SignedDuration};
 
-/// How long a grant holds that no handler gave.
+/// Validity of a grant without a handler.
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
 
-/// What is asked.
+/// A quota request.
 #[derive(Debug, Clone, Copy)]
 pub struct QuotaRequest<'r> {
-    /// The short name of an instance, in any case.
+    /// The short name of an instance, case-insensitive.
     pub name: &'r str,
-    /// How much; negative gives back.
+    /// The amount; negative amounts are released.
     pub amount: i64,
-    /// Whether less is welcome.
+    /// Whether a partial grant is accepted.
     pub best_effort: bool,
-    /// Id of the whole request; the name of the quota is appended for the handler.
+    /// Id of the whole request; the handler gets it with the name of the quota appended.
     pub deduplication_id: &'r str,
-    /// Whether the caller wants to know where the quota stands.
+    /// Whether to return the level of the quota.
     pub level: bool,
 }
 
-/// What is granted.
+/// A grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaOutcome {
-    /// How much.
+    /// The granted amount.
     pub granted: i64,
-    /// For how long.
+    /// Its validity.
     pub valid_duration: SignedDuration,
-    /// Where the first quota stands afterwards that knows it; only if that was asked.
+    /// The level of the first quota that reports one, after the grant; only if requested.
     pub level: Option<QuotaLevel>,
 }
 
 /// Allocates one quota over a preprocessed bag. Spec: runtime.md 10.4.
 ///
-/// A matching instance decides; only when none matches is the amount granted as asked. Of several answers the first in rule order
-/// counts that is not empty.
+/// Without a matching instance the amount is granted as requested. Of several answers the first non-empty one in rule order counts.
 ///
-/// Errors: an instance that could not be evaluated or a handler that could not answer, unless its rule or handler says what to do.
+/// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`.
 pub async fn quota<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -71,16 +70,16 @@ pub async fn quota<'t: 'a, 'a>(
     let mut errors = DispatchError::default();
     for Matched { route, failed } in &matched {
         if let Some(trace) = context.trace
-            && named(route, request.name).next().is_some()
+            && instances_named(route, request.name).next().is_some()
         {
             trace.borrow_mut().rule(&route.rule, RuleKind::Quota);
         }
-        for (action, instance) in named(route, request.name) {
+        for (action, instance) in instances_named(route, request.name) {
             let on_error = route.rule.on_error.or(action.handler.config.on_error);
             let answer = match failed {
                 Some(error) => Err(format!("condition of rule `{}` failed: {error}", route.rule.key)),
                 None => {
-                    ask(
+                    allocate(
                         table,
                         (route, action, instance),
                         bag,
@@ -93,7 +92,7 @@ pub async fn quota<'t: 'a, 'a>(
             };
             match (answer, on_error) {
                 (Ok(answer), _) => answers.push(answer),
-                (Err(_), Some(OnError::Allow)) => answers.push(as_asked(request.amount)),
+                (Err(_), Some(OnError::Allow)) => answers.push(as_requested(request.amount)),
                 (Err(_), Some(OnError::Deny | OnError::LastKnown)) => answers.push(QuotaResult::default()),
                 (Err(error), None) => errors.errors.push(error),
             }
@@ -101,10 +100,14 @@ pub async fn quota<'t: 'a, 'a>(
     }
     context.metrics.dispatch_shape(rules.destinations(), answers.len());
     let granted = if answers.is_empty() {
-        if !rules.sets().flat_map(|s| s.routes()).any(|route| named(route, request.name).next().is_some()) {
+        if !rules
+            .sets()
+            .flat_map(|s| s.routes())
+            .any(|route| instances_named(route, request.name).next().is_some())
+        {
             tracing::warn!("Requested quota '{}' is not configured", request.name);
         }
-        as_asked(request.amount)
+        as_requested(request.amount)
     } else {
         answers.iter().copied().find(|a| *a != QuotaResult::default()).unwrap_or_default()
     };
@@ -115,12 +118,12 @@ pub async fn quota<'t: 'a, 'a>(
     })
 }
 
-fn as_asked(amount: i64) -> QuotaResult {
+fn as_requested(amount: i64) -> QuotaResult {
     QuotaResult { granted: amount, valid_duration: DEFAULT_VALID_DURATION }
 }
 
-/// The instances of a route that a quota name means.
-pub(super) fn named<'t>(
+/// The instances of a route with this quota name.
+pub(super) fn instances_named<'t>(
     route: &'t Route,
     name: &str,
 ) -> impl Iterator<Item = (&'t RouteAction, &'t RouteInstance)> {
@@ -136,7 +139,7 @@ fn equal_fold(a: &str, b: &str) -> bool {
     a == b || a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
 }
 
-async fn ask<'t: 'a, 'a>(
+async fn allocate<'t: 'a, 'a>(
     table: &RoutingTable,
     (route, action, route_instance): (&Route, &RouteAction, &'t RouteInstance),
     bag: &AttributeBag<'a>,
@@ -168,7 +171,7 @@ async fn ask<'t: 'a, 'a>(
         *level = action.handler.quota_level(&evaluated.instance);
     }
     if let (Some(trace), Some(at)) = (context.trace, at) {
-        TracedCall::new(at, started).granted(trace, call.amount, &result);
+        CallTrace::new(at, started).granted(trace, call.amount, &result);
     }
     result.map_err(|error| error.message)
 }

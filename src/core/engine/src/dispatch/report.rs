@@ -1,4 +1,4 @@
-//! Reports: what happened.
+//! Reports: collects instances and delivers them to handlers.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use crate::routing::{Matched, RoutingTable, RuleKind};
 use crate::snapshot::OnError;
 use mixer_attribute::AttributeBag;
 
-/// Collects the instances of all bags of a report by destination, and hands each destination all of them in one call.
+/// Collects the instances of all bags of a report by destination, and delivers them in one call per destination.
 pub struct ReportCollector<'a> {
     table: &'a RoutingTable,
     batches: Vec<Vec<Instance<'a>>>,
-    /// Destinations whose failures some rule wants ignored.
+    /// Destinations whose failures some rule ignores.
     lenient: Vec<bool>,
 }
 
@@ -92,9 +92,9 @@ impl<'a> ReportCollector<'a> {
         errors.into_result(())
     }
 
-    /// Hands every destination its instances. Destinations that wait for the network are awaited together.
+    /// Delivers the instances of every destination. Asynchronous handlers are awaited together.
     ///
-    /// Errors: those of the handlers, as `failed to report all values: …`; everything that could be delivered was.
+    /// Errors: those of the handlers, as `failed to report all values: …`; all other instances are delivered.
     pub async fn flush(self, context: &DispatchContext<'_>) -> Result<(), DispatchError> {
         let mut pending = Vec::new();
         for ((destination, batch), lenient) in

@@ -1,7 +1,7 @@
-//! What a request did on its way: rules that matched, what handlers said, and how long everything took.
+//! The trace of a request: matched rules, answers of handlers, timings.
 //!
-//! Explanations, policy tests, the decision log and spans are all made of this one record. It costs nothing where nobody asked for
-//! it; where somebody did, it copies references to configuration and formats nothing that was not asked for.
+//! Explanations, policy tests, the decision log and spans are derived from it. An untraced request pays nothing; a traced one clones
+//! references to configuration and formats values only in a full trace.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use mixer_attribute::text::text;
 pub struct TracedRule {
     /// The rule.
     pub rule: Arc<RuleConfig>,
-    /// What it was matched for.
+    /// The kind that it matched.
     pub kind: RuleKind,
-    /// Position of the record in its report; 0 for checks.
+    /// Index of the record in its report; 0 for checks.
     pub record: usize,
 }
 
-/// One instance that was sent to a handler, or would have been, or could not be made.
+/// One instance: dispatched, evaluated in dry run, or failed to evaluate.
 #[derive(Debug, Clone)]
 pub struct TracedDispatch {
     /// The rule.
     pub rule: Arc<RuleConfig>,
-    /// What the rule was matched for.
+    /// The kind that the rule matched.
     pub kind: RuleKind,
-    /// Position of the record in its report; 0 for checks.
+    /// Index of the record in its report; 0 for checks.
     pub record: usize,
     /// The handler.
     pub handler: Arc<HandlerConfig>,
@@ -38,19 +38,19 @@ pub struct TracedDispatch {
     pub template: &'static str,
     /// Full name of the instance.
     pub instance: Arc<str>,
-    /// Leaf names and values of the instance as text, if they were asked for.
+    /// Leaf names and values of the instance as text; full traces only.
     pub values: Vec<(String, String)>,
     /// The decision, for checks.
     pub check: Option<CheckResult>,
-    /// The grant, for quotas, with the amount that was asked for.
+    /// The requested amount and the grant, for quotas.
     pub quota: Option<(i64, QuotaResult)>,
-    /// Why there is no answer.
+    /// Why evaluation or call failed.
     pub error: Option<String>,
-    /// The handler was called, and from when to when. Reports have this in [`DispatchTrace::steps`].
+    /// Start and end of the call, if the handler was called. For reports see [`DispatchTrace::steps`].
     pub called: Option<(Instant, Instant)>,
 }
 
-/// A part of the work on a request.
+/// A phase of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TracedPhase {
     /// Attribute generators.
@@ -59,11 +59,11 @@ pub enum TracedPhase {
     Check,
     /// The quota of this name.
     Quota(String),
-    /// Rules that are not enforced.
+    /// Rules in dry run.
     DryRun,
-    /// Rules over the record of this position.
+    /// Report rules over the record with this index.
     Record(usize),
-    /// Handing instances over to this handler.
+    /// Delivery of report instances to a handler.
     Deliver {
         /// Name of the handler.
         handler: Arc<str>,
@@ -74,40 +74,40 @@ pub enum TracedPhase {
     },
 }
 
-/// A part of the work on a request, with its time and its failure.
+/// A phase of a request, with timing and error.
 #[derive(Debug, Clone)]
 pub struct TracedStep {
-    /// Which part.
+    /// The phase.
     pub phase: TracedPhase,
-    /// When it began.
+    /// Its start.
     pub started: Instant,
-    /// When it was done.
+    /// Its end.
     pub ended: Instant,
-    /// Why it failed.
+    /// Its error.
     pub error: Option<String>,
 }
 
-/// Everything that happened in one call, in order.
+/// The trace of one call, in order.
 #[derive(Debug, Clone, Default)]
 pub struct DispatchTrace {
-    /// Whether values of instances are wanted as text, and answers of rules in dry run are waited for.
+    /// Whether to record values of instances and to await the answers of rules in dry run.
     pub full: bool,
     /// Rules that applied.
     pub rules: Vec<TracedRule>,
-    /// Instances that were sent to handlers.
+    /// Instances of these rules.
     pub dispatches: Vec<TracedDispatch>,
-    /// The parts of the work.
+    /// The phases.
     pub steps: Vec<TracedStep>,
-    /// Number of the snapshot that answered.
+    /// Number of the snapshot.
     pub snapshot: u64,
-    /// The configuration was asked: the answer does not come from a cache.
+    /// Rules were evaluated: the answer does not come from the check cache.
     pub decided: bool,
-    /// Position of the record at work.
+    /// Index of the current record.
     pub record: usize,
 }
 
 impl DispatchTrace {
-    /// A record with values, for people.
+    /// An empty trace that records values.
     pub fn full() -> Self {
         Self { full: true, ..Self::default() }
     }
@@ -116,7 +116,7 @@ impl DispatchTrace {
         self.rules.push(TracedRule { rule: Arc::clone(rule), kind, record: self.record });
     }
 
-    /// Notes an instance; returns its position, to complete it with.
+    /// Adds an instance. Returns its index.
     pub(super) fn dispatch(
         &mut self,
         route: &Route,
@@ -152,17 +152,17 @@ impl DispatchTrace {
     }
 }
 
-/// Where a request writes what it does, if anybody wants to know.
+/// The trace of a request, if it is traced.
 pub type Trace<'c> = Option<&'c RefCell<DispatchTrace>>;
 
-/// A call of a handler that is being traced.
+/// The trace entry of a call of a handler, before its result.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TracedCall {
+pub(super) struct CallTrace {
     at: usize,
     started: Instant,
 }
 
-impl TracedCall {
+impl CallTrace {
     pub(super) fn new(at: usize, started: Instant) -> Self {
         Self { at, started }
     }
@@ -182,12 +182,12 @@ impl TracedCall {
         }
     }
 
-    /// Completes the entry with what the handler said of a check.
+    /// Adds the result of a check.
     pub(super) fn checked(self, trace: &RefCell<DispatchTrace>, result: &Result<CheckResult, HandlerError>) {
         self.complete(trace, result, |dispatch, answer| dispatch.check = Some(answer.clone()));
     }
 
-    /// Completes the entry with what the handler granted of `amount`.
+    /// Adds the result of a request for `amount` of a quota.
     pub(super) fn granted(
         self,
         trace: &RefCell<DispatchTrace>,
@@ -197,13 +197,13 @@ impl TracedCall {
         self.complete(trace, result, |dispatch, answer| dispatch.quota = Some((amount, *answer)));
     }
 
-    /// Completes the entry of a call whose answer is of no interest.
+    /// Adds the outcome of a call without recording its answer.
     pub(super) fn done<T>(self, trace: &RefCell<DispatchTrace>, result: &Result<T, HandlerError>) {
         self.complete(trace, result, |_, _| {});
     }
 }
 
-/// Notes a part of the work that began at `started` and ends now.
+/// Adds a phase that started at `started` and ends now.
 pub fn step(
     trace: Trace<'_>,
     phase: impl FnOnce() -> TracedPhase,
@@ -215,7 +215,7 @@ pub fn step(
     }
 }
 
-/// The time, if anybody wants to know.
+/// The time, if the request is traced.
 pub fn started(trace: Trace<'_>) -> Option<Instant> {
     trace.map(|_| Instant::now())
 }

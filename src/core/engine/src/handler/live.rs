@@ -97,7 +97,7 @@ impl LiveHandler {
     }
 
     /// Where a quota stands, if that is known.
-    pub fn quota_level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
+    pub(crate) fn quota_level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
         self.handler.as_quota()?.level(instance)
     }
 

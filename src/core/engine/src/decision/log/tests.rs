@@ -2,14 +2,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::*;
-use crate::decision::CALLER_PRINCIPAL;
+use crate::decision::{CALLER_PRINCIPAL, CallAnswer, CallerText};
+use crate::dispatch::DispatchTrace;
 use mixer_attribute::OwnedAttributes;
 use mixer_attribute::request::{CheckCall, encode_check_request};
 use mixer_wire::istio::mixer::v1::CheckResponse;
 use prost::Message as _;
 
-/// A check of this user, refused with this code.
-fn call(user: &str, code: i32) -> Call {
+/// A check of this user, answered with this code.
+fn call(user: &str, code: i32) -> AnsweredCall {
     let attributes: OwnedAttributes = [("source.user", user)].into_iter().collect();
     let quotas = BTreeMap::from([("calls".to_owned(), (2, true))]);
     let body = encode_check_request(&attributes, 0, &CheckCall { deduplication_id: "d", quotas });
@@ -18,9 +19,9 @@ fn call(user: &str, code: i32) -> Call {
     let status = precondition.status.get_or_insert_default();
     status.code = code;
     status.message = format!("{user} may not");
-    Call {
+    AnsweredCall {
         method: Method::Check,
-        time: SystemTime::UNIX_EPOCH,
+        time: std::time::SystemTime::UNIX_EPOCH,
         took: Duration::from_micros(7),
         caller: Some(CallerText {
             address: "10.0.0.7:1".to_owned(),
@@ -40,12 +41,15 @@ fn options(directory: &Path, change: impl FnOnce(&mut DecisionOptions)) -> Decis
     options
 }
 
-/// Writes calls and gives back the lines of both files.
-fn write(options: &DecisionOptions, calls: impl IntoIterator<Item = Call>) -> (Vec<Decision>, Vec<Decision>) {
+/// Writes calls. Returns the lines of both files.
+fn write(
+    options: &DecisionOptions,
+    calls: impl IntoIterator<Item = AnsweredCall>,
+) -> (Vec<Decision>, Vec<Decision>) {
     let log = DecisionLog::start(options, &Metrics::new()).unwrap().unwrap();
     for call in calls {
-        if let Some(wanted) = log.wants(Method::Check) {
-            log.push(call, wanted);
+        if let Some(targets) = log.wants(Method::Check) {
+            log.push(call, targets);
         }
     }
     log.close();
@@ -58,7 +62,7 @@ fn read(path: &PathBuf) -> Vec<Decision> {
 }
 
 #[test]
-fn what_was_asked_and_answered_is_written_and_masked() {
+fn requests_and_answers_are_written_and_masked() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path(), |o| o.masks = vec!["source.user".to_owned()]);
     let (logged, recorded) = write(&options, [call("alice", 7)]);
@@ -72,17 +76,21 @@ fn what_was_asked_and_answered_is_written_and_masked() {
     let caller = decision.caller.as_ref().unwrap();
     assert_eq!((caller.address.as_str(), caller.principal.as_deref()), ("10.0.0.7:1", Some("spiffe://web")));
     let answer = decision.answer.as_ref().unwrap();
-    assert_eq!(answer.status, super::super::StatusText::new(7, "*** may not"), "nor through the message");
+    assert_eq!(
+        answer.status,
+        super::super::StatusText::new(7, "*** may not"),
+        "the secret is masked in the message too"
+    );
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(&options.log.path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "attributes are nobody else's business");
+    assert_eq!(mode & 0o777, 0o600, "only the owner may read attributes");
 }
 
 #[test]
-fn the_name_of_a_caller_is_masked_like_the_attribute_that_holds_it() {
+fn the_principal_is_masked_like_its_attribute() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path(), |o| o.masks = vec!["context.reporter.*".to_owned()]);
-    let unknown = Call { caller: None, ..call("bob", 0) };
+    let unknown = AnsweredCall { caller: None, ..call("bob", 0) };
     let (logged, _) = write(&options, [call("alice", 7), unknown]);
     let caller = logged[0].caller.as_ref().unwrap();
     assert_eq!(caller.principal.as_deref(), Some("***"));
@@ -91,7 +99,7 @@ fn the_name_of_a_caller_is_masked_like_the_attribute_that_holds_it() {
 }
 
 #[test]
-fn only_denials_are_logged_if_that_is_what_is_asked_for() {
+fn select_denied_logs_only_denials() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path(), |o| o.log.select = Select::Denied);
     let (logged, recorded) = write(&options, [call("ann", 0), call("bob", 7)]);
@@ -102,7 +110,7 @@ fn only_denials_are_logged_if_that_is_what_is_asked_for() {
 }
 
 #[test]
-fn a_recording_ends_when_it_is_full_and_is_continued() {
+fn a_recording_stops_when_it_is_full_and_resumes_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path(), |o| o.recording.max_calls = 3);
     let (_, recorded) = write(&options, (0..2).map(|n| call(&n.to_string(), 0)));
@@ -127,17 +135,17 @@ fn the_log_is_rotated() {
     });
     let log = DecisionLog::start(&options, &Metrics::new()).unwrap().unwrap();
     for n in 0..40 {
-        let wanted = log.wants(Method::Check).unwrap();
-        log.push(call(&n.to_string(), 0), wanted);
+        let targets = log.wants(Method::Check).unwrap();
+        log.push(call(&n.to_string(), 0), targets);
     }
     log.close();
     let files = std::fs::read_dir(directory.path()).unwrap().count();
-    assert_eq!(files, 3, "the file and two before it");
+    assert_eq!(files, 3, "the file and two backups");
 }
 
 #[test]
-fn a_full_queue_loses_decisions_and_counts_them() {
-    // A pipe that nobody reads holds the writer up.
+fn a_full_queue_drops_decisions_and_counts_them() {
+    // A pipe without a reader blocks the writer.
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("log.json");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -151,11 +159,11 @@ fn a_full_queue_loses_decisions_and_counts_them() {
     let started = Instant::now();
     let lost = metrics.counter(Family::DecisionsLost, &["queue"]);
     while lost.get() == 0 && started.elapsed() < Duration::from_secs(20) {
-        let wanted = log.wants(Method::Check).unwrap();
-        log.push(call("x", 0), wanted);
+        let targets = log.wants(Method::Check).unwrap();
+        log.push(call("x", 0), targets);
     }
     assert!(lost.get() > 0);
-    // Somebody reads again, and the writer comes to its end.
+    // With a reader the writer ends.
     let drain = std::thread::spawn(move || {
         use std::io::Read as _;
         let mut reader = reader;
@@ -175,7 +183,7 @@ fn a_full_queue_loses_decisions_and_counts_them() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_refused_at_the_start() {
+fn a_file_that_cannot_be_opened_is_a_startup_error() {
     let directory = tempfile::tempdir().unwrap();
     let refused = |change: fn(&mut DecisionOptions)| {
         DecisionLog::start(&options(directory.path(), change), &Metrics::new()).unwrap_err().0
