@@ -7,7 +7,7 @@ use super::grpc::{Code, GrpcError};
 use mixer_base::rpc_code;
 use mixer_engine::decision::Method;
 use mixer_engine::dispatch::{DispatchTrace, TracedDispatch, TracedPhase};
-use mixer_spans::{Event, Kind, Span, SpanContext, Tag, child};
+use mixer_spans::{Event, Span, SpanKind, SpanContext, Tag, child};
 
 /// Most spans of one call: a large report over many handlers must not fill the queue alone.
 const MOST_SPANS: usize = 512;
@@ -74,7 +74,7 @@ fn server_span(
         name: operation.path.to_owned(),
         context: call.context,
         remote_parent: call.remote_parent,
-        kind: Kind::Server,
+        kind: SpanKind::Server,
         started: begun.time,
         took,
         tags,
@@ -107,7 +107,7 @@ impl Making<'_> {
             name,
             context: child(parent),
             remote_parent: false,
-            kind: Kind::Local,
+            kind: SpanKind::Local,
             started: self.begun.calendar(from),
             took: to.saturating_duration_since(from),
             tags: Vec::new(),
