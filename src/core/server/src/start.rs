@@ -18,10 +18,9 @@ use super::effects::{Effects, Rehearsal, SystemEffects, start_workers};
 use super::health::{Conditions, Health, STUCK};
 use super::service::ApiService;
 use super::{InheritedSockets, ProbeOptions, ServerOptions, discovery, observers};
-use mixer_api::Turns;
 use mixer_api::grpc::Code;
 use mixer_api::load_shedding::LoadShedder;
-use mixer_api::{Engine, MixerService};
+use mixer_api::{CallPool, Engine, MixerService};
 use mixer_base::log::Log;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::{AdapterPools, Pool, PoolCollector};
@@ -32,8 +31,7 @@ use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
-use mixer_envoy::BridgeShared;
-use mixer_envoy::{EnvoyCalls, EnvoyParts};
+use mixer_envoy::{EndpointContext, EnvoyShared, GrpcEndpoint};
 use mixer_expr::Language;
 use mixer_net::address::ListenAddress;
 use mixer_net::connection::ConnectionLimits;
@@ -466,11 +464,11 @@ impl Start<'_> {
         let pool = Pool::new(options.api_pool());
         let adapters = Arc::clone(&self.adapter_pools);
         let collector = PoolCollector { api: Arc::clone(&pool), adapters };
-        let turns = Turns::new(pool);
-        let envoy = options.envoy_bridge.then(|| EnvoyParts {
-            shared: Arc::new(BridgeShared::new(engine.clone())),
-            ending: stopping.clone(),
-            turns: turns.refusing_with(Code::ResourceExhausted),
+        let calls = CallPool::new(pool);
+        let envoy = options.envoy_bridge.then(|| EndpointContext {
+            shared: Arc::new(EnvoyShared::new(engine.clone())),
+            stopping: stopping.clone(),
+            pool: calls.rejecting_with(Code::ResourceExhausted),
             shedder: shedder.clone(),
         });
         if let Some(envoy) = &envoy {
@@ -480,10 +478,10 @@ impl Start<'_> {
         let metrics = Arc::clone(metrics);
         let service = move |_| {
             let mixer = MixerService::over(engine.clone());
-            let envoy = envoy.clone().map(|parts| EnvoyCalls::new(parts, &metrics, max_message));
+            let envoy = envoy.clone().map(|context| GrpcEndpoint::new(context, &metrics, max_message));
             let others = others.clone();
-            let (stopped, turns) = (stopped.clone(), turns.clone());
-            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped, turns)
+            let (stopped, calls) = (stopped.clone(), calls.clone());
+            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped, calls)
                 .with_envoy(envoy)
         };
         let workers = start_workers(self.effects, count, limits, stopping, service)
