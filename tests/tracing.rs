@@ -1,4 +1,4 @@
-//! Spans as collectors see them: a real one for OpenTelemetry, and the formats' own decoders for Zipkin and Jaeger.
+//! Spans as collectors receive them: an OpenTelemetry collector, and the decoders of Zipkin and Jaeger.
 
 #![cfg(test)]
 
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use process::{PATIENCE, Server, ServerArguments, free_port, programs, python, run, wait_for};
 use serde_json::Value;
 
-/// Something that takes spans and prints them.
+/// A collector process that prints its spans.
 struct Collector {
     child: Child,
     port: u16,
@@ -60,7 +60,7 @@ impl Drop for Collector {
 
 const CLOSED: &str = "closed.ns.svc.cluster.local";
 
-/// A server that sends its spans as `flag` says, a check that it refuses and a report.
+/// A server with the tracing flag `flag`, a check that it denies, and a report.
 fn calls(flag: &str, more: &[&str]) -> Server {
     let arguments = ServerArguments {
         config: Some("embedded://sample".to_owned()),
@@ -83,8 +83,8 @@ fn calls(flag: &str, more: &[&str]) -> Server {
     server
 }
 
-/// All spans that the decoding collector has seen, until there are as many as wanted.
-fn seen(collector: &Collector, wanted: usize) -> Vec<Value> {
+/// The spans of the decoding collector, once there are as many as wanted.
+fn received(collector: &Collector, wanted: usize) -> Vec<Value> {
     let mut spans = Vec::new();
     let complete = wait_for(PATIENCE, || {
         spans = collector
@@ -110,7 +110,7 @@ fn named<'s>(spans: &'s [Value], name: &str, times: usize) -> Vec<&'s Value> {
 
 const DENIED: &str = "checknothing:turn-away.istio-system(denier)";
 
-/// The check: `mixc Check` -> the call -> the call as the server sees it -> what it did.
+/// The trace of the check: `mixc Check` -> client span -> server span -> dispatch.
 fn assert_one_trace(spans: &[Value], is_server: impl Fn(&Value) -> bool) {
     let [command] = named(spans, "mixc Check", 1)[..] else { return };
     let both = named(spans, "/istio.mixer.v1.Mixer/Check", 2);
@@ -135,12 +135,12 @@ fn assert_one_trace(spans: &[Value], is_server: impl Fn(&Value) -> bool) {
 }
 
 #[test]
-fn zipkin_reads_both_of_its_formats() {
+fn zipkin_decodes_both_formats() {
     for path in ["api/v1/spans", "api/v2/spans"] {
         let collector = Collector::decoding();
         let flag = format!("--trace_zipkin_url=http://127.0.0.1:{}/{path}", collector.port);
         let _server = calls(&flag, &["--trace_sampling_rate=1"]);
-        let spans = seen(&collector, 11);
+        let spans = received(&collector, 11);
         let says = |span: &Value, text: &str| span["annotations"].to_string().contains(text);
         assert_one_trace(&spans, |span| span["kind"] == "SERVER" || says(span, "\"sr\""));
         let [denied] = named(&spans, DENIED, 1)[..] else { return };
@@ -155,12 +155,12 @@ fn zipkin_reads_both_of_its_formats() {
 }
 
 #[test]
-fn jaeger_reads_its_format() {
+fn jaeger_decodes_its_format() {
     let collector = Collector::decoding();
     let flag =
         format!("--trace_jaeger_url=http://127.0.0.1:{}/api/traces?format=jaeger.thrift", collector.port);
     let _server = calls(&flag, &["--trace_sampling_rate=1"]);
-    let spans = seen(&collector, 11);
+    let spans = received(&collector, 11);
     assert_one_trace(&spans, |span| span["tags"]["span.kind"] == "server");
     let [denied] = named(&spans, DENIED, 1)[..] else { return };
     let fields = &denied["logs"][0]["fields"];
@@ -177,7 +177,7 @@ fn jaeger_reads_its_format() {
 }
 
 #[test]
-fn a_collector_of_opentelemetry_takes_spans() {
+fn an_opentelemetry_collector_accepts_spans() {
     let found = Command::new(python())
         .args(["-c", "import os, rotel; print(os.path.dirname(rotel.__file__), end='')"])
         .output()

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use bumpalo::Bump;
 use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, Timestamp, Vocabulary};
-use mixer_envoy::config::Unit;
 use mixer_envoy::{
-    AttributePlan, Attributes, ConnectionCounters, Entry, EnvoyConfig, LogIdentity, LogKind, LogMessage,
-    RateLimitRequest, set_check_request, set_descriptor, set_entry,
+    AttributePlan, Attributes, ConnectionCounters, EntryOutcome, EnvoyConfig, LogIdentity, LogKind,
+    LogMessage, RateLimitRequest, Unit, set_check_request, set_descriptor, set_entry,
 };
 use mixer_wire::envoy::service::accesslog::v3 as als;
 use mixer_wire::envoy::service::auth::v3 as auth;
@@ -18,7 +17,8 @@ use prost::Message as _;
 
 static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::builder().build());
 static CONFIG: LazyLock<EnvoyConfig> = LazyLock::new(|| {
-    let mut config = EnvoyConfig { access_log_types: u64::MAX, ..EnvoyConfig::default() };
+    let mut config = EnvoyConfig::default();
+    config.access_log_types = u64::MAX;
     config.settings.check.include_body = true;
     config.settings.check.trust_forwarded_attributes = true;
     config
@@ -167,8 +167,8 @@ fn entries(message: &LogMessage<'_>, counters: &mut ConnectionCounters) -> bool 
         let arena = Bump::new();
         let mut out = Attributes::new(&PLAN, &arena);
         match set_entry(*entry, &identity, &CONFIG, counters, &mut out) {
-            Ok(Entry::Report(_)) => drop(encodes_to_itself(&out)),
-            Ok(Entry::Ignored) => {}
+            Ok(EntryOutcome::Set { .. }) => drop(encodes_to_itself(&out)),
+            Ok(EntryOutcome::Ignored) => {}
             Err(_) => good = false,
         }
     }

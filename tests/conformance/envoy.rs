@@ -9,10 +9,9 @@ use bumpalo::Bump;
 use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, SignedDuration, Timestamp, Vocabulary};
 use mixer_config::store;
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
-use mixer_envoy::config::EnvoyConfig;
 use mixer_envoy::{
-    AttributePlan, Attributes, ConnectionCounters, Entry, LogIdentity, LogMessage, RateLimitRequest,
-    set_check_request, set_descriptor, set_entry,
+    AttributePlan, Attributes, ConnectionCounters, EntryOutcome, EnvoyConfig, LogIdentity, LogMessage,
+    RateLimitRequest, set_check_request, set_descriptor, set_entry,
 };
 use prost::Message as _;
 use serde_json::Value as Json;
@@ -64,7 +63,7 @@ impl Suite {
     }
 
     fn config(&self) -> &EnvoyConfig {
-        mixer_envoy::config::config_of(&self.snapshot)
+        mixer_envoy::config_of(&self.snapshot)
     }
 
     /// Every message of a capture, in order.
@@ -131,7 +130,7 @@ impl Suite {
             let set = set_entry(*entry, &identity, self.config(), counters, &mut out)
                 .map_err(|error| error.to_string())?;
             agree(&out, self.vocabulary())?;
-            let attributes = (set != Entry::Ignored).then(|| out.to_owned_attributes());
+            let attributes = (set != EntryOutcome::Ignored).then(|| out.to_owned_attributes());
             found.push(Found { attributes, charge: None });
         }
         Ok(found)

@@ -1,4 +1,4 @@
-//! The services of Envoy called without a proxy: what holds for Mixer's own calls holds for them.
+//! Envoy's services called without a proxy: observers, dry run, pools and load shedding work as for Mixer's own calls.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -22,7 +22,7 @@ const AUTHORIZATION: &str = "/envoy.service.auth.v3.Authorization/Check";
 const LIMITS: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const LOGS: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
 
-/// A policy in a directory, and a server on it.
+/// A server with a policy in a directory.
 struct Setting {
     directory: tempfile::TempDir,
     server: Server,
@@ -66,13 +66,13 @@ fn check_request(path: &str, user: &str) -> Vec<u8> {
     CheckRequest { attributes: Some(attributes) }.encode_to_vec()
 }
 
-/// The code of the answer.
+/// The code of the response.
 fn check(client: &mut Client, path: &str, user: &str) -> Result<i32, tonic::Status> {
     let answer = client.call(AUTHORIZATION, check_request(path, user), None)?;
     Ok(CheckResponse::decode(answer).expect("a response").status.expect("a status").code)
 }
 
-/// Whether it is within the limits.
+/// Whether the request is within the limits.
 fn limit(client: &mut Client, tenant: &str) -> Result<bool, tonic::Status> {
     let entry = rate_limit_descriptor::Entry { key: "tenant".to_owned(), value: tenant.to_owned() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
@@ -106,7 +106,7 @@ fn decisions_are_logged_and_recorded_as_those_of_mixer() {
         Setting::start(&["--decision-log=$DIRECTORY/log", "--record-requests=$DIRECTORY/calls"]);
     let mut client = setting.client();
     assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0);
-    // The same again, from the cache.
+    // The same request, from the cache.
     assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0);
     assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
     let within: Vec<bool> = (0..3).map(|_| limit(&mut client, "a").expect("an answer")).collect();
@@ -128,7 +128,7 @@ fn decisions_are_logged_and_recorded_as_those_of_mixer() {
     assert_eq!(denied["rules"], serde_json::json!(["deny.rule.istio-system"]), "{denied}");
     assert_eq!(denied["attributes"]["request.headers"]["x-user"], "mallory", "{denied}");
     assert_eq!(denied["attributes"]["request.headers"]["authorization"], "***", "masked: {denied}");
-    // Nobody declares it, and a later configuration may.
+    // The attribute is not declared, but a later configuration may declare it.
     assert_eq!(denied["attributes"]["request.method"], "GET", "{denied}");
     assert_eq!((&logged[0]["cached"], &logged[1]["cached"]), (&Value::Null, &Value::Bool(true)));
     let tried = denied["dryRun"].as_array().expect("rules in dry run");
@@ -147,7 +147,7 @@ fn decisions_are_logged_and_recorded_as_those_of_mixer() {
     let methods: Vec<&str> = recorded.iter().filter_map(|line| line["method"].as_str()).collect();
     assert_eq!(methods, ["check", "check", "check", "report"], "{recorded:#?}");
     assert_eq!(recorded[3]["records"].as_array().map(Vec::len), Some(2), "{recorded:#?}");
-    // What was recorded of Envoy can be put to another configuration: one without the refusal.
+    // The recording can be replayed against another configuration: one without the denial.
     let place = |name: &str| setting.directory.path().join(name).display().to_string();
     std::fs::create_dir(place("new")).expect("it is writable");
     let new = include_str!("direct.yaml").replace("mallory", "nobody");
@@ -170,10 +170,10 @@ fn decisions_are_logged_and_recorded_as_those_of_mixer() {
 }
 
 #[test]
-fn rules_in_dry_run_are_tried_on_calls_of_envoy() {
+fn dry_run_evaluates_calls_of_envoy() {
     let setting = Setting::start(&[]);
     let mut client = setting.client();
-    // Twice: what a rule in dry run has a say in is not answered from the cache.
+    // Twice: a request to which a rule in dry run applies is not answered from the cache.
     assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
     assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
     assert!(limit(&mut client, "a").expect("an answer"));
@@ -198,12 +198,12 @@ fn lines_with(text: &str, part: &str) -> String {
 }
 
 #[test]
-fn calls_that_wait_are_bounded_and_the_rest_is_refused() {
+fn calls_that_wait_are_bounded_and_others_rejected() {
     let setting = Setting::start(&["--apiWorkerPoolSize=1", "--api-queue-length=0"]);
     let slow: Vec<_> = (0..4)
         .map(|number| {
             let mut client = setting.client();
-            // None is answered from the cache.
+            // No request is answered from the cache.
             std::thread::spawn(move || check(&mut client, &format!("/slow/{number}"), "ann"))
         })
         .collect();
@@ -221,7 +221,7 @@ fn calls_that_wait_are_bounded_and_the_rest_is_refused() {
         }
     }
     assert!(answered >= 1 && refused >= 1, "{answered} answered, {refused} refused");
-    // Calls that need not wait are answered meanwhile and afterwards.
+    // Synchronous calls bypass the pool.
     assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), 0);
 }
 
@@ -257,7 +257,7 @@ fn calls_are_traced() {
                 let mut buffer = [0; 4096];
                 while let Ok(length @ 1..) = socket.read(&mut buffer) {
                     taken.lock().expect("not poisoned").extend_from_slice(&buffer[..length]);
-                    // Whatever it is, it is taken; the names are looked for in the bytes.
+                    // The collector accepts any body; the test searches the bytes for names.
                     let _ = socket.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
                 }
             });
@@ -292,13 +292,13 @@ fn the_deadline_of_a_call_bounds_its_decision() {
     let started = std::time::Instant::now();
     let answer = client.call(AUTHORIZATION, check_request("/hang", "ann"), Some(Duration::from_millis(300)));
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-    // Either the answer says that there is no decision, or the call has ended: the failure mode of the proxy decides.
+    // Either the response is an error, or the call has ended: the failure mode of the proxy decides.
     match answer {
         Ok(answer) => {
             let response = CheckResponse::decode(answer).expect("a response");
             assert_eq!(response.status.expect("a status").code, 13);
         }
-        // Who notices first names it.
+        // Client or server may detect the deadline first.
         Err(status) => {
             let ended = [tonic::Code::DeadlineExceeded, tonic::Code::Cancelled];
             assert!(ended.contains(&status.code()), "{status}");
@@ -314,7 +314,7 @@ fn mixer(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn routes_and_explanations_tell_what_is_configured_for_envoy() {
+fn routes_and_explanations_show_the_configuration_of_envoy() {
     let policy = format!("fs://{}/examples/envoy/policy", env!("CARGO_MANIFEST_DIR"));
     let routes = mixer(&["routes", "show", "--config", &policy, "-o", "plain"]);
     let line = |what: &str| routes.lines().find(|line| line.starts_with(what)).unwrap_or_default().to_owned();

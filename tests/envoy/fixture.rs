@@ -12,10 +12,10 @@ use tempfile::TempDir;
 
 use crate::process::free_port;
 
-/// How long anything on this machine may take before a test gives up on it.
+/// Timeout of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks again and again until there is something, at most for [`PATIENCE`].
+/// Polls until there is a value, at most for [`PATIENCE`].
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(mut ask: impl FnMut() -> F) -> Option<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -29,31 +29,31 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(mut ask: impl F
     }
 }
 
-/// The version of HTTP that a caller speaks.
+/// The HTTP version of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http {
     One,
     Two,
 }
 
-/// What a caller got.
+/// The response to a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
-    /// 0 when there was none.
+    /// 0 without a response.
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
-    /// The headers that the upstream saw, one a line; or the text of a refusal.
+    /// The request headers at the upstream, one a line; or the body of a denial.
     pub(crate) body: String,
 }
 
 impl Answer {
-    /// The value of a header; empty when it is not there.
+    /// The value of a header; empty if it is missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 }
 
-/// A caller that keeps its connections.
+/// A client with persistent connections.
 pub(crate) struct Client {
     one: reqwest::Client,
     two: reqwest::Client,
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    /// GET on a port of this machine.
+    /// GET on a loopback port.
     pub(crate) async fn get(&self, port: u16, http: Http, path: &str, headers: &[(&str, &str)]) -> Answer {
         let client = if http == Http::One { &self.one } else { &self.two };
         send(client, &format!("http://127.0.0.1:{port}{path}"), headers).await
@@ -98,7 +98,7 @@ async fn send(client: &reqwest::Client, url: &str, headers: &[(&str, &str)]) -> 
     }
 }
 
-/// A child that ends with the test.
+/// A child process that is killed when it is dropped.
 struct Running(Child);
 
 impl Running {
@@ -111,13 +111,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Everything that runs for one test.
+/// The processes and ports of one test.
 pub(crate) struct Fixture {
     directory: TempDir,
     mixer: Option<Running>,
@@ -126,19 +126,19 @@ pub(crate) struct Fixture {
     mixer_port: u16,
     monitoring_port: u16,
     metrics_port: u16,
-    /// A listener that refuses when the server is away.
+    /// A listener that fails closed.
     pub(crate) closed: u16,
-    /// A listener that lets pass then.
+    /// A listener that fails open.
     pub(crate) open: u16,
     tls: u16,
-    /// A TCP listener that policy lets through.
+    /// A TCP listener that the policy allows.
     pub(crate) tcp_open: u16,
-    /// One that it does not.
+    /// A TCP listener that the policy denies.
     pub(crate) tcp_closed: u16,
 }
 
 impl Fixture {
-    /// Starts everything and waits until it answers.
+    /// Starts all processes and waits until they are ready.
     pub(crate) async fn start() -> Self {
         mixer_net::tls::install_crypto_provider();
         let directory = tempfile::tempdir().expect("a directory");
@@ -202,14 +202,14 @@ impl Fixture {
         assert!(ready.await.is_some(), "the server answers: {log}");
     }
 
-    /// Ends the server as an operator would; says how long it took.
+    /// Stops the server with SIGTERM. Returns the duration.
     pub(crate) fn stop_mixer(&mut self) -> Duration {
         let started = Instant::now();
         self.mixer.take().expect("it runs").terminate();
         started.elapsed()
     }
 
-    /// Another caller.
+    /// A new client.
     pub(crate) fn client(&self) -> Client {
         Client::new()
     }
@@ -240,7 +240,7 @@ impl Fixture {
         send(&client, &format!("https://localhost:{}/", self.tls), &[]).await
     }
 
-    /// What comes back from a TCP listener; `None` when the connection is reset or closed.
+    /// The echo from a TCP listener; `None` if the connection is reset or closed.
     pub(crate) async fn echo(&self, port: u16, bytes: &'static [u8]) -> Option<Vec<u8>> {
         let asked = tokio::task::spawn_blocking(move || {
             let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
@@ -270,7 +270,7 @@ impl Fixture {
         self.client.get(self.metrics_port, Http::One, "/metrics", &[]).await.body_if_ok()
     }
 
-    /// Metrics of the server itself.
+    /// Metrics of the server.
     pub(crate) async fn monitoring(&self) -> String {
         self.client.get(self.monitoring_port, Http::One, "/metrics", &[]).await.body_if_ok()
     }
@@ -282,7 +282,7 @@ impl Answer {
     }
 }
 
-/// Where Envoy is; the tests cannot do without it.
+/// The path of Envoy, which the tests require.
 pub(crate) fn envoy() -> PathBuf {
     let named = std::env::var_os("ENVOY").map(PathBuf::from);
     // Beside the programs under test: target/PROFILE/mixer, target/python/bin/envoy.
@@ -317,7 +317,7 @@ fn start_envoy(directory: &Path, ports: &[(&str, u16)]) -> Running {
     Running(child)
 }
 
-/// The text with `$NAME` replaced by ports; longer names first, as some begin like others.
+/// Replaces `$NAME` by ports; longer names first, because some are prefixes of others.
 fn filled(text: &str, ports: &[(&str, u16)]) -> String {
     let mut ports = ports.to_vec();
     ports.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
@@ -326,7 +326,7 @@ fn filled(text: &str, ports: &[(&str, u16)]) -> String {
         .fold(text.to_owned(), |text, (name, port)| text.replace(&format!("${name}"), &port.to_string()))
 }
 
-/// The policy of the example with smaller limits, and what the tests need more.
+/// The policy of the example with smaller limits and additional rules.
 fn configuration(directory: &Path, ports: &[(&str, u16)]) {
     let policy = directory.join("policy");
     std::fs::create_dir(&policy).expect("it is writable");
@@ -334,7 +334,7 @@ fn configuration(directory: &Path, ports: &[(&str, u16)]) {
     for entry in std::fs::read_dir(example).expect("the example is there") {
         let path = entry.expect("a readable entry").path();
         let text = std::fs::read_to_string(&path).expect("it is readable");
-        // A window of a year ends in no test.
+        // A window of a year does not end during a test.
         let text =
             text.replace("unit: hour", "unit: year").replace("requests_per_unit: 3", "requests_per_unit: 2");
         std::fs::write(policy.join(path.file_name().expect("a name")), text).expect("it is writable");
@@ -343,7 +343,7 @@ fn configuration(directory: &Path, ports: &[(&str, u16)]) {
     std::fs::write(policy.join("tests.yaml"), more).expect("it is writable");
 }
 
-/// An authority, a certificate of the server, one of a service of the mesh and one of somebody else.
+/// A CA, a server certificate, a client certificate of the mesh and one of another identity.
 fn certificates(directory: &Path) {
     let openssl = |arguments: &[&str]| {
         let run = Command::new("openssl").args(arguments).current_dir(directory).output();
@@ -387,7 +387,7 @@ fn certificates(directory: &Path) {
     }
 }
 
-/// An HTTP/1.1 server that answers with the headers it got, one a line.
+/// An HTTP/1.1 server that responds with the request headers, one a line.
 fn upstream() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
@@ -419,7 +419,7 @@ fn serve(mut socket: std::net::TcpStream) {
     }
 }
 
-/// A TCP server that sends back what it gets.
+/// A TCP echo server.
 fn echo() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();

@@ -9,7 +9,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::status::RpcError;
 use super::trace::{CallSpan, CallTracer};
-use mixer_api::mixer::ExplainResponse;
+use mixer_api::ExplainResponse;
 use mixer_base::rotate::os_text;
 use mixer_net::tls::ClientTls;
 use mixer_wire::istio::mixer::v1::mixer_client::MixerClient;

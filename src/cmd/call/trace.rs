@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::status::{RpcError, rpc_code_name};
 use mixer_spans::{
-    Event, Kind, Span, SpanContext, Tag, Tracer, TracerTask, TracingError, TracingOptions, child, inject,
+    Event, Span, SpanContext, SpanKind, Tag, Tracer, TracerTask, TracingError, TracingOptions, child, inject,
 };
 
 /// Timeout of flushing spans at the end of the command.
@@ -52,7 +52,7 @@ impl CommandSpan {
     /// Ends the span and flushes all spans to the collector, within [`FLUSH_TIMEOUT`].
     pub(crate) async fn end(self) {
         let tags = vec![("span.kind", "client".into())];
-        self.calls.finish(self.name, Kind::Local, self.calls.root, self.begun, tags, Vec::new());
+        self.calls.finish(self.name, SpanKind::Local, self.calls.root, self.begun, tags, Vec::new());
         self.task.close(FLUSH_TIMEOUT).await;
     }
 }
@@ -77,7 +77,7 @@ impl CallTracer {
     fn finish(
         &self,
         name: &str,
-        kind: Kind,
+        kind: SpanKind,
         context: SpanContext,
         (started, instant): (SystemTime, Instant),
         tags: Vec<Tag>,
@@ -105,6 +105,6 @@ impl CallSpan {
             let fields = vec![("event", "error".into()), ("message", text.into())];
             events.push(Event { at: SystemTime::now(), fields });
         }
-        self.calls.finish(self.name, Kind::Client, self.context, self.begun, tags, events);
+        self.calls.finish(self.name, SpanKind::Client, self.context, self.begun, tags, events);
     }
 }

@@ -1,7 +1,7 @@
-//! Request streams that end when the server stops.
+//! Request streams that end when the server drains.
 //!
-//! A caller may keep a stream of requests open for as long as it lives. When the server stops, such a stream ends after the message
-//! that is under way, as if its caller had closed it: the service answers what it got, and nobody holds up the stop.
+//! A client may keep a request stream open indefinitely. When the server drains, the stream ends after the message in progress as if
+//! the client had half-closed it, so that the service answers what it received and the shutdown is not delayed.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,10 +10,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Bytes before a gRPC message: a flag and its length.
+/// Length of the prefix of a gRPC message: the compressed flag and four bytes of length.
 const PREFIX: usize = 5;
 
-/// The body of a request that ends with the server.
+/// A request body that ends when the server drains.
 pub struct DrainingBody<B> {
     inner: B,
     framing: Framing,
@@ -22,6 +22,7 @@ pub struct DrainingBody<B> {
 }
 
 impl<B> DrainingBody<B> {
+    /// Ends `inner` between two messages once `stopping` is cancelled.
     pub fn new(inner: B, stopping: CancellationToken) -> Self {
         let stopping = Box::pin(stopping.cancelled_owned());
         Self { inner, framing: Framing::default(), stopping, ended: false }
@@ -43,7 +44,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DrainingBody<B> {
         match Pin::new(&mut this.inner).poll_frame(cx) {
             Poll::Pending => {
                 ready!(this.stopping.as_mut().poll(cx));
-                // A first message that has not come yet is waited for: the call is under way.
+                // The first message is awaited even then: the call has begun.
                 if this.framing.whole_messages > 0 && this.framing.is_between_messages() {
                     this.ended = true;
                     return Poll::Ready(None);
@@ -65,13 +66,13 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DrainingBody<B> {
     }
 }
 
-/// Where a stream of gRPC messages stands.
+/// The position in a stream of gRPC messages.
 #[derive(Debug, Default)]
 struct Framing {
     prefix: [u8; PREFIX],
-    /// Bytes of the prefix that have come.
+    /// Received bytes of the prefix.
     have: usize,
-    /// Bytes of the message that are to come.
+    /// Missing bytes of the message.
     missing: usize,
     whole_messages: u64,
 }
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_ends_after_the_message_under_way() {
+    async fn a_stream_ends_after_the_message_in_progress() {
         let stopping = CancellationToken::new();
         let (sender, mut body) = body(&stopping);
         sender.send(&[0, 0, 0, 0, 2, 7]).unwrap();
@@ -144,7 +145,7 @@ mod tests {
             (rest, next(&mut body).await)
         });
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        assert!(!rest.is_finished(), "a message is under way");
+        assert!(!rest.is_finished(), "a message is in progress");
         sender.send(&[8]).unwrap();
         let (rest, end) = rest.await.unwrap();
         assert_eq!(rest.as_deref(), Some(&[8][..]));
@@ -152,13 +153,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_message_is_waited_for_and_others_are_passed_on() {
+    async fn the_first_message_is_awaited() {
         let stopping = CancellationToken::new();
         let (sender, mut body) = body(&stopping);
         stopping.cancel();
         let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), next(&mut body)).await;
         assert!(waiting.is_err());
-        // Two messages in one piece, one of them empty.
+        // Two messages in one frame, one of them empty.
         sender.send(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 9]).unwrap();
         assert_eq!(next(&mut body).await.unwrap().len(), 11);
         assert_eq!(next(&mut body).await, None);

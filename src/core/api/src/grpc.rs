@@ -1,4 +1,4 @@
-//! Unary gRPC calls on HTTP/2, framed by hand: one message in, one message out.
+//! gRPC framing on HTTP/2: unary calls, and messages of client streams.
 
 use std::sync::LazyLock;
 
@@ -11,32 +11,32 @@ use mixer_base::rpc_code;
 use mixer_http2::FixedResponse;
 use mixer_net::service::Answer;
 
-/// Length of the prefix of a message: a flag and four bytes of length.
+/// Length of the prefix of a message: the compressed flag and four bytes of length.
 const PREFIX: usize = 5;
 
-/// Codes of gRPC statuses that the server itself gives.
+/// gRPC status codes that the server itself sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Code {
     /// Success.
     Ok = 0,
-    /// The caller went away.
+    /// The client disconnected or reset the stream.
     Cancelled = 1,
-    /// Reports that failed in part.
+    /// A report that failed in part.
     Unknown = 2,
-    /// The request makes no sense.
+    /// The request is invalid.
     InvalidArgument = 3,
-    /// Too late.
+    /// The deadline passed.
     DeadlineExceeded = 4,
-    /// The caller may not.
+    /// The caller is not authorized.
     PermissionDenied = 7,
-    /// Too large.
+    /// The message is too large, or the server is overloaded.
     ResourceExhausted = 8,
-    /// No such method, or a compression that is not spoken.
+    /// The method is unknown, or the message is compressed.
     Unimplemented = 12,
-    /// Checks that could not be carried out.
+    /// The request could not be decoded or evaluated.
     Internal = 13,
-    /// Overload.
+    /// The server is overloaded.
     Unavailable = 14,
 }
 
@@ -47,34 +47,44 @@ impl Code {
     }
 }
 
-/// A call that failed, as its caller sees it.
+/// The status of a failed call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", code.name())]
 pub struct GrpcError {
-    /// Why.
+    /// The status code.
     pub code: Code,
-    /// In words.
+    /// The status message.
     pub message: String,
 }
 
 impl GrpcError {
-    /// A failure.
+    /// A status with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
+
+    /// INTERNAL for a request message that cannot be decoded.
+    pub fn undecodable(error: impl std::fmt::Display) -> Self {
+        Self::internal(format_args!("grpc: error unmarshalling request: {error}"))
+    }
+
+    /// INTERNAL with the text of `error`.
+    pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
+        Self::new(Code::Internal, error.to_string())
+    }
 }
 
-/// The body of a response: the framed message of a unary call that succeeded, nothing, or what tonic serves.
+/// The body of a response: the framed message of a successful unary call, nothing, or a body of tonic.
 pub type ApiBody = Answer<tonic::body::Body>;
 
-/// Head and trailers of every unary call that succeeded.
+/// Headers and trailers of every successful unary call.
 pub static OK_RESPONSE: LazyLock<FixedResponse> =
     LazyLock::new(|| FixedResponse::new(("content-type", "application/grpc"), ("grpc-status", "0")));
 
-/// Reads the one message of a unary call. A message that arrives in one piece is not copied.
+/// Reads the message of a unary call. A message that arrives in one DATA frame is not copied.
 ///
 /// Errors: RESOURCE_EXHAUSTED above `max_message` bytes; UNIMPLEMENTED for a compressed message; INTERNAL for a body that is not
-/// one message; CANCELLED when the caller goes away.
+/// one message; CANCELLED if the client resets the stream or disconnects.
 pub async fn read_message<B>(mut body: B, max_message: usize) -> Result<Bytes, GrpcError>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -82,7 +92,7 @@ where
 {
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
-    // The end is often known with the last piece; asking again costs a look-up.
+    // END_STREAM often comes with the last DATA frame; polling again would cost a lookup.
     while !body.is_end_stream()
         && let Some(frame) = body.frame().await
     {
@@ -118,15 +128,15 @@ where
     Ok(framed)
 }
 
-/// The message behind its prefix.
+/// The message without its prefix.
 pub fn unframed(framed: &[u8]) -> &[u8] {
     framed.get(PREFIX..).unwrap_or_default()
 }
 
-/// The messages of a call that streams them, one after the other.
+/// The messages of a client stream.
 pub struct Messages<B> {
     body: B,
-    /// What was read and belongs to the next messages.
+    /// Received bytes of the next messages.
     rest: BytesMut,
     max_message: usize,
 }
@@ -141,7 +151,7 @@ where
         Self { body, rest: BytesMut::new(), max_message }
     }
 
-    /// The next message; `None` at the end of the call. May be dropped and asked again without loss.
+    /// The next message; `None` at the end of the stream. Cancel-safe.
     ///
     /// Errors: as [`read_message`].
     pub async fn next(&mut self) -> Result<Option<Bytes>, GrpcError> {
@@ -185,7 +195,7 @@ fn too_large(length: usize, max_message: usize) -> GrpcError {
     GrpcError::new(Code::ResourceExhausted, text)
 }
 
-/// Prefix and message together, if the prefix is there.
+/// Length of prefix and message, once the prefix is complete.
 fn expected_length(framed: &[u8]) -> Option<usize> {
     let [_, a, b, c, d, ..] = *framed else { return None };
     Some(PREFIX + u32::from_be_bytes([a, b, c, d]) as usize)
@@ -204,13 +214,13 @@ fn check_prefix(framed: &[u8], max_message: usize) -> Result<(), GrpcError> {
     }
 }
 
-/// Starts a framed message in `out`; [`finish_message`] fills in the length.
+/// Begins a framed message in `out`; [`finish_message`] fills in the length.
 pub fn begin_message(out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&[0; PREFIX]);
 }
 
-/// Fills in the length of the message begun with [`begin_message`].
+/// Fills in the length of a message that [`begin_message`] began.
 pub fn finish_message(out: &mut [u8]) {
     let length = u32::try_from(out.len().saturating_sub(PREFIX)).unwrap_or(u32::MAX);
     if let Some(prefix) = out.get_mut(1..PREFIX) {
@@ -218,13 +228,13 @@ pub fn finish_message(out: &mut [u8]) {
     }
 }
 
-/// A successful answer with a message framed by [`begin_message`] and [`finish_message`].
-pub fn answer(framed: Bytes) -> Response<ApiBody> {
+/// The response of a successful call, with a message framed by [`begin_message`] and [`finish_message`].
+pub fn ok_response(framed: Bytes) -> Response<ApiBody> {
     Response::new(ApiBody::Fixed(framed))
 }
 
-/// The answer to a call that failed.
-pub fn refuse(error: &GrpcError) -> Response<ApiBody> {
+/// The response of a failed call: headers with the status, no body.
+pub fn error_response(error: &GrpcError) -> Response<ApiBody> {
     let mut response = Response::new(ApiBody::Empty);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -235,7 +245,7 @@ pub fn refuse(error: &GrpcError) -> Response<ApiBody> {
     response
 }
 
-/// The encoding of `grpc-message`: everything but printable ASCII, and `%`, as `%XX`.
+/// Encodes a `grpc-message`: `%` and everything but printable ASCII as `%XX`.
 fn percent_encode(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
@@ -250,7 +260,7 @@ fn percent_encode(text: &str) -> String {
     out
 }
 
-/// The deadline of a call from its `grpc-timeout` header: digits and one of `H M S m u n`.
+/// The `grpc-timeout` header: digits and one of `H M S m u n`.
 pub fn timeout(headers: &HeaderMap) -> Option<std::time::Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (unit_at, unit) = text.char_indices().next_back()?;

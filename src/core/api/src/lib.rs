@@ -1,25 +1,32 @@
-//! The gRPC services, and the bytes between them and the engine.
+//! Mixer's Check and Report services: from the bytes of a request to the bytes of its response.
 //!
-//! [`grpc`] frames unary calls on HTTP/2 without intermediate copies; [`proto`] are the generated message types for everything
-//! off the hot path. This room knows nothing of listeners, threads or start-up.
+//! A call goes from [`MixerService`] to `check` or `report`, which lead through the engine phase by phase. [`pipeline`], [`report`] and
+//! [`worker`] are shared with the services of Envoy, so that admission, observers and dry run work alike in both. [`grpc`] frames
+//! unary calls on HTTP/2 without intermediate copies. This crate knows nothing of listeners, threads or start-up.
 //! Spec: runtime.md section 11, attributes.md.
 
 pub mod call;
+mod call_pool;
+mod check;
 mod draining;
+mod explain;
 pub mod grpc;
 pub mod load_shedding;
-pub mod mixer;
-pub mod observe;
+mod mixer;
+pub mod observers;
+pub mod pipeline;
+pub mod report;
+mod response;
 mod spans;
-mod turns;
 pub mod worker;
 
 pub use call::CallInfo;
+pub use call_pool::CallPool;
 pub use draining::DrainingBody;
+pub use explain::ExplainResponse;
 pub use grpc::ApiBody;
-pub use mixer::{ExplainResponse, MixerService};
-pub use mixer_engine::decision::CALLER_PRINCIPAL;
+pub use mixer::MixerService;
 pub use mixer_wire as proto;
-pub use observe::Observers;
-pub use turns::Turns;
+pub use observers::Observers;
+pub use response::encode_directive;
 pub use worker::Engine;

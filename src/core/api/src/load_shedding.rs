@@ -1,7 +1,7 @@
-//! Refuses calls when there are too many or they take too long.
+//! Load shedding: rejects calls above a rate or a mean latency.
 //!
-//! Two evaluators, each optional: a token bucket over calls, and a moving average of call durations. Spec: runtime.md section 14.
-//! Beyond the originals, part of both limits can be kept for checks, and callers can be made to share what there is.
+//! Two optional evaluators: a token bucket over calls, and a moving average of call durations. Spec: runtime.md section 14.
+//! Beyond Istio Mixer, part of both limits can be reserved for checks, and the limits can be shared fairly among callers.
 
 mod fair;
 
@@ -13,38 +13,32 @@ use parking_lot::Mutex;
 use mixer_attribute::SignedDuration;
 use mixer_base::metrics::Counter;
 
-/// How far over the latency threshold those who use no more than their share are still taken.
+/// Callers within their fair share are admitted up to this multiple of the latency threshold.
 const FAIR_GRACE: f64 = 1.5;
 
-/// What callers of refused calls are told.
-pub const OVERLOADED: &str = "Server is currently overloaded. Please try again.";
+/// The message of a rejected call.
+pub(crate) const OVERLOADED: &str = "Server is currently overloaded. Please try again.";
 
-/// What callers of reports are told that gave way to checks; begins as [`OVERLOADED`].
-pub const GIVES_WAY: &str = "Server is currently overloaded. Please try again. Reports give way to checks.";
+/// The message of a report that is rejected to reserve capacity for checks; begins with [`OVERLOADED`].
+const RESERVED_FOR_CHECKS: &str =
+    "Server is currently overloaded. Please try again. Reports give way to checks.";
 
-/// What callers are told that used more than others; begins as [`OVERLOADED`].
-pub const OVER_SHARE: &str =
+/// The message of a call whose caller exceeds its fair share; begins with [`OVERLOADED`].
+const OVER_SHARE: &str =
     "Server is currently overloaded. Please try again. This caller uses more than its share.";
 
-/// What asks to be taken.
+/// A call to admit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
     /// 1 for a check, the number of bags for a report.
     pub cost: usize,
-    /// Whether it is a report, which may have to give way to checks.
+    /// Whether it is a report; part of the limits can be reserved for checks.
     pub is_report: bool,
-    /// Who asks, as one number; 0 for nobody in particular.
+    /// Identifies the caller; 0 means anonymous.
     pub caller: u64,
 }
 
-impl Demand {
-    /// A check or something like it, from nobody in particular.
-    pub fn of(cost: usize) -> Self {
-        Self { cost, is_report: false, caller: 0 }
-    }
-}
-
-/// What happens to calls over the limit.
+/// What happens to calls above the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum LoadSheddingMode {
     /// No limits.
@@ -52,19 +46,19 @@ pub enum LoadSheddingMode {
     Disabled,
     /// They are logged and served.
     LogOnly,
-    /// They are refused.
+    /// They are rejected.
     Enforce,
 }
 
 impl LoadSheddingMode {
-    /// Every mode and its word.
+    /// Every mode and its name in flags.
     pub const ALL: [(LoadSheddingMode, &'static str); 3] = [
         (LoadSheddingMode::Disabled, "disabled"),
         (LoadSheddingMode::LogOnly, "logonly"),
         (LoadSheddingMode::Enforce, "enforce"),
     ];
 
-    /// Its word.
+    /// Its name in flags.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(mode, _)| *mode == self).map_or("disabled", |(_, name)| name)
     }
@@ -73,21 +67,21 @@ impl LoadSheddingMode {
 /// Limits against overload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSheddingOptions {
-    /// What happens over the limit.
+    /// What happens to calls above the limits.
     pub mode: LoadSheddingMode,
     /// Highest mean latency; 0 means no such limit.
     pub average_latency_threshold: SignedDuration,
-    /// Latencies measured per second at most.
+    /// Most latency samples per second.
     pub samples_per_second: f64,
-    /// After how long a measurement counts half.
+    /// After this time a sample counts half.
     pub sample_half_life: SignedDuration,
     /// Calls per second; a Report counts its attribute sets; 0 means no such limit.
     pub max_requests_per_second: f64,
-    /// Calls let through beyond the rate.
+    /// Calls admitted beyond the rate.
     pub burst_size: i64,
     /// Share of both limits that reports may not use, from 0 to 1.
     pub check_reserve: f64,
-    /// Whether callers share what there is: under pressure, those who use more than the mean are refused first.
+    /// Whether callers above the mean usage are rejected first.
     pub fair: bool,
 }
 
@@ -122,28 +116,28 @@ impl std::fmt::Display for LoadSheddingOptions {
     }
 }
 
-/// Decides which calls are taken.
+/// Admits or rejects calls.
 pub struct LoadShedder {
     enforce: bool,
     rate: Option<RateLimit>,
     latency: Option<LatencyLimit>,
-    /// Share of the limits that is open to reports.
-    open_to_reports: f64,
+    /// Share of the limits that reports may use.
+    report_share: f64,
     shares: Option<Mutex<Shares>>,
     throttled: Counter,
 }
 
-/// Why a call is not taken.
-struct Refusal {
+/// Why a call is rejected.
+struct Rejection {
     evaluator: &'static str,
     /// For the log.
     message: String,
     /// For the caller.
-    told: &'static str,
+    status_message: &'static str,
 }
 
 impl LoadShedder {
-    /// A shedder with these settings, or none if nothing would ever be shed.
+    /// A shedder with these settings; `None` if they set no limit.
     pub fn new(options: &LoadSheddingOptions, throttled: Counter) -> Option<Self> {
         if options.mode == LoadSheddingMode::Disabled {
             return None;
@@ -159,25 +153,21 @@ impl LoadShedder {
             return None;
         }
         let shares = options.fair.then(|| Mutex::new(Shares::new(Instant::now())));
-        let open_to_reports = 1.0 - options.check_reserve.clamp(0.0, 1.0);
+        let report_share = 1.0 - options.check_reserve.clamp(0.0, 1.0);
         let enforce = options.mode == LoadSheddingMode::Enforce;
-        Some(Self { enforce, rate, latency, open_to_reports, shares, throttled })
+        Some(Self { enforce, rate, latency, report_share, shares, throttled })
     }
 
-    /// Whether a call of this cost is taken, from nobody in particular.
-    pub fn admit(&self, cost: usize) -> bool {
-        self.admit_demand(Demand::of(cost)).is_ok()
-    }
-
-    /// Whether a call is taken. Errors: what its caller is told.
-    pub fn admit_demand(&self, demand: Demand) -> Result<(), &'static str> {
+    /// Admits a call. Errors: the message of the rejection.
+    pub fn admit(&self, demand: Demand) -> Result<(), &'static str> {
         self.admit_at(demand, Instant::now())
     }
 
     fn admit_at(&self, demand: Demand, now: Instant) -> Result<(), &'static str> {
         let over_share =
             self.shares.as_ref().is_some_and(|shares| shares.lock().is_over_its_share(demand.caller, now));
-        let Some(Refusal { evaluator, message, told }) = self.refusal(demand, over_share, now) else {
+        let Some(Rejection { evaluator, message, status_message }) = self.rejection(demand, over_share, now)
+        else {
             if let Some(shares) = &self.shares {
                 shares.lock().charge(demand.caller, demand.cost, now);
             }
@@ -189,38 +179,47 @@ impl LoadShedder {
         }
         self.throttled.increment();
         tracing::warn!(target: "loadshedding", "Throttled ({evaluator}): '{message}'");
-        Err(told)
+        Err(status_message)
     }
 
-    /// The limits as they are for this call: as a whole, then for what reports may use, then for those over their share.
-    fn refusal(&self, demand: Demand, over_share: bool, now: Instant) -> Option<Refusal> {
-        let open = if demand.is_report { self.open_to_reports } else { 1.0 };
-        let told = |whole: bool| match (whole, over_share) {
+    /// Applies the limits as they are for this call: less for reports, and for callers above their fair share.
+    fn rejection(&self, demand: Demand, over_share: bool, now: Instant) -> Option<Rejection> {
+        let usable = if demand.is_report { self.report_share } else { 1.0 };
+        let status_message = |whole: bool| match (whole, over_share) {
             (true, _) => OVERLOADED,
             (false, true) => OVER_SHARE,
-            (false, false) => GIVES_WAY,
+            (false, false) => RESERVED_FOR_CHECKS,
         };
         if let Some(rate) = &self.rate {
-            // Half of what there is stays for those who use less than the mean.
-            let kept = (1.0 - open).max(if over_share { 0.5 } else { 0.0 });
-            if let Some((message, whole)) = rate.exceeded(demand.cost, kept, now) {
-                return Some(Refusal { evaluator: "RateLimit", message, told: told(whole) });
+            // Half of the burst is reserved for callers below the mean.
+            let reserved = (1.0 - usable).max(if over_share { 0.5 } else { 0.0 });
+            if let Some((message, whole)) = rate.exceeded(demand.cost, reserved, now) {
+                return Some(Rejection {
+                    evaluator: "RateLimit",
+                    message,
+                    status_message: status_message(whole),
+                });
             }
         }
         let latency = self.latency.as_ref()?;
-        // Those over their share stop at the threshold; the others go on a little, while that helps.
+        // Callers above their fair share stop at the threshold, the others at a multiple of it.
         let grace = if self.shares.is_some() && !over_share { FAIR_GRACE } else { 1.0 };
-        let message = latency.exceeded(open * grace, now)?;
+        let message = latency.exceeded(usable * grace, now)?;
         let whole = latency.exceeded(grace, now).is_some() && !over_share;
-        Some(Refusal { evaluator: "grpcResponseLatency", message, told: told(whole) })
+        Some(Rejection { evaluator: "grpcResponseLatency", message, status_message: status_message(whole) })
     }
 
-    /// Hears how long a call took.
+    /// Adds a latency sample.
     pub fn completed(&self, took: Duration) {
         if let Some(latency) = &self.latency {
             latency.sample(took, Instant::now());
         }
     }
+}
+
+/// Admits a call; without a shedder every call. Errors: the message of the rejection.
+pub fn admit(shedder: Option<&LoadShedder>, demand: Demand) -> Result<(), &'static str> {
+    shedder.map_or(Ok(()), |shedder| shedder.admit(demand))
 }
 
 /// A token bucket.
@@ -241,16 +240,16 @@ impl RateLimit {
         Self { per_second, burst, bucket: Mutex::new(Bucket { tokens: burst, filled: Instant::now() }) }
     }
 
-    /// Takes the tokens of a call, leaving the share `kept` of the burst, or says why there are not enough, and whether there would
-    /// not be even if nothing were kept; none are taken then.
-    fn exceeded(&self, cost: usize, kept: f64, now: Instant) -> Option<(String, bool)> {
+    /// Takes the tokens of a call and leaves the share `reserved` of the burst. `Some` if there are too few: why, and whether there
+    /// are too few even without a reserve; no token is taken then.
+    fn exceeded(&self, cost: usize, reserved: f64, now: Instant) -> Option<(String, bool)> {
         let mut bucket = self.bucket.lock();
         let elapsed = now.saturating_duration_since(bucket.filled).as_secs_f64();
         bucket.tokens = self.burst.min(bucket.tokens + elapsed * self.per_second);
         bucket.filled = now;
         let cost = cost as f64;
-        // A call without cost is never refused.
-        if cost == 0.0 || bucket.tokens >= cost + self.burst * kept {
+        // A call without cost is never rejected.
+        if cost == 0.0 || bucket.tokens >= cost + self.burst * reserved {
             bucket.tokens -= cost;
             return None;
         }
@@ -268,7 +267,7 @@ impl RateLimit {
 struct LatencyLimit {
     threshold: f64,
     half_life: f64,
-    /// Least time between samples.
+    /// Minimum time between samples.
     spacing: Duration,
     average: Mutex<Average>,
 }
@@ -305,7 +304,8 @@ impl LatencyLimit {
         average.sampled = Some(now);
     }
 
-    /// Says why, if the average reaches that share of the threshold. Without calls the average fades, so that a server that refuses everything recovers.
+    /// `Some` if the average reaches this share of the threshold: why. The average decays without calls, so that a server that
+    /// rejects everything recovers.
     fn exceeded(&self, share: f64, now: Instant) -> Option<String> {
         let average = self.average.lock();
         let idle = average.sampled.map_or(Duration::ZERO, |s| now.saturating_duration_since(s));
@@ -329,14 +329,14 @@ mod tests {
     use mixer_base::metrics::{Family, Metrics};
 
     #[test]
-    fn a_bucket_without_burst_lets_nothing_through() {
+    fn a_bucket_without_burst_admits_nothing() {
         let limit = RateLimit::new(100.0, 0);
         assert!(limit.exceeded(1, 0.0, Instant::now() + Duration::from_secs(5)).is_some());
         assert!(limit.exceeded(0, 0.0, Instant::now()).is_none(), "a report without bags costs nothing");
     }
 
     #[test]
-    fn tokens_come_back_at_the_rate_and_refusals_take_none() {
+    fn tokens_refill_at_the_rate_and_rejections_take_none() {
         let limit = RateLimit::new(10.0, 2);
         let start = Instant::now();
         assert!(limit.exceeded(2, 0.0, start).is_none());
@@ -357,12 +357,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_refused_everything_recovers() {
+    fn a_server_that_rejected_everything_recovers() {
         let limit = LatencyLimit::new(Duration::from_millis(50), Duration::from_secs(1), f64::MAX);
         let start = Instant::now();
         limit.sample(Duration::from_millis(90), start);
         assert!(limit.exceeded(1.0, start + Duration::from_millis(100)).is_some());
         assert!(limit.exceeded(1.0, start + Duration::from_secs(1)).is_none());
+    }
+
+    fn check(cost: usize) -> Demand {
+        Demand { cost, is_report: false, caller: 0 }
     }
 
     fn shedder(change: impl FnOnce(&mut LoadSheddingOptions)) -> LoadShedder {
@@ -378,32 +382,32 @@ mod tests {
     }
 
     #[test]
-    fn reports_leave_the_reserve_to_checks() {
+    fn reports_do_not_use_the_reserve() {
         let shedder = shedder(|o| o.check_reserve = 0.4);
         let now = Instant::now();
         let report = |cost| Demand { cost, is_report: true, caller: 0 };
         assert_eq!(shedder.admit_at(report(6), now), Ok(()));
-        assert_eq!(shedder.admit_at(report(1), now), Err(GIVES_WAY));
+        assert_eq!(shedder.admit_at(report(1), now), Err(RESERVED_FOR_CHECKS));
         assert_eq!(shedder.admit_at(report(0), now), Ok(()), "a report without bags costs nothing");
-        assert_eq!(shedder.admit_at(Demand::of(4), now), Ok(()));
-        assert_eq!(shedder.admit_at(Demand::of(1), now), Err(OVERLOADED));
-        assert!(GIVES_WAY.starts_with(OVERLOADED) && OVER_SHARE.starts_with(OVERLOADED));
+        assert_eq!(shedder.admit_at(check(4), now), Ok(()));
+        assert_eq!(shedder.admit_at(check(1), now), Err(OVERLOADED));
+        assert!(RESERVED_FOR_CHECKS.starts_with(OVERLOADED) && OVER_SHARE.starts_with(OVERLOADED));
     }
 
     #[test]
-    fn latency_stops_reports_before_checks() {
+    fn latency_rejects_reports_before_checks() {
         let shedder = shedder(|o| {
             o.max_requests_per_second = 0.0;
             o.average_latency_threshold = SignedDuration::from_millis(100);
             o.check_reserve = 0.5;
         });
         shedder.completed(Duration::from_millis(70));
-        assert_eq!(shedder.admit_demand(Demand { cost: 1, is_report: true, caller: 0 }), Err(GIVES_WAY));
-        assert_eq!(shedder.admit_demand(Demand::of(1)), Ok(()));
+        assert_eq!(shedder.admit(Demand { cost: 1, is_report: true, caller: 0 }), Err(RESERVED_FOR_CHECKS));
+        assert_eq!(shedder.admit(check(1)), Ok(()));
     }
 
-    /// Calls that each of two callers gets through in ten seconds, one of which asks twenty times as often.
-    fn let_through(fair: bool) -> (u32, u32) {
+    /// Admitted calls of two callers in ten seconds, one of which calls twenty times as often.
+    fn admitted(fair: bool) -> (u32, u32) {
         let shedder = shedder(|o| o.fair = fair);
         let start = Instant::now();
         let (mut greedy, mut modest) = (0, 0);
@@ -421,12 +425,12 @@ mod tests {
     }
 
     #[test]
-    fn callers_share_what_there_is() {
-        // 50 a second is half of what is allowed in all: the modest caller asks for no more than its share.
-        let (_, unfair) = let_through(false);
-        let (greedy, fair) = let_through(true);
-        assert!(fair > 480, "of 500 calls within its share {fair} came through");
+    fn callers_share_the_rate() {
+        // 50 a second is half of the rate: the modest caller stays within its share.
+        let (_, unfair) = admitted(false);
+        let (greedy, fair) = admitted(true);
+        assert!(fair > 480, "of 500 calls within its share {fair} were admitted");
         assert!(unfair < 120, "{unfair}");
-        assert!(fair + greedy > 950, "nothing is wasted: {greedy} and {fair} of 1000");
+        assert!(fair + greedy > 950, "the rate is used up: {greedy} and {fair} of 1000");
     }
 }

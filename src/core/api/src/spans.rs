@@ -1,4 +1,4 @@
-//! Spans of a call, made of what its trace holds. Names, tags and logs are those of the originals; spec: cli-operations.md 7.3.
+//! The spans of a call, built from its trace. Names, tags and logs are those of Istio Mixer. Spec: cli-operations.md 7.3.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,56 +7,57 @@ use super::grpc::{Code, GrpcError};
 use mixer_base::rpc_code;
 use mixer_engine::decision::Method;
 use mixer_engine::dispatch::{DispatchTrace, TracedDispatch, TracedPhase};
-use mixer_spans::{Event, Kind, Span, SpanContext, Tag, child};
+use mixer_spans::{Event, Span, SpanContext, SpanKind, Tag, child};
 
-/// Most spans of one call: a large report over many handlers must not fill the queue alone.
-const MOST_SPANS: usize = 512;
+/// Most spans of one call, so that a large report over many handlers cannot fill the queue.
+const MAX_SPANS: usize = 512;
 /// UNKNOWN of `google.rpc.Code`.
 const UNKNOWN: i32 = 2;
 
-/// A call that is traced.
+/// The context of the server span of a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TracedCall {
+pub(super) struct ServerSpanContext {
     pub(super) context: SpanContext,
+    /// Whether the client sent the parent.
     pub(super) remote_parent: bool,
 }
 
-/// When a call was begun, by both clocks: spans have calendar time, traces have not.
+/// When a call began, by the system clock for spans and by the monotonic clock of traces.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Begun {
+pub(super) struct CallStart {
     pub(super) time: SystemTime,
     pub(super) instant: Instant,
 }
 
-impl Begun {
-    fn calendar(&self, at: Instant) -> SystemTime {
+impl CallStart {
+    fn system_time(&self, at: Instant) -> SystemTime {
         self.time + at.saturating_duration_since(self.instant)
     }
 }
 
-/// All spans of a call, the call itself first.
+/// All spans of a call, the server span first.
 pub(super) fn spans_of(
-    call: TracedCall,
+    server: ServerSpanContext,
     operation: Operation,
-    begun: Begun,
+    start: CallStart,
     took: Duration,
     trace: &DispatchTrace,
     outcome: Result<(), &GrpcError>,
 ) -> Vec<Span> {
-    let mut spans = vec![server_span(call, operation, begun, took, outcome)];
-    let mut made = Making { begun, spans: &mut spans };
+    let mut spans = vec![server_span(server, operation, start, took, outcome)];
+    let mut builder = SpanBuilder { start, spans: &mut spans };
     match operation.method {
-        Method::Check | Method::Limit => made.check(&call.context, trace),
-        Method::Report => made.report(&call.context, trace, took, outcome),
+        Method::Check | Method::Limit => builder.check(&server.context, trace),
+        Method::Report => builder.report(&server.context, trace, took, outcome),
     }
-    spans.truncate(MOST_SPANS);
+    spans.truncate(MAX_SPANS);
     spans
 }
 
 fn server_span(
-    call: TracedCall,
+    server: ServerSpanContext,
     operation: Operation,
-    begun: Begun,
+    start: CallStart,
     took: Duration,
     outcome: Result<(), &GrpcError>,
 ) -> Span {
@@ -64,18 +65,18 @@ fn server_span(
     let mut events = Vec::new();
     if let Err(error) = outcome {
         tags.push(("response_code", camel_name(error.code).into()));
-        tags.push(("response_class", class(error.code).into()));
+        tags.push(("response_class", response_class(error.code).into()));
         tags.push(("error", true.into()));
         let text = format!("rpc error: code = {} desc = {}", camel_name(error.code), error.message);
         let fields = vec![("event", "error".into()), ("message", text.into())];
-        events.push(Event { at: begun.time + took, fields });
+        events.push(Event { at: start.time + took, fields });
     }
     Span {
         name: operation.path.to_owned(),
-        context: call.context,
-        remote_parent: call.remote_parent,
-        kind: Kind::Server,
-        started: begun.time,
+        context: server.context,
+        remote_parent: server.remote_parent,
+        kind: SpanKind::Server,
+        started: start.time,
         took,
         tags,
         events,
@@ -86,8 +87,8 @@ fn camel_name(code: Code) -> &'static str {
     rpc_code::camel_name(code as i32).unwrap_or_default()
 }
 
-/// Whose fault a failed call is, as classes of HTTP statuses; `0xx` is unknown.
-fn class(code: Code) -> &'static str {
+/// The class of HTTP status that corresponds to a code; `0xx` is unknown.
+fn response_class(code: Code) -> &'static str {
     match code {
         Code::Ok => "2xx",
         Code::Unknown => "0xx",
@@ -96,19 +97,20 @@ fn class(code: Code) -> &'static str {
     }
 }
 
-struct Making<'s> {
-    begun: Begun,
+/// Appends spans to those of a call.
+struct SpanBuilder<'s> {
+    start: CallStart,
     spans: &'s mut Vec<Span>,
 }
 
-impl Making<'_> {
+impl SpanBuilder<'_> {
     fn local(&mut self, name: String, parent: &SpanContext, from: Instant, to: Instant) -> &mut Span {
         let span = Span {
             name,
             context: child(parent),
             remote_parent: false,
-            kind: Kind::Local,
-            started: self.begun.calendar(from),
+            kind: SpanKind::Local,
+            started: self.start.system_time(from),
             took: to.saturating_duration_since(from),
             tags: Vec::new(),
             events: Vec::new(),
@@ -116,7 +118,7 @@ impl Making<'_> {
         self.spans.push_mut(span)
     }
 
-    /// Phases and dispatches, all of them children of the call, as in the originals, which have no spans for phases.
+    /// Phases and dispatches. Dispatches are children of the call, because Istio Mixer has no spans for phases.
     fn check(&mut self, parent: &SpanContext, trace: &DispatchTrace) {
         for step in &trace.steps {
             let name = match &step.phase {
@@ -127,7 +129,7 @@ impl Making<'_> {
                 TracedPhase::Record(_) | TracedPhase::Deliver { .. } => continue,
             };
             let span = self.local(name, parent, step.started, step.ended);
-            failed_for(span, step.error.as_deref());
+            mark_failed(span, step.error.as_deref());
         }
         self.dispatches(parent, trace);
     }
@@ -139,25 +141,25 @@ impl Making<'_> {
         took: Duration,
         outcome: Result<(), &GrpcError>,
     ) {
-        let (from, to) = (self.begun.instant, self.begun.instant + took);
+        let (from, to) = (self.start.instant, self.start.instant + took);
         let report = self.local("Report".to_owned(), parent, from, to);
-        failed_for(report, outcome.err().map(|error| error.message.as_str()));
+        mark_failed(report, outcome.err().map(|error| error.message.as_str()));
         let report = report.context;
         for step in &trace.steps {
             match &step.phase {
                 TracedPhase::Record(record) => {
                     let name = format!("attribute bag {record}");
                     let span = self.local(name, &report, step.started, step.ended);
-                    failed_for(span, step.error.as_deref());
+                    mark_failed(span, step.error.as_deref());
                 }
                 TracedPhase::Deliver { handler, adapter, template } => {
                     let name = format!("{template}:{handler}({adapter})");
                     let span = self.local(name, &report, step.started, step.ended);
-                    let said = match &step.error {
-                        Some(error) => Said { code: UNKNOWN, message: error.clone(), failed: true },
-                        None => Said { code: 0, message: String::new(), failed: false },
+                    let result = match &step.error {
+                        Some(error) => HandlerOutcome { code: UNKNOWN, message: error.clone(), failed: true },
+                        None => HandlerOutcome { code: 0, message: String::new(), failed: false },
                     };
-                    note(span, template, handler, adapter, said);
+                    log_outcome(span, template, handler, adapter, result);
                 }
                 _ => {}
             }
@@ -165,20 +167,20 @@ impl Making<'_> {
         self.dispatches(&report, trace);
     }
 
-    /// Handlers that were called one instance at a time.
+    /// Calls of handlers that take one instance at a time.
     fn dispatches(&mut self, parent: &SpanContext, trace: &DispatchTrace) {
         for dispatch in &trace.dispatches {
             let Some((from, to)) = dispatch.called else { continue };
             let (template, handler) = (dispatch.template, &*dispatch.handler.name);
             let adapter = dispatch.handler.adapter.info().name;
             let span = self.local(format!("{template}:{handler}({adapter})"), parent, from, to);
-            note(span, template, handler, adapter, said(dispatch));
+            log_outcome(span, template, handler, adapter, outcome_of(dispatch));
         }
     }
 }
 
-/// Marks a span as failed, with the reason.
-fn failed_for(span: &mut Span, error: Option<&str>) {
+/// Marks a span as failed if there is an error.
+fn mark_failed(span: &mut Span, error: Option<&str>) {
     if let Some(error) = error {
         span.tags.push(("error", true.into()));
         span.events.push(Event {
@@ -188,34 +190,44 @@ fn failed_for(span: &mut Span, error: Option<&str>) {
     }
 }
 
-/// What a handler said.
-struct Said {
-    /// Of `google.rpc.Code`.
+/// The outcome of a handler call.
+struct HandlerOutcome {
+    /// A `google.rpc.Code`.
     code: i32,
     message: String,
     failed: bool,
 }
 
-fn said(dispatch: &TracedDispatch) -> Said {
+fn outcome_of(dispatch: &TracedDispatch) -> HandlerOutcome {
     match (&dispatch.error, &dispatch.check) {
-        (Some(error), _) => Said { code: UNKNOWN, message: error.clone(), failed: true },
+        (Some(error), _) => HandlerOutcome { code: UNKNOWN, message: error.clone(), failed: true },
         (None, Some(check)) => {
-            Said { code: check.status.code, message: check.status.message.clone(), failed: false }
+            HandlerOutcome { code: check.status.code, message: check.status.message.clone(), failed: false }
         }
-        (None, None) => Said { code: 0, message: String::new(), failed: false },
+        (None, None) => HandlerOutcome { code: 0, message: String::new(), failed: false },
     }
 }
 
-fn note(span: &mut Span, template: &'static str, handler: &str, adapter: &'static str, said: Said) {
+/// Adds the event of a handler call, with the fields of Istio Mixer.
+fn log_outcome(
+    span: &mut Span,
+    template: &'static str,
+    handler: &str,
+    adapter: &'static str,
+    outcome: HandlerOutcome,
+) {
     let fields = vec![
         ("meshFunction", template.into()),
         ("handler", handler.to_owned().into()),
         ("adapter", adapter.into()),
-        ("response_code", rpc_code::name(said.code).map_or_else(|| said.code.to_string().into(), Into::into)),
-        ("response_message", said.message.into()),
-        ("error", said.failed.into()),
+        (
+            "response_code",
+            rpc_code::name(outcome.code).map_or_else(|| outcome.code.to_string().into(), Into::into),
+        ),
+        ("response_message", outcome.message.into()),
+        ("error", outcome.failed.into()),
     ];
-    if said.failed {
+    if outcome.failed {
         span.tags.push(("error", true.into()));
     }
     span.events.push(Event { at: span.started + span.took, fields });

@@ -46,6 +46,9 @@ impl Published {
     }
 }
 
+/// The published table, held for one request.
+pub type PublishedGuard = Guard<Arc<Published>>;
+
 /// The present routing table.
 pub struct Runtime {
     empty: Arc<Snapshot>,
@@ -86,7 +89,7 @@ impl Runtime {
     }
 
     /// The present table. Load it once a request and keep it until the request ends. Cost: no shared write.
-    pub fn load(&self) -> Guard<Arc<Published>> {
+    pub fn load(&self) -> PublishedGuard {
         self.published.load()
     }
 

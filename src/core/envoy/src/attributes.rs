@@ -1,8 +1,9 @@
-//! Attributes under construction: what a message of Envoy says, by name, before it becomes a bag.
+//! The attributes of a message of Envoy under construction, before they become a bag.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
+use crate::config::StaticAttribute;
 use mixer_attribute::{
     AttributeBag, OwnedAttributes, ReceivedValue, SlotId, StringMap, Value, ValueType, Vocabulary,
     last_by_key,
@@ -10,7 +11,7 @@ use mixer_attribute::{
 
 macro_rules! known {
     ($($name:ident $text:literal $ty:ident;)*) => {
-        /// An attribute that the bridge itself sets.
+        /// An attribute that Envoy's services set.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub(super) enum Known {
@@ -130,7 +131,7 @@ impl Known {
     }
 }
 
-/// Where the attributes of the bridge are in one vocabulary. Made once a vocabulary.
+/// Which attributes are set, for one vocabulary.
 #[derive(Debug)]
 pub struct AttributePlan<'v> {
     vocabulary: &'v Vocabulary,
@@ -138,47 +139,53 @@ pub struct AttributePlan<'v> {
     everything: bool,
 }
 
-/// The slots of the attributes that the bridge sets, in the order of their table.
+/// The slots of the [`Known`] attributes, in their order.
 #[derive(Debug, Clone)]
-pub struct Slots(std::sync::Arc<[Option<SlotId>]>);
+pub(crate) struct Slots(std::sync::Arc<[Option<SlotId>]>);
 
 impl Slots {
-    /// Looks all of them up. An attribute that is declared with a type of another kind is left out: no expression could use it.
-    pub fn of(vocabulary: &Vocabulary) -> Self {
+    /// Looks up all slots. An attribute that is declared with an incompatible type has none: no expression could use it.
+    pub(crate) fn of(vocabulary: &Vocabulary) -> Self {
         let slot = |name: &str, value_type| {
             let slot = vocabulary.slot(name.as_bytes())?;
-            vocabulary.value_type(slot).is_none_or(|declared| same_kind(declared, value_type)).then_some(slot)
+            vocabulary
+                .value_type(slot)
+                .is_none_or(|declared| is_compatible(declared, value_type))
+                .then_some(slot)
         };
         Self(KNOWN.iter().map(|(_, name, value_type)| slot(name, *value_type)).collect())
     }
 }
 
-/// Whether values of the two types are held alike.
-fn same_kind(a: ValueType, b: ValueType) -> bool {
+/// Whether values of the two types have the same representation.
+fn is_compatible(a: ValueType, b: ValueType) -> bool {
     use ValueType::{DnsName, EmailAddress, String, Uri};
-    let kind = |t| if matches!(t, DnsName | EmailAddress | Uri) { String } else { t };
-    kind(a) == kind(b)
+    let base = |t| if matches!(t, DnsName | EmailAddress | Uri) { String } else { t };
+    base(a) == base(b)
 }
 
 impl<'v> AttributePlan<'v> {
-    /// For requests: what the vocabulary does not have is left out.
-    pub fn new(vocabulary: &'v Vocabulary, slots: Slots) -> Self {
-        Self { vocabulary, slots, everything: false }
+    /// The plan for requests. Attributes that the vocabulary does not declare are dropped unless `everything` is set.
+    pub(crate) fn new(vocabulary: &'v Vocabulary, slots: Slots, everything: bool) -> Self {
+        Self { vocabulary, slots, everything }
     }
 
-    /// The same, keeping attributes without a slot by their names if `everything` is wanted.
-    #[must_use]
-    pub fn with_everything(self, everything: bool) -> Self {
-        Self { everything, ..self }
-    }
-
-    /// For tools and tests: attributes without a slot are kept by their names.
+    /// The plan for tools and tests: every attribute is kept.
     pub fn complete(vocabulary: &'v Vocabulary) -> Self {
         Self { vocabulary, slots: Slots::of(vocabulary), everything: true }
     }
 }
 
-/// The attributes of one message, under construction. A later value of a name replaces an earlier one.
+/// Sets configured constants.
+pub(super) fn set_static<'a>(constants: &'a [StaticAttribute], out: &mut Attributes<'a>) {
+    for constant in constants {
+        if let Some(value) = constant.value.as_value() {
+            out.set_slot(constant.name.as_bytes(), constant.slot, value);
+        }
+    }
+}
+
+/// The attributes of one message. A later value of a name replaces an earlier one.
 pub struct Attributes<'a> {
     plan: &'a AttributePlan<'a>,
     arena: &'a Bump,
@@ -188,7 +195,7 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Nothing yet.
+    /// No attributes yet.
     pub fn new(plan: &'a AttributePlan<'a>, arena: &'a Bump) -> Self {
         Self { plan, arena, values: ArenaVec::with_capacity_in(48, arena), at: [0; KNOWN.len()] }
     }
@@ -217,10 +224,10 @@ impl<'a> Attributes<'a> {
         }
         let Some(at) = self.at.get_mut(known as usize) else { return };
         match usize::from(*at).checked_sub(1).and_then(|index| self.values.get_mut(index)) {
-            Some(there) => there.value = value,
+            Some(existing) => existing.value = value,
             None => {
                 self.values.push(ReceivedValue { name: known.name().as_bytes(), slot, value });
-                // More values than a byte counts do not happen: names of callers go through `set_named`.
+                // An index that does not fit a byte counts as unset.
                 *at = u8::try_from(self.values.len()).unwrap_or(0);
             }
         }
@@ -230,7 +237,7 @@ impl<'a> Attributes<'a> {
         self.set(known, Value::String(text));
     }
 
-    /// Sets a text unless it is empty.
+    /// Sets a string unless it is empty.
     pub(super) fn some_text(&mut self, known: Known, text: &'a [u8]) {
         if !text.is_empty() {
             self.set(known, Value::String(text));
@@ -241,7 +248,7 @@ impl<'a> Attributes<'a> {
         self.set(known, Value::Int64(number));
     }
 
-    /// Sets a map unless it is empty; of equal keys the last counts.
+    /// Sets a map unless it is empty; the last of equal keys counts.
     pub(super) fn map(&mut self, known: Known, entries: ArenaVec<'a, (&'a [u8], &'a [u8])>) {
         let slot = self.slot_of(known);
         if !entries.is_empty() && (slot.is_some() || self.plan.everything) {
@@ -250,13 +257,13 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Sets an attribute that may be any, by a name that somebody configured.
+    /// Sets an attribute by a name from the configuration or the request.
     pub(super) fn set_named(&mut self, name: &'a [u8], value: Value<'a>) {
         let slot = self.plan.vocabulary.slot(name);
         self.set_slot(name, slot, value);
     }
 
-    /// As [`set_named`](Self::set_named), with the slot at hand.
+    /// As [`set_named`](Self::set_named), with a known slot.
     pub(super) fn set_slot(&mut self, name: &'a [u8], slot: Option<SlotId>, value: Value<'a>) {
         if slot.is_none() && !self.plan.everything {
             return;
@@ -267,37 +274,37 @@ impl<'a> Attributes<'a> {
             }
             other => other,
         };
-        match self.values.iter_mut().find(|there| there.name == name) {
-            Some(there) => there.value = value,
+        match self.values.iter_mut().find(|value| value.name == name) {
+            Some(existing) => existing.value = value,
             None => self.values.push(ReceivedValue { name, slot, value }),
         }
-        // A known attribute that came first under its bare name must be found by later sets of it.
+        // A later `set` of the same known attribute must find this value.
         if let Some((known, ..)) = KNOWN.iter().find(|(_, known, _)| known.as_bytes() == name)
-            && let Some(at) = self.values.iter().position(|there| there.name == name)
-            && let Some(place) = self.at.get_mut(*known as usize)
+            && let Some(at) = self.values.iter().position(|value| value.name == name)
+            && let Some(index) = self.at.get_mut(*known as usize)
         {
-            *place = u8::try_from(at + 1).unwrap_or(0);
+            *index = u8::try_from(at + 1).unwrap_or(0);
         }
     }
 
-    /// Sets a map under any name.
+    /// Sets a map by name.
     pub(super) fn map_named(&mut self, name: &'a [u8], entries: ArenaVec<'a, (&'a [u8], &'a [u8])>) {
         let entries = last_by_key(entries).into_bump_slice();
         self.set_named(name, Value::StringMap(self.arena.alloc(StringMap { entries, source: None })));
     }
 
-    /// Whether an attribute of this name is there.
+    /// Whether an attribute of this name is set.
     pub(super) fn has(&self, name: &[u8]) -> bool {
-        self.values.iter().any(|there| there.name == name)
+        self.values.iter().any(|value| value.name == name)
     }
 
-    /// What is there.
+    /// The value of a known attribute.
     pub(super) fn get(&self, known: Known) -> Option<Value<'a>> {
         let index = usize::from(*self.at.get(known as usize)?).checked_sub(1)?;
         Some(self.values.get(index)?.value)
     }
 
-    /// A text that is there.
+    /// The value of a known attribute, if it is a string.
     pub(super) fn text_of(&self, known: Known) -> Option<&'a [u8]> {
         match self.get(known)? {
             Value::String(text) => Some(text),
@@ -305,12 +312,12 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The bag of what was set.
+    /// The bag of these attributes.
     pub fn bag(&self) -> AttributeBag<'a> {
         AttributeBag::of_received(&self.values, self.plan.vocabulary, self.arena)
     }
 
-    /// Everything that was set, for tools and tests.
+    /// A copy of these attributes.
     pub fn to_owned_attributes(&self) -> OwnedAttributes {
         self.values.iter().map(|received| (received.name, received.value)).collect()
     }

@@ -1,6 +1,6 @@
-//! The few fields of a certificate that attributes are made of.
+//! The fields of an X.509 certificate that attributes use.
 //!
-//! The proxy has verified the certificate; this only reads. Whatever is not as X.509 has it is absent.
+//! The proxy has verified the certificate; this module only parses it. A malformed field counts as absent.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
@@ -17,18 +17,18 @@ const OCTETS: u8 = 0x04;
 const BOOLEAN: u8 = 0x01;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// Tag of the version, explicitly tagged.
+/// Explicit tag of the version.
 const VERSION: u8 = 0xa0;
-/// Tag of the extensions, explicitly tagged.
+/// Explicit tag of the extensions.
 const EXTENSIONS: u8 = 0xa3;
 /// Tags of alternative names.
 const EMAIL: u8 = 0x81;
 const DNS: u8 = 0x82;
 const URI: u8 = 0x86;
 
-/// 2.5.29.17
+/// The subject alternative name, 2.5.29.17.
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
-/// Types of the parts of names, and how they are written.
+/// Attribute types of names, and their abbreviations.
 const NAME_TYPES: [(&[u8], &str); 7] = [
     (&[0x55, 0x04, 0x03], "CN"),
     (&[0x55, 0x04, 0x06], "C"),
@@ -39,7 +39,7 @@ const NAME_TYPES: [(&[u8], &str); 7] = [
     (&[0x55, 0x04, 0x05], "serialNumber"),
 ];
 
-/// What is read of a certificate, borrowed from its bytes.
+/// The fields, borrowed from the DER bytes.
 #[derive(Debug, Default)]
 pub(super) struct Certificate<'a> {
     serial: &'a [u8],
@@ -108,7 +108,7 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// A run of DER values.
+/// A sequence of DER values.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
@@ -117,7 +117,7 @@ impl<'a> Der<'a> {
         let (&[tag, first], mut rest) = self.0.split_first_chunk::<2>()?;
         let length = match first {
             0..=0x7f => usize::from(first),
-            // Lengths of up to 4 bytes: certificates are no longer.
+            // Certificates need lengths of up to 4 bytes.
             0x81..=0x84 => {
                 let (bytes, tail) = rest.split_at_checked(usize::from(first & 0x7f))?;
                 rest = tail;
@@ -151,7 +151,7 @@ fn alternative_names(extensions: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Type and text of every part of a name, in the order of the certificate.
+/// Type and text of every attribute of a name, in the order of the certificate.
 fn parts(name: &[u8]) -> impl Iterator<Item = (&'static str, &[u8])> {
     let mut sets = Der(name);
     std::iter::from_fn(move || sets.next()).filter(|(tag, _)| *tag == SET).filter_map(|(_, set)| {
@@ -166,7 +166,7 @@ fn part<'a>(name: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
     parts(name).filter(|(short, _)| *short == wanted).map(|(_, text)| text).last()
 }
 
-/// A name the way Envoy writes it: the last part first, `CN=a,O=b`.
+/// A name in the notation of Envoy: the last attribute first, `CN=a,O=b`.
 fn name_text<'a>(name: &[u8], arena: &'a Bump) -> &'a [u8] {
     let mut all: ArenaVec<'_, (&str, &[u8])> = ArenaVec::new_in(arena);
     all.extend(parts(name));
@@ -183,7 +183,7 @@ fn name_text<'a>(name: &[u8], arena: &'a Bump) -> &'a [u8] {
 fn hexadecimal<'a>(number: &[u8], arena: &'a Bump) -> &'a [u8] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');
-    // A leading zero only says that the number is positive.
+    // A leading zero byte is the sign of a positive number.
     let number = match number {
         [0, rest @ ..] if !rest.is_empty() => rest,
         all => all,

@@ -1,16 +1,16 @@
-//! `envoy.service.auth.v3.CheckResponse`, with the combinations of fields that Envoy is known to understand.
+//! `envoy.service.auth.v3.CheckResponse`, in the combinations of fields that Envoy supports.
 //! Spec: envoy-bridge.md 2.4.
 
 use http::{HeaderName, HeaderValue};
 
-use super::access_log::name_of_code;
-use super::check_request::{FORWARDED_ATTRIBUTES, header};
+use super::http_message::{FORWARDED_ATTRIBUTES, header};
 use crate::config::DenyBody;
 use mixer_attribute::wire::{nested, put_bytes, put_nonempty, put_nonzero};
+use mixer_base::rpc_code;
 use mixer_engine::dispatch::{HeaderChange, RouteDirective};
 use mixer_engine::snapshot::HeaderOperationKind;
 
-/// Numbers of the fields of a CheckResponse.
+/// Field numbers of a CheckResponse.
 const STATUS: u32 = 1;
 const DENIED: u32 = 2;
 const OK: u32 = 3;
@@ -20,30 +20,30 @@ const ERROR: u32 = 5;
 const ADD_OR_APPEND: u64 = 0;
 const OVERWRITE_OR_ADD: u64 = 2;
 
-/// The code of a refusal without a code of its own.
+/// The code of a direct response without a code of its own.
 const PERMISSION_DENIED: i32 = 7;
 
-/// A decision on its way to the proxy.
-pub(super) struct Decision<'d> {
-    /// The status; 0 lets the request pass.
+/// A decision as the proxy receives it.
+pub(super) struct AuthzResponse<'d> {
+    /// The status; 0 allows the request.
     pub(super) code: i32,
     pub(super) message: &'d str,
     pub(super) directive: Option<&'d RouteDirective>,
-    /// Headers of a refusal, names and values.
+    /// Headers of a denial, names and values.
     pub(super) extra_headers: &'d [(&'d str, String)],
-    /// No decision was possible: the failure mode of the proxy decides.
-    pub(super) undecided: bool,
+    /// The evaluation failed: the failure mode of the proxy decides.
+    pub(super) failed: bool,
 }
 
-/// What an answer needs to know of its request.
-pub(super) struct Asked<'r> {
+/// What of the request the response depends on.
+pub(super) struct RequestInfo<'r> {
     pub(super) is_http: bool,
     pub(super) request_id: &'r [u8],
     pub(super) headers: &'r [(&'r [u8], &'r [u8])],
     pub(super) deny_body: DenyBody,
 }
 
-/// The dynamic metadata of an answer.
+/// The dynamic metadata of a response.
 pub(super) struct ResponseMetadata<'m> {
     pub(super) status: i32,
     pub(super) message: &'m str,
@@ -53,48 +53,53 @@ pub(super) struct ResponseMetadata<'m> {
     pub(super) shadow_status: Option<i32>,
 }
 
-/// How many header operations could not be expressed.
+/// Numbers of header operations that CheckResponse cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Unsupported {
     /// Removals from the response.
     pub(super) response_remove: u32,
-    /// Names and values that no header may have.
+    /// Invalid header names and values.
     pub(super) invalid_header: u32,
 }
 
-/// Appends an answer.
+/// Appends an encoded CheckResponse.
 pub(super) fn encode(
-    decision: &Decision<'_>,
-    asked: &Asked<'_>,
+    response: &AuthzResponse<'_>,
+    request: &RequestInfo<'_>,
     metadata: Option<&ResponseMetadata<'_>>,
     out: &mut Vec<u8>,
 ) -> Unsupported {
     let mut unsupported = Unsupported::default();
-    let direct = decision.directive.filter(|directive| directive.direct_response_code != 0);
-    let code = match (decision.code, direct) {
+    let direct = response.directive.filter(|directive| directive.direct_response_code != 0);
+    let code = match (response.code, direct) {
         (0, Some(_)) => PERMISSION_DENIED,
         (code, _) => code,
     };
-    // A status that is missing lets the request pass, so it is always there.
+    // Envoy allows a request without a status, so it is always set.
     nested(out, STATUS, |out| {
         put_nonzero(out, 1, i64::from(code).cast_unsigned());
-        put_nonempty(out, 2, decision.message.as_bytes());
+        put_nonempty(out, 2, response.message.as_bytes());
     });
-    match (code, asked.is_http) {
+    match (code, request.is_http) {
         (0, true) => {
-            nested(out, OK, |out| put_ok(decision.directive, asked, &mut unsupported, out));
+            nested(out, OK, |out| put_ok(response.directive, request, &mut unsupported, out));
         }
         (_, true) => {
-            let field = if decision.undecided { ERROR } else { DENIED };
-            nested(out, field, |out| put_refusal(code, decision, direct, asked, &mut unsupported, out));
+            let field = if response.failed { ERROR } else { DENIED };
+            nested(out, field, |out| put_denial(code, response, direct, request, &mut unsupported, out));
         }
-        // A connection is let through or reset; there is nothing else to say.
+        // A connection is allowed or reset; Envoy reads no other field.
         (_, false) => {}
     }
     if let Some(metadata) = metadata {
         nested(out, METADATA, |out| put_metadata(metadata, out));
     }
     unsupported
+}
+
+/// The name of a status code; `UNKNOWN` if it has none.
+pub(super) fn code_name(code: i32) -> &'static str {
+    rpc_code::name(code).unwrap_or("UNKNOWN")
 }
 
 /// The HTTP status of a code. Spec: envoy-bridge.md 2.4.
@@ -117,12 +122,12 @@ pub(super) fn http_status(code: i32) -> u32 {
 
 fn put_ok(
     directive: Option<&RouteDirective>,
-    asked: &Asked<'_>,
+    request: &RequestInfo<'_>,
     unsupported: &mut Unsupported,
     out: &mut Vec<u8>,
 ) {
     if let Some(directive) = directive {
-        put_request_changes(&directive.request_headers, asked, unsupported, out);
+        put_request_changes(&directive.request_headers, request, unsupported, out);
         for change in &directive.response_headers {
             match change.kind {
                 HeaderOperationKind::Remove => unsupported.response_remove += 1,
@@ -132,13 +137,13 @@ fn put_ok(
             }
         }
     }
-    // Whoever sent it, the service behind must not believe it.
+    // The upstream must not trust attributes that the client may have sent.
     put_bytes(out, 5, FORWARDED_ATTRIBUTES);
 }
 
 fn put_request_changes(
     changes: &[HeaderChange],
-    asked: &Asked<'_>,
+    request: &RequestInfo<'_>,
     unsupported: &mut Unsupported,
     out: &mut Vec<u8>,
 ) {
@@ -150,39 +155,39 @@ fn put_request_changes(
             HeaderOperationKind::Append => {
                 let lower = change.name.to_ascii_lowercase();
                 let before = changes.get(..index).unwrap_or_default();
-                // Appending to a header that is not there does nothing, unless this list has set it.
-                let there = header(asked.headers, lower.as_bytes()).is_some()
+                // Envoy appends only to a header of the request, or to one that this list has set.
+                let exists = header(request.headers, lower.as_bytes()).is_some()
                     || before.iter().any(|other| {
                         other.kind != HeaderOperationKind::Remove
                             && other.name.eq_ignore_ascii_case(&change.name)
                     });
-                put_header(2, change, there.then_some(true), ADD_OR_APPEND, out);
+                put_header(2, change, exists.then_some(true), ADD_OR_APPEND, out);
             }
         }
     }
 }
 
 /// A DeniedHttpResponse.
-fn put_refusal(
+fn put_denial(
     code: i32,
-    decision: &Decision<'_>,
+    response: &AuthzResponse<'_>,
     direct: Option<&RouteDirective>,
-    asked: &Asked<'_>,
+    request: &RequestInfo<'_>,
     unsupported: &mut Unsupported,
     out: &mut Vec<u8>,
 ) {
     let status = match direct {
         Some(direct) => direct.direct_response_code,
-        None if decision.undecided => 500,
+        None if response.failed => 500,
         None => http_status(code),
     };
     let status = if (200..=599).contains(&status) { status } else { 403 };
     nested(out, 1, |out| put_nonzero(out, 1, u64::from(status)));
-    let json = direct.is_none() && asked.deny_body == DenyBody::Json;
+    let json = direct.is_none() && request.deny_body == DenyBody::Json;
     if json {
         put_plain_header(2, "content-type", "application/json", out);
     }
-    for (name, value) in decision.extra_headers {
+    for (name, value) in response.extra_headers {
         put_plain_header(2, name, value, out);
     }
     for change in direct.iter().flat_map(|direct| &direct.response_headers) {
@@ -192,20 +197,20 @@ fn put_refusal(
             _ => put_plain_header(2, &change.name, &change.value, out),
         }
     }
-    // These have no body; one would break the response.
+    // Responses with these statuses have no body.
     if matches!(status, 204 | 304) {
         return;
     }
     match direct {
         Some(direct) => put_nonempty(out, 3, direct.direct_response_body.as_bytes()),
-        None => put_nonempty(out, 3, body(code, decision.message, asked).as_bytes()),
+        None => put_nonempty(out, 3, body(code, response.message, request).as_bytes()),
     }
 }
 
-/// The body of a refusal.
-pub(super) fn body(code: i32, message: &str, asked: &Asked<'_>) -> String {
-    let name = name_of_code(i64::from(code));
-    match asked.deny_body {
+/// The body of a denial.
+pub(super) fn body(code: i32, message: &str, request: &RequestInfo<'_>) -> String {
+    let name = code_name(code);
+    match request.deny_body {
         DenyBody::None => String::new(),
         DenyBody::Text if message.is_empty() => name.to_owned(),
         DenyBody::Text => format!("{name}:{message}"),
@@ -213,13 +218,13 @@ pub(super) fn body(code: i32, message: &str, asked: &Asked<'_>) -> String {
             "code": code,
             "status": name,
             "message": message,
-            "request_id": String::from_utf8_lossy(asked.request_id),
+            "request_id": String::from_utf8_lossy(request.request_id),
         })
         .to_string(),
     }
 }
 
-/// Whether a proxy would take the header: a name it does not like fails the whole request.
+/// Whether Envoy accepts the header: an invalid one fails the whole request.
 fn is_valid(change: &HeaderChange) -> bool {
     let name = change.name.strip_prefix(':').unwrap_or(&change.name);
     HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(&change.value).is_ok()
@@ -247,10 +252,10 @@ fn put_plain_header(field: u32, name: &str, value: &str, out: &mut Vec<u8>) {
     });
 }
 
-/// A Struct. Numbers do not survive in access logs, hence the name of the code beside it.
+/// A Struct. Access logs drop numbers, so the code is written by name as well.
 fn put_metadata(metadata: &ResponseMetadata<'_>, out: &mut Vec<u8>) {
     put_number("mixer_status", metadata.status, out);
-    put_text("mixer_code", name_of_code(i64::from(metadata.status)), out);
+    put_text("mixer_code", code_name(metadata.status), out);
     if !metadata.message.is_empty() {
         put_text("mixer_message", metadata.message, out);
     }
@@ -267,7 +272,7 @@ fn put_metadata(metadata: &ResponseMetadata<'_>, out: &mut Vec<u8>) {
     put_text("mixer_cache", if metadata.cache_hit { "hit" } else { "miss" }, out);
     if let Some(status) = metadata.shadow_status {
         put_number("mixer_shadow_status", status, out);
-        put_text("mixer_shadow_code", name_of_code(i64::from(status)), out);
+        put_text("mixer_shadow_code", code_name(status), out);
     }
 }
 

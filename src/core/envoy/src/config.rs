@@ -1,13 +1,13 @@
-//! What Envoy is answered with: the kinds `envoybridge`, `attributemapping` and `ratelimit`, checked and compiled.
+//! The configuration of Envoy's services: the kinds `envoybridge`, `attributemapping` and `ratelimit`, validated and compiled.
 //!
-//! Decoding a resource needs nothing but the resource and is remembered; [`EnvoyConfig`] is put together from all of them and the
+//! Each resource is decoded by itself, so that the result can be memoised. [`EnvoyConfig`] is assembled from all of them and the
 //! vocabulary. Spec: envoy-bridge.md sections 1, 4.4 and 5.
 
 mod assemble;
-pub mod descriptors;
+mod descriptors;
 mod manifest;
 mod outline;
-pub mod settings;
+pub(crate) mod settings;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -24,106 +24,107 @@ use mixer_engine::snapshot::{
 };
 
 use assemble::Assembly;
-pub use descriptors::{DescriptorNode, DescriptorTree, Limit, Unit, glob};
+pub use descriptors::Unit;
+pub(crate) use descriptors::{DescriptorTree, Limit, glob};
 use manifest::BUILT_IN;
 use outline::outline;
-pub use settings::{
-    AttributeMapping, BridgeSettings, CertificateField, DenyBody, ErrorMode, LogName, Mode, Principal,
-    ReporterKind, Unmatched,
+pub(crate) use settings::{
+    AttributeMapping, BridgeSettings, CertificateField, DenyBody, ErrorMode, Mode, Principal, ReporterKind,
+    Unmatched,
 };
 
-/// The kinds that are read here.
-pub const KINDS: [&str; 3] = ["envoybridge", "attributemapping", "ratelimit"];
+/// The kinds of resources.
+const KINDS: [&str; 3] = ["envoybridge", "attributemapping", "ratelimit"];
 
-/// Everything that the services for Envoy are configured with.
+/// The compiled configuration of Envoy's services.
 #[derive(Debug, Clone, Default)]
 pub struct EnvoyConfig {
-    /// The settings in force: those of the first `envoybridge`, else the defaults.
+    /// The settings of the first `envoybridge`, or the defaults.
     pub settings: BridgeSettings,
-    /// Where `origin.ip` comes from.
-    pub origin_ip: OriginIp,
+    /// The source of `origin.ip`.
+    pub(crate) origin_ip: OriginIp,
     /// Attributes of every check.
-    pub static_attributes: Vec<StaticAttribute>,
-    /// Which access-log types are reported: bit N for number N.
+    pub(crate) static_attributes: Vec<StaticAttribute>,
+    /// The access log types that are reported: bit N for number N.
     pub access_log_types: u64,
     /// By log name.
-    pub log_names: BTreeMap<String, LogConfig>,
+    pub(crate) log_names: BTreeMap<String, LogConfig>,
     /// Quotas that checks take.
-    pub check_quotas: Vec<CheckQuota>,
+    pub(crate) check_quotas: Vec<CheckQuota>,
     /// Mapped attributes, in the order in which they are set.
-    pub mappings: Vec<CompiledMapping>,
-    /// Quotas of Mixer for descriptors; the first that fits counts.
-    pub quotas: Vec<QuotaSelector>,
+    pub(crate) mappings: Vec<CompiledMapping>,
+    /// Quotas of Mixer for descriptors; the first match counts.
+    pub(crate) quotas: Vec<QuotaSelector>,
     /// Limits by domain.
-    pub domains: FxHashMap<Box<[u8]>, Arc<Domain>>,
+    pub(crate) domains: FxHashMap<Box<[u8]>, Arc<Domain>>,
 }
 
-/// A domain with limits of its own.
+/// The limits of a domain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Domain {
+pub(crate) struct Domain {
     /// Its name.
-    pub name: String,
-    /// Its first entries.
-    pub descriptors: DescriptorTree,
+    pub(crate) name: String,
+    /// The first level of descriptor entries.
+    pub(crate) descriptors: DescriptorTree,
     /// `file:line` of the resource.
-    pub place: String,
+    pub(crate) place: String,
 }
 
-/// Where `origin.ip` comes from.
+/// The source of `origin.ip`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OriginIp {
-    /// The peer of the connection.
+pub(crate) enum OriginIp {
+    /// The downstream peer.
     #[default]
     Peer,
     /// The header `x-envoy-external-address`.
     ExternalAddress,
-    /// This address of `x-forwarded-for`, counted from 1 at the right.
+    /// The N-th address from the right of `x-forwarded-for`, from 1.
     ForwardedFor(usize),
 }
 
 /// A configured attribute.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StaticAttribute {
+pub(crate) struct StaticAttribute {
     /// Its name.
-    pub name: Box<str>,
+    pub(crate) name: Box<str>,
     /// Its slot, if it is declared.
-    pub slot: Option<SlotId>,
+    pub(crate) slot: Option<SlotId>,
     /// Its value; never a map.
-    pub value: OwnedValue,
+    pub(crate) value: OwnedValue,
 }
 
-/// What is known of one log.
+/// The configuration of one log.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct LogConfig {
-    /// The direction; else it is guessed.
-    pub reporter_kind: Option<ReporterKind>,
+pub(crate) struct LogConfig {
+    /// The direction; `None` derives it from the cluster name.
+    pub(crate) reporter_kind: Option<ReporterKind>,
     /// Attributes of every entry.
-    pub static_attributes: Vec<StaticAttribute>,
+    pub(crate) static_attributes: Vec<StaticAttribute>,
 }
 
 /// Quotas for the checks that match.
 #[derive(Debug, Clone)]
-pub struct CheckQuota {
-    /// Any of them must hold, each with all of its tests; none means every request.
-    pub matches: Vec<Vec<(SlotId, TextTest)>>,
+pub(crate) struct CheckQuota {
+    /// Alternatives, each with tests that must all hold; empty means every request.
+    pub(crate) matches: Vec<Vec<(SlotId, TextTest)>>,
     /// Names and amounts.
-    pub quotas: Vec<(String, i64)>,
+    pub(crate) quotas: Vec<(String, i64)>,
 }
 
-/// A test of a text.
+/// A test of a string attribute.
 #[derive(Debug, Clone)]
-pub enum TextTest {
-    /// The whole text.
+pub(crate) enum TextTest {
+    /// Equality.
     Exact(String),
-    /// How it begins.
+    /// A prefix.
     Prefix(String),
-    /// The whole text fits.
+    /// A regular expression for the whole string.
     Regex(Regex),
 }
 
 impl TextTest {
     /// Whether it holds.
-    pub fn holds(&self, text: &[u8]) -> bool {
+    pub(crate) fn holds(&self, text: &[u8]) -> bool {
         match self {
             TextTest::Exact(exact) => exact.as_bytes() == text,
             TextTest::Prefix(prefix) => text.starts_with(prefix.as_bytes()),
@@ -134,33 +135,33 @@ impl TextTest {
 
 /// A mapped attribute.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CompiledMapping {
+pub(crate) struct CompiledMapping {
     /// The attribute.
-    pub attribute: Box<str>,
+    pub(crate) attribute: Box<str>,
     /// Its slot.
-    pub slot: SlotId,
+    pub(crate) slot: SlotId,
     /// Its type.
-    pub value_type: ValueType,
-    /// Where it comes from.
-    pub source: MappedFrom,
-    /// Its value when there is none.
-    pub default: Option<OwnedValue>,
-    /// Whether it replaces what is there by other means.
-    pub overwrite: bool,
-    /// The resource that says so.
-    pub resource: ResourceKey,
+    pub(crate) value_type: ValueType,
+    /// The source of its value.
+    pub(crate) source: MappedFrom,
+    /// The value if the source has none.
+    pub(crate) default: Option<OwnedValue>,
+    /// Whether it replaces a value that is already set.
+    pub(crate) overwrite: bool,
+    /// The resource with the mapping.
+    pub(crate) resource: ResourceKey,
     /// `file:line` of the mapping.
-    pub place: String,
+    pub(crate) place: String,
 }
 
-/// Where a mapped attribute comes from. Names of headers are in lower case.
+/// The source of a mapped attribute. Names of headers are in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MappedFrom {
+pub(crate) enum MappedFrom {
     /// A request header.
     RequestHeader(Box<str>),
     /// A response header or trailer.
     ResponseHeader(Box<str>),
-    /// A parameter of the query.
+    /// A query parameter.
     QueryParameter(Box<str>),
     /// A cookie.
     Cookie(Box<str>),
@@ -168,7 +169,7 @@ pub enum MappedFrom {
     Metadata(Box<str>, Vec<Box<str>>),
     /// Namespace and path of route metadata.
     RouteMetadata(Box<str>, Vec<Box<str>>),
-    /// A field of the certificate of the caller.
+    /// A field of the downstream peer's certificate.
     Certificate(CertificateField),
     /// A context extension, custom tag or descriptor entry.
     Extension(Box<str>),
@@ -195,15 +196,15 @@ impl std::fmt::Display for MappedFrom {
 
 /// A quota of Mixer for descriptors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QuotaSelector {
+pub(crate) struct QuotaSelector {
     /// Exact, or `*`.
-    pub domain: String,
-    /// Keys that must be there, and patterns of their values.
-    pub entries: Vec<(String, String)>,
+    pub(crate) domain: String,
+    /// Required keys, and patterns of their values.
+    pub(crate) entries: Vec<(String, String)>,
     /// The short name of a quota instance.
-    pub quota: String,
+    pub(crate) quota: String,
     /// `file:line` of the selector.
-    pub place: String,
+    pub(crate) place: String,
 }
 
 /// A decoded resource.
@@ -214,7 +215,7 @@ pub(crate) enum EnvoyResource {
     Domain { name: String, descriptors: DescriptorTree },
 }
 
-/// The configuration for Envoy in a snapshot; the defaults where the snapshot was built without it.
+/// The configuration of Envoy's services in a snapshot; the defaults if it has none.
 pub fn config_of(snapshot: &Snapshot) -> &EnvoyConfig {
     static DEFAULT: LazyLock<EnvoyConfig> = LazyLock::new(EnvoyConfig::default);
     snapshot.extension().unwrap_or(&DEFAULT)
@@ -226,7 +227,7 @@ impl ExtensionConfig for EnvoyConfig {
     }
 }
 
-/// Reads the kinds for Envoy.
+/// The snapshot extension that decodes the kinds of Envoy's services.
 #[derive(Debug, Clone, Copy)]
 pub struct EnvoyKinds;
 
@@ -263,7 +264,7 @@ fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<Env
     let mut report = ResourceProblems::new(resource);
     let (root, base) = match report.spec() {
         Some(spec) => (Some(spec.clone()), FieldPath::root().field("spec")),
-        // A file of envoyproxy/ratelimit has no envelope.
+        // A configuration file of envoyproxy/ratelimit has no `spec`.
         None if &*resource.key.kind == "ratelimit" => (Some(report.document().clone()), FieldPath::root()),
         None => (None, FieldPath::root().field("spec")),
     };

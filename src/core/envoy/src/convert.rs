@@ -1,9 +1,11 @@
-//! Texts that become attributes: context extensions, gRPC metadata, custom tags, descriptor entries, mapped headers.
+//! Attributes from keys and text values: context extensions, gRPC metadata, custom tags, descriptor entries.
 
-use super::attributes::Attributes;
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::attributes::{Attributes, Known};
 use mixer_attribute::{Value, typed_text};
 
-/// Beginnings of names that are attributes even if no manifest declares them.
+/// Prefixes of names that are attributes even if no manifest declares them.
 const PREFIXES: [&[u8]; 11] = [
     b"source.",
     b"destination.",
@@ -18,19 +20,19 @@ const PREFIXES: [&[u8]; 11] = [
     b"rbac.",
 ];
 
-/// What became of a key and its text.
+/// The outcome of setting an attribute by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// It is an attribute now.
+pub(super) enum KeyOutcome {
+    /// The attribute is set.
     Set,
-    /// It names an attribute, but the text is no value of its type.
+    /// The text is no value of the attribute's type.
     Unconvertible,
-    /// It names no attribute.
-    Other,
+    /// The key names no attribute.
+    NotAnAttribute,
 }
 
-/// Sets the attribute that `key` names, if it names one.
-pub(super) fn set_by_key<'a>(key: &'a [u8], text: &'a [u8], out: &mut Attributes<'a>) -> Taken {
+/// Sets the attribute that `key` names.
+pub(super) fn set_by_key<'a>(key: &'a [u8], text: &'a [u8], out: &mut Attributes<'a>) -> KeyOutcome {
     let vocabulary = out.vocabulary();
     let slot = vocabulary.slot(key);
     let declared = slot.and_then(|slot| vocabulary.value_type(slot));
@@ -38,15 +40,34 @@ pub(super) fn set_by_key<'a>(key: &'a [u8], text: &'a [u8], out: &mut Attributes
         return match typed_text(text, value_type, out.arena()) {
             Some(value) => {
                 out.set_slot(key, slot, value);
-                Taken::Set
+                KeyOutcome::Set
             }
-            None => Taken::Unconvertible,
+            None => KeyOutcome::Unconvertible,
         };
     }
     let is_attribute = PREFIXES.iter().any(|prefix| key.starts_with(prefix));
     if !is_attribute {
-        return Taken::Other;
+        return KeyOutcome::NotAnAttribute;
     }
     out.set_slot(key, slot, Value::String(text));
-    Taken::Set
+    KeyOutcome::Set
+}
+
+/// Sets the attributes that the keys name, and `others` to the map of all other entries. Returns the number of unconvertible values.
+pub(super) fn set_all_by_key<'a>(
+    entries: &[(&'a [u8], &'a [u8])],
+    others: Known,
+    out: &mut Attributes<'a>,
+) -> u32 {
+    let mut failures = 0;
+    let mut rest = ArenaVec::new_in(out.arena());
+    for (key, value) in entries {
+        match set_by_key(key, value, out) {
+            KeyOutcome::Set => {}
+            KeyOutcome::Unconvertible => failures += 1,
+            KeyOutcome::NotAnAttribute => rest.push((*key, *value)),
+        }
+    }
+    out.map(others, rest);
+    failures
 }

@@ -6,30 +6,30 @@ use bumpalo::collections::Vec as ArenaVec;
 use super::attributes::{Attributes, Known};
 use super::convert::set_by_key;
 use super::identity::set_service;
-use super::mapping::{Parts, set_mapped};
+use super::mapping::{MappingSources, set_mapped};
 use super::wire::{FieldValue, each_field, ip, ip_bytes, map_entry, wrapped};
 use crate::config::{EnvoyConfig, Unit};
 use mixer_attribute::{DecodeError, Value};
 
-/// A limit that came with a request.
+/// A limit that the request overrides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitOverride {
-    /// How many in a window.
+    /// Requests in a window.
     pub requests_per_unit: u32,
     /// The unit.
     pub unit: Unit,
-    /// How many of the unit a window is.
+    /// Length of a window in units.
     pub multiplier: u32,
 }
 
 /// One descriptor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Descriptor<'a> {
-    /// Keys and values.
+    /// Keys and values, in order.
     pub entries: &'a [(&'a [u8], &'a [u8])],
-    /// A limit that goes before the configured one.
+    /// Overrides the configured limit.
     pub limit: Option<LimitOverride>,
-    /// How much is taken; 0 only looks, less gives back.
+    /// The number of hits; 0 reads the counter, a negative number returns hits.
     pub charge: i64,
 }
 
@@ -43,7 +43,7 @@ pub struct RateLimitRequest<'a> {
 }
 
 impl<'a> RateLimitRequest<'a> {
-    /// Decodes a request. Memory from the arena alone. Errors: the bytes are no message.
+    /// Decodes a request into the arena. Errors: the bytes are no RateLimitRequest.
     pub fn read(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
         let (mut domain, mut addend) = (&[][..], 0);
         let mut bodies = ArenaVec::new_in(arena);
@@ -75,7 +75,7 @@ fn read_descriptor<'a>(body: &'a [u8], addend: i64, arena: &'a Bump) -> Result<D
             Err(error) => result = Err(error),
         },
         (3, FieldValue::Bytes(bytes)) => own = Some(i64::try_from(wrapped(bytes)).unwrap_or(i64::MAX)),
-        (4, FieldValue::Varint(truth)) => negative = truth != 0,
+        (4, FieldValue::Varint(flag)) => negative = flag != 0,
         _ => {}
     })?;
     result?;
@@ -129,13 +129,13 @@ pub fn set_descriptor<'a>(
                 set_service(value, out);
             }
             b"source_cluster" => out.text(Known::SourceCluster, value),
-            // Whatever is no attribute is still in the map.
+            // Other entries are in the map only.
             _ => drop(set_by_key(name, value, out)),
         }
     }
     out.text(Known::RatelimitKey, key.into_bump_slice());
     if !config.mappings.is_empty() {
-        let parts = Parts { extensions: descriptor.entries, ..Parts::default() };
-        let _ = set_mapped(&config.mappings, &parts, out);
+        let sources = MappingSources { extensions: descriptor.entries, ..MappingSources::default() };
+        let _ = set_mapped(&config.mappings, &sources, out);
     }
 }

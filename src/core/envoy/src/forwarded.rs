@@ -1,4 +1,4 @@
-//! `istio.mixer.v1.Attributes`: attributes by name, as proxies of old forward them.
+//! `istio.mixer.v1.Attributes`: attributes by name, as the Mixer client of a proxy forwards them.
 
 use bumpalo::collections::Vec as ArenaVec;
 
@@ -7,7 +7,7 @@ use super::wire::{FieldValue, each_bytes, each_field, instant, map_entry};
 use mixer_attribute::wire::duration;
 use mixer_attribute::{StringMap, Value, ValueType, last_by_key};
 
-/// Sets the attributes of a message; returns how many could not be taken.
+/// Sets the attributes of a message. Returns the number of unconvertible ones.
 pub(super) fn set_attributes<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> u32 {
     let mut failures = 0;
     let read = each_bytes(body, |number, entry| {
@@ -23,7 +23,7 @@ pub(super) fn set_attributes<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> u3
     failures + u32::from(read.is_err())
 }
 
-/// Whether a value is of the kind that the attribute is declared with.
+/// Whether a value has the declared type of the attribute.
 fn fits(name: &[u8], value: &Value<'_>, out: &Attributes<'_>) -> bool {
     let vocabulary = out.vocabulary();
     let Some(declared) = vocabulary.slot(name).and_then(|slot| vocabulary.value_type(slot)) else {
@@ -51,7 +51,7 @@ fn value_of<'a>(body: &'a [u8], out: &Attributes<'a>) -> Option<Value<'a>> {
         (2, FieldValue::Bytes(text)) => found = Some(Value::String(text)),
         (3, FieldValue::Varint(number)) => found = Some(Value::Int64(number.cast_signed())),
         (4, FieldValue::Fixed64(bits)) => found = Some(Value::Double(f64::from_bits(bits))),
-        (5, FieldValue::Varint(truth)) => found = Some(Value::Bool(truth != 0)),
+        (5, FieldValue::Varint(flag)) => found = Some(Value::Bool(flag != 0)),
         (6, FieldValue::Bytes(bytes)) => found = Some(Value::Bytes(bytes)),
         (7, FieldValue::Bytes(bytes)) => found = instant(bytes).map(Value::Timestamp),
         (8, FieldValue::Bytes(bytes)) => found = duration(bytes).ok().map(Value::Duration),

@@ -1,18 +1,18 @@
-//! Who a peer is: principals, their namespaces, services by the names of clusters.
+//! Identities of peers: principals and their namespaces, and services by cluster names.
 
 use bumpalo::Bump;
 
 use super::attributes::{Attributes, Known};
 use super::wire::concat;
 
-/// Where the attributes of one side go.
+/// The side of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Source,
     Destination,
 }
 
-/// A principal without the scheme of SPIFFE.
+/// A principal without the `spiffe://` scheme.
 pub(super) fn without_scheme(principal: &[u8]) -> &[u8] {
     principal.strip_prefix(b"spiffe://").unwrap_or(principal)
 }
@@ -26,7 +26,7 @@ pub(super) fn namespace_of(principal: &[u8]) -> Option<&[u8]> {
     rest.get(..end).filter(|namespace| !namespace.is_empty())
 }
 
-/// Sets principal and namespace of a side. The source has the same text as its user.
+/// Sets principal and namespace of a side. For the source, `source.user` is set too.
 pub(super) fn set_principal<'a>(side: Side, principal: &'a [u8], out: &mut Attributes<'a>) {
     let principal = without_scheme(principal);
     if principal.is_empty() {
@@ -52,7 +52,7 @@ pub(super) fn set_principal<'a>(side: Side, principal: &'a [u8], out: &mut Attri
     }
 }
 
-/// Service attributes from a cluster that is named `direction|port|subset|host`.
+/// Sets the service attributes from a cluster name `direction|port|subset|host`.
 pub(super) fn set_service<'a>(cluster: &'a [u8], out: &mut Attributes<'a>) {
     let mut parts = cluster.splitn(4, |byte| *byte == b'|').skip(3);
     let Some(host) = parts.next().filter(|host| !host.is_empty()) else { return };

@@ -1,20 +1,21 @@
-//! The services that a current Envoy calls: authorization, access logs and rate limits, over the same rules and handlers as Mixer.
+//! The services that Envoy calls: authorization, access logs and rate limits, over the same rules and handlers as Mixer's.
 //!
 //! Requests become attributes straight from their bytes ([`set_check_request`], [`set_entry`], [`set_descriptor`]) and go through
-//! the same dispatch as Mixer's own calls. This room knows nothing of listeners or threads.
-//! Spec: envoy-bridge.md.
+//! the same dispatch as Mixer's own calls. [`GrpcEndpoint`] and [`http_endpoint`] serve the calls; this crate knows nothing of
+//! listeners or workers. Spec: envoy-bridge.md.
 
 mod access_log;
 mod attributes;
-mod calls;
 mod certificate;
 mod check_request;
 mod check_response;
-pub mod config;
+mod config;
 mod convert;
 mod descriptor;
 mod forwarded;
-pub mod http;
+mod grpc_endpoint;
+pub mod http_endpoint;
+mod http_message;
 mod identity;
 mod mapping;
 mod metadata;
@@ -24,12 +25,11 @@ mod rate_limit;
 mod service;
 mod wire;
 
-pub use access_log::{ConnectionCounters, Entry, LogKind, LogMessage, set_entry};
-pub use attributes::{AttributePlan, Attributes, Slots};
-pub use calls::{EnvoyCalls, EnvoyMethod, EnvoyParts};
+pub use access_log::{ConnectionCounters, EntryOutcome, LogKind, LogMessage, set_entry};
+pub use attributes::{AttributePlan, Attributes};
 pub use check_request::{CheckFacts, Metadata, set_check_request};
-pub use config::{EnvoyConfig, EnvoyKinds};
+pub use config::{EnvoyConfig, EnvoyKinds, Unit, config_of};
 pub use descriptor::{Descriptor, LimitOverride, RateLimitRequest, set_descriptor};
+pub use grpc_endpoint::{EndpointContext, EnvoyMethod, GrpcEndpoint};
 pub use node::LogIdentity;
-pub use rate_limit::Windows;
-pub use service::{BridgeService, BridgeShared, HttpVerdict, LogStream};
+pub use service::EnvoyShared;

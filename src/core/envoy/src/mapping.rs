@@ -1,32 +1,32 @@
-//! Attributes that configuration maps from fields of a message.
+//! Attributes that the configuration maps from fields of a message.
 
 use bumpalo::Bump;
 
 use super::attributes::Attributes;
 use super::certificate::Certificate;
-use super::check_request::{header, query_pairs};
+use super::http_message::{header, query_pairs};
 use super::metadata::{Field, field, flat, joined, namespaces, push_number};
 use crate::config::{CertificateField, CompiledMapping, MappedFrom};
 use mixer_attribute::{StringMap, Timestamp, Value, ValueType, typed_text};
 
-/// The fields that mappings may read.
+/// The fields that mappings can read.
 #[derive(Default)]
-pub(super) struct Parts<'a> {
+pub(super) struct MappingSources<'a> {
     pub(super) request_headers: &'a [(&'a [u8], &'a [u8])],
     pub(super) response_headers: &'a [(&'a [u8], &'a [u8])],
     pub(super) path: &'a [u8],
     /// A `Metadata` message.
     pub(super) metadata: &'a [u8],
-    /// Likewise.
+    /// A `Metadata` message.
     pub(super) route_metadata: &'a [u8],
     pub(super) extensions: &'a [(&'a [u8], &'a [u8])],
     /// URL-encoded PEM.
     pub(super) certificate: &'a [u8],
-    /// What an access log says of the certificate instead.
+    /// The certificate in an access log, which has no PEM.
     pub(super) logged_certificate: LoggedCertificate<'a>,
 }
 
-/// What an access log says of the certificate of the caller.
+/// The certificate of the downstream peer in an access log.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LoggedCertificate<'a> {
     pub(super) subject: &'a [u8],
@@ -35,17 +35,17 @@ pub(super) struct LoggedCertificate<'a> {
     pub(super) dns_san: &'a [u8],
 }
 
-/// What was found in a message.
-enum Found<'a> {
+/// The value of a field.
+enum FieldContent<'a> {
     Text(&'a [u8]),
     Instant(Timestamp),
     Field(Field<'a>),
 }
 
-/// Sets mapped attributes; returns how many values were of the wrong type.
+/// Sets the mapped attributes. Returns the number of values of the wrong type.
 pub(super) fn set_mapped<'a>(
     mappings: &'a [CompiledMapping],
-    parts: &Parts<'a>,
+    sources: &MappingSources<'a>,
     out: &mut Attributes<'a>,
 ) -> u32 {
     let mut failures = 0;
@@ -55,10 +55,10 @@ pub(super) fn set_mapped<'a>(
         if !mapping.overwrite && out.has(name) {
             continue;
         }
-        let value = match find(mapping, parts, &mut certificate, out.arena()) {
+        let value = match find(mapping, sources, &mut certificate, out.arena()) {
             None => None,
-            Some(found) => {
-                let value = typed(found, mapping.value_type, out.arena());
+            Some(content) => {
+                let value = typed(content, mapping.value_type, out.arena());
                 failures += u32::from(value.is_none());
                 value
             }
@@ -72,40 +72,46 @@ pub(super) fn set_mapped<'a>(
 
 fn find<'a>(
     mapping: &'a CompiledMapping,
-    parts: &Parts<'a>,
+    sources: &MappingSources<'a>,
     certificate: &mut Option<Certificate<'a>>,
     arena: &'a Bump,
-) -> Option<Found<'a>> {
+) -> Option<FieldContent<'a>> {
     match &mapping.source {
-        MappedFrom::RequestHeader(name) => header(parts.request_headers, name.as_bytes()).map(Found::Text),
-        MappedFrom::ResponseHeader(name) => header(parts.response_headers, name.as_bytes()).map(Found::Text),
+        MappedFrom::RequestHeader(name) => {
+            header(sources.request_headers, name.as_bytes()).map(FieldContent::Text)
+        }
+        MappedFrom::ResponseHeader(name) => {
+            header(sources.response_headers, name.as_bytes()).map(FieldContent::Text)
+        }
         MappedFrom::QueryParameter(name) => {
-            let at = parts.path.iter().position(|byte| *byte == b'?')?;
-            let mut pairs = query_pairs(parts.path.get(at + 1..)?);
-            pairs.find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| Found::Text(value))
+            let at = sources.path.iter().position(|byte| *byte == b'?')?;
+            let mut pairs = query_pairs(sources.path.get(at + 1..)?);
+            pairs.find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| FieldContent::Text(value))
         }
         MappedFrom::Cookie(name) => {
-            let cookies = header(parts.request_headers, b"cookie")?;
+            let cookies = header(sources.request_headers, b"cookie")?;
             cookies.split(|byte| matches!(byte, b';' | b',')).find_map(|cookie| {
                 let value = cookie.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-                Some(Found::Text(value))
+                Some(FieldContent::Text(value))
             })
         }
-        MappedFrom::Metadata(namespace, path) => in_metadata(parts.metadata, namespace, path),
-        MappedFrom::RouteMetadata(namespace, path) => in_metadata(parts.route_metadata, namespace, path),
-        MappedFrom::Extension(name) => header(parts.extensions, name.as_bytes()).map(Found::Text),
-        MappedFrom::Certificate(field) => logged(*field, &parts.logged_certificate).or_else(|| {
-            let certificate = certificate.get_or_insert_with(|| Certificate::read(parts.certificate, arena));
+        MappedFrom::Metadata(namespace, path) => in_metadata(sources.metadata, namespace, path),
+        MappedFrom::RouteMetadata(namespace, path) => in_metadata(sources.route_metadata, namespace, path),
+        MappedFrom::Extension(name) => header(sources.extensions, name.as_bytes()).map(FieldContent::Text),
+        MappedFrom::Certificate(field) => logged(*field, &sources.logged_certificate).or_else(|| {
+            let certificate =
+                certificate.get_or_insert_with(|| Certificate::read(sources.certificate, arena));
             match field {
-                CertificateField::NotBefore => certificate.not_before.map(Found::Instant),
-                CertificateField::NotAfter => certificate.not_after.map(Found::Instant),
-                _ => certificate.text(*field, arena).map(Found::Text),
+                CertificateField::NotBefore => certificate.not_before.map(FieldContent::Instant),
+                CertificateField::NotAfter => certificate.not_after.map(FieldContent::Instant),
+                _ => certificate.text(*field, arena).map(FieldContent::Text),
             }
         }),
     }
 }
 
-fn logged<'a>(field: CertificateField, certificate: &LoggedCertificate<'a>) -> Option<Found<'a>> {
+/// A field of a certificate in an access log.
+fn logged<'a>(field: CertificateField, certificate: &LoggedCertificate<'a>) -> Option<FieldContent<'a>> {
     let text = match field {
         CertificateField::Subject => certificate.subject,
         CertificateField::CommonName => relative_name(certificate.subject, b"CN=")?,
@@ -116,15 +122,15 @@ fn logged<'a>(field: CertificateField, certificate: &LoggedCertificate<'a>) -> O
         CertificateField::DnsSan => certificate.dns_san,
         _ => return None,
     };
-    (!text.is_empty()).then_some(Found::Text(text))
+    (!text.is_empty()).then_some(FieldContent::Text(text))
 }
 
-/// A part of a subject that is written `CN=a,O=b`.
+/// A part of a subject such as `CN=a,O=b`.
 fn relative_name<'a>(subject: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     subject.split(|byte| *byte == b',').find_map(|part| part.trim_ascii().strip_prefix(prefix))
 }
 
-fn in_metadata<'a>(metadata: &'a [u8], namespace: &str, path: &[Box<str>]) -> Option<Found<'a>> {
+fn in_metadata<'a>(metadata: &'a [u8], namespace: &str, path: &[Box<str>]) -> Option<FieldContent<'a>> {
     let mut root = None;
     namespaces(metadata, |name, fields| {
         if name == namespace.as_bytes() {
@@ -132,29 +138,29 @@ fn in_metadata<'a>(metadata: &'a [u8], namespace: &str, path: &[Box<str>]) -> Op
         }
     })
     .ok()?;
-    let mut found = Field::Struct(root?);
+    let mut content = Field::Struct(root?);
     for step in path {
-        let Field::Struct(body) = found else { return None };
-        found = field(body, step.as_bytes())?;
+        let Field::Struct(body) = content else { return None };
+        content = field(body, step.as_bytes())?;
     }
-    Some(Found::Field(found))
+    Some(FieldContent::Field(content))
 }
 
-fn typed<'a>(found: Found<'a>, value_type: ValueType, arena: &'a Bump) -> Option<Value<'a>> {
-    let text = match found {
-        Found::Instant(instant) if value_type == ValueType::Timestamp => {
+fn typed<'a>(content: FieldContent<'a>, value_type: ValueType, arena: &'a Bump) -> Option<Value<'a>> {
+    let text = match content {
+        FieldContent::Instant(instant) if value_type == ValueType::Timestamp => {
             return Some(Value::Timestamp(instant));
         }
-        Found::Instant(instant) => arena.alloc_str(&instant.rfc3339().to_string()).as_bytes(),
-        Found::Text(text) | Found::Field(Field::Text(text)) => text,
-        Found::Field(Field::Struct(body)) if value_type == ValueType::StringMap => {
+        FieldContent::Instant(instant) => arena.alloc_str(&instant.rfc3339().to_string()).as_bytes(),
+        FieldContent::Text(text) | FieldContent::Field(Field::Text(text)) => text,
+        FieldContent::Field(Field::Struct(body)) if value_type == ValueType::StringMap => {
             let entries = flat(body, arena).into_bump_slice();
             return Some(Value::StringMap(arena.alloc(StringMap { entries, source: None })));
         }
-        Found::Field(Field::List(list)) => joined(list, arena),
-        Found::Field(Field::Bool(true)) => b"true",
-        Found::Field(Field::Bool(false)) => b"false",
-        Found::Field(Field::Number(number)) => {
+        FieldContent::Field(Field::List(list)) => joined(list, arena),
+        FieldContent::Field(Field::Bool(true)) => b"true",
+        FieldContent::Field(Field::Bool(false)) => b"false",
+        FieldContent::Field(Field::Number(number)) => {
             if value_type == ValueType::Double {
                 return Some(Value::Double(number));
             }
@@ -162,7 +168,7 @@ fn typed<'a>(found: Found<'a>, value_type: ValueType, arena: &'a Bump) -> Option
             push_number(number, &mut text);
             text.into_bump_slice()
         }
-        Found::Field(Field::Null | Field::Struct(_)) => return None,
+        FieldContent::Field(Field::Null | Field::Struct(_)) => return None,
     };
     typed_text(text, value_type, arena)
 }

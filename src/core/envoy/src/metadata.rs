@@ -1,4 +1,4 @@
-//! Dynamic metadata, route metadata and everything else that travels as `google.protobuf.Struct`.
+//! Dynamic metadata, route metadata and other `google.protobuf.Struct` messages.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
@@ -9,10 +9,10 @@ use super::wire::{FieldValue, concat, each_bytes, each_field, map_entry};
 use mixer_attribute::DecodeError;
 use mixer_attribute::wire::Reader;
 
-/// How deep values may nest where they are followed.
+/// Maximum nesting of values in JSON.
 const MAX_DEPTH: usize = 32;
 
-/// A `google.protobuf.Value`, looked at once.
+/// A `google.protobuf.Value`, decoded one level deep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Field<'a> {
     Null,
@@ -26,14 +26,14 @@ pub(super) enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Reads a Value; of several kinds the last counts, as everywhere in protobuf.
+    /// Decodes a Value; the last of several kinds counts, as for every oneof.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut found = Field::Null;
         each_field(body, |number, value| match (number, value) {
             (1, FieldValue::Varint(_)) => found = Field::Null,
             (2, FieldValue::Fixed64(bits)) => found = Field::Number(f64::from_bits(bits)),
             (3, FieldValue::Bytes(text)) => found = Field::Text(text),
-            (4, FieldValue::Varint(truth)) => found = Field::Bool(truth != 0),
+            (4, FieldValue::Varint(flag)) => found = Field::Bool(flag != 0),
             (5, FieldValue::Bytes(body)) => found = Field::Struct(body),
             (6, FieldValue::Bytes(body)) => found = Field::List(body),
             _ => {}
@@ -42,7 +42,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The fields of a Struct that can be read, in the order of the wire.
+/// The decodable fields of a Struct, in wire order.
 pub(super) fn fields(body: &[u8]) -> impl Iterator<Item = (&[u8], Field<'_>)> {
     let mut reader = Reader::new(body);
     std::iter::from_fn(move || {
@@ -78,7 +78,7 @@ pub(super) fn field<'a>(body: &'a [u8], name: &[u8]) -> Option<Field<'a>> {
     fields(body).filter(|(key, _)| *key == name).map(|(_, value)| value).last()
 }
 
-/// A text of a Struct that is not empty.
+/// A non-empty string field of a Struct.
 pub(super) fn text<'a>(body: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     match field(body, name)? {
         Field::Text(text) if !text.is_empty() => Some(text),
@@ -86,7 +86,7 @@ pub(super) fn text<'a>(body: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// The items of a list joined with commas; what is no text counts as empty.
+/// The items of a list joined with commas; an item that is no string counts as empty.
 pub(super) fn joined<'a>(list: &[u8], arena: &'a Bump) -> &'a [u8] {
     let mut out = ArenaVec::new_in(arena);
     for (index, item) in items(list).enumerate() {
@@ -100,7 +100,7 @@ pub(super) fn joined<'a>(list: &[u8], arena: &'a Bump) -> &'a [u8] {
     out.into_bump_slice()
 }
 
-/// The texts and lists of a Struct.
+/// The string and list fields of a Struct, as text.
 pub(super) fn flat<'a>(body: &'a [u8], arena: &'a Bump) -> ArenaVec<'a, (&'a [u8], &'a [u8])> {
     let mut out = ArenaVec::new_in(arena);
     for (key, value) in fields(body) {
@@ -113,7 +113,7 @@ pub(super) fn flat<'a>(body: &'a [u8], arena: &'a Bump) -> ArenaVec<'a, (&'a [u8
     out
 }
 
-/// Sets the attributes of a `Metadata` message: its namespaces in the order of the wire, the rest by the names of the namespaces.
+/// Sets the attributes of a `Metadata` message, in wire order; unknown namespaces become maps under their own names.
 pub(super) fn set_metadata<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> Result<(), DecodeError> {
     namespaces(body, |namespace, fields| match namespace {
         b"istio_authn" => set_istio_authn(fields, out),
@@ -140,7 +140,7 @@ pub(super) fn set_route_metadata<'a>(body: &'a [u8], out: &mut Attributes<'a>) -
     })
 }
 
-/// Every namespace of a `Metadata` message with the bytes of its Struct.
+/// Calls `each` for every namespace of a `Metadata` message with the bytes of its Struct.
 pub(super) fn namespaces<'a>(
     body: &'a [u8],
     mut each: impl FnMut(&'a [u8], &'a [u8]),
@@ -157,7 +157,7 @@ pub(super) fn namespaces<'a>(
     bad.map_or(Ok(()), Err)
 }
 
-/// What Istio's own authentication filter found.
+/// Sets the result of Istio's authentication filter.
 fn set_istio_authn<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
     for (known, name) in [
         (Known::AuthPrincipal, &b"request.auth.principal"[..]),
@@ -185,7 +185,7 @@ fn set_istio_authn<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
     }
 }
 
-/// What Envoy's JWT filter verified: the first payload counts.
+/// Sets the payload that Envoy's JWT filter verified; the first one counts.
 fn set_jwt<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
     let payload = fields(body).find_map(|(_, value)| match value {
         Field::Struct(payload) => Some(payload),
@@ -221,7 +221,7 @@ fn set_jwt<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
     }
 }
 
-/// What Envoy's RBAC filter would have done. Of the dry runs of Istio the refusing one counts.
+/// Sets the shadow result of Envoy's RBAC filter. Of Istio's dry-run results the denial counts.
 fn set_rbac<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
     for prefix in [&b""[..], b"istio_dry_run_allow_", b"istio_dry_run_deny_"] {
         for (known, name) in [
@@ -256,7 +256,7 @@ fn push_value(value: Field<'_>, out: &mut ArenaVec<'_, u8>, depth: usize) {
     match value {
         Field::Text(text) => push_json_text(text, out),
         Field::Number(number) => push_number(number, out),
-        Field::Bool(truth) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
+        Field::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
         Field::Struct(inner) if depth > 0 => push_struct(inner, out, depth - 1),
         Field::List(inner) if depth > 0 => {
             out.push(b'[');
@@ -272,10 +272,10 @@ fn push_value(value: Field<'_>, out: &mut ArenaVec<'_, u8>, depth: usize) {
     }
 }
 
-/// Appends a number without a fraction where it has none.
+/// Appends a number; an integer without a fraction.
 pub(super) fn push_number(number: f64, out: &mut ArenaVec<'_, u8>) {
     let text = match serde_json::Number::from_f64(number) {
-        // 2^53: whole numbers up to here are exact.
+        // Integers up to 2^53 are exact.
         Some(_) if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0 => {
             format!("{number:.0}")
         }
@@ -286,7 +286,7 @@ pub(super) fn push_number(number: f64, out: &mut ArenaVec<'_, u8>) {
 }
 
 fn push_json_text(text: &[u8], out: &mut ArenaVec<'_, u8>) {
-    // A text always serializes.
+    // A string always serializes.
     let quoted = serde_json::to_vec(&String::from_utf8_lossy(text)).unwrap_or_default();
     out.extend_from_slice(&quoted);
 }

@@ -1,4 +1,4 @@
-//! What the bridge counts. Spec: envoy-bridge.md section 7.
+//! The metrics of Envoy's services. Spec: envoy-bridge.md section 7.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -10,46 +10,51 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use super::check_response::Unsupported;
 use mixer_base::metrics::{Counter, Family, Metrics};
 
-/// Domains and log names that are told apart; callers choose them.
+/// Most distinct domains and log names in labels; callers choose them.
 const MAX_NAMES: usize = 200;
 
-/// Counters of one worker, each asked for once.
-pub(super) struct BridgeMetrics {
-    pub(super) metrics: Arc<Metrics>,
+/// The counters of one worker, each looked up once in the registry.
+pub(super) struct EnvoyMetrics {
+    metrics: Arc<Metrics>,
     /// By a hash of family and labels.
-    known: RefCell<FxHashMap<u64, Vec<Known>>>,
+    counters: RefCell<FxHashMap<u64, Vec<LabeledCounter>>>,
     names: RefCell<FxHashSet<Box<[u8]>>>,
     unconvertible: Counter,
 }
 
-/// A counter that was asked for.
-struct Known {
+struct LabeledCounter {
     family: Family,
     labels: Vec<String>,
     counter: Counter,
 }
 
-impl BridgeMetrics {
+impl EnvoyMetrics {
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
         let unconvertible = metrics.counter(Family::BridgeAttributeErrors, &[]);
-        Self { metrics, known: RefCell::default(), names: RefCell::default(), unconvertible }
+        Self { metrics, counters: RefCell::default(), names: RefCell::default(), unconvertible }
     }
 
     fn add(&self, family: Family, labels: &[&str], count: u64) {
         let mut hasher = FxHasher::default();
         (family, labels).hash(&mut hasher);
-        let mut known = self.known.borrow_mut();
-        let alike = known.entry(hasher.finish()).or_default();
-        if let Some(found) = alike.iter().find(|known| known.family == family && known.labels == labels) {
+        let mut counters = self.counters.borrow_mut();
+        let bucket = counters.entry(hasher.finish()).or_default();
+        if let Some(found) =
+            bucket.iter().find(|counter| counter.family == family && counter.labels == labels)
+        {
             found.counter.add(count);
             return;
         }
         let counter = self.metrics.counter(family, labels);
         counter.add(count);
-        alike.push(Known { family, labels: labels.iter().map(|l| (*l).to_owned()).collect(), counter });
+        bucket.push(LabeledCounter {
+            family,
+            labels: labels.iter().map(|l| (*l).to_owned()).collect(),
+            counter,
+        });
     }
 
-    /// A name of a caller, or `other` when there are too many.
+    /// A name that a caller chose, or `other` above the bound.
     fn name<'n>(&self, name: &'n [u8]) -> Cow<'n, str> {
         let mut names = self.names.borrow_mut();
         if !names.contains(name) {

@@ -1,4 +1,4 @@
-//! Who sends access logs. Spec: envoy-bridge.md 3.2.
+//! The proxy that sends access logs. Spec: envoy-bridge.md 3.2.
 
 use super::attributes::{Attributes, Known};
 use super::identity::Side;
@@ -6,7 +6,7 @@ use super::metadata::{Field, field, fields, text};
 use super::wire::{FieldValue, each_bytes, each_field, numbered};
 use mixer_attribute::DecodeError;
 
-/// The identifier of a stream of access logs: sent once, kept for the stream.
+/// The identifier of a stream of access logs, from its first message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogIdentity {
     pub(super) log_name: Vec<u8>,
@@ -21,9 +21,9 @@ pub struct LogIdentity {
 }
 
 impl LogIdentity {
-    /// Reads a `StreamAccessLogsMessage.Identifier`. Extensions, which list everything that was compiled in, are not kept.
+    /// Decodes a `StreamAccessLogsMessage.Identifier`, without the extensions of the proxy.
     ///
-    /// Errors: the bytes are no message.
+    /// Errors: the bytes are no `Identifier`.
     pub fn read(body: &[u8]) -> Result<Self, DecodeError> {
         let (mut node, mut log_name) = (&[][..], &[][..]);
         each_bytes(body, |number, bytes| match number {
@@ -74,7 +74,7 @@ impl LogIdentity {
         Ok(())
     }
 
-    /// The third part of an id like `sidecar~10.1.2.3~name.namespace~domain`.
+    /// Takes name and namespace from the third part of an id like `sidecar~10.1.2.3~name.namespace~domain`.
     fn name_of_id(&mut self) {
         let Some(part) = self.id.split(|byte| *byte == b'~').nth(2) else { return };
         if let Some(at) = part.iter().position(|byte| *byte == b'.')
@@ -84,7 +84,7 @@ impl LogIdentity {
         }
     }
 
-    /// Sets what is known of the side on which the proxy stands.
+    /// Sets the attributes of the proxy, and of the workload on its side.
     pub(super) fn set<'a>(&'a self, side: Side, out: &mut Attributes<'a>) {
         use Known::*;
         out.some_text(ReporterUid, &self.uid);
@@ -138,9 +138,9 @@ fn build_version(build: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut numbers = [0; 3];
     each_field(version, |number, value| {
         if let FieldValue::Varint(value) = value
-            && let Some(place) = numbered(number, &mut numbers)
+            && let Some(part) = numbered(number, &mut numbers)
         {
-            *place = value;
+            *part = value;
         }
     })?;
     let [major, minor, patch] = numbers;

@@ -1,4 +1,4 @@
-//! Limits of descriptors: which apply, and what is left of them. Spec: envoy-bridge.md 4.3 and 4.4.
+//! Rate limits of descriptors: which limits apply, and what remains of them. Spec: envoy-bridge.md 4.3 and 4.4.
 
 mod response;
 mod windows;
@@ -14,14 +14,14 @@ use mixer_attribute::SignedDuration;
 use mixer_base::metrics::{Counter, Family, Metrics};
 
 pub(super) use response::{encode, limit_headers};
-pub use windows::Windows;
+pub(super) use windows::WindowCounters;
 
-/// Limits whose counters one worker keeps at hand.
+/// Most limits whose metrics a worker caches.
 const MAX_LIMITS: usize = 10_000;
 
-/// The answer to one descriptor.
+/// The code of one descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Code {
+pub(super) enum LimitCode {
     #[default]
     Ok,
     OverLimit,
@@ -29,28 +29,28 @@ pub(super) enum Code {
 
 /// The status of one descriptor.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Status {
-    pub(super) code: Code,
-    /// What is known of the limit.
-    pub(super) limit: Option<StatedLimit>,
+pub(super) struct LimitStatus {
+    pub(super) code: LimitCode,
+    /// The limit, if it is known.
+    pub(super) limit: Option<LimitInfo>,
     pub(super) remaining: u32,
-    /// When something is free again.
+    /// Time until the window ends.
     pub(super) reset: Option<SignedDuration>,
-    /// Whether anything applied at all.
+    /// Whether a limit or quota applied.
     pub(super) matched: bool,
 }
 
-/// A limit as it is told to the proxy.
+/// A limit as the proxy receives it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct StatedLimit {
+pub(super) struct LimitInfo {
     pub(super) requests_per_unit: u32,
     pub(super) unit: Unit,
     pub(super) multiplier: u32,
     pub(super) name: Arc<str>,
 }
 
-impl StatedLimit {
-    /// A limit with a window of any length: the largest unit that divides it. `None` for a window that is no whole seconds.
+impl LimitInfo {
+    /// A limit over any window, in the largest unit that divides it. `None` unless the window is a whole number of seconds.
     pub(super) fn of_window(requests_per_unit: u32, window: SignedDuration, name: &str) -> Option<Self> {
         let seconds = u64::try_from(window.nanos / 1_000_000_000).ok().filter(|seconds| *seconds > 0)?;
         if window.nanos % 1_000_000_000 != 0 {
@@ -62,7 +62,7 @@ impl StatedLimit {
     }
 }
 
-/// The counters that a limit has in the metrics.
+/// The metrics of one limit.
 struct LimitCounters {
     total: Counter,
     over: Counter,
@@ -71,69 +71,69 @@ struct LimitCounters {
     shadow: Counter,
 }
 
-/// The counters of the limits that a worker has met.
+/// The metrics of the limits that a worker has applied.
 pub(super) struct LimitMetrics {
     metrics: Arc<Metrics>,
-    known: RefCell<FxHashMap<Arc<str>, Arc<LimitCounters>>>,
+    counters: RefCell<FxHashMap<Arc<str>, Arc<LimitCounters>>>,
 }
 
 impl LimitMetrics {
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, known: RefCell::default() }
+        Self { metrics, counters: RefCell::default() }
     }
 
     fn of(&self, limit: &Limit) -> Arc<LimitCounters> {
-        if let Some(known) = self.known.borrow().get(&limit.full_key) {
-            return Arc::clone(known);
+        if let Some(counters) = self.counters.borrow().get(&limit.full_key) {
+            return Arc::clone(counters);
         }
         let mut parts = limit.full_key.splitn(3, '.');
         let mut part = || parts.next().unwrap_or_default();
         let labels = [part(), part(), part()];
         let counter = |family| self.metrics.counter(family, &labels);
-        let made = Arc::new(LimitCounters {
+        let created = Arc::new(LimitCounters {
             total: counter(Family::RatelimitTotalHits),
             over: counter(Family::RatelimitOverLimit),
             near: counter(Family::RatelimitNearLimit),
             within: counter(Family::RatelimitWithinLimit),
             shadow: counter(Family::RatelimitShadowMode),
         });
-        let mut known = self.known.borrow_mut();
-        if known.len() < MAX_LIMITS {
-            known.insert(Arc::clone(&limit.full_key), Arc::clone(&made));
+        let mut counters = self.counters.borrow_mut();
+        if counters.len() < MAX_LIMITS {
+            counters.insert(Arc::clone(&limit.full_key), Arc::clone(&created));
         }
-        made
+        created
     }
 }
 
 /// A limit that applies to a descriptor.
-struct Applied<'c> {
-    /// The configured limit; none for one that came with the request alone.
+struct ApplicableLimit<'c> {
+    /// The configured limit; `None` for an override without one.
     limit: Option<&'c Arc<Limit>>,
     requests_per_unit: u32,
     unit: Option<Unit>,
     multiplier: u32,
-    /// Whether the key in the arena has the values of the request for it.
+    /// The key of its counter: domain, names and values of the entries.
     key: Vec<u8>,
     shadow: bool,
     quota_mode: bool,
 }
 
-/// What the limits of the domain say of every descriptor, in order.
+/// Applies the limits of the domain to every descriptor, in order. `now` is in seconds since 1970.
 pub(super) fn decide(
     request: &RateLimitRequest<'_>,
     config: &EnvoyConfig,
-    windows: &Windows,
+    windows: &WindowCounters,
     metrics: &LimitMetrics,
     now: u64,
-) -> Vec<Status> {
+) -> Vec<LimitStatus> {
     let Some(domain) = config.domains.get(request.domain) else {
-        return vec![Status::default(); request.descriptors.len()];
+        return vec![LimitStatus::default(); request.descriptors.len()];
     };
-    let applied: Vec<Option<Applied<'_>>> =
+    let applied: Vec<Option<ApplicableLimit<'_>>> =
         request.descriptors.iter().map(|descriptor| apply(domain, descriptor)).collect();
     let replaced: Vec<&Arc<str>> =
         applied.iter().flatten().filter_map(|a| a.limit).flat_map(|limit| &limit.replaces).collect();
-    let is_replaced = |applied: &Applied<'_>| {
+    let is_replaced = |applied: &ApplicableLimit<'_>| {
         applied.limit.is_some_and(|l| !l.name.is_empty() && replaced.iter().any(|name| ***name == *l.name))
     };
     let stop = config.settings.ratelimit.stop_increment_when_over;
@@ -145,25 +145,27 @@ pub(super) fn decide(
             })
         });
     let ratio = config.settings.ratelimit.near_limit_ratio;
-    let mut statuses: Vec<Status> = applied
+    let mut statuses: Vec<LimitStatus> = applied
         .iter()
         .zip(request.descriptors)
         .map(|(applied, descriptor)| match applied {
             Some(applied) if !is_replaced(applied) => {
                 let charge = if already_over { 0 } else { descriptor.charge };
-                take(applied, charge, already_over, windows, metrics, ratio, now)
+                charge_limit(applied, charge, already_over, windows, metrics, ratio, now)
             }
-            _ => Status::default(),
+            _ => LimitStatus::default(),
         })
         .collect();
-    // Limits of the quota kind refuse only together.
-    let of_kind =
-        |status: &Status, a: &Option<Applied<'_>>| status.matched && a.as_ref().is_some_and(|a| a.quota_mode);
-    let some_left = statuses.iter().zip(&applied).any(|(s, a)| of_kind(s, a) && s.code == Code::Ok);
-    if some_left {
+    // Limits in quota mode deny only if all of them are over.
+    let in_quota_mode = |status: &LimitStatus, a: &Option<ApplicableLimit<'_>>| {
+        status.matched && a.as_ref().is_some_and(|a| a.quota_mode)
+    };
+    let any_within =
+        statuses.iter().zip(&applied).any(|(s, a)| in_quota_mode(s, a) && s.code == LimitCode::Ok);
+    if any_within {
         for (status, applied) in statuses.iter_mut().zip(&applied) {
-            if of_kind(status, applied) {
-                status.code = Code::Ok;
+            if in_quota_mode(status, applied) {
+                status.code = LimitCode::Ok;
             }
         }
     }
@@ -174,8 +176,8 @@ fn window_length(unit: Unit, multiplier: u32) -> u64 {
     unit.seconds().saturating_mul(u64::from(multiplier.max(1)))
 }
 
-/// The limit for a descriptor: entries are followed level by level, and the limit counts at the last of them alone.
-fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applied<'c>> {
+/// The limit for a descriptor: the tree is descended entry by entry, and only the limit of the last entry counts.
+fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<ApplicableLimit<'c>> {
     let mut tree = &domain.descriptors;
     let mut found = None;
     let mut key = Vec::with_capacity(64);
@@ -204,7 +206,7 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applied<
         }
     }
     if let Some(own) = descriptor.limit {
-        return Some(Applied {
+        return Some(ApplicableLimit {
             limit: found,
             requests_per_unit: own.requests_per_unit,
             unit: Some(own.unit),
@@ -215,7 +217,7 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applied<
         });
     }
     let limit = found?;
-    Some(Applied {
+    Some(ApplicableLimit {
         limit: Some(limit),
         requests_per_unit: limit.requests_per_unit,
         unit: limit.unit,
@@ -226,18 +228,18 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applied<
     })
 }
 
-/// Takes from a limit and says what is left.
-fn take(
-    applied: &Applied<'_>,
+/// Charges a limit.
+fn charge_limit(
+    applied: &ApplicableLimit<'_>,
     charge: i64,
     already_over: bool,
-    windows: &Windows,
+    windows: &WindowCounters,
     metrics: &LimitMetrics,
     near_limit_ratio: f64,
     now: u64,
-) -> Status {
+) -> LimitStatus {
     let Some(unit) = applied.unit else {
-        return Status { remaining: u32::MAX, matched: true, ..Status::default() };
+        return LimitStatus { remaining: u32::MAX, matched: true, ..LimitStatus::default() };
     };
     let length = window_length(unit, applied.multiplier);
     let after = windows.add(&applied.key, length, now, charge);
@@ -250,17 +252,17 @@ fn take(
         let near = (limit as f64 * near_limit_ratio).floor() as i64;
         counters.count(hits, before, after, limit, near, over);
     }
-    let mut code = if over { Code::OverLimit } else { Code::Ok };
+    let mut code = if over { LimitCode::OverLimit } else { LimitCode::Ok };
     if over && applied.shadow {
-        code = Code::Ok;
+        code = LimitCode::Ok;
         if let Some(counters) = &counters {
             counters.shadow.add(hits.cast_unsigned());
         }
     }
     let left = u32::try_from((limit - after).max(0)).unwrap_or(u32::MAX);
-    Status {
+    LimitStatus {
         code,
-        limit: Some(StatedLimit {
+        limit: Some(LimitInfo {
             requests_per_unit: applied.requests_per_unit,
             unit,
             multiplier: applied.multiplier,
@@ -292,7 +294,7 @@ impl LimitCounters {
     }
 }
 
-/// The quota of Mixer for a descriptor.
+/// The quota of Mixer that is configured for a descriptor.
 pub(super) fn quota_for<'c>(
     selectors: &'c [QuotaSelector],
     domain: &[u8],
@@ -308,13 +310,13 @@ pub(super) fn quota_for<'c>(
     })
 }
 
-/// Of two statuses of one descriptor the stricter one.
-pub(super) fn stricter(a: Status, b: Status) -> Status {
+/// The stricter of two statuses of one descriptor.
+pub(super) fn stricter(a: LimitStatus, b: LimitStatus) -> LimitStatus {
     match (a.matched, b.matched) {
         (_, false) => a,
         (false, true) => b,
         _ if a.code != b.code => {
-            if a.code == Code::OverLimit {
+            if a.code == LimitCode::OverLimit {
                 a
             } else {
                 b

@@ -1,12 +1,13 @@
-//! The calls of Envoy, from bytes to bytes. One [`BridgeService`] a worker.
+//! The calls of Envoy, from the bytes of a request to the bytes of its response.
 
 mod check;
+mod decision;
+mod http_response;
 mod limit;
 mod log;
-mod verdict;
-mod words;
+mod recording;
+mod response;
 
-use crate::config::config_of;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -14,20 +15,20 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-pub use self::log::LogStream;
-pub use self::verdict::HttpVerdict;
+pub(crate) use self::http_response::HttpCheckResponse;
 
-use self::check::KeptAnswer;
+use self::decision::CachedVerdict;
 use super::access_log::ConnectionCounters;
 use super::attributes::{AttributePlan, Slots};
-use super::metrics::BridgeMetrics;
-use super::rate_limit::{LimitMetrics, Windows};
+use super::metrics::EnvoyMetrics;
+use super::rate_limit::{LimitMetrics, WindowCounters};
+use crate::config::config_of;
 use crate::config::settings::Cache;
 use mixer_api::CallInfo;
 use mixer_api::call::Operation;
 use mixer_api::grpc::{Code, GrpcError};
-use mixer_api::load_shedding::Demand;
-use mixer_api::observe::Watch;
+use mixer_api::load_shedding::{self, Demand};
+use mixer_api::observers::{self, Observation};
 use mixer_api::worker::{Engine, WorkerContext};
 use mixer_attribute::{Timestamp, Vocabulary};
 use mixer_base::metrics::Family;
@@ -36,45 +37,45 @@ use mixer_engine::decision::Method;
 use mixer_engine::runtime::{Published, Runtime};
 use mixer_engine::snapshot::SnapshotId;
 
-/// The methods that Envoy calls.
 const AUTHORIZATION_CHECK: Operation =
     Operation { method: Method::Check, path: "/envoy.service.auth.v3.Authorization/Check" };
 const SHOULD_RATE_LIMIT: Operation =
     Operation { method: Method::Limit, path: "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" };
-/// One message of the stream.
+/// Each message of the stream is an operation.
 const STREAM_ACCESS_LOGS: Operation = Operation {
     method: Method::Report,
     path: "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs",
 };
 
-/// Memory for kept answers, for each that may be kept.
+/// Bytes of the cache for each entry that the settings allow.
 const CACHE_BYTES_PER_ENTRY: u64 = 1024;
 
-/// What all workers of a server share.
-pub struct BridgeShared {
+/// The state that all workers of a server share.
+pub struct EnvoyShared {
     engine: Engine,
-    windows: Windows,
-    kept: Mutex<Option<KeptAnswers>>,
+    windows: WindowCounters,
+    cache: Mutex<Option<DecisionCache>>,
     cache_counters: Arc<CheckCacheCounters>,
     streams: AtomicI64,
     connections: AtomicI64,
     next_stream: AtomicI64,
 }
 
-/// The decisions that are kept, and what they were made under.
-struct KeptAnswers {
+/// The cache of decisions, with the configuration that it is valid for.
+struct DecisionCache {
+    /// [`Published::decisions`].
     decisions: u64,
     settings: Cache,
-    cache: Arc<CheckCache<KeptAnswer>>,
+    cache: Arc<CheckCache<CachedVerdict>>,
 }
 
-impl BridgeShared {
-    /// Over an engine, nothing counted yet.
+impl EnvoyShared {
+    /// The state over an engine, with all counters at zero.
     pub fn new(engine: Engine) -> Self {
         Self {
             engine,
-            windows: Windows::default(),
-            kept: Mutex::default(),
+            windows: WindowCounters::default(),
+            cache: Mutex::default(),
             cache_counters: Arc::default(),
             streams: AtomicI64::new(0),
             connections: AtomicI64::new(0),
@@ -82,123 +83,135 @@ impl BridgeShared {
         }
     }
 
-    /// What requests see.
-    pub fn runtime(&self) -> &Arc<Runtime> {
+    /// The runtime with the published configuration.
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
         &self.engine.runtime
     }
 
-    /// Decisions that hold for this configuration; those of an earlier one that decides alike are among them.
-    fn kept(&self, published: &Published) -> Option<Arc<CheckCache<KeptAnswer>>> {
+    /// The cache for this configuration; `None` if the settings disable it. A configuration that decides alike keeps the cache.
+    fn cache_for(&self, published: &Published) -> Option<Arc<CheckCache<CachedVerdict>>> {
         let settings = &config_of(published.routes.snapshot()).settings.check.cache;
         if settings.entries == 0 {
             return None;
         }
-        let mut kept = self.kept.lock();
-        if let Some(kept) = kept.as_ref()
-            && kept.decisions == published.decisions
-            && kept.settings == *settings
+        let mut current = self.cache.lock();
+        if let Some(current) = current.as_ref()
+            && current.decisions == published.decisions
+            && current.settings == *settings
         {
-            return Some(Arc::clone(&kept.cache));
+            return Some(Arc::clone(&current.cache));
         }
         let limits = CheckCacheLimits {
             entries: settings.entries as usize,
             bytes: u64::from(settings.entries).saturating_mul(CACHE_BYTES_PER_ENTRY),
         };
         let cache = Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters)));
-        // A call that began on an older configuration must not take the place of the present one.
-        if kept.as_ref().is_none_or(|kept| kept.decisions <= published.decisions) {
+        // A call that began on an older configuration must not replace the current cache.
+        if current.as_ref().is_none_or(|current| current.decisions <= published.decisions) {
             let decisions = published.decisions;
-            *kept = Some(KeptAnswers { decisions, settings: settings.clone(), cache: Arc::clone(&cache) });
+            *current =
+                Some(DecisionCache { decisions, settings: settings.clone(), cache: Arc::clone(&cache) });
         }
         Some(cache)
     }
 }
 
-/// Answers the calls of Envoy. One a worker: it keeps memory for reuse without locks.
-pub struct BridgeService {
-    shared: Arc<BridgeShared>,
+/// Answers the calls of Envoy. Each worker has its own, so that it reuses memory without locks.
+pub(crate) struct EnvoyService {
+    shared: Arc<EnvoyShared>,
     worker: WorkerContext,
-    metrics: BridgeMetrics,
+    metrics: EnvoyMetrics,
     limit_metrics: LimitMetrics,
-    /// What depends on the configuration in force.
-    present: RefCell<Option<Arc<Present>>>,
+    /// Derived from the snapshot of the last call.
+    snapshot_state: RefCell<Option<Arc<SnapshotState>>>,
+    /// State of TCP connections in access logs.
     counters: RefCell<Option<ConnectionCounters>>,
+    /// Connections in `counters`.
     connections: Cell<i64>,
+    /// State of the generator of decision ids.
     random: Cell<u64>,
 }
 
-/// What a worker makes once a configuration.
-struct Present {
+/// What a worker derives from a snapshot.
+struct SnapshotState {
     id: SnapshotId,
     slots: Slots,
-    cache: Option<Arc<CheckCache<KeptAnswer>>>,
+    cache: Option<Arc<CheckCache<CachedVerdict>>>,
 }
 
-impl Present {
-    /// How attributes are set: those that the configuration knows, or all of them if somebody wants to read them.
-    fn plan<'v>(&self, vocabulary: &'v Vocabulary, watch: Option<&Watch<'_>>) -> AttributePlan<'v> {
-        let everything = watch.is_some_and(Watch::wants_words);
-        AttributePlan::new(vocabulary, self.slots.clone()).with_everything(everything)
+impl SnapshotState {
+    /// Sets the attributes that the vocabulary declares, or all of them if payload is recorded.
+    fn plan<'v>(
+        &self,
+        vocabulary: &'v Vocabulary,
+        observation: Option<&Observation<'_>>,
+    ) -> AttributePlan<'v> {
+        let everything = observation.is_some_and(Observation::records_payload);
+        AttributePlan::new(vocabulary, self.slots.clone(), everything)
     }
 }
 
-impl BridgeService {
+impl EnvoyService {
     /// A service of one worker.
-    pub fn new(shared: Arc<BridgeShared>) -> Self {
+    pub(crate) fn new(shared: Arc<EnvoyShared>) -> Self {
         use std::hash::{BuildHasher as _, Hasher as _};
         let seed = std::hash::RandomState::new().build_hasher().finish();
         let metrics = &shared.engine.metrics;
         Self {
             worker: WorkerContext::new(shared.engine.clone()),
-            metrics: BridgeMetrics::new(Arc::clone(metrics)),
+            metrics: EnvoyMetrics::new(Arc::clone(metrics)),
             limit_metrics: LimitMetrics::new(Arc::clone(metrics)),
             shared,
-            present: RefCell::default(),
+            snapshot_state: RefCell::default(),
             counters: RefCell::default(),
             connections: Cell::new(0),
             random: Cell::new(seed | 1),
         }
     }
 
-    /// Carries a call out, under observation if somebody wants that.
-    async fn watched<T>(
+    /// Runs a call, with its observation if an observer selects it.
+    async fn observed<T>(
         &self,
         operation: Operation,
         info: &CallInfo<'_>,
-        call: impl AsyncFnOnce(Option<&Watch<'_>>) -> Result<T, GrpcError>,
+        call: impl AsyncFnOnce(Option<&Observation<'_>>) -> Result<T, GrpcError>,
     ) -> Result<T, GrpcError> {
-        let Some(watch) = self.worker.watch(operation, info) else { return call(None).await };
-        let answer = Box::pin(call(Some(&watch))).await;
-        watch.end(answer.as_ref().map(drop));
-        answer
+        let observers = self.worker.engine.observers.as_deref();
+        let Some(observation) = observers::observe(observers, operation, info) else {
+            return call(None).await;
+        };
+        let result = Box::pin(call(Some(&observation))).await;
+        observation.finish(result.as_ref().map(drop));
+        result
     }
 
     /// Errors: RESOURCE_EXHAUSTED under overload; the failure mode of the proxy decides then.
     fn admit(&self, demand: Demand) -> Result<(), GrpcError> {
-        self.worker.admit(demand).map_err(|told| GrpcError::new(Code::ResourceExhausted, told))
+        load_shedding::admit(self.worker.engine.shedder.as_deref(), demand)
+            .map_err(|message| GrpcError::new(Code::ResourceExhausted, message))
     }
 
-    fn show(&self, family: Family, value: i64) {
+    fn set_gauge(&self, family: Family, value: i64) {
         self.worker.engine.metrics.gauge(family, &[]).set(value.max(0) as f64);
     }
 
-    /// What belongs to the configuration in force; made when it is another than before.
-    fn present(&self, published: &Published) -> Arc<Present> {
+    /// The state of the published snapshot; rebuilt when it is not that of the last call.
+    fn snapshot_state(&self, published: &Published) -> Arc<SnapshotState> {
         let id = published.id();
-        if let Some(present) = self.present.borrow().as_ref().filter(|present| present.id == id) {
-            return Arc::clone(present);
+        if let Some(state) = self.snapshot_state.borrow().as_ref().filter(|state| state.id == id) {
+            return Arc::clone(state);
         }
         let slots = Slots::of(&published.routes.snapshot().vocabulary);
-        let present = Arc::new(Present { id, slots, cache: self.shared.kept(published) });
-        *self.present.borrow_mut() = Some(Arc::clone(&present));
-        present
+        let state = Arc::new(SnapshotState { id, slots, cache: self.shared.cache_for(published) });
+        *self.snapshot_state.borrow_mut() = Some(Arc::clone(&state));
+        state
     }
 
     /// A random UUID of version 4.
     fn decision_id(&self) -> String {
         use std::fmt::Write as _;
         let next = || {
-            // SplitMix64: the seed is random, and an id need only be unlike others.
+            // SplitMix64: the seed is random, and ids need only be unique.
             let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
             self.random.set(state);
             let mut mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -222,7 +235,8 @@ impl BridgeService {
     }
 }
 
-fn enabled(enabled: bool, what: &str) -> Result<(), GrpcError> {
+/// Errors: UNIMPLEMENTED for a disabled service.
+fn require_enabled(enabled: bool, what: &str) -> Result<(), GrpcError> {
     if enabled {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The messages of Envoy at the level of fields: small ones that occur in many places.
+//! Fields of Envoy's messages, and small messages that occur in many places.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use mixer_attribute::wire::{Reader, duration, timestamp};
 use mixer_attribute::{DecodeError, SignedDuration, Timestamp};
 
-/// Calls `each` for every length-delimited field of a message; others are passed over.
+/// Calls `each` for every length-delimited field of a message; skips the others.
 #[inline]
 pub(super) fn each_bytes<'a>(body: &'a [u8], mut each: impl FnMut(u32, &'a [u8])) -> Result<(), DecodeError> {
     each_field(body, |number, field| {
@@ -18,14 +18,14 @@ pub(super) fn each_bytes<'a>(body: &'a [u8], mut each: impl FnMut(u32, &'a [u8])
     })
 }
 
-/// The value of a field at the level of the wire.
+/// The value of a field by its wire type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum FieldValue<'a> {
-    /// An integer, enum or truth value.
+    /// An integer, enum or Boolean.
     Varint(u64),
     /// A double.
     Fixed64(u64),
-    /// Text, bytes or a message.
+    /// A string, bytes or a message.
     Bytes(&'a [u8]),
 }
 
@@ -59,7 +59,7 @@ pub(super) fn map_entry(body: &[u8]) -> Result<(&[u8], &[u8]), DecodeError> {
     Ok((key, value))
 }
 
-/// An IP address and port of an `envoy.config.core.v3.Address`; `None` for pipes, internal addresses and texts that are no address.
+/// An IP address and port of an `envoy.config.core.v3.Address`; `None` for pipes, internal addresses and invalid IP addresses.
 pub(super) fn address(body: &[u8]) -> Result<Option<(IpAddr, i64)>, DecodeError> {
     let mut socket = None;
     each_bytes(body, |number, bytes| {
@@ -77,7 +77,7 @@ pub(super) fn address(body: &[u8]) -> Result<Option<(IpAddr, i64)>, DecodeError>
     Ok(ip(text).map(|ip| (ip, port)))
 }
 
-/// An address in its text form.
+/// Parses an IP address.
 pub(super) fn ip(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
@@ -103,7 +103,7 @@ pub(super) fn length(body: &[u8]) -> Option<SignedDuration> {
 /// The number in a `google.protobuf.UInt32Value` or `UInt64Value`.
 pub(super) fn wrapped(body: &[u8]) -> u64 {
     let mut number = 0;
-    // A message that does not decode counts as its default: the field is skipped, not the entry.
+    // An undecodable wrapper counts as 0, so that the rest of the entry is used.
     let _ = each_field(body, |field, value| {
         if let (1, FieldValue::Varint(value)) = (field, value) {
             number = value;
@@ -112,12 +112,12 @@ pub(super) fn wrapped(body: &[u8]) -> u64 {
     number
 }
 
-/// An unsigned number as an attribute.
+/// An unsigned number as an INT64 attribute; saturates.
 pub(super) fn int64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Texts put together in the arena.
+/// Concatenates in the arena.
 pub(super) fn concat<'a>(parts: &[&[u8]], arena: &'a Bump) -> &'a [u8] {
     let mut out = ArenaVec::with_capacity_in(parts.iter().map(|part| part.len()).sum(), arena);
     for part in parts {
@@ -126,7 +126,7 @@ pub(super) fn concat<'a>(parts: &[&[u8]], arena: &'a Bump) -> &'a [u8] {
     out.into_bump_slice()
 }
 
-/// The place of a field number, counted from 1, in a list.
+/// The element for a field number, which counts from 1.
 pub(super) fn numbered<T>(number: u32, list: &mut [T]) -> Option<&mut T> {
     list.get_mut(usize::try_from(number.checked_sub(1)?).ok()?)
 }

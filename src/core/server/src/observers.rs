@@ -1,4 +1,4 @@
-//! Who wants to know about calls: opened when the server starts, ended when the last call is answered.
+//! The observers of calls: opened at start-up, closed after the last call.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use mixer_api::Observers;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_spans::{SpanCounts, Tracer};
 
-/// Opens what the settings ask for. Errors: a file that cannot be opened; nothing is left of it then.
+/// Opens the configured observers. Errors: a file that cannot be opened; no observer is left open then.
 pub(super) fn start(
     options: &ServerOptions,
     effects: &dyn Effects,
@@ -32,7 +32,7 @@ pub(super) fn start(
     Ok(Observers { decisions, tracer }.if_any())
 }
 
-/// What became of spans, for the metrics.
+/// Exports the span counters as metrics.
 struct SpanCollector(Arc<SpanCounts>);
 
 impl Collect for SpanCollector {

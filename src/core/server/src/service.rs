@@ -1,4 +1,4 @@
-//! What a worker answers: Mixer's methods directly, everything else through tonic.
+//! Routes the calls of one worker: Mixer's and Envoy's methods directly, everything else to tonic.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,13 +9,11 @@ use http::{HeaderMap, Method, Response};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use mixer_api::DrainingBody;
-use mixer_api::Turns;
 use mixer_api::grpc::{self, Code, GrpcError};
 use mixer_api::load_shedding::LoadShedder;
-use mixer_api::{ApiBody, CallInfo, MixerService};
+use mixer_api::{ApiBody, CallInfo, CallPool, DrainingBody, MixerService};
 use mixer_base::metrics::{Metrics, RpcCounters};
-use mixer_envoy::{EnvoyCalls, EnvoyMethod};
+use mixer_envoy::{EnvoyMethod, GrpcEndpoint};
 use mixer_http2::{FixedResponse, RequestBody, RequestHead};
 use mixer_net::peer::Peer;
 use mixer_net::service::WorkerService;
@@ -27,30 +25,31 @@ pub(super) struct ApiService {
     report: Arc<RpcCounters>,
     shedder: Option<Arc<LoadShedder>>,
     max_message: usize,
-    envoy: Option<EnvoyCalls>,
-    others: tonic::service::Routes,
+    envoy: Option<GrpcEndpoint>,
+    tonic: tonic::service::Routes,
     stopping: CancellationToken,
-    turns: Turns,
+    pool: CallPool,
 }
 
-/// A method that is answered without tonic.
+/// A unary method that is served without tonic.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direct {
+enum UnaryMethod {
     Check,
     Report,
     Explain,
 }
 
 impl ApiService {
-    /// The services over one mixer, whose calls wait for their turns if they must. `others` answers every other path; streams of requests to it end with `stopping`.
+    /// The services over one mixer. Calls that wait for handlers are bounded by `pool`. `tonic` serves every other path; its request
+    /// streams end when `stopping` is cancelled.
     pub(super) fn new(
         mixer: MixerService,
         metrics: &Metrics,
         shedder: Option<Arc<LoadShedder>>,
         max_message: usize,
-        others: tonic::service::Routes,
+        tonic: tonic::service::Routes,
         stopping: CancellationToken,
-        turns: Turns,
+        pool: CallPool,
     ) -> Self {
         Self {
             mixer,
@@ -59,21 +58,22 @@ impl ApiService {
             shedder,
             max_message,
             envoy: None,
-            others,
+            tonic,
             stopping,
-            turns,
+            pool,
         }
     }
 
-    /// The same services, and those of Envoy.
-    pub(super) fn with_envoy(mut self, envoy: Option<EnvoyCalls>) -> Self {
+    /// Adds the services of Envoy.
+    pub(super) fn with_envoy(mut self, envoy: Option<GrpcEndpoint>) -> Self {
         self.envoy = envoy;
         self
     }
 
-    async fn answer(
+    /// Reads the request message and calls the method. Errors: as of the method.
+    async fn call_method(
         &self,
-        method: Direct,
+        method: UnaryMethod,
         headers: &HeaderMap,
         body: RequestBody,
         deadline: Option<Instant>,
@@ -82,60 +82,63 @@ impl ApiService {
     ) -> Result<Bytes, GrpcError> {
         let body = grpc::read_message(body, self.max_message).await?;
         *received = body.len();
-        // Only those who shed load want to know.
+        // Only load shedding identifies callers.
         let caller = self.shedder.as_ref().map_or(0, |_| peer.key());
         let (principal, address) = (peer.principal(), Some(peer.address()));
         let call = CallInfo { deadline, principal, address, caller, headers: Some(headers) };
         match method {
-            Direct::Check => self.turns.take(self.mixer.check(body, call), deadline).await,
-            Direct::Report => self.turns.take(self.mixer.report(body, call), deadline).await,
-            Direct::Explain if peer.is_local() => Box::pin(self.mixer.explain(body)).await,
-            Direct::Explain => Err(GrpcError::new(
+            UnaryMethod::Check => self.pool.run(self.mixer.check(body, call), deadline).await,
+            UnaryMethod::Report => self.pool.run(self.mixer.report(body, call), deadline).await,
+            UnaryMethod::Explain if peer.is_local() => Box::pin(self.mixer.explain(body)).await,
+            UnaryMethod::Explain => Err(GrpcError::new(
                 Code::PermissionDenied,
                 "decisions are explained to callers on this machine only",
             )),
         }
     }
 
-    /// Reads, decides, counts.
-    async fn direct(
+    /// Serves a unary call and records its metrics.
+    async fn unary(
         &self,
-        method: Direct,
+        method: UnaryMethod,
         head: &RequestHead,
         body: RequestBody,
         peer: &Peer,
     ) -> Response<ApiBody> {
         let started = Instant::now();
         if head.method() != Method::POST {
-            return grpc::refuse(&GrpcError::new(Code::Unimplemented, "gRPC calls are POST requests"));
+            return grpc::error_response(&GrpcError::new(
+                Code::Unimplemented,
+                "gRPC calls are POST requests",
+            ));
         }
         let timeout: Option<Duration> = grpc::timeout(head.headers());
         let deadline = timeout.and_then(|t| started.checked_add(t));
         let mut received = 0;
-        let answer = self.answer(method, head.headers(), body, deadline, peer, &mut received).await;
+        let result = self.call_method(method, head.headers(), body, deadline, peer, &mut received).await;
         let took = started.elapsed();
-        let (code, sent) = match &answer {
+        let (code, sent) = match &result {
             Ok(framed) => (Code::Ok, grpc::unframed(framed).len()),
             Err(error) => (error.code, 0),
         };
         match method {
-            Direct::Check => self.check.record(code as i32, took, received, sent),
-            Direct::Report => self.report.record(code as i32, took, received, sent),
-            Direct::Explain => {}
+            UnaryMethod::Check => self.check.record(code as i32, took, received, sent),
+            UnaryMethod::Report => self.report.record(code as i32, took, received, sent),
+            UnaryMethod::Explain => {}
         }
         if let Some(shedder) = &self.shedder {
             shedder.completed(took);
         }
-        match answer {
-            Ok(framed) => grpc::answer(framed),
-            Err(error) => grpc::refuse(&error),
+        match result {
+            Ok(framed) => grpc::ok_response(framed),
+            Err(error) => grpc::error_response(&error),
         }
     }
 
-    /// Anything that tonic serves.
-    async fn other(&self, head: &RequestHead, body: RequestBody) -> Response<ApiBody> {
+    /// Passes a call to tonic.
+    async fn call_tonic(&self, head: &RequestHead, body: RequestBody) -> Response<ApiBody> {
         let body = DrainingBody::new(body, self.stopping.clone());
-        match self.others.clone().call(head.to_request(body)).await {
+        match self.tonic.clone().call(head.to_request(body)).await {
             Ok(response) => response.map(ApiBody::Stream),
             Err(never) => match never {},
         }
@@ -156,17 +159,17 @@ impl WorkerService for ApiService {
         peer: Rc<Peer>,
     ) -> Response<ApiBody> {
         let method = match head.path() {
-            "/istio.mixer.v1.Mixer/Check" => Direct::Check,
-            "/istio.mixer.v1.Mixer/Report" => Direct::Report,
-            "/mixer.introspect.v1.Introspect/Explain" => Direct::Explain,
+            "/istio.mixer.v1.Mixer/Check" => UnaryMethod::Check,
+            "/istio.mixer.v1.Mixer/Report" => UnaryMethod::Report,
+            "/mixer.introspect.v1.Introspect/Explain" => UnaryMethod::Explain,
             path => {
-                // Boxed, so that the calls of Mixer stay small.
+                // Boxed, so that the futures of Mixer's calls stay small.
                 return match (EnvoyMethod::of(path), &self.envoy) {
                     (Some(method), Some(envoy)) => Box::pin(envoy.call(method, &head, body, &peer)).await,
-                    _ => Box::pin(self.other(&head, body)).await,
+                    _ => Box::pin(self.call_tonic(&head, body)).await,
                 };
             }
         };
-        self.direct(method, &head, body, &peer).await
+        self.unary(method, &head, body, &peer).await
     }
 }

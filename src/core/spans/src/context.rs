@@ -1,8 +1,8 @@
-//! How a call says which trace it belongs to: B3 in many headers or one, W3C `traceparent`, and Jaeger's `uber-trace-id`.
+//! Trace contexts in headers: B3 (multiple and single header), W3C `traceparent` and Jaeger's `uber-trace-id`.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The number of a trace; never 0.
+/// A trace id; never 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId(pub u128);
 
@@ -12,27 +12,27 @@ impl std::fmt::Debug for TraceId {
     }
 }
 
-/// 16 hexadecimal digits, or 32 if there is more to say.
+/// 16 hexadecimal digits, or 32 for an id of more than 64 bits.
 impl std::fmt::Display for TraceId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0 >> 64 == 0 { write!(f, "{:016x}", self.0) } else { write!(f, "{:032x}", self.0) }
     }
 }
 
-/// The place of a span in its trace.
+/// The identity of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanContext {
-    /// The trace.
+    /// The trace id.
     pub trace: TraceId,
-    /// The span; never 0.
+    /// The span id; never 0.
     pub span: u64,
-    /// Its parent; 0 means none.
+    /// The span id of the parent; 0 means none.
     pub parent: u64,
-    /// Whether the trace is kept. `None`: whoever comes next decides.
+    /// The sampling decision; `None` leaves it to the receiver.
     pub sampled: Option<bool>,
 }
 
-/// How a context is written into headers.
+/// The format of a context in headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `x-b3-traceid` and its siblings.
@@ -43,7 +43,7 @@ pub enum Format {
     Uber,
 }
 
-/// What the headers of a call say of its trace, in whatever format: B3 before W3C before Jaeger. What cannot be read counts as absent.
+/// The context in the headers of a call: B3, else W3C, else Jaeger. An invalid context counts as absent.
 pub fn extract(headers: &HeaderMap) -> Option<SpanContext> {
     b3_multi(headers)
         .or_else(|| b3_single(text(headers, "b3")?))
@@ -54,25 +54,25 @@ pub fn extract(headers: &HeaderMap) -> Option<SpanContext> {
 /// Writes a context into headers.
 pub fn inject(context: &SpanContext, format: Format, headers: &mut HeaderMap) {
     let sampled = context.sampled == Some(true);
-    let mut put = |name: &'static str, value: String| {
+    let mut set = |name: &'static str, value: String| {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(HeaderName::from_static(name), value);
         }
     };
     match format {
         Format::B3 => {
-            put("x-b3-traceid", context.trace.to_string());
-            put("x-b3-spanid", format!("{:016x}", context.span));
+            set("x-b3-traceid", context.trace.to_string());
+            set("x-b3-spanid", format!("{:016x}", context.span));
             if context.parent != 0 {
-                put("x-b3-parentspanid", format!("{:016x}", context.parent));
+                set("x-b3-parentspanid", format!("{:016x}", context.parent));
             }
-            put("x-b3-sampled", if sampled { "1" } else { "0" }.to_owned());
+            set("x-b3-sampled", if sampled { "1" } else { "0" }.to_owned());
         }
-        Format::TraceParent => put(
+        Format::TraceParent => set(
             "traceparent",
             format!("00-{:032x}-{:016x}-{:02x}", context.trace.0, context.span, u8::from(sampled)),
         ),
-        Format::Uber => put("uber-trace-id", uber_text(context)),
+        Format::Uber => set("uber-trace-id", uber_text(context)),
     }
 }
 
@@ -89,8 +89,8 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 
 /// At most `digits` hexadecimal digits.
 fn hex(text: &str, digits: usize) -> Option<u128> {
-    let sound = !text.is_empty() && text.len() <= digits && text.bytes().all(|b| b.is_ascii_hexdigit());
-    sound.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+    let is_valid = !text.is_empty() && text.len() <= digits && text.bytes().all(|b| b.is_ascii_hexdigit());
+    is_valid.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
 fn trace_id(text: &str) -> Option<TraceId> {
@@ -116,7 +116,7 @@ fn b3_multi(headers: &HeaderMap) -> Option<SpanContext> {
     })
 }
 
-/// `TRACE-SPAN[-SAMPLED[-PARENT]]`. A decision alone (`0`) names no trace.
+/// `TRACE-SPAN[-SAMPLED[-PARENT]]`. A sampling decision alone (`0`) has no trace.
 fn b3_single(text: &str) -> Option<SpanContext> {
     let mut parts = text.split('-');
     let (trace, span) = (trace_id(parts.next()?)?, span_id(parts.next()?).filter(|id| *id != 0)?);
@@ -128,7 +128,7 @@ fn b3_single(text: &str) -> Option<SpanContext> {
     Some(SpanContext { trace, span, parent: parts.next().and_then(span_id).unwrap_or(0), sampled })
 }
 
-/// `VERSION-TRACE-SPAN-FLAGS`; later versions may have more.
+/// `VERSION-TRACE-SPAN-FLAGS`; later versions may append fields.
 fn trace_parent(text: &str) -> Option<SpanContext> {
     let mut parts = text.split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -152,7 +152,7 @@ fn uber(text: &str) -> Option<SpanContext> {
         trace: trace_id(parts.next()?)?,
         span: span_id(parts.next()?).filter(|id| *id != 0)?,
         parent: span_id(parts.next()?)?,
-        // The second bit asks for debugging, which is a decision as well.
+        // The second bit is the debug flag, which implies sampling.
         sampled: Some(hex(parts.next()?, 2)? & 3 != 0),
     };
     parts.next().is_none().then_some(context)
@@ -176,7 +176,7 @@ mod tests {
     const W3C: &str = "00-00000000000000000000000000000abc-0000000000000def-01";
 
     #[test]
-    fn every_format_is_understood() {
+    fn every_format_is_decoded() {
         let b3 = ("x-b3-traceid", "0000000000000abc");
         let span = ("x-b3-spanid", "0000000000000def");
         for (pairs, wanted) in [
@@ -191,7 +191,7 @@ mod tests {
             (&[("traceparent", W3C)], context(Some(true), 0)),
             (&[("uber-trace-id", "abc:def:7:1")], context(Some(true), 7)),
             (&[("uber-trace-id", "abc:def:0:0")], context(Some(false), 0)),
-            // The first one that can be read counts.
+            // The first valid format counts.
             (&[b3, span, ("uber-trace-id", "1:2:0:1")], context(None, 0)),
             (&[b3, ("uber-trace-id", "abc:def:0:1")], context(Some(true), 0)),
         ] {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_absent() {
+    fn an_invalid_context_is_absent() {
         for (name, value) in [
             ("b3", "0"),
             ("b3", "1"),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn injected_contexts_are_extracted() {
         let context = SpanContext {
             trace: TraceId(0x1234_5678_9abc_def0_0011_2233_4455_6677),
             span: 0x8899_aabb_ccdd_eeff,

@@ -1,4 +1,4 @@
-//! Sends spans to collectors.
+//! Exports spans to collectors.
 
 mod jaeger;
 mod otlp;
@@ -11,10 +11,10 @@ use super::context::uber_text;
 use super::{Span, TracingError, TracingOptions};
 use mixer_net::tls::install_crypto_provider;
 
-/// Longest wait for a collector.
+/// Timeout of a request to a collector.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why spans were not taken in.
+/// A collector did not accept spans.
 #[derive(Debug, thiserror::Error)]
 #[error("{url}: {why}")]
 pub(super) struct ExportError {
@@ -22,16 +22,16 @@ pub(super) struct ExportError {
     why: String,
 }
 
-/// What a collector understands.
+/// The format of a collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
-    /// Zipkin's first format.
+    /// Zipkin v1 in Thrift.
     ZipkinThrift,
-    /// Zipkin's second format.
+    /// Zipkin v2 in JSON.
     ZipkinJson,
-    /// Jaeger's batches.
+    /// Jaeger batches in Thrift.
     JaegerThrift,
-    /// OpenTelemetry.
+    /// OTLP in protobuf.
     Otlp,
 }
 
@@ -54,7 +54,7 @@ impl Encoding {
     }
 }
 
-/// Sends spans to every collector of the settings.
+/// Exports spans to every configured collector.
 pub(super) struct Exporter {
     service: &'static str,
     log: bool,
@@ -86,7 +86,7 @@ impl Exporter {
         Ok(Self { service, log: options.log_spans, client, collectors })
     }
 
-    /// Sends spans. Errors: the first collector that did not take them; the others were asked as well.
+    /// Exports a batch to every collector. Errors: the first collector that did not accept it.
     pub(super) async fn export(&self, spans: &[Span]) -> Result<(), ExportError> {
         if self.log {
             for span in spans {
@@ -109,7 +109,7 @@ impl Exporter {
     }
 }
 
-/// The cause behind all causes: what the operating system or the peer said.
+/// The innermost cause of an error.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,8 +1,8 @@
-//! Spans: what was done in a call, when, and as part of which trace. They are sent to a collector.
+//! Distributed tracing: spans, trace contexts and export to collectors.
 //!
-//! A [`Tracer`] decides whether a call is traced ([`Tracer::begin`]), from what its caller says or by chance, and takes in the finished
-//! [`Span`]s, which a task of its own sends on in batches. Handing spans over never waits: when too many are under way they are dropped
-//! and counted. The room knows nothing of Mixer's calls; `api` makes spans of them.
+//! A [`Tracer`] samples calls ([`Tracer::begin`]): it follows the decision of the parent, or else its own rate. A task exports finished
+//! [`Span`]s in batches. Finishing a span never waits: spans that do not fit into the queue are dropped and counted. This crate knows
+//! nothing of Mixer's calls; `mixer-api` builds their spans.
 //! Spec: cli-operations.md section 7.
 
 mod context;
@@ -13,5 +13,5 @@ mod tracer;
 
 pub use context::{Format, SpanContext, TraceId, extract, inject};
 pub use options::{TracingError, TracingOptions};
-pub use span::{Event, Kind, Span, Tag, Value};
+pub use span::{Event, Span, SpanKind, Tag, Value};
 pub use tracer::{SpanCounts, Tracer, TracerTask, child};

@@ -1,6 +1,6 @@
 //! The settings of tracing.
 
-/// Where spans go, and how many calls are traced.
+/// The collectors and the sampling rate.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TracingOptions {
     /// Zipkin collector; empty means none. A URL with `/api/v2/` is sent JSON, any other Thrift.
@@ -9,19 +9,19 @@ pub struct TracingOptions {
     pub jaeger_url: String,
     /// OpenTelemetry collector (OTLP over HTTP); empty means none.
     pub otlp_url: String,
-    /// A log record a span.
+    /// Whether every span is logged.
     pub log_spans: bool,
-    /// Share of new traces that are kept, from 0 to 1.
+    /// Share of new traces that are sampled, from 0 to 1.
     pub sampling_rate: f64,
 }
 
-/// Settings that cannot be.
+/// Invalid settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TracingError(pub String);
 
 impl TracingOptions {
-    /// Whether anything is traced.
+    /// Whether tracing is enabled.
     pub fn is_enabled(&self) -> bool {
         self.log_spans || self.urls().any(|(_, url)| !url.is_empty())
     }
@@ -36,7 +36,7 @@ impl TracingOptions {
         .into_iter()
     }
 
-    /// Errors: Zipkin and Jaeger at once, a rate outside 0 to 1, or something that is no HTTP URL. Settings nobody uses are not looked at.
+    /// Errors: Zipkin and Jaeger at once, a rate outside 0 to 1, or an invalid URL. Nothing is checked if tracing is disabled.
     pub fn check(&self) -> Result<(), TracingError> {
         if !self.is_enabled() {
             return Ok(());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_settings_are_refused() {
+    fn invalid_settings_are_rejected() {
         assert_eq!(TracingOptions { sampling_rate: 7.0, ..TracingOptions::default() }.check(), Ok(()));
         assert_eq!(zipkin("http://zipkin:9411/api/v1/spans").check(), Ok(()));
         for (options, text) in [

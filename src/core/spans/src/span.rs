@@ -1,18 +1,18 @@
-//! A finished span.
+//! Spans, their tags and events.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use super::SpanContext;
 
-/// Which side of a call a span is of.
+/// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A call that was answered.
+pub enum SpanKind {
+    /// A call that this process served.
     Server,
-    /// A call that was made.
+    /// A call that this process made.
     Client,
-    /// A part of the work.
+    /// Work within this process.
     Local,
 }
 
@@ -21,7 +21,7 @@ pub enum Kind {
 pub enum Value {
     /// Text.
     Text(Cow<'static, str>),
-    /// Yes or no.
+    /// A Boolean.
     Bool(bool),
     /// A number.
     Number(f64),
@@ -40,8 +40,8 @@ impl From<String> for Value {
 }
 
 impl From<bool> for Value {
-    fn from(truth: bool) -> Self {
-        Value::Bool(truth)
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
     }
 }
 
@@ -50,7 +50,7 @@ impl Value {
     pub(super) fn to_json(&self) -> serde_json::Value {
         match self {
             Value::Text(text) => serde_json::Value::from(&**text),
-            Value::Bool(truth) => serde_json::Value::from(*truth),
+            Value::Bool(value) => serde_json::Value::from(*value),
             Value::Number(number) => serde_json::Value::from(*number),
         }
     }
@@ -61,7 +61,7 @@ impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Value::Text(text) => f.write_str(text),
-            Value::Bool(truth) => write!(f, "{truth}"),
+            Value::Bool(value) => write!(f, "{value}"),
             Value::Number(number) => write!(f, "{number}"),
         }
     }
@@ -73,45 +73,45 @@ pub type Tag = (&'static str, Value);
 /// Something that happened within a span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When.
+    /// The time of the event.
     pub at: SystemTime,
-    /// What, field by field.
+    /// Its fields.
     pub fields: Vec<Tag>,
 }
 
-/// A piece of work and its place in a trace.
+/// A finished span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// What was done.
+    /// The operation.
     pub name: String,
-    /// Where it belongs.
+    /// Its trace, id and parent.
     pub context: SpanContext,
     /// Whether its parent is in another process.
     pub remote_parent: bool,
-    /// Which side it is.
-    pub kind: Kind,
-    /// When it began.
+    /// Server, client or local.
+    pub kind: SpanKind,
+    /// Start time.
     pub started: SystemTime,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// What is known of it.
+    /// Tags.
     pub tags: Vec<Tag>,
-    /// What happened meanwhile.
+    /// Events, in order.
     pub events: Vec<Event>,
 }
 
 impl Span {
-    /// Whether it says that something failed.
+    /// Whether it has the tag `error`.
     pub fn failed(&self) -> bool {
         self.tags.iter().any(|(name, value)| *name == "error" && *value == Value::Bool(true))
     }
 
-    /// Microseconds of its start since 1970.
+    /// Start time in microseconds since 1970.
     pub(super) fn started_micros(&self) -> i64 {
         micros(self.started)
     }
 
-    /// Microseconds that it took; at least 1, since 0 is "unknown" to collectors.
+    /// Duration in microseconds; at least 1, because collectors read 0 as unknown.
     pub(super) fn took_micros(&self) -> i64 {
         i64::try_from(self.took.as_micros()).unwrap_or(i64::MAX).max(1)
     }

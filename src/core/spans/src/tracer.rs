@@ -1,4 +1,4 @@
-//! Decides what is traced, and hands finished spans to the task that sends them.
+//! Samples calls and queues finished spans for the export task.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,29 +12,29 @@ use tokio_util::sync::CancellationToken;
 use super::export::Exporter;
 use super::{Format, Span, SpanContext, TraceId, TracingError, TracingOptions, extract};
 
-/// Spans that wait to be sent; more are dropped.
-const QUEUE: usize = 8192;
-/// Spans that are sent at once.
+/// Capacity of the queue, in spans; spans beyond it are dropped.
+const QUEUE_CAPACITY: usize = 8192;
+/// Largest batch, in spans.
 const BATCH: usize = 100;
-/// Longest wait of a span for others to be sent with.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Longest time to wait for a full batch.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What became of spans.
+/// Counters of the export.
 #[derive(Debug, Default)]
 pub struct SpanCounts {
-    /// Taken in by the collectors.
+    /// Spans that every collector accepted.
     pub sent: AtomicU64,
-    /// Not sent, because too many waited.
+    /// Spans dropped because the queue was full.
     pub dropped: AtomicU64,
-    /// Not taken in by a collector.
+    /// Spans that a collector did not accept.
     pub failed: AtomicU64,
 }
 
-/// Starts spans and takes in finished ones.
+/// Samples calls and takes their finished spans.
 pub struct Tracer {
     spans: mpsc::Sender<Span>,
     format: Format,
-    /// A new trace is kept if a random number is below this.
+    /// A new trace is sampled if a random number is below this.
     threshold: u64,
     counts: Arc<SpanCounts>,
 }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Tracer {
     }
 }
 
-/// The task that sends spans.
+/// The export task.
 #[derive(Debug)]
 pub struct TracerTask {
     stop: CancellationToken,
@@ -53,20 +53,21 @@ pub struct TracerTask {
 }
 
 impl TracerTask {
-    /// Sends what waits and ends; what is not sent within `patience` is lost. Returns whether all of it was done in time.
-    pub async fn close(self, patience: Duration) -> bool {
+    /// Exports the queue and ends the task. Spans that are not exported within `deadline` are lost. Returns whether all were exported
+    /// in time.
+    pub async fn close(self, deadline: Duration) -> bool {
         self.stop.cancel();
         let abort = self.task.abort_handle();
-        let ended = tokio::time::timeout(patience, self.task).await.is_ok();
+        let ended = tokio::time::timeout(deadline, self.task).await.is_ok();
         abort.abort();
         ended
     }
 }
 
 impl Tracer {
-    /// Begins to trace for `service`; `None` if nothing is to be traced. Must be called within a tokio runtime.
+    /// Starts the tracer of `service`; `None` if tracing is disabled. Must be called within a tokio runtime.
     ///
-    /// Errors: settings that cannot be.
+    /// Errors: invalid settings.
     pub fn start(
         options: &TracingOptions,
         service: &'static str,
@@ -77,9 +78,9 @@ impl Tracer {
         }
         let exporter = Exporter::new(options, service)?;
         let counts = Arc::new(SpanCounts::default());
-        let (spans, waiting) = mpsc::channel(QUEUE);
+        let (spans, queue) = mpsc::channel(QUEUE_CAPACITY);
         let stop = CancellationToken::new();
-        let task = tokio::spawn(send(waiting, exporter, Arc::clone(&counts), stop.clone()));
+        let task = tokio::spawn(export(queue, exporter, Arc::clone(&counts), stop.clone()));
         let format = match options {
             TracingOptions { zipkin_url, .. } if !zipkin_url.is_empty() => Format::B3,
             TracingOptions { jaeger_url, otlp_url, .. } if jaeger_url.is_empty() && !otlp_url.is_empty() => {
@@ -91,38 +92,38 @@ impl Tracer {
         Ok(Some((Arc::new(tracer), TracerTask { stop, task })))
     }
 
-    /// What became of spans so far.
+    /// Counters of the export.
     pub fn counts(&self) -> &Arc<SpanCounts> {
         &self.counts
     }
 
-    /// How contexts are passed on.
+    /// The format of outgoing trace contexts.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The span of an incoming call, and whether its parent is the caller's; `None` if the call is not traced.
+    /// The context of the server span of a call, and whether its parent is remote; `None` if the call is not sampled.
     ///
-    /// A caller who decided is followed; for others chance decides.
+    /// Follows the sampling decision in `headers`; without one, samples at the configured rate.
     pub fn begin(&self, headers: &HeaderMap) -> Option<(SpanContext, bool)> {
-        let caller = extract(headers);
-        let sampled = caller.and_then(|caller| caller.sampled).unwrap_or_else(|| self.chance());
-        sampled.then(|| match caller {
-            Some(caller) => (SpanContext { sampled: Some(true), ..child(&caller) }, true),
+        let parent = extract(headers);
+        let sampled = parent.and_then(|parent| parent.sampled).unwrap_or_else(|| self.sample());
+        sampled.then(|| match parent {
+            Some(parent) => (SpanContext { sampled: Some(true), ..child(&parent) }, true),
             None => (root(), false),
         })
     }
 
-    /// The first span of a new trace; chance decides whether it is kept.
+    /// The root span of a new trace, sampled at the configured rate.
     pub fn begin_root(&self) -> SpanContext {
-        SpanContext { sampled: Some(self.chance()), ..root() }
+        SpanContext { sampled: Some(self.sample()), ..root() }
     }
 
-    fn chance(&self) -> bool {
+    fn sample(&self) -> bool {
         self.threshold == u64::MAX || fastrand::u64(..) < self.threshold
     }
 
-    /// Takes in finished spans. Never waits.
+    /// Queues finished spans. Never waits.
     pub fn finish(&self, spans: impl IntoIterator<Item = Span>) {
         let mut dropped = 0;
         for span in spans {
@@ -134,12 +135,12 @@ impl Tracer {
     }
 }
 
-/// The number below which so many of all random numbers are.
+/// The threshold for a sampling rate.
 fn threshold(rate: f64) -> u64 {
     if rate >= 1.0 { u64::MAX } else { (rate.max(0.0) * u64::MAX as f64) as u64 }
 }
 
-/// The context of a part of `parent`'s work.
+/// The context of a child of `parent`.
 pub fn child(parent: &SpanContext) -> SpanContext {
     SpanContext { trace: parent.trace, span: span_id(), parent: parent.span, sampled: parent.sampled }
 }
@@ -153,9 +154,9 @@ fn span_id() -> u64 {
     fastrand::u64(1..)
 }
 
-/// Sends spans in batches until told to stop, and then what still waits.
-async fn send(
-    mut waiting: mpsc::Receiver<Span>,
+/// Exports batches until `stop` is cancelled, and then the rest of the queue.
+async fn export(
+    mut queue: mpsc::Receiver<Span>,
     exporter: Exporter,
     counts: Arc<SpanCounts>,
     stop: CancellationToken,
@@ -164,10 +165,10 @@ async fn send(
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let first = tokio::select! {
-            received = waiting.recv_many(&mut batch, BATCH) => received,
+            received = queue.recv_many(&mut batch, BATCH) => received,
             () = stop.cancelled() => {
-                waiting.close();
-                waiting.recv_many(&mut batch, BATCH).await
+                queue.close();
+                queue.recv_many(&mut batch, BATCH).await
             }
         };
         if first == 0 {
@@ -175,8 +176,8 @@ async fn send(
         }
         if !stop.is_cancelled() {
             tokio::select! {
-                () = fill(&mut waiting, &mut batch) => {}
-                () = tokio::time::sleep(PAUSE) => {}
+                () = fill(&mut queue, &mut batch) => {}
+                () = tokio::time::sleep(BATCH_TIMEOUT) => {}
                 () = stop.cancelled() => {}
             }
         }
@@ -197,10 +198,10 @@ async fn send(
     }
 }
 
-/// Takes spans until a batch is full or no more will come.
-async fn fill(waiting: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
+/// Fills the batch; returns early if the queue is closed.
+async fn fill(queue: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
     while let Some(room) = BATCH.checked_sub(batch.len()).filter(|room| *room > 0) {
-        if waiting.recv_many(batch, room).await == 0 {
+        if queue.recv_many(batch, room).await == 0 {
             return;
         }
     }

@@ -1,46 +1,26 @@
-//! Numbers and names of access logs.
+//! Enumerations and response flags of access logs.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use crate::wire::{FieldValue, each_field};
 use mixer_attribute::DecodeError;
+use mixer_base::rpc_code;
 
 /// Short names of response flags, by field number from 1.
 const FLAGS: [&str; 28] = [
     "LH", "UH", "UT", "LR", "UR", "UF", "UC", "UO", "NR", "DI", "FI", "RL", "UAEX", "RLSE", "DC", "URX",
     "SI", "IH", "DPE", "UMSDR", "RFCF", "NFCF", "DT", "UPE", "NC", "OM", "DF", "DR",
 ];
-/// The flag that an authorizer refused; a message, not a truth value.
+/// The flag `unauthorized_details`; a message, not a Boolean.
 const UNAUTHORIZED: u32 = 13;
 
-/// Names of status codes by number.
-const CODES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
-
-/// Which flags are set: bit N for field N.
+/// The set flags: bit N for field N.
 fn set_flags(body: &[u8]) -> Result<u64, DecodeError> {
     let mut set = 0;
     each_field(body, |number, value| {
         let is_set = match value {
-            FieldValue::Varint(truth) => truth != 0,
+            FieldValue::Varint(flag) => flag != 0,
             FieldValue::Bytes(_) => number == UNAUTHORIZED,
             FieldValue::Fixed64(_) => false,
         };
@@ -66,7 +46,7 @@ pub(super) fn response_flags<'a>(body: &[u8], arena: &'a Bump) -> Result<&'a [u8
     Ok(out.into_bump_slice())
 }
 
-/// Whether an authorizer refused.
+/// Whether the request was denied by an authorization filter.
 pub(super) fn is_unauthorized(body: &[u8]) -> Result<bool, DecodeError> {
     Ok(set_flags(body)? >> UNAUTHORIZED & 1 == 1)
 }
@@ -106,16 +86,13 @@ pub(super) fn method(number: u64) -> &'static [u8] {
     }
 }
 
+/// The `google.rpc.Code` with this name.
 pub(super) fn code_of_name(name: &[u8]) -> Option<i64> {
-    let at = CODES.iter().position(|code| code.as_bytes() == name)?;
-    i64::try_from(at).ok()
+    let code = (0..).map_while(rpc_code::name).position(|code| code.as_bytes() == name)?;
+    i64::try_from(code).ok()
 }
 
-pub(crate) fn name_of_code(code: i64) -> &'static str {
-    usize::try_from(code).ok().and_then(|code| CODES.get(code)).copied().unwrap_or("UNKNOWN")
-}
-
-/// The code that an HTTP status stands for where nothing better is known.
+/// The `google.rpc.Code` that corresponds to an HTTP status.
 pub(super) fn code_of_status(status: u64) -> i64 {
     match status {
         400 => 3,

@@ -2,17 +2,18 @@
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::{Common, codes};
+use super::codes;
+use super::common::Common;
 use crate::attributes::{Attributes, Known};
-use crate::check_request::{FORWARDED_ATTRIBUTES, header, protocol, set_path};
+use crate::http_message::{FORWARDED_ATTRIBUTES, header, protocol, set_path};
 use crate::wire::{FieldValue, each_field, int64, map_entry, wrapped};
 use mixer_attribute::{DecodeError, SignedDuration, Timestamp, Value};
 
 type Pairs<'a> = &'a [(&'a [u8], &'a [u8])];
 
-/// Request and response of an entry.
+/// The fields of request and response.
 #[derive(Default)]
-pub(super) struct Http<'a> {
+pub(super) struct HttpEntry<'a> {
     protocol: u64,
     method: u64,
     scheme: &'a [u8],
@@ -26,7 +27,7 @@ pub(super) struct Http<'a> {
     request_header_bytes: u64,
     request_body_bytes: u64,
     logged_headers: Pairs<'a>,
-    /// Logged ones, and those that are fields of their own.
+    /// Logged headers, and those that the entry has as fields.
     pub(super) request_headers: Pairs<'a>,
     code: u64,
     response_header_bytes: u64,
@@ -37,13 +38,13 @@ pub(super) struct Http<'a> {
     pub(super) details: &'a [u8],
 }
 
-impl<'a> Http<'a> {
-    /// The path as the caller sent it.
+impl<'a> HttpEntry<'a> {
+    /// The path that the client sent.
     pub(super) fn path(&self) -> &'a [u8] {
         if self.original_path.is_empty() { self.rewritten_path } else { self.original_path }
     }
 
-    /// The status; 500 when the caller went away before there was one.
+    /// The status; 500 if the client disconnected before the response.
     pub(super) fn status(&self) -> u64 {
         if self.code == 0 { 500 } else { self.code }
     }
@@ -54,8 +55,8 @@ pub(super) fn read<'a>(
     request: &'a [u8],
     response: &'a [u8],
     out: &Attributes<'a>,
-) -> Result<Http<'a>, DecodeError> {
-    let mut http = Http { protocol, ..Http::default() };
+) -> Result<HttpEntry<'a>, DecodeError> {
+    let mut http = HttpEntry { protocol, ..HttpEntry::default() };
     let arena = out.arena();
     let mut result = Ok(());
     let mut logged = ArenaVec::new_in(arena);
@@ -104,12 +105,12 @@ pub(super) fn read<'a>(
     }
     all.extend_from_slice(http.trailers);
     http.response_headers = all.into_bump_slice();
-    http.request_headers = synthesized(&http, arena);
+    http.request_headers = complete_headers(&http, arena);
     result.map(|()| http)
 }
 
-/// Logged headers, and what the entry has in fields of its own where no logged header says it.
-fn synthesized<'a>(http: &Http<'a>, arena: &'a bumpalo::Bump) -> Pairs<'a> {
+/// The logged headers, completed from the fields of the entry.
+fn complete_headers<'a>(http: &HttpEntry<'a>, arena: &'a bumpalo::Bump) -> Pairs<'a> {
     let mut all = ArenaVec::with_capacity_in(http.logged_headers.len() + 8, arena);
     all.extend(http.logged_headers.iter().copied().filter(|(name, _)| *name != FORWARDED_ATTRIBUTES));
     for (name, value) in [
@@ -129,7 +130,7 @@ fn synthesized<'a>(http: &Http<'a>, arena: &'a bumpalo::Bump) -> Pairs<'a> {
     all.into_bump_slice()
 }
 
-pub(super) fn set<'a>(http: &Http<'a>, common: &Common<'a>, out: &mut Attributes<'a>) {
+pub(super) fn set<'a>(http: &HttpEntry<'a>, common: &Common<'a>, out: &mut Attributes<'a>) {
     set_request(http, common, out);
     set_response(http, out);
     if let Some(start) = common.start {
@@ -143,7 +144,7 @@ pub(super) fn set<'a>(http: &Http<'a>, common: &Common<'a>, out: &mut Attributes
     }
 }
 
-fn set_request<'a>(http: &Http<'a>, common: &Common<'a>, out: &mut Attributes<'a>) {
+fn set_request<'a>(http: &HttpEntry<'a>, common: &Common<'a>, out: &mut Attributes<'a>) {
     out.some_text(Known::RequestMethod, codes::method(http.method));
     set_path(http.path(), out);
     if !http.original_path.is_empty() {
@@ -168,7 +169,7 @@ fn set_request<'a>(http: &Http<'a>, common: &Common<'a>, out: &mut Attributes<'a
     out.some_text(Known::HttpProtocol, codes::http_version(http.protocol));
 }
 
-fn set_response<'a>(http: &Http<'a>, out: &mut Attributes<'a>) {
+fn set_response<'a>(http: &HttpEntry<'a>, out: &mut Attributes<'a>) {
     out.number(Known::ResponseCode, int64(http.status()));
     let mut headers = ArenaVec::with_capacity_in(http.response_headers.len(), out.arena());
     headers.extend_from_slice(http.response_headers);
@@ -184,7 +185,7 @@ fn set_response<'a>(http: &Http<'a>, out: &mut Attributes<'a>) {
     out.some_text(Known::ResponseCodeDetails, http.details);
 }
 
-/// An instant some time later.
+/// The sum of a timestamp and a duration.
 fn after(start: Timestamp, took: SignedDuration) -> Timestamp {
     const SECOND: i64 = 1_000_000_000;
     let nanos = i64::from(start.nanos) + took.nanos % SECOND;

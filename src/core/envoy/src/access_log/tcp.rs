@@ -4,68 +4,68 @@ use std::time::{Duration, Instant};
 
 use quick_cache::unsync::Cache;
 
-use super::Common;
+use super::common::Common;
 use crate::attributes::{Attributes, Known};
 use crate::wire::{FieldValue, each_field, int64};
 use mixer_attribute::{DecodeError, Value};
 
-/// Types of entries.
+/// Access log types.
 const UPSTREAM_CONNECTED: u64 = 1;
 const PERIODIC: u64 = 2;
 
-/// What the last entry of each open connection said: Envoy counts from the beginning, reports want the difference.
+/// The byte counts of the last entry of each open connection. Envoy logs totals; reports need the differences.
 ///
-/// Bounded: of too many connections those seen longest ago are forgotten, and those that were silent for too long.
+/// Bounded: connections beyond the bound are evicted, and idle ones expire.
 pub struct ConnectionCounters {
-    seen: Cache<(u64, Box<[u8]>), Seen>,
+    last: Cache<(u64, Box<[u8]>), ByteCounts>,
     idle: Duration,
     stream: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct ByteCounts {
     received: i64,
     sent: i64,
     at: Instant,
 }
 
 impl ConnectionCounters {
-    /// Nothing seen yet; keeps at most `entries` connections, each for `idle`.
+    /// No connections yet; keeps at most `entries`, each up to `idle` after its last entry.
     pub fn new(entries: usize, idle: Duration) -> Self {
-        Self { seen: Cache::new(entries.max(1)), idle, stream: 0 }
+        Self { last: Cache::new(entries.max(1)), idle, stream: 0 }
     }
 
-    /// Says which stream the entries that follow come from: ids of connections are unique in a stream only.
-    pub fn set_stream(&mut self, stream: u64) {
+    /// Selects the stream of the next entries: connection ids are unique within a stream only.
+    pub(crate) fn set_stream(&mut self, stream: u64) {
         self.stream = stream;
     }
 
     /// Number of connections.
     pub fn len(&self) -> usize {
-        self.seen.len()
+        self.last.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.seen.is_empty()
+        self.last.is_empty()
     }
 
-    /// How much more was received and sent than the entry before said.
+    /// The bytes received and sent since the last entry.
     fn difference(&mut self, id: &[u8], received: i64, sent: i64, ends: bool) -> (i64, i64) {
         if id.is_empty() {
             return (received, sent);
         }
         let key = (self.stream, Box::from(id));
         let now = Instant::now();
-        let before = self.seen.get(&key).copied();
-        let before = before.filter(|seen| now.saturating_duration_since(seen.at) <= self.idle);
+        let before = self.last.get(&key).copied();
+        let before = before.filter(|last| now.saturating_duration_since(last.at) <= self.idle);
         if ends {
-            self.seen.remove(&key);
+            self.last.remove(&key);
         } else {
-            self.seen.insert(key, Seen { received, sent, at: now });
+            self.last.insert(key, ByteCounts { received, sent, at: now });
         }
-        let (old_received, old_sent) = before.map_or((0, 0), |seen| (seen.received, seen.sent));
-        // A counter that falls began anew.
+        let (old_received, old_sent) = before.map_or((0, 0), |last| (last.received, last.sent));
+        // A counter that decreases was reset.
         let more = |new: i64, old: i64| if new >= old { new - old } else { new };
         (more(received, old_received), more(sent, old_sent))
     }
@@ -115,7 +115,7 @@ mod tests {
         let found: Vec<_> =
             steps.iter().map(|(r, s, ends)| counters.difference(b"a", *r, *s, *ends)).collect();
         assert_eq!(found, [(0, 0), (5, 7), (4, 0), (3, 13)]);
-        assert!(counters.is_empty(), "a closed connection is forgotten");
+        assert!(counters.is_empty(), "a closed connection is removed");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Answers decoded with the generated messages, and compared with what Envoy is known to understand.
+//! Responses decoded with the generated messages, compared with what Envoy supports.
 
 use prost::Message as _;
 
@@ -15,28 +15,29 @@ struct Case<'c> {
     code: i32,
     message: &'c str,
     directive: Option<RouteDirective>,
-    undecided: bool,
-    asked: Asked<'c>,
+    failed: bool,
+    request: RequestInfo<'c>,
 }
 
 impl Default for Case<'_> {
     fn default() -> Self {
-        let asked = Asked { is_http: true, request_id: b"r-1", headers: &[], deny_body: DenyBody::Text };
-        Self { code: 0, message: "", directive: None, undecided: false, asked }
+        let request =
+            RequestInfo { is_http: true, request_id: b"r-1", headers: &[], deny_body: DenyBody::Text };
+        Self { code: 0, message: "", directive: None, failed: false, request }
     }
 }
 
 impl Case<'_> {
     fn answer(&self) -> (CheckResponse, Unsupported) {
-        let decision = Decision {
+        let response = AuthzResponse {
             code: self.code,
             message: self.message,
             directive: self.directive.as_ref(),
             extra_headers: &[],
-            undecided: self.undecided,
+            failed: self.failed,
         };
         let mut out = Vec::new();
-        let unsupported = encode(&decision, &self.asked, None, &mut out);
+        let unsupported = encode(&response, &self.request, None, &mut out);
         (CheckResponse::decode(out.as_slice()).unwrap(), unsupported)
     }
 }
@@ -80,7 +81,7 @@ fn every_code_has_its_status_and_body() {
             let (answer, _) = Case { code, message, ..Case::default() }.answer();
             assert_eq!(answer.status.unwrap().code, code);
             let Some(HttpResponse::DeniedResponse(denied)) = answer.http_response else {
-                panic!("{code}: no refusal")
+                panic!("{code}: no denial")
             };
             assert_eq!((denied.status.unwrap().code, denied.body), (status, body));
         }
@@ -88,7 +89,7 @@ fn every_code_has_its_status_and_body() {
 }
 
 #[test]
-fn an_approval_always_has_a_status_and_removes_the_forwarded_attributes() {
+fn an_allowed_request_has_a_status_and_loses_the_forwarded_attributes() {
     let (answer, _) = Case::default().answer();
     assert_eq!(answer.status.map(|status| status.code), Some(0));
     let Some(HttpResponse::OkResponse(ok)) = answer.http_response else { panic!("no approval") };
@@ -97,7 +98,7 @@ fn an_approval_always_has_a_status_and_removes_the_forwarded_attributes() {
 }
 
 #[test]
-fn header_operations_use_combinations_that_envoy_honours() {
+fn header_operations_use_combinations_that_envoy_supports() {
     use HeaderOperationKind::{Append, Remove, Replace};
     let directive = RouteDirective {
         request_headers: vec![
@@ -116,8 +117,8 @@ fn header_operations_use_combinations_that_envoy_honours() {
         ..RouteDirective::default()
     };
     let headers: &[(&[u8], &[u8])] = &[(b"x-there", b"old")];
-    let asked = Asked { headers, ..Case::default().asked };
-    let (answer, unsupported) = Case { directive: Some(directive), asked, ..Case::default() }.answer();
+    let request = RequestInfo { headers, ..Case::default().request };
+    let (answer, unsupported) = Case { directive: Some(directive), request, ..Case::default() }.answer();
     let Some(HttpResponse::OkResponse(ok)) = answer.http_response else { panic!("no approval") };
     assert_eq!(
         shown(&ok.headers),
@@ -137,7 +138,7 @@ fn header_operations_use_combinations_that_envoy_honours() {
 }
 
 #[test]
-fn a_direct_response_refuses_whatever_the_status_says() {
+fn a_direct_response_denies_with_any_status() {
     let direct = |code, body: &str| RouteDirective {
         direct_response_code: code,
         direct_response_body: body.to_owned(),
@@ -157,7 +158,7 @@ fn a_direct_response_refuses_whatever_the_status_says() {
     ] {
         let (answer, _) = Case { directive: Some(direct(code, body)), ..Case::default() }.answer();
         assert_eq!(answer.status.unwrap().code, 7, "OK would let it pass");
-        let Some(HttpResponse::DeniedResponse(denied)) = answer.http_response else { panic!("no refusal") };
+        let Some(HttpResponse::DeniedResponse(denied)) = answer.http_response else { panic!("no denial") };
         assert_eq!((denied.status.unwrap().code, denied.body.as_str()), (sent, shown_body), "{code}");
         let names: Vec<_> = shown(&denied.headers).into_iter().map(|(name, ..)| name).collect();
         assert_eq!(names, ["location", "set-cookie", "set-cookie"]);
@@ -166,28 +167,28 @@ fn a_direct_response_refuses_whatever_the_status_says() {
 }
 
 #[test]
-fn no_decision_is_an_error_of_the_authorizer() {
-    let (answer, _) = Case { code: 13, message: "down", undecided: true, ..Case::default() }.answer();
+fn a_failed_evaluation_is_an_error_response() {
+    let (answer, _) = Case { code: 13, message: "down", failed: true, ..Case::default() }.answer();
     let Some(HttpResponse::ErrorResponse(error)) = answer.http_response else { panic!("no error") };
     assert_eq!(error.status.unwrap().code, 500);
 }
 
 #[test]
-fn a_connection_gets_a_status_and_nothing_else() {
+fn a_connection_gets_only_a_status() {
     for code in [0, 7] {
-        let asked = Asked { is_http: false, ..Case::default().asked };
-        let (answer, _) = Case { code, asked, ..Case::default() }.answer();
+        let request = RequestInfo { is_http: false, ..Case::default().request };
+        let (answer, _) = Case { code, request, ..Case::default() }.answer();
         assert_eq!(answer.status.unwrap().code, code);
         assert!(answer.http_response.is_none());
     }
 }
 
 #[test]
-fn bodies_come_in_the_form_that_is_configured() {
+fn bodies_have_the_configured_format() {
     let body = |deny_body| {
-        let asked = Asked { deny_body, ..Case::default().asked };
-        let (answer, _) = Case { code: 7, message: "no \"x\"", asked, ..Case::default() }.answer();
-        let Some(HttpResponse::DeniedResponse(denied)) = answer.http_response else { panic!("no refusal") };
+        let request = RequestInfo { deny_body, ..Case::default().request };
+        let (answer, _) = Case { code: 7, message: "no \"x\"", request, ..Case::default() }.answer();
+        let Some(HttpResponse::DeniedResponse(denied)) = answer.http_response else { panic!("no denial") };
         (denied.body, shown(&denied.headers).len())
     };
     assert_eq!(body(DenyBody::None), (String::new(), 0));
@@ -202,7 +203,7 @@ fn bodies_come_in_the_form_that_is_configured() {
 }
 
 #[test]
-fn metadata_says_what_was_decided_and_why() {
+fn metadata_has_status_rules_and_decision_id() {
     let rules = ["deny.prod".to_owned()];
     let metadata = ResponseMetadata {
         status: 0,
@@ -212,9 +213,9 @@ fn metadata_says_what_was_decided_and_why() {
         cache_hit: true,
         shadow_status: Some(7),
     };
-    let decision = Decision { code: 0, message: "", directive: None, extra_headers: &[], undecided: false };
+    let response = AuthzResponse { code: 0, message: "", directive: None, extra_headers: &[], failed: false };
     let mut out = Vec::new();
-    encode(&decision, &Case::default().asked, Some(&metadata), &mut out);
+    encode(&response, &Case::default().request, Some(&metadata), &mut out);
     let fields = CheckResponse::decode(out.as_slice()).unwrap().dynamic_metadata.unwrap().fields;
     let names: Vec<&str> = fields.keys().map(String::as_str).collect();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! From decoded resources and the vocabulary to one configuration.
+//! Assembles decoded resources and the vocabulary into one configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const ACCESS_LOG_TYPES: [&str; 15] = [
     "TcpConnectionStart",
 ];
 
-/// The configuration of one build, and what was found wrong while it was put together.
+/// The assembled configuration and its diagnostics.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     pub(crate) config: Arc<EnvoyConfig>,
@@ -42,7 +42,7 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Puts together what is in force, given in the order of namespace and name.
+    /// Assembles resources, which are sorted by namespace and name.
     pub(crate) fn new(in_force: &[(&RawResource, &EnvoyResource)], vocabulary: &Vocabulary) -> Self {
         let mut assembler =
             Assembler { vocabulary, config: EnvoyConfig::default(), diagnostics: Vec::new(), settled: None };
@@ -177,7 +177,7 @@ impl Assembler<'_> {
         report: &FieldPath,
         resource: Option<&RawResource>,
     ) -> u64 {
-        // Envoys that do not know the field send 0 for the final entry.
+        // Versions of Envoy without the field send 0 for the final entry.
         let mut mask = 1;
         for (index, name) in names.iter().enumerate() {
             match ACCESS_LOG_TYPES.iter().position(|known| known == name) {

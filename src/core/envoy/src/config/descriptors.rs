@@ -1,4 +1,4 @@
-//! The kind `ratelimit`, which is the file format of envoyproxy/ratelimit, and the tree that it becomes.
+//! The kind `ratelimit`, which is the file format of envoyproxy/ratelimit, and the tree of its descriptors.
 //! Spec: envoy-bridge.md 4.4.
 
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use mixer_config::message::{DecodeContext, Field, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 use mixer_engine::snapshot::ResourceProblems;
 
-/// Text; numbers and truth values that YAML makes of bare words become text again.
+/// Text; a YAML number or Boolean is converted back to text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Text(pub String);
+pub(crate) struct Text(pub String);
 
 impl Field for Text {
     fn merge(&mut self, node: &Node, context: &mut DecodeContext) {
@@ -32,7 +32,7 @@ impl Field for Text {
 mixer_config::message! {
     /// The name of another limit.
     pub struct Replaces: "ratelimit.Replaces" {
-        /// Which.
+        /// The name of the limit.
         1 name: String = String::new();
     }
 }
@@ -42,35 +42,35 @@ mixer_config::message! {
     pub struct RateLimitPolicy: "ratelimit.RateLimit" {
         /// second, minute, hour, day, week, month or year, in any case.
         1 unit: String = String::new();
-        /// How many.
+        /// Requests per unit.
         2 requests_per_unit: u32 = 0;
         /// No limit at all.
         3 unlimited: bool = false;
         /// A name for `replaces`.
         4 name: String = String::new();
-        /// Limits that this one stands for.
+        /// Limits that this one replaces.
         5 replaces: Vec<Replaces> = Vec::new();
     }
 }
 
 mixer_config::message! {
-    /// A descriptor entry and what belongs to it.
+    /// A descriptor entry with its limit and nested entries.
     pub struct DescriptorConfig: "ratelimit.Descriptor" {
         /// The key.
         1 key: Text = Text::default();
-        /// The value; any when it is empty. May have `*` wildcards.
+        /// The value, which may have `*` wildcards; empty matches any value.
         2 value: Text = Text::default();
         /// The limit of descriptors that end here.
         3 rate_limit: Option<RateLimitPolicy> = None;
         /// Entries that may follow.
         4 descriptors: Vec<DescriptorConfig> = Vec::new();
-        /// Counted, but never refused.
+        /// Hits are counted, but never denied.
         5 shadow_mode: bool = false;
-        /// Refused only together with all others of its kind.
+        /// Denied only if all limits in quota mode are over.
         6 quota_mode: bool = false;
         /// Whether the metrics show values of keys without a configured value.
         7 detailed_metric: bool = false;
-        /// Likewise for this key alone.
+        /// The same for this key only.
         8 value_to_metric: bool = false;
         /// Whether all values of a wildcard share one counter.
         9 share_threshold: bool = false;
@@ -89,7 +89,7 @@ mixer_config::message! {
     }
 }
 
-/// A unit of time; the numbers are those of the wire.
+/// A unit of time, with its number in protobuf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Unit {
@@ -111,11 +111,11 @@ pub enum Unit {
 
 impl Unit {
     /// Every unit, longest first.
-    pub const ALL: [Unit; 7] =
+    pub(crate) const ALL: [Unit; 7] =
         [Unit::Year, Unit::Month, Unit::Week, Unit::Day, Unit::Hour, Unit::Minute, Unit::Second];
 
     /// Its length in seconds.
-    pub fn seconds(self) -> u64 {
+    pub(crate) fn seconds(self) -> u64 {
         match self {
             Unit::Second => 1,
             Unit::Minute => 60,
@@ -128,7 +128,7 @@ impl Unit {
     }
 
     /// For example `DAY`.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Second => "SECOND",
             Unit::Minute => "MINUTE",
@@ -141,53 +141,53 @@ impl Unit {
     }
 
     /// The unit of a name in any case.
-    pub fn from_name(name: &str) -> Option<Unit> {
+    pub(crate) fn from_name(name: &str) -> Option<Unit> {
         Self::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(name))
     }
 
-    /// The unit of a number of the wire.
+    /// The unit with this number in protobuf.
     pub fn from_number(number: u64) -> Option<Unit> {
         Self::ALL.into_iter().find(|unit| *unit as u64 == number)
     }
 }
 
-/// A limit in force.
+/// A compiled limit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// Keys and configured values from the domain on, for metrics and dumps: `domain.key_value.key`.
-    pub full_key: Arc<str>,
+    pub(crate) full_key: Arc<str>,
     /// The length of the window; `None` without any limit.
-    pub unit: Option<Unit>,
-    /// How many in a window.
-    pub requests_per_unit: u32,
-    /// The name for `replaces`, and in answers.
-    pub name: Arc<str>,
-    /// Names of limits that this one stands for.
-    pub replaces: Vec<Arc<str>>,
-    /// Counted, but never refused.
-    pub shadow_mode: bool,
-    /// Refused only together with all others of its kind.
-    pub quota_mode: bool,
+    pub(crate) unit: Option<Unit>,
+    /// Requests in a window.
+    pub(crate) requests_per_unit: u32,
+    /// The name for `replaces` and in responses.
+    pub(crate) name: Arc<str>,
+    /// Names of limits that this one replaces.
+    pub(crate) replaces: Vec<Arc<str>>,
+    /// Hits are counted, but never denied.
+    pub(crate) shadow_mode: bool,
+    /// Denied only if all limits in quota mode are over.
+    pub(crate) quota_mode: bool,
     /// Whether metrics show the values of the request.
-    pub detailed_metric: bool,
+    pub(crate) detailed_metric: bool,
 }
 
 /// An entry of the tree.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct DescriptorNode {
+pub(crate) struct DescriptorNode {
     /// The limit of descriptors that end here.
-    pub limit: Option<Arc<Limit>>,
+    pub(crate) limit: Option<Arc<Limit>>,
     /// Whether a wildcard matched and all its values share one counter.
-    pub share_threshold: bool,
+    pub(crate) share_threshold: bool,
     /// The pattern of the value, where it has wildcards.
-    pub pattern: Option<Arc<str>>,
-    /// What may follow.
-    pub children: DescriptorTree,
+    pub(crate) pattern: Option<Arc<str>>,
+    /// The next entries.
+    pub(crate) children: DescriptorTree,
 }
 
-/// Entries that may come next.
+/// The descriptor entries of one level.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct DescriptorTree {
+pub(crate) struct DescriptorTree {
     /// By key.
     keys: FxHashMap<Box<[u8]>, KeyNodes>,
 }
@@ -202,8 +202,8 @@ struct KeyNodes {
 }
 
 impl DescriptorTree {
-    /// The node for an entry: the exact value, else the first wildcard that fits, else the key alone.
-    pub fn find(&self, key: &[u8], value: &[u8]) -> Option<&DescriptorNode> {
+    /// The node for an entry: by exact value, else by the first matching wildcard, else by key.
+    pub(crate) fn find(&self, key: &[u8], value: &[u8]) -> Option<&DescriptorNode> {
         let nodes = self.keys.get(key)?;
         nodes
             .exact
@@ -216,7 +216,7 @@ impl DescriptorTree {
     }
 
     /// Every limit below, in the order of their full keys.
-    pub fn limits(&self) -> Vec<&Arc<Limit>> {
+    pub(crate) fn limits(&self) -> Vec<&Arc<Limit>> {
         let mut out = Vec::new();
         self.gather(&mut out);
         out.sort_by(|a, b| a.full_key.cmp(&b.full_key));
@@ -233,8 +233,8 @@ impl DescriptorTree {
         }
     }
 
-    /// Takes the entries of another tree in; of equal entries those that are here stay.
-    pub fn merge(&mut self, other: DescriptorTree) {
+    /// Adds the entries of another tree; existing entries win.
+    pub(crate) fn merge(&mut self, other: DescriptorTree) {
         for (key, nodes) in other.keys {
             let mine = self.keys.entry(key).or_default();
             for (value, node) in nodes.exact {
@@ -248,8 +248,8 @@ impl DescriptorTree {
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for any text.
-pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
+/// Whether a text matches a pattern in which `*` stands for any text.
+pub(crate) fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let mut parts = pattern.split(|byte| *byte == b'*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
@@ -260,7 +260,7 @@ pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
     rest.ends_with(last)
 }
 
-/// The tree of one resource, with whatever is wrong in it left out.
+/// The tree of one resource, without its invalid parts.
 pub(super) fn tree(
     config: &DomainConfig,
     base: &FieldPath,

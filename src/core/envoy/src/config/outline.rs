@@ -1,4 +1,4 @@
-//! What is configured for Envoy, as people see it.
+//! The configuration as tools list it.
 
 use mixer_engine::snapshot::MappingOutline;
 

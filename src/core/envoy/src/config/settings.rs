@@ -5,42 +5,42 @@ use std::collections::BTreeMap;
 use mixer_attribute::SignedDuration;
 
 mixer_config::message_enum! {
-    /// Whether refusals count.
+    /// Whether denials are enforced.
     pub enum Mode: "mixer.envoy.v1.Check.Mode" {
-        /// They do.
+        /// Denials are enforced.
         0 "enforce" Enforce;
-        /// They are computed and counted; the answer is always OK.
+        /// Denials are counted; the response is always OK.
         1 "shadow" Shadow;
     }
 }
 
 mixer_config::message_enum! {
-    /// What is answered when no decision is possible.
+    /// The response when the evaluation fails.
     pub enum ErrorMode: "mixer.envoy.v1.Check.ErrorMode" {
         /// An error, so that the failure mode of the proxy decides.
         0 "delegate" Delegate;
         /// OK.
         1 "open" Open;
-        /// A refusal.
+        /// A denial.
         2 "closed" Closed;
     }
 }
 
 mixer_config::message_enum! {
-    /// On which side of a call the proxy stands.
+    /// The side of the call on which the proxy runs.
     pub enum ReporterKind: "mixer.envoy.v1.ReporterKind" {
-        /// Before the called service.
+        /// In front of the server.
         0 "inbound" Inbound;
-        /// Behind the calling service.
+        /// At the client.
         1 "outbound" Outbound;
-        /// A context extension says it.
+        /// The value of a context extension.
         2 "from_extension" FromExtension;
     }
 }
 
 impl ReporterKind {
-    /// The value of `context.reporter.kind`; `None` when a context extension gives it.
-    pub fn text(self) -> Option<&'static str> {
+    /// The value of `context.reporter.kind`; `None` if a context extension sets it.
+    pub(crate) fn text(self) -> Option<&'static str> {
         match self {
             ReporterKind::Inbound => Some("inbound"),
             ReporterKind::Outbound => Some("outbound"),
@@ -52,27 +52,27 @@ impl ReporterKind {
 mixer_config::message_enum! {
     /// Which names of a peer are principals.
     pub enum Principal: "mixer.envoy.v1.Check.Principal" {
-        /// Whatever the proxy found: a URI, a DNS name or a subject.
+        /// A URI, a DNS name or a subject.
         0 "any" Any;
-        /// URIs alone.
+        /// URIs only.
         1 "uri_only" UriOnly;
     }
 }
 
 mixer_config::message_enum! {
-    /// The body of refusals.
+    /// The body of denials.
     pub enum DenyBody: "mixer.envoy.v1.Check.DenyBody" {
         /// `CODE:message`.
         0 "text" Text;
         /// An object with code, status, message and request_id.
         1 "json" Json;
-        /// Nothing.
+        /// No body.
         2 "none" None;
     }
 }
 
 mixer_config::message_enum! {
-    /// What becomes of a descriptor about which nothing is configured.
+    /// The result of a descriptor without a configured limit.
     pub enum Unmatched: "mixer.envoy.v1.RateLimit.Unmatched" {
         /// It is within its limit.
         0 "ok" Ok;
@@ -82,23 +82,23 @@ mixer_config::message_enum! {
 }
 
 mixer_config::message! {
-    /// Answers that are kept.
+    /// The cache of decisions.
     pub struct Cache: "mixer.envoy.v1.Check.Cache" {
-        /// Most answers; 0 turns the cache off.
+        /// Maximum number of decisions; 0 disables the cache.
         1 entries: u32 = 10_000;
-        /// How long an answer is used at most.
+        /// Maximum age of a decision.
         2 max_age: SignedDuration = SignedDuration::from_secs(60);
     }
 }
 
 mixer_config::message! {
-    /// A test of an attribute's text.
+    /// A test of a string attribute.
     pub struct StringMatch: "istio.mixer.v1.config.client.StringMatch" {
-        /// The whole text.
+        /// Equality.
         1 exact: Option<String> = None;
-        /// How it begins.
+        /// A prefix.
         2 prefix: Option<String> = None;
-        /// A regular expression for the whole text.
+        /// A regular expression for the whole string.
         3 regex: Option<String> = None;
     }
 }
@@ -112,11 +112,11 @@ mixer_config::message! {
 }
 
 mixer_config::message! {
-    /// A quota and how much of it a request takes.
+    /// A quota and its charge for a request.
     pub struct ChargedQuota: "istio.mixer.v1.config.client.Quota" {
         /// The short name of a quota instance.
         1 quota: String = String::new();
-        /// How much.
+        /// The charge.
         2 charge: i64 = 1;
     }
 }
@@ -124,9 +124,9 @@ mixer_config::message! {
 mixer_config::message! {
     /// Quotas for some requests.
     pub struct QuotaRule: "istio.mixer.v1.config.client.QuotaRule" {
-        /// Any of them must match; none means every request.
+        /// Alternatives; empty means every request.
         1 matches as "match": Vec<AttributeMatch> = Vec::new();
-        /// What is taken.
+        /// The quotas.
         2 quotas: Vec<ChargedQuota> = Vec::new();
     }
 }
@@ -134,68 +134,68 @@ mixer_config::message! {
 mixer_config::message! {
     /// Quotas that checks take.
     pub struct QuotaSpec: "istio.mixer.v1.config.client.QuotaSpec" {
-        /// All that match.
+        /// Every matching rule applies.
         1 rules: Vec<QuotaRule> = Vec::new();
     }
 }
 
 mixer_config::message! {
-    /// How checks of Envoy are answered.
+    /// The authorization service.
     pub struct Check: "mixer.envoy.v1.Check" {
-        /// Whether they are.
+        /// Whether the service is enabled.
         1 enabled: bool = true;
-        /// Whether refusals count.
+        /// Whether denials are enforced.
         2 mode: Mode = Mode::Enforce;
-        /// What is answered when no decision is possible.
+        /// The response when the evaluation fails.
         3 error_mode: ErrorMode = ErrorMode::Delegate;
         /// `context.reporter.kind`.
         4 reporter_kind: ReporterKind = ReporterKind::Inbound;
-        /// Attributes of every request, as texts; all other sources go before them.
+        /// Attributes of every request, as text; every other source overrides them.
         5 static_attributes: BTreeMap<String, String> = BTreeMap::new();
-        /// Whether the request header `x-istio-attributes` is believed.
+        /// Whether the request header `x-istio-attributes` is trusted.
         6 trust_forwarded_attributes: bool = false;
         /// Whether request bodies become attributes.
         7 include_body: bool = false;
         /// Which names of a peer are principals.
         8 principal: Principal = Principal::Any;
-        /// Where `origin.ip` comes from: `peer`, `external_address` or `xff:N`.
+        /// The source of `origin.ip`: `peer`, `external_address` or `xff:N`.
         9 origin_ip: String = "peer".to_owned();
         /// Quotas that checks take.
         10 quota_spec: Vec<QuotaSpec> = Vec::new();
-        /// Answers that are kept.
+        /// The cache of decisions.
         11 cache: Cache = Cache::default();
-        /// The body of refusals.
+        /// The body of denials.
         12 deny_body: DenyBody = DenyBody::Text;
-        /// Whether answers carry dynamic metadata.
+        /// Whether responses carry dynamic metadata.
         13 response_metadata: bool = true;
-        /// Where the HTTP flavour expects its calls.
+        /// The path prefix of checks over HTTP.
         14 http_path_prefix: String = "/check".to_owned();
     }
 }
 
 mixer_config::message! {
-    /// What is known of the entries of one log.
+    /// The configuration of one log.
     pub struct LogName: "mixer.envoy.v1.Report.LogName" {
-        /// `context.reporter.kind`; else it is guessed from the cluster.
+        /// `context.reporter.kind`; by default derived from the cluster name.
         1 reporter_kind: Option<ReporterKind> = None;
-        /// Attributes of every entry, as texts.
+        /// Attributes of every entry, as text.
         2 static_attributes: BTreeMap<String, String> = BTreeMap::new();
     }
 }
 
 mixer_config::message! {
-    /// How access logs of Envoy are reported.
+    /// The access log service.
     pub struct Report: "mixer.envoy.v1.Report" {
-        /// Whether they are.
+        /// Whether the service is enabled.
         1 enabled: bool = true;
-        /// Which entries are reported.
+        /// The access log types that are reported.
         2 access_log_types: Vec<String> = ["DownstreamEnd", "TcpUpstreamConnected", "TcpPeriodic", "TcpConnectionEnd"]
             .map(str::to_owned).to_vec();
         /// By log name.
         3 log_names: BTreeMap<String, LogName> = BTreeMap::new();
-        /// Most TCP connections whose counters are kept.
+        /// Maximum number of TCP connections with counters.
         4 tcp_state_entries: u32 = 100_000;
-        /// How long the counters of a silent connection are kept.
+        /// Counters of an idle connection expire after this time.
         5 tcp_state_idle: SignedDuration = SignedDuration::from_secs(3600);
     }
 }
@@ -205,7 +205,7 @@ mixer_config::message! {
     pub struct DescriptorQuota: "mixer.envoy.v1.RateLimit.Quota" {
         /// Exact, or `*`.
         1 domain: String = "*".to_owned();
-        /// Keys that must be there; a value may have `*` wildcards.
+        /// Required keys; a value may have `*` wildcards.
         2 entries: BTreeMap<String, String> = BTreeMap::new();
         /// The short name of a quota instance.
         3 quota: String = String::new();
@@ -213,13 +213,13 @@ mixer_config::message! {
 }
 
 mixer_config::message! {
-    /// Response headers about limits.
+    /// Rate limit response headers.
     pub struct LimitHeaders: "mixer.envoy.v1.RateLimit.Headers" {
         /// Whether they are sent.
         1 enabled: bool = false;
         /// Name of the header for the limit.
         2 limit: String = "RateLimit-Limit".to_owned();
-        /// Name of the header for what is left.
+        /// Name of the header for the remaining requests.
         3 remaining: String = "RateLimit-Remaining".to_owned();
         /// Name of the header for the seconds until the window ends.
         4 reset: String = "RateLimit-Reset".to_owned();
@@ -227,21 +227,21 @@ mixer_config::message! {
 }
 
 mixer_config::message! {
-    /// How rate limits of Envoy are answered.
+    /// The rate limit service.
     pub struct RateLimit: "mixer.envoy.v1.RateLimit" {
-        /// Whether they are.
+        /// Whether the service is enabled.
         1 enabled: bool = true;
         /// Quotas of Mixer for descriptors.
         2 quotas: Vec<DescriptorQuota> = Vec::new();
-        /// What becomes of a descriptor about which nothing is configured.
+        /// The result of a descriptor without a configured limit.
         3 unmatched: Unmatched = Unmatched::Ok;
         /// Response headers.
         4 headers: LimitHeaders = LimitHeaders::default();
-        /// Whether everything is answered with OK.
+        /// Whether the response is always OK.
         5 shadow: bool = false;
-        /// From which share of a limit on a hit counts as near it.
+        /// Hits above this share of a limit count as near the limit.
         6 near_limit_ratio: f64 = 0.8;
-        /// Most descriptors known to be over their limits.
+        /// Whether a request charges no limit if one of them is already over.
         7 stop_increment_when_over: bool = false;
         /// Whether several files may configure one domain.
         8 merge_domains: bool = false;
@@ -261,17 +261,17 @@ mixer_config::message! {
 }
 
 mixer_config::message! {
-    /// A place in metadata.
+    /// A path in metadata.
     pub struct MetadataPath: "mixer.envoy.v1.MetadataPath" {
         /// The namespace, usually the name of a filter.
         1 namespace: String = String::new();
-        /// The way to the value.
+        /// The keys that lead to the value.
         2 path: Vec<String> = Vec::new();
     }
 }
 
 mixer_config::message_enum! {
-    /// A field of the certificate of the caller.
+    /// A field of the downstream peer's certificate.
     pub enum CertificateField: "mixer.envoy.v1.CertificateField" {
         /// The whole subject.
         0 "subject" Subject;
@@ -289,23 +289,23 @@ mixer_config::message_enum! {
         6 "uriSan" UriSan;
         /// The first DNS name of the alternative names.
         7 "dnsSan" DnsSan;
-        /// The first mailbox of the alternative names.
+        /// The first e-mail address of the alternative names.
         8 "emailSan" EmailSan;
-        /// From when on it is valid.
+        /// The beginning of the validity.
         9 "notBefore" NotBefore;
-        /// Until when it is valid.
+        /// The end of the validity.
         10 "notAfter" NotAfter;
     }
 }
 
 mixer_config::message! {
-    /// Where a mapped attribute comes from: exactly one of these.
+    /// The source of a mapped attribute: exactly one of these.
     pub struct MappingSource: "mixer.envoy.v1.AttributeMapping.From" {
         /// A request header.
         1 request_header: Option<String> = None;
         /// A response header or trailer, of access logs.
         2 response_header: Option<String> = None;
-        /// A parameter of the query.
+        /// A query parameter.
         3 query_parameter: Option<String> = None;
         /// A cookie.
         4 cookie: Option<String> = None;
@@ -313,7 +313,7 @@ mixer_config::message! {
         5 metadata: Option<MetadataPath> = None;
         /// A value of route metadata.
         6 route_metadata: Option<MetadataPath> = None;
-        /// A field of the certificate of the caller.
+        /// A field of the downstream peer's certificate.
         7 certificate: Option<CertificateField> = None;
         /// A context extension of checks, a custom tag of access logs, an entry of a rate-limit descriptor.
         8 extension: Option<String> = None;
@@ -323,13 +323,13 @@ mixer_config::message! {
 mixer_config::message! {
     /// One attribute.
     pub struct Mapping: "mixer.envoy.v1.AttributeMapping.Mapping" {
-        /// Its name; a manifest declares it.
+        /// Its name, which a manifest declares.
         1 attribute: String = String::new();
-        /// Where it comes from.
+        /// The source of its value.
         2 from: MappingSource = MappingSource::default();
-        /// Its value when there is none, as text.
+        /// The value if the source has none, as text.
         3 default: Option<String> = None;
-        /// Whether it replaces what is there by other means.
+        /// Whether it replaces a value that is already set.
         4 overwrite: bool = true;
     }
 }
@@ -337,7 +337,7 @@ mixer_config::message! {
 mixer_config::message! {
     /// The kind `attributemapping`.
     pub struct AttributeMapping: "mixer.envoy.v1.AttributeMapping" {
-        /// In order; later ones go before earlier ones.
+        /// In order; later ones override earlier ones.
         1 mappings: Vec<Mapping> = Vec::new();
     }
 }

@@ -1,16 +1,16 @@
 //! `envoy.service.ratelimit.v3.RateLimitResponse`.
 
-use super::{Code, Status};
+use super::{LimitCode, LimitStatus};
 use crate::config::settings::LimitHeaders;
 use mixer_attribute::wire::{nested, put_bytes, put_duration, put_nonempty, put_nonzero};
 
-/// Appends the answer for these statuses; `force_ok` answers OK whatever they say.
-pub(crate) fn encode(statuses: &[Status], headers: &LimitHeaders, force_ok: bool, out: &mut Vec<u8>) {
-    let over = !force_ok && statuses.iter().any(|status| status.code == Code::OverLimit);
-    put_nonzero(out, 1, number(if over { Code::OverLimit } else { Code::Ok }));
+/// Appends the response with these statuses; `force_ok` replaces every code by OK.
+pub(crate) fn encode(statuses: &[LimitStatus], headers: &LimitHeaders, force_ok: bool, out: &mut Vec<u8>) {
+    let over = !force_ok && statuses.iter().any(|status| status.code == LimitCode::OverLimit);
+    put_nonzero(out, 1, number(if over { LimitCode::OverLimit } else { LimitCode::Ok }));
     for status in statuses {
         nested(out, 2, |out| {
-            put_nonzero(out, 1, number(if force_ok { Code::Ok } else { status.code }));
+            put_nonzero(out, 1, number(if force_ok { LimitCode::Ok } else { status.code }));
             if let Some(limit) = &status.limit {
                 nested(out, 2, |out| {
                     put_nonzero(out, 1, u64::from(limit.requests_per_unit));
@@ -37,15 +37,15 @@ pub(crate) fn encode(statuses: &[Status], headers: &LimitHeaders, force_ok: bool
     }
 }
 
-fn number(code: Code) -> u64 {
+fn number(code: LimitCode) -> u64 {
     match code {
-        Code::Ok => 1,
-        Code::OverLimit => 2,
+        LimitCode::Ok => 1,
+        LimitCode::OverLimit => 2,
     }
 }
 
-/// Names and values of the headers about the limit of which the least is left.
-pub(crate) fn limit_headers<'h>(statuses: &[Status], names: &'h LimitHeaders) -> Vec<(&'h str, String)> {
+/// Names and values of the rate limit headers, for the limit with the fewest remaining.
+pub(crate) fn limit_headers<'h>(statuses: &[LimitStatus], names: &'h LimitHeaders) -> Vec<(&'h str, String)> {
     let strictest =
         statuses.iter().filter_map(|s| Some((s, s.limit.as_ref()?))).min_by_key(|(s, _)| s.remaining);
     let Some((status, limit)) = strictest else { return Vec::new() };

@@ -44,7 +44,7 @@ descriptors:
 
 struct Fixture {
     config: Arc<EnvoyConfig>,
-    windows: Windows,
+    windows: WindowCounters,
     metrics: LimitMetrics,
 }
 
@@ -60,13 +60,13 @@ fn fixture(text: &str) -> Fixture {
     assert!(snapshot.diagnostics.is_empty(), "{:?}", snapshot.diagnostics);
     Fixture {
         config: config_of(&snapshot).clone().into(),
-        windows: Windows::default(),
+        windows: WindowCounters::default(),
         metrics: LimitMetrics::new(Arc::new(Metrics::new())),
     }
 }
 
 impl Fixture {
-    fn ask(&self, descriptors: &[&[(&str, &str)]], charge: i64, now: u64) -> Vec<Status> {
+    fn ask(&self, descriptors: &[&[(&str, &str)]], charge: i64, now: u64) -> Vec<LimitStatus> {
         let owned: Vec<Vec<(&[u8], &[u8])>> = descriptors
             .iter()
             .map(|entries| entries.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes())).collect())
@@ -77,15 +77,15 @@ impl Fixture {
         decide(&request, &self.config, &self.windows, &self.metrics, now)
     }
 
-    fn codes(&self, entries: &[(&str, &str)], times: usize) -> Vec<Code> {
+    fn codes(&self, entries: &[(&str, &str)], times: usize) -> Vec<LimitCode> {
         (0..times).map(|_| self.ask(&[entries], 1, 0).remove(0).code).collect()
     }
 }
 
-use Code::{Ok as Within, OverLimit as Over};
+use LimitCode::{Ok as Within, OverLimit as Over};
 
 #[test]
-fn an_exact_value_goes_before_wildcards_and_those_before_the_key_alone() {
+fn an_exact_value_precedes_wildcards_and_a_wildcard_precedes_the_key() {
     let fixture = fixture(LIMITS);
     assert_eq!(fixture.codes(&[("plan", "free")], 3), [Within, Within, Over]);
     let gold = &fixture.ask(&[&[("plan", "golden")]], 1, 0)[0];
@@ -95,7 +95,7 @@ fn an_exact_value_goes_before_wildcards_and_those_before_the_key_alone() {
 }
 
 #[test]
-fn values_of_a_key_have_counters_of_their_own_unless_they_share_one() {
+fn values_of_a_key_have_separate_counters_unless_they_share_one() {
     let fixture = fixture(LIMITS);
     assert_eq!(fixture.codes(&[("user", "ann")], 2), [Within, Over]);
     assert_eq!(fixture.codes(&[("user", "bob")], 1), [Within]);
@@ -104,7 +104,7 @@ fn values_of_a_key_have_counters_of_their_own_unless_they_share_one() {
 }
 
 #[test]
-fn a_limit_counts_at_the_last_entry_alone() {
+fn only_the_limit_of_the_last_entry_counts() {
     let fixture = fixture(LIMITS);
     assert!(!fixture.ask(&[&[("user", "ann"), ("path", "x")]], 1, 0)[0].matched, "no such path");
     let deep = &fixture.ask(&[&[("user", "ann"), ("path", "404")]], 1, 0)[0];
@@ -125,7 +125,7 @@ fn a_replaced_limit_is_not_counted() {
 }
 
 #[test]
-fn shadow_and_unlimited_never_refuse() {
+fn shadow_and_unlimited_never_deny() {
     let fixture = fixture(LIMITS);
     assert_eq!(fixture.codes(&[("quiet", "x")], 3), [Within, Within, Within]);
     let open = &fixture.ask(&[&[("open", "x")]], 1000, 0)[0];
@@ -133,10 +133,10 @@ fn shadow_and_unlimited_never_refuse() {
 }
 
 #[test]
-fn quota_mode_refuses_together_only() {
+fn quota_mode_denies_only_if_all_limits_are_over() {
     let fixture = fixture(LIMITS);
     let both: [&[(&str, &str)]; 2] = [&[("q1", "x")], &[("q2", "x")]];
-    let codes = |statuses: Vec<Status>| statuses.iter().map(|s| s.code).collect::<Vec<_>>();
+    let codes = |statuses: Vec<LimitStatus>| statuses.iter().map(|s| s.code).collect::<Vec<_>>();
     assert_eq!(codes(fixture.ask(&both, 1, 0)), [Within, Within]);
     assert_eq!(codes(fixture.ask(&both, 1, 0)), [Within, Within], "q2 has something left");
     assert_eq!(codes(fixture.ask(&both, 1, 0)), [Over, Over]);
@@ -154,7 +154,7 @@ fn windows_remaining_and_reset_follow_the_clock() {
 }
 
 #[test]
-fn a_charge_of_nothing_looks_and_a_negative_one_gives_back() {
+fn a_zero_charge_reads_and_a_negative_one_returns() {
     let fixture = fixture(LIMITS);
     let plan: &[&[(&str, &str)]] = &[&[("plan", "free")]];
     assert_eq!(fixture.ask(plan, 2, 0)[0].code, Within);
@@ -165,10 +165,10 @@ fn a_charge_of_nothing_looks_and_a_negative_one_gives_back() {
 }
 
 #[test]
-fn a_limit_of_the_request_goes_before_the_configured_one() {
+fn a_limit_of_the_request_overrides_the_configured_one() {
     let fixture = fixture(LIMITS);
     let entries: &[(&[u8], &[u8])] = &[(b"anything", b"x")];
-    let limit = super::super::LimitOverride { requests_per_unit: 1, unit: Unit::Second, multiplier: 10 };
+    let limit = crate::descriptor::LimitOverride { requests_per_unit: 1, unit: Unit::Second, multiplier: 10 };
     let descriptors = [Descriptor { entries, limit: Some(limit), charge: 1 }];
     let ask = |domain: &[u8], now| {
         let request = RateLimitRequest { domain, descriptors: &descriptors };
@@ -181,7 +181,7 @@ fn a_limit_of_the_request_goes_before_the_configured_one() {
 }
 
 #[test]
-fn counted_hits_are_told_apart() {
+fn hits_are_counted_by_result() {
     let fixture = fixture(LIMITS);
     fixture.codes(&[("plan", "goldy")], 7);
     let limit = fixture.config.domains[&b"shop"[..]].descriptors.limits();
@@ -192,12 +192,12 @@ fn counted_hits_are_told_apart() {
 }
 
 #[test]
-fn windows_of_quotas_are_told_in_the_largest_unit() {
+fn windows_of_quotas_use_the_largest_unit() {
     for (seconds, unit, multiplier) in
         [(10, Unit::Second, 10), (60, Unit::Minute, 1), (7200, Unit::Hour, 2), (604_800, Unit::Week, 1)]
     {
-        let limit = StatedLimit::of_window(5, SignedDuration::from_secs(seconds), "q").unwrap();
+        let limit = LimitInfo::of_window(5, SignedDuration::from_secs(seconds), "q").unwrap();
         assert_eq!((limit.unit, limit.multiplier), (unit, multiplier), "{seconds} s");
     }
-    assert_eq!(StatedLimit::of_window(5, SignedDuration::from_millis(1500), "q"), None);
+    assert_eq!(LimitInfo::of_window(5, SignedDuration::from_millis(1500), "q"), None);
 }

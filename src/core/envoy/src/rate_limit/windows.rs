@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 128 << 20;
 /// The count of the current window of each key. Survives configuration changes, because keys identify what they count.
 ///
 /// Cost of a call: a hash, and a lock that is rarely contended.
-pub struct Windows {
+pub(crate) struct WindowCounters {
     hasher: foldhash::quality::RandomState,
     shards: Vec<Shard>,
 }
@@ -44,7 +44,7 @@ impl Bounded for WindowCounter {
         self.key.len()
     }
 
-    /// Windows of one length end in the order in which they began.
+    /// WindowCounters of one length end in the order in which they began.
     fn queue(&self) -> usize {
         self.length.ilog2().min(31) as usize
     }
@@ -58,13 +58,13 @@ impl Bounded for WindowCounter {
     }
 }
 
-impl Default for Windows {
+impl Default for WindowCounters {
     fn default() -> Self {
         Self::with_budget(MAX_BYTES)
     }
 }
 
-impl Windows {
+impl WindowCounters {
     fn with_budget(bytes: usize) -> Self {
         let shard = || Shard(Mutex::new(BoundedTable::new(bytes / SHARDS, WhenFull::Evict)));
         Self {
@@ -75,7 +75,7 @@ impl Windows {
 
     /// Adds `amount` to the counter of `key` in the window of `length` seconds that contains `now`, in seconds since 1970.
     /// Returns the new count. An amount of 0 reads the counter; a negative amount is refunded, to no less than 0.
-    pub fn add(&self, key: &[u8], length: u64, now: u64, amount: i64) -> i64 {
+    pub(super) fn add(&self, key: &[u8], length: u64, now: u64, amount: i64) -> i64 {
         let length = length.max(1);
         let start = now - now % length;
         let hash = self.hasher.hash_one((key, length));
@@ -107,13 +107,13 @@ impl Windows {
 mod tests {
     use super::*;
 
-    fn len(windows: &Windows) -> usize {
+    fn len(windows: &WindowCounters) -> usize {
         windows.shards.iter().map(|shard| shard.0.lock().len()).sum()
     }
 
     #[test]
     fn a_window_ends_at_a_multiple_of_its_length() {
-        let windows = Windows::default();
+        let windows = WindowCounters::default();
         assert_eq!(windows.add(b"k", 60, 119, 3), 3);
         assert_eq!(windows.add(b"k", 60, 119, 1), 4);
         assert_eq!(windows.add(b"k", 60, 120, 1), 1, "the next window");
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_read_counts_nothing_and_a_refund_stops_at_zero() {
-        let windows = Windows::default();
+        let windows = WindowCounters::default();
         assert_eq!(windows.add(b"k", 60, 0, 0), 0);
         assert_eq!(len(&windows), 0);
         assert_eq!(windows.add(b"k", 60, 0, 5), 5);
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_windows_that_end_first_are_evicted() {
         let budget = SHARDS * 16 * (BoundedTable::<WindowCounter>::ENTRY_BYTES + 8);
-        let windows = Windows::with_budget(budget);
+        let windows = WindowCounters::with_budget(budget);
         for i in 0..10_000_u64 {
             windows.add(&i.to_le_bytes(), if i == 0 { 86_400 } else { 3600 }, 7, 1);
         }

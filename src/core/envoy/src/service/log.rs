@@ -1,33 +1,32 @@
 //! Access logs: every message of a stream is a report.
 
-use super::STREAM_ACCESS_LOGS;
-use crate::config::config_of;
 use std::sync::atomic::Ordering;
 
 use bumpalo::Bump;
 use bytes::Bytes;
 
-use super::super::access_log::{ConnectionCounters, Entry, LogKind, LogMessage, set_entry};
+use super::super::access_log::{ConnectionCounters, EntryOutcome, LogKind, LogMessage, set_entry};
 use super::super::attributes::{AttributePlan, Attributes};
 use super::super::node::LogIdentity;
-use super::{BridgeService, enabled, words};
-use crate::config::EnvoyConfig;
+use super::recording::record_report;
+use super::{EnvoyService, STREAM_ACCESS_LOGS, require_enabled};
+use crate::config::{EnvoyConfig, config_of};
 use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
-use mixer_api::mixer::undecodable;
-use mixer_api::observe::Watch;
-use mixer_api::worker::{note_snapshot, report_record};
-use mixer_attribute::OwnedAttributes;
+use mixer_api::observers::Observation;
+use mixer_api::report;
+use mixer_attribute::{DecodeError, OwnedAttributes};
 use mixer_base::metrics::Family;
-use mixer_engine::dispatch::ReportCollector;
+use mixer_engine::adapter::join_errors;
+use mixer_engine::dispatch::{DispatchContext, ReportCollector};
 use mixer_engine::runtime::Published;
 
-impl BridgeService {
+impl EnvoyService {
     /// Begins a stream of access logs.
-    pub fn open_log<'s>(&'s self, call: CallInfo<'s>) -> LogStream<'s> {
+    pub(crate) fn open_log<'s>(&'s self, call: CallInfo<'s>) -> LogStream<'s> {
         let open = self.shared.streams.fetch_add(1, Ordering::Relaxed) + 1;
-        self.show(Family::BridgeLogStreams, open);
+        self.set_gauge(Family::BridgeLogStreams, open);
         let number = self.shared.next_stream.fetch_add(1, Ordering::Relaxed);
         LogStream { service: self, call, number: number.cast_unsigned(), identity: None }
     }
@@ -38,11 +37,11 @@ impl BridgeService {
         call: &CallInfo<'_>,
         stream: u64,
         identity: &mut Option<Box<LogIdentity>>,
-        watch: Option<&Watch<'_>>,
+        observation: Option<&Observation<'_>>,
     ) -> Result<(), GrpcError> {
-        let message = LogMessage::read(body).map_err(undecodable)?;
+        let message = LogMessage::read(body).map_err(GrpcError::undecodable)?;
         if let Some(identifier) = message.identifier {
-            *identity = Some(Box::new(LogIdentity::read(identifier).map_err(undecodable)?));
+            *identity = Some(Box::new(LogIdentity::read(identifier).map_err(GrpcError::undecodable)?));
         }
         if message.entries.is_empty() {
             return Ok(());
@@ -50,39 +49,42 @@ impl BridgeService {
         self.admit(Demand { cost: message.entries.len(), is_report: true, caller: call.caller })?;
         let unknown = LogIdentity::default();
         let identity = identity.as_deref().unwrap_or(&unknown);
-        let published = self.worker.engine.runtime.load();
-        note_snapshot(watch.map(Watch::trace), &published);
-        let snapshot = published.routes.snapshot();
+        let scope = self.worker.begin(None, observation.map(Observation::trace));
+        let snapshot = scope.published.routes.snapshot();
         let config = config_of(snapshot);
-        enabled(config.settings.report.enabled, "access logs")?;
-        let arena = self.worker.arena();
-        {
-            let plan = self.present(&published).plan(&snapshot.vocabulary, watch);
-            let batch = Batch { service: self, published: &published, plan: &plan, arena: &arena, config };
-            batch.report(&message, call, stream, identity, watch).await;
-        }
-        self.worker.give_back(arena);
+        require_enabled(config.settings.report.enabled, "access logs")?;
+        let plan = self.snapshot_state(&scope.published).plan(&snapshot.vocabulary, observation);
+        let batch = Batch {
+            service: self,
+            published: &scope.published,
+            context: &scope.context,
+            plan: &plan,
+            arena: &scope.arena,
+            config,
+        };
+        batch.report(&message, call, stream, identity, observation).await;
         Ok(())
     }
 }
 
 /// A stream of access logs.
-pub struct LogStream<'s> {
-    service: &'s BridgeService,
+pub(crate) struct LogStream<'s> {
+    service: &'s EnvoyService,
     call: CallInfo<'s>,
     number: u64,
     identity: Option<Box<LogIdentity>>,
 }
 
 impl LogStream<'_> {
-    /// Reports the entries of one message and waits until the handlers have taken them: a caller that is faster than they are
-    /// finds the window of its stream closed.
+    /// Reports the entries of one message and waits until the handlers have taken them, so that the flow-control window of the stream
+    /// limits a proxy that is faster than the handlers.
     ///
-    /// Errors: the bytes are no message, or access logs are turned off.
-    pub async fn report(&mut self, body: Bytes) -> Result<(), GrpcError> {
+    /// Errors: UNIMPLEMENTED when access logs are disabled, RESOURCE_EXHAUSTED under overload, INTERNAL for bytes that are no
+    /// message.
+    pub(crate) async fn report(&mut self, body: Bytes) -> Result<(), GrpcError> {
         let Self { service, call, number, identity } = self;
-        let report = service.watched(STREAM_ACCESS_LOGS, call, async |watch| {
-            service.report(&body, call, *number, identity, watch).await
+        let report = service.observed(STREAM_ACCESS_LOGS, call, async |observation| {
+            service.report(&body, call, *number, identity, observation).await
         });
         Box::pin(report).await
     }
@@ -91,14 +93,15 @@ impl LogStream<'_> {
 impl Drop for LogStream<'_> {
     fn drop(&mut self) {
         let open = self.service.shared.streams.fetch_sub(1, Ordering::Relaxed) - 1;
-        self.service.show(Family::BridgeLogStreams, open);
+        self.service.set_gauge(Family::BridgeLogStreams, open);
     }
 }
 
-/// The entries of one message on their way to the handlers.
+/// What reporting the entries of one message needs.
 struct Batch<'b> {
-    service: &'b BridgeService,
+    service: &'b EnvoyService,
     published: &'b Published,
+    context: &'b DispatchContext<'b>,
     plan: &'b AttributePlan<'b>,
     arena: &'b Bump,
     config: &'b EnvoyConfig,
@@ -111,34 +114,33 @@ impl<'b> Batch<'b> {
         call: &CallInfo<'_>,
         stream: u64,
         identity: &'b LogIdentity,
-        watch: Option<&Watch<'_>>,
+        observation: Option<&Observation<'_>>,
     ) {
         let metrics = &self.service.metrics;
-        let context = self.service.worker.context(None, watch.map(Watch::trace));
         let mut collector = ReportCollector::new(&self.published.routes);
         let mut errors = Vec::new();
-        let mut records: Option<Vec<OwnedAttributes>> =
-            watch.filter(|watch| watch.wants_words()).map(|_| Vec::new());
-        // Reported, ignored, broken; by kind.
+        let recorder = observation.filter(|observation| observation.records_payload());
+        let mut records: Option<Vec<OwnedAttributes>> = recorder.map(|_| Vec::new());
+        // Reported, ignored, undecodable; by kind.
         let mut counts = [[0u64; 3]; 2];
         for (kind, body) in &message.entries {
             let mut attributes = Attributes::new(self.plan, self.arena);
             let entry = self.set((*kind, body), stream, identity, &mut attributes);
-            let [reported, ignored, broken] = match kind {
+            let [reported, ignored, undecodable] = match kind {
                 LogKind::Http => &mut counts[0],
                 LogKind::Tcp => &mut counts[1],
             };
             match entry {
-                Ok(Entry::Report(failures)) => {
+                Ok(EntryOutcome::Set { unconvertible }) => {
                     *reported += 1;
-                    metrics.unconvertible(failures);
+                    metrics.unconvertible(unconvertible);
                 }
-                Ok(Entry::Ignored) => {
+                Ok(EntryOutcome::Ignored) => {
                     *ignored += 1;
                     continue;
                 }
                 Err(error) => {
-                    *broken += 1;
+                    *undecodable += 1;
                     errors.push(error.to_string());
                     continue;
                 }
@@ -147,10 +149,10 @@ impl<'b> Batch<'b> {
                 records.push(attributes.to_owned_attributes());
             }
             let mut bag = attributes.bag();
-            call.identify(self.published, &mut bag);
-            errors.extend(report_record(self.published, &mut bag, &mut collector, &context).await);
+            call.set_principal(self.published, &mut bag);
+            errors.extend(report::collect(self.published, &mut bag, &mut collector, self.context).await);
         }
-        if let Err(error) = collector.flush(&context).await {
+        if let Err(error) = collector.flush(self.context).await {
             errors.extend(error.errors);
         }
         for (kind, results) in ["http", "tcp"].iter().zip(counts) {
@@ -159,12 +161,12 @@ impl<'b> Batch<'b> {
             }
         }
         let failed = (!errors.is_empty()).then(|| {
-            let text = mixer_engine::adapter::join_errors(&errors);
+            let text = join_errors(&errors);
             mixer_base::warn_limited!(1, errors = errors.len(), "access logs of Envoy: {text}");
             GrpcError::new(Code::Unknown, text)
         });
-        if let (Some(watch), Some(records)) = (watch, records) {
-            words::tell_report(watch, &records, failed.as_ref());
+        if let (Some(observation), Some(records)) = (recorder, records) {
+            record_report(observation, &records, failed.as_ref());
         }
     }
 
@@ -174,7 +176,7 @@ impl<'b> Batch<'b> {
         stream: u64,
         identity: &'b LogIdentity,
         attributes: &mut Attributes<'b>,
-    ) -> Result<Entry, mixer_attribute::DecodeError> {
+    ) -> Result<EntryOutcome, DecodeError> {
         let service = self.service;
         let mut counters = service.counters.borrow_mut();
         let settings = &self.config.settings.report;
@@ -189,7 +191,7 @@ impl<'b> Batch<'b> {
             let change = held - service.connections.replace(held);
             if change != 0 {
                 let all = service.shared.connections.fetch_add(change, Ordering::Relaxed) + change;
-                service.show(Family::BridgeTcpState, all);
+                service.set_gauge(Family::BridgeTcpState, all);
             }
         }
         set

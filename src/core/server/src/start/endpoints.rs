@@ -14,7 +14,7 @@ use crate::effects::Endpoint;
 use crate::error::StartError;
 use crate::monitor;
 use mixer_base::build_info::BuildInfo;
-use mixer_envoy::EnvoyParts;
+use mixer_envoy::EndpointContext;
 use mixer_net::address::ListenAddress;
 use mixer_net::http;
 use mixer_net::listener::{ListenError, Listener, inherit_tcp};
@@ -44,7 +44,7 @@ impl Start<'_> {
     }
 
     /// HTTP external authorization, if configured.
-    pub(super) fn start_envoy_http(&mut self, envoy: &EnvoyParts) -> Result<(), StartError> {
+    pub(super) fn start_envoy_http(&mut self, envoy: &EndpointContext) -> Result<(), StartError> {
         let address = self.options.envoy_http_address.as_str();
         if address.is_empty() && self.inherited.envoy.is_none() {
             return Ok(());
@@ -56,7 +56,7 @@ impl Start<'_> {
         })?;
         let name = self.effects.thread_name("envoy-http");
         let stop = CancellationToken::new();
-        let thread = mixer_envoy::http::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
+        let thread = mixer_envoy::http_endpoint::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
             .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
         self.components.started(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
             stop.cancel();

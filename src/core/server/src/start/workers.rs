@@ -11,15 +11,13 @@ use crate::effects::start_workers;
 use crate::error::StartError;
 use crate::service::ApiService;
 use crate::{discovery, observers};
-use mixer_api::Turns;
 use mixer_api::grpc::Code;
 use mixer_api::load_shedding::LoadShedder;
-use mixer_api::{Engine, MixerService};
+use mixer_api::{CallPool, Engine, MixerService};
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::pool::{Pool, PoolCollector};
 use mixer_engine::runtime::Runtime;
-use mixer_envoy::BridgeShared;
-use mixer_envoy::{EnvoyCalls, EnvoyParts};
+use mixer_envoy::{EndpointContext, EnvoyShared, GrpcEndpoint};
 use mixer_net::address::ListenAddress;
 use mixer_net::connection::ConnectionLimits;
 use mixer_net::workers::WorkerGroup;
@@ -66,11 +64,11 @@ impl Start<'_> {
         let pool = Pool::new(options.api_pool());
         let adapters = Arc::clone(&self.adapter_pools);
         let collector = PoolCollector { api: Arc::clone(&pool), adapters };
-        let turns = Turns::new(pool);
-        let envoy = options.envoy_bridge.then(|| EnvoyParts {
-            shared: Arc::new(BridgeShared::new(engine.clone())),
-            ending: stopping.clone(),
-            turns: turns.refusing_with(Code::ResourceExhausted),
+        let calls = CallPool::new(pool);
+        let envoy = options.envoy_bridge.then(|| EndpointContext {
+            shared: Arc::new(EnvoyShared::new(engine.clone())),
+            stopping: stopping.clone(),
+            pool: calls.rejecting_with(Code::ResourceExhausted),
             shedder: shedder.clone(),
         });
         if let Some(envoy) = &envoy {
@@ -80,10 +78,10 @@ impl Start<'_> {
         let metrics = Arc::clone(metrics);
         let service = move |_| {
             let mixer = MixerService::over(engine.clone());
-            let envoy = envoy.clone().map(|parts| EnvoyCalls::new(parts, &metrics, max_message));
+            let envoy = envoy.clone().map(|context| GrpcEndpoint::new(context, &metrics, max_message));
             let others = others.clone();
-            let (stopped, turns) = (stopped.clone(), turns.clone());
-            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped, turns)
+            let (stopped, calls) = (stopped.clone(), calls.clone());
+            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped, calls)
                 .with_envoy(envoy)
         };
         let workers = start_workers(self.effects, count, limits, stopping, service)

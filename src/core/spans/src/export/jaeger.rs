@@ -1,7 +1,7 @@
-//! Jaeger's batches in Thrift.
+//! Jaeger batches in Thrift.
 
 use super::super::span::micros;
-use super::super::{Kind, Span, Tag, Value};
+use super::super::{Span, SpanKind, Tag, Value};
 use super::thrift::Writer;
 use super::zipkin::halves;
 
@@ -9,10 +9,10 @@ const STRING: i32 = 0;
 const DOUBLE: i32 = 1;
 const BOOL: i32 = 2;
 
-/// The flag of a trace that is kept.
+/// The flag of a sampled trace.
 const SAMPLED: i32 = 1;
 
-/// One batch of one process.
+/// Encodes one batch of one process.
 pub(super) fn thrift(spans: &[Span], service: &str) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.fields(|writer| {
@@ -38,9 +38,9 @@ fn write(writer: &mut Writer, span: &Span) {
     writer.i64(8, span.started_micros());
     writer.i64(9, span.took_micros());
     let side = match span.kind {
-        Kind::Server => Some(("span.kind", Value::from("server"))),
-        Kind::Client => Some(("span.kind", Value::from("client"))),
-        Kind::Local => None,
+        SpanKind::Server => Some(("span.kind", Value::from("server"))),
+        SpanKind::Client => Some(("span.kind", Value::from("client"))),
+        SpanKind::Local => None,
     };
     let tags: Vec<&Tag> = side.iter().chain(&span.tags).collect();
     writer.list(10, tags.into_iter(), tag);
@@ -61,9 +61,9 @@ fn tag(writer: &mut Writer, (name, value): &Tag) {
             writer.i32(2, DOUBLE);
             writer.double(4, *number);
         }
-        Value::Bool(truth) => {
+        Value::Bool(value) => {
             writer.i32(2, BOOL);
-            writer.bool(5, *truth);
+            writer.bool(5, *value);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! OpenTelemetry's protocol: `opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest`.
+//! OTLP: `opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest`.
 
 use std::time::SystemTime;
 
 use prost::Message;
 
-use super::super::{Event, Kind, Span, Tag, Value};
+use super::super::{Event, Span, SpanKind, Tag, Value};
 
 #[derive(Clone, PartialEq, Message)]
 struct Request {
@@ -110,14 +110,14 @@ enum AnyValueKind {
     Number(f64),
 }
 
-/// The status of a span that says that something failed.
+/// `STATUS_CODE_ERROR`.
 const ERROR: i32 = 2;
-/// Flags: sampled; whether the parent is remote is known; it is.
+/// Flags: sampled, has-is-remote, is-remote.
 const SAMPLED: u32 = 1;
 const HAS_IS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// The body of a request.
+/// Encodes a request.
 pub(super) fn protobuf(spans: &[Span], service: &str) -> Vec<u8> {
     let resource = Resource {
         attributes: vec![
@@ -134,7 +134,7 @@ pub(super) fn protobuf(spans: &[Span], service: &str) -> Vec<u8> {
 fn convert(span: &Span) -> OtlpSpan {
     let context = &span.context;
     let mut attributes: Vec<KeyValue> = Vec::new();
-    // A call is named by the full name of its method.
+    // The RPC conventions name a call by its full method name.
     if let Some((service, method)) = span.name.strip_prefix('/').and_then(|name| name.split_once('/')) {
         attributes.push(attribute("rpc.system", "grpc".into()));
         attributes.push(attribute("rpc.service", service.to_owned().into()));
@@ -150,9 +150,9 @@ fn convert(span: &Span) -> OtlpSpan {
         },
         name: span.name.clone(),
         kind: match span.kind {
-            Kind::Local => 1,
-            Kind::Server => 2,
-            Kind::Client => 3,
+            SpanKind::Local => 1,
+            SpanKind::Server => 2,
+            SpanKind::Client => 3,
         },
         start_time_unix_nano: nanos(span.started),
         end_time_unix_nano: nanos(span.started + span.took),
@@ -175,7 +175,7 @@ fn event(event: &Event) -> OtlpEvent {
 fn attribute(key: &str, value: Value) -> KeyValue {
     let kind = match value {
         Value::Text(text) => AnyValueKind::Text(text.into_owned()),
-        Value::Bool(truth) => AnyValueKind::Bool(truth),
+        Value::Bool(value) => AnyValueKind::Bool(value),
         Value::Number(number) => AnyValueKind::Number(number),
     };
     KeyValue { key: key.to_owned(), value: Some(AnyValue { kind: Some(kind) }) }

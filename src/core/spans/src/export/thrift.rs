@@ -1,6 +1,6 @@
-//! Writes Thrift's binary protocol.
+//! An encoder of Thrift's binary protocol.
 
-/// Types of fields on the wire.
+/// Wire types of fields.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(super) enum Type {
@@ -14,7 +14,7 @@ pub(super) enum Type {
     List = 15,
 }
 
-/// A message under way.
+/// A message under construction.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     out: Vec<u8>,
@@ -59,7 +59,7 @@ impl Writer {
         self.out.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// Thrift's ids are signed; their bits count.
+    /// An id as the signed integer with the same bits.
     pub(super) fn id(&mut self, number: i16, value: u64) {
         self.i64(number, i64::from_be_bytes(value.to_be_bytes()));
     }
@@ -80,7 +80,7 @@ impl Writer {
         self.fields(write);
     }
 
-    /// The fields of a struct and their end.
+    /// The fields of a struct, with the stop field.
     pub(super) fn fields(&mut self, write: impl FnOnce(&mut Self)) {
         write(self);
         self.out.push(0);

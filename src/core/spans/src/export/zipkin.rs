@@ -1,12 +1,12 @@
-//! Zipkin's formats: v1 in Thrift, as the originals send it, and v2 in JSON.
+//! Zipkin v1 in Thrift, as Istio Mixer sends it, and v2 in JSON.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::super::span::micros;
-use super::super::{Event, Kind, Span};
+use super::super::{Event, Span, SpanKind};
 use super::thrift::Writer;
 
-/// The type of a binary annotation: text.
+/// The type of a binary annotation: string.
 const STRING: i32 = 6;
 
 /// An event as the text of an annotation: a JSON object with sorted members.
@@ -18,7 +18,7 @@ fn annotation(event: &Event) -> String {
     Json::Object(members).to_string()
 }
 
-/// Where a span was made, as far as Zipkin wants to know.
+/// The endpoint of a span: the service name only.
 fn endpoint(writer: &mut Writer, number: i16, service: &str) {
     writer.structure(number, |writer| {
         writer.i32(1, 0);
@@ -27,7 +27,7 @@ fn endpoint(writer: &mut Writer, number: i16, service: &str) {
     });
 }
 
-/// A list of Thrift spans.
+/// Encodes a list of spans in Thrift.
 pub(super) fn thrift(spans: &[Span], service: &str) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.items(spans.iter(), |writer, span| {
@@ -42,9 +42,9 @@ pub(super) fn thrift(spans: &[Span], service: &str) -> Vec<u8> {
         }
         let (started, ended) = (span.started_micros(), span.started_micros() + span.took_micros());
         let ends = match span.kind {
-            Kind::Server => vec![(started, "sr".to_owned()), (ended, "ss".to_owned())],
-            Kind::Client => vec![(started, "cs".to_owned()), (ended, "cr".to_owned())],
-            Kind::Local => Vec::new(),
+            SpanKind::Server => vec![(started, "sr".to_owned()), (ended, "ss".to_owned())],
+            SpanKind::Client => vec![(started, "cs".to_owned()), (ended, "cr".to_owned())],
+            SpanKind::Local => Vec::new(),
         };
         let events = span.events.iter().map(|event| (micros(event.at), annotation(event)));
         let annotations: Vec<_> = ends.into_iter().chain(events).collect();
@@ -53,7 +53,7 @@ pub(super) fn thrift(spans: &[Span], service: &str) -> Vec<u8> {
             writer.text(2, &text);
             endpoint(writer, 3, service);
         });
-        let local = (span.kind == Kind::Local).then(|| ("lc", service.to_owned()));
+        let local = (span.kind == SpanKind::Local).then(|| ("lc", service.to_owned()));
         let tags = span.tags.iter().map(|(name, value)| (*name, value.to_string()));
         let tags: Vec<_> = local.into_iter().chain(tags).collect();
         writer.list(8, tags.into_iter(), |writer, (name, value)| {
@@ -72,13 +72,13 @@ pub(super) fn thrift(spans: &[Span], service: &str) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// The upper and the lower half.
+/// The upper and the lower 64 bits.
 pub(super) fn halves(id: [u8; 16]) -> [u64; 2] {
     let id = u128::from_be_bytes(id);
     [(id >> 64) as u64, id as u64]
 }
 
-/// A list of JSON spans.
+/// Encodes a list of spans in JSON.
 pub(super) fn json(spans: &[Span], service: &str) -> Vec<u8> {
     let spans: Vec<Json> = spans
         .iter()
@@ -96,9 +96,9 @@ pub(super) fn json(spans: &[Span], service: &str) -> Vec<u8> {
                 members.insert("parentId".to_owned(), format!("{:016x}", span.context.parent).into());
             }
             match span.kind {
-                Kind::Server => drop(members.insert("kind".to_owned(), "SERVER".into())),
-                Kind::Client => drop(members.insert("kind".to_owned(), "CLIENT".into())),
-                Kind::Local => {}
+                SpanKind::Server => drop(members.insert("kind".to_owned(), "SERVER".into())),
+                SpanKind::Client => drop(members.insert("kind".to_owned(), "CLIENT".into())),
+                SpanKind::Local => {}
             }
             let tags: Map<String, Json> = span
                 .tags
@@ -115,6 +115,6 @@ pub(super) fn json(spans: &[Span], service: &str) -> Vec<u8> {
             json
         })
         .collect();
-    // A value of JSON can always be written.
+    // A JSON value always serializes.
     serde_json::to_vec(&spans).unwrap_or_default()
 }

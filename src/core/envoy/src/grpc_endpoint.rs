@@ -1,4 +1,4 @@
-//! The methods that Envoy calls, on a worker.
+//! The gRPC methods that Envoy calls, on one worker.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,28 +7,30 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Response};
 use tokio_util::sync::CancellationToken;
 
-use crate::{BridgeService, BridgeShared};
-use mixer_api::Turns;
+use crate::service::{EnvoyService, EnvoyShared};
 use mixer_api::grpc::{self, Code, GrpcError, Messages};
 use mixer_api::load_shedding::LoadShedder;
-use mixer_api::{ApiBody, CallInfo};
+use mixer_api::{ApiBody, CallInfo, CallPool};
 use mixer_base::metrics::{Metrics, RpcCounters};
 use mixer_http2::{RequestBody, RequestHead};
 use mixer_net::peer::Peer;
 
-/// Largest message of access logs: the first of a stream lists everything that the proxy was built with.
+/// Largest access log message: the first of a stream lists all extensions of the proxy.
 const MAX_LOG_MESSAGE: usize = 8 << 20;
 
 /// A method of Envoy's services.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum EnvoyMethod {
+    /// `envoy.service.auth.v3.Authorization/Check`.
     Check,
+    /// `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`.
     ShouldRateLimit,
+    /// `envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs`.
     StreamAccessLogs,
 }
 
 impl EnvoyMethod {
-    /// The method of a path.
+    /// The method with this path; `None` if Envoy's services have none.
     pub fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/envoy.service.auth.v3.Authorization/Check" => Self::Check,
@@ -39,23 +41,24 @@ impl EnvoyMethod {
     }
 }
 
-/// What every worker needs for the methods of Envoy.
+/// What the gRPC and HTTP endpoints share.
 #[derive(Clone)]
-pub struct EnvoyParts {
-    pub shared: Arc<BridgeShared>,
-    /// Cancelled when calls are to end: streams of access logs never end by themselves.
-    pub ending: CancellationToken,
-    /// For calls that must wait.
-    pub turns: Turns,
-    /// Wants to know how long calls take.
+pub struct EndpointContext {
+    /// The state of all workers.
+    pub shared: Arc<EnvoyShared>,
+    /// Cancelled when the server drains: streams of access logs never end by themselves.
+    pub stopping: CancellationToken,
+    /// Bounds the calls that wait for handlers.
+    pub pool: CallPool,
+    /// Receives the latency of each call.
     pub shedder: Option<Arc<LoadShedder>>,
 }
 
-/// The methods of Envoy on one worker.
-pub struct EnvoyCalls {
-    bridge: BridgeService,
-    ending: CancellationToken,
-    turns: Turns,
+/// Serves the methods on one worker.
+pub struct GrpcEndpoint {
+    service: EnvoyService,
+    stopping: CancellationToken,
+    pool: CallPool,
     shedder: Option<Arc<LoadShedder>>,
     max_message: usize,
     check: Arc<RpcCounters>,
@@ -63,13 +66,14 @@ pub struct EnvoyCalls {
     logs: Arc<RpcCounters>,
 }
 
-impl EnvoyCalls {
-    pub fn new(parts: EnvoyParts, metrics: &Metrics, max_message: usize) -> Self {
+impl GrpcEndpoint {
+    /// The endpoint of a worker. `max_message` bounds unary requests, in bytes.
+    pub fn new(context: EndpointContext, metrics: &Metrics, max_message: usize) -> Self {
         Self {
-            bridge: BridgeService::new(parts.shared),
-            ending: parts.ending,
-            turns: parts.turns,
-            shedder: parts.shedder,
+            service: EnvoyService::new(context.shared),
+            stopping: context.stopping,
+            pool: context.pool,
+            shedder: context.shedder,
             max_message,
             check: metrics.rpc("envoy.service.auth.v3.Authorization/Check"),
             limit: metrics.rpc("envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
@@ -77,7 +81,7 @@ impl EnvoyCalls {
         }
     }
 
-    /// Answers a call.
+    /// Serves a call and records its metrics.
     pub async fn call(
         &self,
         method: EnvoyMethod,
@@ -87,15 +91,18 @@ impl EnvoyCalls {
     ) -> Response<ApiBody> {
         let started = Instant::now();
         if head.method() != Method::POST {
-            return grpc::refuse(&GrpcError::new(Code::Unimplemented, "gRPC calls are POST requests"));
+            return grpc::error_response(&GrpcError::new(
+                Code::Unimplemented,
+                "gRPC calls are POST requests",
+            ));
         }
         let deadline = grpc::timeout(head.headers()).and_then(|timeout| started.checked_add(timeout));
-        // Only those who shed load want to know.
+        // Only load shedding identifies callers.
         let caller = self.shedder.as_ref().map_or(0, |_| peer.key());
         let (principal, address) = (peer.principal(), Some(peer.address()));
         let call = CallInfo { deadline, principal, address, caller, headers: Some(head.headers()) };
         let mut received = 0;
-        let (answer, counters) = match method {
+        let (result, counters) = match method {
             EnvoyMethod::StreamAccessLogs => (self.logs(body, call, &mut received).await, &self.logs),
             EnvoyMethod::Check => (self.unary(method, body, call, &mut received).await, &self.check),
             EnvoyMethod::ShouldRateLimit => {
@@ -103,7 +110,7 @@ impl EnvoyCalls {
             }
         };
         let took = started.elapsed();
-        let (code, sent) = match &answer {
+        let (code, sent) = match &result {
             Ok(framed) => (Code::Ok, grpc::unframed(framed).len()),
             Err(error) => (error.code, 0),
         };
@@ -111,9 +118,9 @@ impl EnvoyCalls {
         if method != EnvoyMethod::StreamAccessLogs {
             self.completed(took);
         }
-        match answer {
-            Ok(framed) => grpc::answer(framed),
-            Err(error) => grpc::refuse(&error),
+        match result {
+            Ok(framed) => grpc::ok_response(framed),
+            Err(error) => grpc::error_response(&error),
         }
     }
 
@@ -133,13 +140,13 @@ impl EnvoyCalls {
         let body = grpc::read_message(body, self.max_message).await?;
         *received = body.len();
         if method == EnvoyMethod::ShouldRateLimit {
-            return self.turns.take(self.bridge.should_rate_limit(body, call), call.deadline).await;
+            return self.pool.run(self.service.should_rate_limit(body, call), call.deadline).await;
         }
         let metadata = call.headers.map(attribute_metadata).unwrap_or_default();
-        self.turns.take(self.bridge.check(body, &metadata, call), call.deadline).await
+        self.pool.run(self.service.check(body, &metadata, call), call.deadline).await
     }
 
-    /// Takes messages in until the caller ends the call or the server stops.
+    /// Reports messages until the client ends the stream or the server drains.
     async fn logs(
         &self,
         body: RequestBody,
@@ -147,18 +154,18 @@ impl EnvoyCalls {
         received: &mut usize,
     ) -> Result<Bytes, GrpcError> {
         let mut messages = Messages::new(body, self.max_message.max(MAX_LOG_MESSAGE));
-        let mut stream = self.bridge.open_log(call);
+        let mut stream = self.service.open_log(call);
         loop {
             let message = tokio::select! {
                 biased;
                 message = messages.next() => message?,
-                () = self.ending.cancelled() => None,
+                () = self.stopping.cancelled() => None,
             };
             let Some(message) = message else { break };
             *received = received.saturating_add(message.len());
             let started = Instant::now();
-            // The next message is read when the handlers have taken this one.
-            self.turns.take(stream.report(message), None).await?;
+            // The next message is read after the handlers have taken this one.
+            self.pool.run(stream.report(message), None).await?;
             self.completed(started.elapsed());
         }
         let mut out = Vec::new();
@@ -167,7 +174,7 @@ impl EnvoyCalls {
     }
 }
 
-/// The metadata that becomes attributes: nearly always none.
+/// The metadata that becomes attributes; usually none.
 fn attribute_metadata(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     headers
         .iter()

@@ -1,9 +1,8 @@
-//! The HTTP flavour of authorization, and rate limits as JSON: a thread of its own with its own service.
+//! Authorization over HTTP and rate limits as JSON, on a thread of their own.
 //! Spec: envoy-bridge.md 2.6 and 4.4.
 
 mod json;
 
-use crate::config::config_of;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -20,62 +19,63 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::calls::EnvoyParts;
-use crate::{BridgeService, BridgeShared, HttpVerdict};
-use mixer_api::Turns;
+use crate::config::config_of;
+use crate::grpc_endpoint::EndpointContext;
+use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
+use mixer_api::CallPool;
 use mixer_wire::envoy::config::core::v3::{Address, SocketAddress, address};
 use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
 
-/// Largest body of a request.
+/// Largest request body in bytes.
 const MAX_BODY: usize = 4 << 20;
-/// How long a caller may take to send the head of a request.
+/// Timeout for the headers of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Connections that are served at a time; more wait to be accepted.
+/// Most concurrent connections; others wait in the accept queue.
 const MAX_CONNECTIONS: usize = 4096;
 
-/// Serves `listener` on a thread called `name` until `stop`, then lets requests in flight end for `grace`.
+/// Serves `listener` on a thread called `name` until `stop` is cancelled, then waits up to `grace` for requests in flight.
 ///
-/// Errors: the thread or its event loop cannot be made.
+/// Errors: the thread or its event loop cannot be created.
 pub fn start(
     name: &str,
     listener: TcpListener,
-    parts: EnvoyParts,
+    context: EndpointContext,
     stop: CancellationToken,
     grace: Duration,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
-    // It belongs to the event loop of the start so far.
+    // The socket is registered with the event loop of the start-up; the thread registers it with its own.
     let listener = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         let local = tokio::task::LocalSet::new();
         local.block_on(&runtime, async move {
             match TcpListener::from_std(listener) {
-                Ok(listener) => accept(listener, parts, stop, grace).await,
+                Ok(listener) => accept(listener, context, stop, grace).await,
                 Err(error) => tracing::error!(%error, "the HTTP endpoint for Envoy ended"),
             }
         });
     })
 }
 
-async fn accept(listener: TcpListener, parts: EnvoyParts, stop: CancellationToken, grace: Duration) {
-    let EnvoyParts { shared, turns, .. } = parts;
-    let endpoint = Rc::new(Endpoint { bridge: BridgeService::new(Arc::clone(&shared)), shared, turns });
+async fn accept(listener: TcpListener, context: EndpointContext, stop: CancellationToken, grace: Duration) {
+    let EndpointContext { shared, pool, .. } = context;
+    let endpoint = Rc::new(Endpoint { service: EnvoyService::new(Arc::clone(&shared)), shared, pool });
     let running = TaskTracker::new();
-    let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
+    let connections = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
     loop {
         let accepted = tokio::select! {
             accepted = async {
-                let place = Arc::clone(&places).acquire_owned().await;
-                (place, listener.accept().await)
+                let permit = Arc::clone(&connections).acquire_owned().await;
+                (permit, listener.accept().await)
             } => accepted,
             () = stop.cancelled() => break,
         };
         match accepted {
-            (Ok(place), Ok((socket, peer))) => {
+            (Ok(permit), Ok((socket, peer))) => {
                 let (endpoint, stop) = (Rc::clone(&endpoint), stop.clone());
                 tokio::task::spawn_local(running.track_future(async move {
                     serve(socket, peer, endpoint, stop).await;
-                    drop(place);
+                    drop(permit);
                 }));
             }
             (_, Err(error)) => {
@@ -110,11 +110,10 @@ async fn serve(socket: TcpStream, peer: SocketAddr, endpoint: Rc<Endpoint>, stop
     }
 }
 
-/// What requests are answered with.
 struct Endpoint {
-    bridge: BridgeService,
-    shared: Arc<BridgeShared>,
-    turns: Turns,
+    service: EnvoyService,
+    shared: Arc<EnvoyShared>,
+    pool: CallPool,
 }
 
 impl Endpoint {
@@ -131,25 +130,25 @@ impl Endpoint {
         let body = body.to_bytes();
         match (&head.method, path) {
             (&Method::POST, "/json") => {
-                return json::should_rate_limit(&self.bridge, &self.turns, &body).await;
+                return json::should_rate_limit(&self.service, &self.pool, &body).await;
             }
             (&Method::GET, "/rlconfig") => return plain(StatusCode::OK, &self.limits()),
             (&Method::GET, "/healthcheck") => return plain(StatusCode::OK, "OK\n"),
             _ => {}
         }
-        let Some(path) = below(path, &prefix) else {
+        let Some(path) = strip_prefix(path, &prefix) else {
             return plain(StatusCode::NOT_FOUND, &format!("nothing is here; checks are below {prefix}\n"));
         };
         let request = check_request(&head.method, path, &head.headers, peer, &body);
         let request = request.encode_to_vec();
-        match self.turns.take(self.bridge.check_http(&request, &head.headers), None).await {
-            Ok(verdict) => answer(verdict),
-            // Counts as an error: the failure mode of the proxy decides.
+        match self.pool.run(self.service.check_http(&request, &head.headers), None).await {
+            Ok(response) => to_http(response),
+            // For Envoy 503 is an error: its failure mode decides.
             Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
         }
     }
 
-    /// Every limit in force, one a line.
+    /// Every limit of the configuration, one a line.
     fn limits(&self) -> String {
         let published = self.shared.runtime().load();
         let domains = &config_of(published.routes.snapshot()).domains;
@@ -167,13 +166,13 @@ impl Endpoint {
     }
 }
 
-/// The path behind a prefix that ends at a slash.
-fn below<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
+/// The path without a prefix that ends at a segment boundary.
+fn strip_prefix<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(prefix.trim_end_matches('/'))?;
     (rest.starts_with(['/', '?']) || rest.is_empty()).then_some(if rest.is_empty() { "/" } else { rest })
 }
 
-/// The request as the gRPC flavour would describe it.
+/// The CheckRequest that Envoy would send over gRPC.
 fn check_request(
     method: &Method,
     path: &str,
@@ -182,7 +181,7 @@ fn check_request(
     body: &Bytes,
 ) -> CheckRequest {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // Envoy adds the address of the caller at the right.
+    // Envoy appends the address of the downstream peer.
     let forwarded = headers
         .get_all("x-forwarded-for")
         .iter()
@@ -196,9 +195,9 @@ fn check_request(
     for (name, value) in headers {
         let value = String::from_utf8_lossy(value.as_bytes());
         all.entry(name.as_str().to_owned())
-            .and_modify(|there| {
-                there.push(',');
-                there.push_str(&value);
+            .and_modify(|existing| {
+                existing.push(',');
+                existing.push_str(&value);
             })
             .or_insert_with(|| value.into_owned());
     }
@@ -230,17 +229,17 @@ fn check_request(
     }
 }
 
-fn answer(verdict: HttpVerdict) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(verdict.body)));
-    *response.status_mut() = StatusCode::from_u16(verdict.status).unwrap_or(StatusCode::FORBIDDEN);
+fn to_http(check: HttpCheckResponse) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(check.body)));
+    *response.status_mut() = StatusCode::from_u16(check.status).unwrap_or(StatusCode::FORBIDDEN);
     let headers = response.headers_mut();
-    for (name, value) in verdict.headers {
+    for (name, value) in check.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.append(name, value);
         }
     }
-    if verdict.status == 200 {
-        let mut remove = verdict.remove;
+    if check.status == 200 {
+        let mut remove = check.remove;
         remove.push("x-istio-attributes".to_owned());
         if let Ok(list) = HeaderValue::try_from(remove.join(", ")) {
             headers.insert("x-envoy-auth-headers-to-remove", list);
@@ -261,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_ends_at_a_slash() {
+    fn a_prefix_ends_at_a_segment_boundary() {
         for (path, prefix, rest) in [
             ("/check/a?b=c", "/check", Some("/a?b=c")),
             ("/check", "/check", Some("/")),
@@ -271,12 +270,12 @@ mod tests {
             ("/a", "", Some("/a")),
             ("/a", "/", Some("/a")),
         ] {
-            assert_eq!(below(path, prefix), rest, "{path} below {prefix}");
+            assert_eq!(strip_prefix(path, prefix), rest, "{path} under {prefix}");
         }
     }
 
     #[test]
-    fn the_address_of_the_caller_is_the_last_that_was_forwarded() {
+    fn the_source_address_is_the_last_forwarded_one() {
         let mut headers = HeaderMap::new();
         headers.insert("x-forwarded-for", HeaderValue::from_static("192.0.2.1, 10.0.0.7"));
         headers.insert(header::HOST, HeaderValue::from_static("shop.example"));

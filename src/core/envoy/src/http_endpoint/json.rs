@@ -1,4 +1,4 @@
-//! `POST /json`: rate limits in the JSON form of their messages.
+//! `POST /json`: rate limits in the JSON mapping of their messages.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -7,17 +7,16 @@ use prost::Message as _;
 use serde_json::{Value, json};
 
 use super::plain;
-use crate::BridgeService;
-use mixer_api::CallInfo;
-use mixer_api::Turns;
+use crate::service::EnvoyService;
 use mixer_api::grpc::unframed;
+use mixer_api::{CallInfo, CallPool};
 use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse, rate_limit_response};
 
-/// 200 within the limits, 429 over them, 400 for what is no request or cannot be answered.
+/// 200 within the limits, 429 over a limit, 400 for an invalid request and for a failure.
 pub(super) async fn should_rate_limit(
-    bridge: &BridgeService,
-    turns: &Turns,
+    service: &EnvoyService,
+    pool: &CallPool,
     body: &[u8],
 ) -> Response<Full<Bytes>> {
     let request = match serde_json::from_slice::<Value>(body) {
@@ -27,8 +26,8 @@ pub(super) async fn should_rate_limit(
         },
         Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("this is no JSON: {error}\n")),
     };
-    let framed = match turns
-        .take(bridge.should_rate_limit(request.encode_to_vec().into(), CallInfo::default()), None)
+    let framed = match pool
+        .run(service.should_rate_limit(request.encode_to_vec().into(), CallInfo::default()), None)
         .await
     {
         Ok(framed) => framed,
@@ -48,12 +47,12 @@ pub(super) async fn should_rate_limit(
     answer
 }
 
-/// A member in either spelling.
+/// A member in either of its two spellings.
 fn member<'v>(value: &'v Value, camel: &str, snake: &str) -> &'v Value {
     value.get(camel).or_else(|| value.get(snake)).unwrap_or(&Value::Null)
 }
 
-/// A number, also in a text, as 64-bit numbers are in JSON.
+/// A number or a string of digits, as the JSON mapping writes 64-bit numbers.
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }

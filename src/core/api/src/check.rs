@@ -1,0 +1,116 @@
+//! A check, phase by phase: admit, decode, look up in the check cache, and otherwise decide with the [`pipeline`] and encode.
+//!
+//! Spec: runtime.md 11.3.
+
+use bumpalo::Bump;
+use bytes::Bytes;
+
+use super::call::CallInfo;
+use super::grpc::{Code, GrpcError, begin_message, finish_message};
+use super::pipeline::{self, PhaseError};
+use super::response::ResponseBuilder;
+use super::worker::WorkerContext;
+use crate::load_shedding::{self, Demand};
+use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_count};
+use mixer_attribute::{AttributeBag, SignedDuration};
+use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache};
+use mixer_engine::dispatch::{DispatchContext, QuotaRequest, Trace};
+use mixer_engine::runtime::Published;
+
+/// Answers a CheckRequest.
+pub(super) async fn respond(
+    worker: &WorkerContext,
+    body: &[u8],
+    call: &CallInfo<'_>,
+    trace: Trace<'_>,
+) -> Result<Bytes, GrpcError> {
+    let demand = Demand { cost: 1, is_report: false, caller: call.caller };
+    load_shedding::admit(worker.engine.shedder.as_deref(), demand)
+        .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
+    let scope = worker.begin(call.deadline, trace);
+    let published: &Published = &scope.published;
+    let request = decode(body, &scope.arena)?;
+    let vocabulary = &published.routes.snapshot().vocabulary;
+    let mut bag = AttributeBag::new(&request.attributes, None, vocabulary, &scope.arena);
+    // Cached answers are shared by all callers.
+    let depends_on_caller = call.set_principal(published, &mut bag);
+    let cache = published.cache.as_deref().filter(|_| !depends_on_caller);
+    if let Some(framed) = cache.and_then(|cache| cached_response(cache, published, body, &request, &bag)) {
+        return Ok(framed);
+    }
+    // Boxed, so that the future of a cache hit stays small.
+    Box::pin(decide(published, body, &request, bag, cache, &scope.context)).await
+}
+
+/// Decodes a CheckRequest. Errors: INTERNAL for bytes that are no CheckRequest, and for an impossible number of global words.
+pub(super) fn decode<'a>(body: &'a [u8], arena: &'a Bump) -> Result<CheckRequest<'a>, GrpcError> {
+    let request = CheckRequest::decode(body, arena).map_err(GrpcError::undecodable)?;
+    check_global_word_count(request.global_word_count).map_err(GrpcError::internal)?;
+    Ok(request)
+}
+
+/// The response from the check cache.
+fn cached_response(
+    cache: &CheckCache<CheckAnswer>,
+    published: &Published,
+    body: &[u8],
+    request: &CheckRequest<'_>,
+    bag: &AttributeBag<'_>,
+) -> Option<Bytes> {
+    let found = cache.find(bag, request.global_word_count, |answer, remaining| {
+        // Every check that passes allocates its quotas.
+        if answer.status_code == 0 && !request.quotas.is_empty() {
+            return None;
+        }
+        if answer.status_code != 0 {
+            let (code, message) = (answer.status_code, &*answer.status_message);
+            published.denials.record(code, message, published.id().0, true, || body);
+        }
+        let mut out = Vec::with_capacity(answer.size() + 64);
+        begin_message(&mut out);
+        answer.push(SignedDuration::from_std(remaining), &mut out);
+        finish_message(&mut out);
+        Some(Bytes::from(out))
+    });
+    found.flatten()
+}
+
+/// Decides a check that is not cached.
+async fn decide<'a>(
+    published: &'a Published,
+    body: &[u8],
+    request: &CheckRequest<'a>,
+    mut bag: AttributeBag<'a>,
+    cache: Option<&CheckCache<CheckAnswer>>,
+    context: &DispatchContext<'_>,
+) -> Result<Bytes, GrpcError> {
+    let quotas = request.quotas.iter().map(|params| quota_request(request, params));
+    let cache = cache.map(|cache| (cache, request.global_word_count));
+    let mut response = ResponseBuilder::new(request.global_word_count);
+    pipeline::decide(published, &mut bag, cache, quotas, &mut response, context).await.map_err(|error| {
+        match error {
+            PhaseError::Preprocess(error) => {
+                GrpcError::internal(format_args!("preprocessing attributes failed: {error}"))
+            }
+            PhaseError::Check(error) => {
+                GrpcError::internal(format_args!("performing check operation failed: {error}"))
+            }
+        }
+    })?;
+    let ResponseBuilder { status, mut out, .. } = response;
+    if status.code != 0 {
+        published.denials.record(status.code, &status.message, published.id().0, false, || body);
+    }
+    finish_message(&mut out);
+    Ok(out.into())
+}
+
+fn quota_request<'r>(request: &CheckRequest<'r>, params: &QuotaParams<'r>) -> QuotaRequest<'r> {
+    QuotaRequest {
+        name: params.name,
+        amount: params.amount,
+        best_effort: params.best_effort,
+        deduplication_id: request.deduplication_id,
+        level: false,
+    }
+}

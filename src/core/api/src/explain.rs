@@ -1,0 +1,46 @@
+//! Explains a check: which rules matched, what their handlers answered, and why.
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+
+use super::check;
+use super::grpc::{GrpcError, begin_message, finish_message};
+use super::worker::WorkerContext;
+use mixer_attribute::AttributeBag;
+use mixer_engine::dispatch::{self, DispatchTrace};
+use mixer_engine::explain::{explain, referenced};
+
+/// `mixer.introspect.v1.ExplainResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ExplainResponse {
+    /// JSON of an [`Explanation`](mixer_engine::explain::Explanation).
+    #[prost(string, tag = "1")]
+    pub json: String,
+}
+
+/// Answers a CheckRequest with an [`ExplainResponse`].
+pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes, GrpcError> {
+    let trace = RefCell::new(DispatchTrace::full());
+    let scope = worker.begin(None, Some(&trace));
+    let (routes, context) = (&scope.published.routes, &scope.context);
+    let request = check::decode(body, &scope.arena)?;
+    let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, &scope.arena);
+    dispatch::preprocess(routes, &mut bag, context)
+        .await
+        .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
+    // A failure is part of the explanation: the trace holds it.
+    let passed = dispatch::check(routes, &bag, context).await.is_ok_and(|outcome| outcome.status.code == 0);
+    let decided_by = referenced(&bag);
+    if routes.has_dry_run() {
+        dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, context).await;
+    }
+    let explanation = explain(routes, &bag, &trace.borrow(), decided_by);
+    let json = serde_json::to_string(&explanation).map_err(GrpcError::internal)?;
+    let mut out = Vec::with_capacity(json.len() + 16);
+    begin_message(&mut out);
+    // Encoding into a Vec cannot fail.
+    let _ = prost::Message::encode(&ExplainResponse { json }, &mut out);
+    finish_message(&mut out);
+    Ok(out.into())
+}

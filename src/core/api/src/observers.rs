@@ -1,0 +1,136 @@
+//! Observers of calls: the decision log and the tracer.
+//!
+//! A call is served the same way whether it is observed or not. Observing it means that its dispatches are recorded in a trace,
+//! which the observers receive with request and response when the call is finished. Without observers a call pays for one test of
+//! an `Option`.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+
+use super::call::{CallInfo, Operation};
+use super::grpc::GrpcError;
+use super::spans::{CallStart, ServerSpanContext, spans_of};
+use mixer_engine::decision::{AnswerFailure, AnsweredCall, CallAnswer, CallerText, DecisionLog, DecisionTargets};
+use mixer_engine::dispatch::DispatchTrace;
+use mixer_spans::Tracer;
+
+/// The observers of all calls.
+#[derive(Debug, Default)]
+pub struct Observers {
+    /// Logs and records decisions.
+    pub decisions: Option<Arc<DecisionLog>>,
+    /// Exports spans.
+    pub tracer: Option<Arc<Tracer>>,
+}
+
+impl Observers {
+    /// `None` without any observer.
+    pub fn if_any(self) -> Option<Arc<Self>> {
+        (self.decisions.is_some() || self.tracer.is_some()).then(|| Arc::new(self))
+    }
+
+    fn observe(&self, operation: Operation, call: &CallInfo<'_>) -> Option<Observation<'_>> {
+        let decision = self.decisions.as_ref().and_then(|log| Some((&**log, log.wants(operation.method)?)));
+        let span = self.tracer.as_ref().and_then(|tracer| {
+            let (context, remote_parent) = tracer.begin(call.headers?)?;
+            Some((&**tracer, ServerSpanContext { context, remote_parent }))
+        });
+        (decision.is_some() || span.is_some()).then(|| Observation {
+            operation,
+            caller: decision.and_then(|_| call.caller_text()),
+            decision,
+            span,
+            start: CallStart { time: SystemTime::now(), instant: Instant::now() },
+            trace: RefCell::default(),
+            exchanges: RefCell::default(),
+        })
+    }
+}
+
+/// The observation of a call that begins now; `None` if no observer selects it.
+#[inline]
+pub fn observe<'o>(
+    observers: Option<&'o Observers>,
+    operation: Operation,
+    call: &CallInfo<'_>,
+) -> Option<Observation<'o>> {
+    observers?.observe(operation, call)
+}
+
+/// One observed call.
+pub struct Observation<'o> {
+    operation: Operation,
+    /// The caller, for the decision log.
+    caller: Option<CallerText>,
+    decision: Option<(&'o DecisionLog, DecisionTargets)>,
+    span: Option<(&'o Tracer, ServerSpanContext)>,
+    start: CallStart,
+    trace: RefCell<DispatchTrace>,
+    exchanges: RefCell<Vec<Exchange>>,
+}
+
+/// A request and its response.
+struct Exchange {
+    request: Bytes,
+    response: Result<CallAnswer, AnswerFailure>,
+    /// Numbers of rules and dispatches in the trace when the response was made.
+    trace_end: (usize, usize),
+}
+
+impl Observation<'_> {
+    /// The trace of the call.
+    pub fn trace(&self) -> &RefCell<DispatchTrace> {
+        &self.trace
+    }
+
+    /// Whether requests and responses are to be [recorded](Self::record).
+    pub fn records_payload(&self) -> bool {
+        self.decision.is_some()
+    }
+
+    /// Records a request of Mixer's API and its response without framing. A call of Envoy that stands for several requests records
+    /// each of them; what was traced since the last one belongs to it.
+    pub fn record(&self, request: Bytes, response: Result<Bytes, &GrpcError>) {
+        let response = response.map(CallAnswer).map_err(|error| AnswerFailure {
+            code: error.code as i32,
+            name: error.code.name().to_owned(),
+            message: error.message.clone(),
+        });
+        let trace = self.trace.borrow();
+        let trace_end = (trace.rules.len(), trace.dispatches.len());
+        self.exchanges.borrow_mut().push(Exchange { request, response, trace_end });
+    }
+
+    /// Hands the finished call to the observers.
+    pub fn finish(self, outcome: Result<(), &GrpcError>) {
+        let took = self.start.instant.elapsed();
+        let mut trace = self.trace.into_inner();
+        if let Some((tracer, span)) = self.span {
+            tracer.finish(spans_of(span, self.operation, self.start, took, &trace, outcome));
+        }
+        let Some((log, wanted)) = self.decision else { return };
+        let (mut rules, mut dispatches) = (0, 0);
+        for Exchange { request, response, trace_end } in self.exchanges.into_inner() {
+            let part = DispatchTrace {
+                rules: trace.rules.drain(..(trace_end.0 - rules).min(trace.rules.len())).collect(),
+                dispatches: trace
+                    .dispatches
+                    .drain(..(trace_end.1 - dispatches).min(trace.dispatches.len()))
+                    .collect(),
+                snapshot: trace.snapshot,
+                decided: trace.decided,
+                ..DispatchTrace::default()
+            };
+            (rules, dispatches) = trace_end;
+            let method = self.operation.method;
+            let (time, caller) = (self.start.time, self.caller.clone());
+            log.push(
+                AnsweredCall { method, time, took, caller, body: request, answer: response, trace: part },
+                wanted,
+            );
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `AttributeContext.HttpRequest`.
+
+use std::collections::hash_map::Entry;
+
+use bumpalo::collections::Vec as ArenaVec;
+use rustc_hash::FxHashMap;
+
+use super::super::attributes::{Attributes, Known};
+use super::super::http_message::{FORWARDED_ATTRIBUTES, header, protocol, set_path};
+use super::super::wire::{FieldValue, each_bytes, each_field, map_entry};
+use mixer_attribute::{DecodeError, Timestamp, Value};
+
+/// The header with which Envoy tells the authorization service that the body is truncated.
+const PARTIAL_BODY: &[u8] = b"x-envoy-auth-partial-body";
+
+/// The fields of an HTTP request.
+#[derive(Default)]
+pub(super) struct HttpRequest<'a> {
+    pub(super) id: &'a [u8],
+    pub(super) method: &'a [u8],
+    /// Names in lower case, repeated headers joined.
+    pub(super) headers: &'a [(&'a [u8], &'a [u8])],
+    pub(super) path: &'a [u8],
+    pub(super) host: &'a [u8],
+    pub(super) scheme: &'a [u8],
+    pub(super) size: i64,
+    pub(super) protocol: &'a [u8],
+    pub(super) body: &'a [u8],
+    pub(super) raw_body: &'a [u8],
+}
+
+pub(super) fn read<'a>(body: &'a [u8], out: &Attributes<'a>) -> Result<HttpRequest<'a>, DecodeError> {
+    let mut http = HttpRequest::default();
+    let mut headers = ArenaVec::with_capacity_in(24, out.arena());
+    let mut result = Ok(());
+    each_field(body, |number, value| match (number, value) {
+        (3, FieldValue::Bytes(entry)) => match map_entry(entry) {
+            Ok(entry) => headers.push(entry),
+            Err(error) => result = Err(error),
+        },
+        (13, FieldValue::Bytes(map)) => {
+            if let Err(error) = read_header_map(map, &mut headers) {
+                result = Err(error);
+            }
+        }
+        (1, FieldValue::Bytes(text)) => http.id = text,
+        (2, FieldValue::Bytes(text)) => http.method = text,
+        (4, FieldValue::Bytes(text)) => http.path = text,
+        (5, FieldValue::Bytes(text)) => http.host = text,
+        (6, FieldValue::Bytes(text)) => http.scheme = text,
+        (9, FieldValue::Varint(size)) => http.size = size.cast_signed(),
+        (10, FieldValue::Bytes(text)) => http.protocol = text,
+        (11, FieldValue::Bytes(text)) => http.body = text,
+        (12, FieldValue::Bytes(bytes)) => http.raw_body = bytes,
+        _ => {}
+    })?;
+    http.headers = headers.into_bump_slice();
+    result.map(|()| http)
+}
+
+/// Reads a `HeaderMap`; repeated headers are joined with a comma. Cost: linear in the bytes, however often a header is repeated.
+fn read_header_map<'a>(
+    body: &'a [u8],
+    out: &mut ArenaVec<'a, (&'a [u8], &'a [u8])>,
+) -> Result<(), DecodeError> {
+    let arena = out.bump();
+    let mut result = Ok(());
+    let mut indices: FxHashMap<&'a [u8], usize> = FxHashMap::default();
+    for (at, (name, _)) in out.iter().enumerate() {
+        indices.entry(name).or_insert(at);
+    }
+    let mut joined: FxHashMap<usize, ArenaVec<'a, u8>> = FxHashMap::default();
+    each_bytes(body, |number, header| {
+        if number != 1 {
+            return;
+        }
+        let (mut key, mut value, mut raw) = (&[][..], &[][..], &[][..]);
+        let read = each_bytes(header, |number, bytes| match number {
+            1 => key = bytes,
+            2 => value = bytes,
+            3 => raw = bytes,
+            _ => {}
+        });
+        let value = if raw.is_empty() { value } else { raw };
+        if read.is_err() {
+            result = read;
+        }
+        match indices.entry(key) {
+            Entry::Vacant(index) => {
+                index.insert(out.len());
+                out.push((key, value));
+            }
+            Entry::Occupied(index) => {
+                let first = out.get(*index.get()).map_or(&[][..], |(_, value)| value);
+                let text = joined.entry(*index.get()).or_insert_with(|| {
+                    let mut text = ArenaVec::new_in(arena);
+                    text.extend_from_slice(first);
+                    text
+                });
+                text.push(b',');
+                text.extend_from_slice(value);
+            }
+        }
+    })?;
+    for (at, text) in joined {
+        if let Some((_, value)) = out.get_mut(at) {
+            *value = text.into_bump_slice();
+        }
+    }
+    result
+}
+
+/// Sets the attributes of an HTTP request. `includes_body` sets the body too.
+pub(super) fn set<'a>(
+    http: &HttpRequest<'a>,
+    time: Option<Timestamp>,
+    includes_body: bool,
+    out: &mut Attributes<'a>,
+) {
+    let header = |name: &[u8]| header(http.headers, name);
+    let mut headers = ArenaVec::with_capacity_in(http.headers.len(), out.arena());
+    headers.extend(
+        http.headers
+            .iter()
+            .copied()
+            .filter(|(name, _)| *name != FORWARDED_ATTRIBUTES && *name != PARTIAL_BODY),
+    );
+    out.map(Known::RequestHeaders, headers);
+    if let Some(time) = time {
+        out.set(Known::RequestTime, Value::Timestamp(time));
+    }
+    out.text(Known::RequestMethod, http.method);
+    out.text(Known::RequestHost, http.host);
+    out.text(Known::RequestScheme, if http.scheme.is_empty() { b"http" } else { http.scheme });
+    set_path(http.path, out);
+    out.some_text(Known::RequestId, header(b"x-request-id").filter(|id| !id.is_empty()).unwrap_or(http.id));
+    out.some_text(Known::RequestUserAgent, header(b"user-agent").unwrap_or_default());
+    out.some_text(Known::RequestReferer, header(b"referer").unwrap_or_default());
+    if http.size > 0 {
+        out.number(Known::RequestSize, http.size);
+    }
+    out.text(Known::ContextProtocol, protocol(header(b"content-type").unwrap_or_default()));
+    out.some_text(Known::HttpProtocol, http.protocol);
+    if includes_body {
+        out.some_text(Known::RequestBodyText, http.body);
+        let raw = if http.raw_body.is_empty() { http.body } else { http.raw_body };
+        if !raw.is_empty() {
+            out.set(Known::RequestBodyRaw, Value::Bytes(raw));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A decision about a CheckRequest, and what of it the cache keeps.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use super::super::rate_limit::{self, LimitCode, LimitInfo, LimitStatus};
+use super::recording::RecordedExchange;
+use crate::config::settings::LimitHeaders;
+use mixer_api::pipeline::{Cacheable, DecisionSink};
+use mixer_attribute::AttributeBag;
+use mixer_engine::adapter::QuotaLevel;
+use mixer_engine::check_cache::CachedAnswer;
+use mixer_engine::dispatch::{CheckOutcome, DispatchError, QuotaOutcome, QuotaRequest, RouteDirective};
+use mixer_engine::snapshot::RuleConfig;
+
+/// The part of a decision that is the same for other requests.
+pub(super) struct Verdict {
+    pub(super) code: i32,
+    pub(super) message: String,
+    pub(super) directive: Option<RouteDirective>,
+    /// `name.namespace` of the rules that matched.
+    pub(super) rules: Vec<String>,
+    /// How many more requests it may answer.
+    remaining_uses: AtomicI64,
+}
+
+/// A verdict in the cache.
+#[derive(Clone)]
+pub(super) struct CachedVerdict(pub(super) Arc<Verdict>);
+
+impl CachedVerdict {
+    /// Takes one of the remaining uses; `None` if there is none left.
+    pub(super) fn take(verdict: Arc<Verdict>) -> Option<Decision> {
+        (verdict.remaining_uses.fetch_sub(1, Ordering::Relaxed) > 0)
+            .then(|| Decision { cache_hit: true, ..Decision::of(verdict) })
+    }
+}
+
+impl CachedAnswer for CachedVerdict {
+    fn size(&self) -> usize {
+        let directive = self.0.directive.as_ref().map_or(0, |d| {
+            let changes = d.request_headers.iter().chain(&d.response_headers);
+            d.direct_response_body.len() + changes.map(|c| c.name.len() + c.value.len() + 64).sum::<usize>()
+        });
+        let rules: usize = self.0.rules.iter().map(|rule| rule.len() + 24).sum();
+        size_of::<Verdict>() + self.0.message.len() + directive + rules
+    }
+}
+
+/// The decision about one request.
+pub(super) struct Decision {
+    verdict: Arc<Verdict>,
+    /// Response headers of a denial.
+    pub(super) headers: Vec<(String, String)>,
+    /// A UUID; empty until one is needed.
+    pub(super) id: String,
+    pub(super) cache_hit: bool,
+    /// The rules or a quota could not be evaluated.
+    pub(super) failed: bool,
+}
+
+impl Decision {
+    fn of(verdict: Arc<Verdict>) -> Self {
+        Self { verdict, headers: Vec::new(), id: String::new(), cache_hit: false, failed: false }
+    }
+
+    /// The decision when the evaluation failed.
+    fn failure(message: String, rules: Vec<String>) -> Self {
+        let verdict =
+            Verdict { code: 13, message, directive: None, rules, remaining_uses: AtomicI64::new(0) };
+        Self { failed: true, ..Self::of(Arc::new(verdict)) }
+    }
+}
+
+impl std::ops::Deref for Decision {
+    type Target = Verdict;
+
+    fn deref(&self) -> &Verdict {
+        &self.verdict
+    }
+}
+
+/// Collects the results of the phases of a check.
+pub(super) struct DecisionBuilder<'s> {
+    /// Longest time in the cache.
+    pub(super) max_age: Duration,
+    /// Names of the rate limit headers.
+    pub(super) limit_headers: &'s LimitHeaders,
+    /// The rules that matched so far.
+    pub(super) fired: &'s RefCell<Vec<Arc<RuleConfig>>>,
+    /// The exchange to record, if payload is recorded.
+    pub(super) exchange: Option<RecordedExchange>,
+    pub(super) verdict: Option<Arc<Verdict>>,
+    pub(super) statuses: Vec<LimitStatus>,
+    pub(super) exhausted: Vec<String>,
+    pub(super) quota_error: Option<String>,
+}
+
+impl DecisionSink for DecisionBuilder<'_> {
+    type Answer = CachedVerdict;
+
+    fn checked(
+        &mut self,
+        outcome: CheckOutcome,
+        bag: &AttributeBag<'_>,
+        is_cacheable: bool,
+    ) -> Option<Cacheable<CachedVerdict>> {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.set_outcome(&outcome, bag);
+        }
+        let is_cacheable = is_cacheable && outcome.valid_use_count > 0;
+        let valid = outcome.valid_duration.to_std_or_zero().min(self.max_age);
+        let verdict = Arc::new(Verdict {
+            code: outcome.status.code,
+            message: outcome.status.message,
+            directive: outcome.directive,
+            rules: names_of(&self.fired.borrow()),
+            remaining_uses: AtomicI64::new(i64::from(outcome.valid_use_count) - 1),
+        });
+        self.verdict = Some(Arc::clone(&verdict));
+        is_cacheable.then_some(Cacheable { answer: CachedVerdict(verdict), valid })
+    }
+
+    fn allocated(
+        &mut self,
+        quota: QuotaRequest<'_>,
+        result: Result<QuotaOutcome, DispatchError>,
+        _: &AttributeBag<'_>,
+    ) -> ControlFlow<()> {
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.quota_error = Some(error.to_string());
+                return ControlFlow::Break(());
+            }
+        };
+        if let Some(exchange) = &mut self.exchange {
+            exchange.push_grant(quota.name, &outcome);
+        }
+        let over = outcome.granted < quota.amount;
+        self.statuses.push(quota_status(quota.name, over, outcome.level));
+        if over {
+            self.exhausted.push(quota.name.to_owned());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl DecisionBuilder<'_> {
+    /// The decision after all phases, and the exchange to record. `error` is the failure of a phase.
+    pub(super) fn finish(self, error: Option<String>) -> (Decision, Option<RecordedExchange>) {
+        let verdict = match (error, self.quota_error, self.verdict) {
+            (None, None, Some(verdict)) => verdict,
+            (None, quota_error, _) => {
+                return (Decision::failure(quota_error.unwrap_or_default(), Vec::new()), self.exchange);
+            }
+            (Some(error), ..) => {
+                let exchange = self.exchange.map(|exchange| exchange.failed(&error));
+                return (Decision::failure(error, names_of(&self.fired.borrow())), exchange);
+            }
+        };
+        if self.exhausted.is_empty() {
+            return (Decision::of(verdict), self.exchange);
+        }
+        let mut decision = Decision::of(Arc::new(Verdict {
+            code: 8,
+            message: format!("Quota is exhausted for: {}", self.exhausted.join(",")),
+            directive: None,
+            rules: verdict.rules.clone(),
+            remaining_uses: AtomicI64::new(0),
+        }));
+        let over = |status: &&LimitStatus| status.code == LimitCode::OverLimit;
+        let resets = self.statuses.iter().filter(over).filter_map(|status| status.reset);
+        if let Some(nanos) = resets.map(|reset| reset.nanos).max().filter(|nanos| *nanos > 0) {
+            let seconds = nanos.saturating_add(999_999_999) / 1_000_000_000;
+            decision.headers.push(("retry-after".to_owned(), seconds.to_string()));
+        }
+        if self.limit_headers.enabled {
+            let headers = rate_limit::limit_headers(&self.statuses, self.limit_headers);
+            decision.headers.extend(headers.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        }
+        (decision, self.exchange)
+    }
+}
+
+fn names_of(rules: &[Arc<RuleConfig>]) -> Vec<String> {
+    rules.iter().map(|rule| format!("{}.{}", rule.key.name, rule.key.namespace)).collect()
+}
+
+/// The status of a quota as a rate limit.
+pub(super) fn quota_status(name: &str, over: bool, level: Option<QuotaLevel>) -> LimitStatus {
+    let narrow = |amount: i64| u32::try_from(amount.max(0)).unwrap_or(u32::MAX);
+    LimitStatus {
+        code: if over { LimitCode::OverLimit } else { LimitCode::Ok },
+        limit: level.and_then(|level| LimitInfo::of_window(narrow(level.limit), level.window, name)),
+        remaining: level.map_or(0, |level| narrow(level.remaining)),
+        reset: level.filter(|level| level.window.nanos > 0).map(|level| level.reset),
+        matched: true,
+    }
+}
