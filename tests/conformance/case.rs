@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::process::programs;
+use crate::support::programs;
 
 /// What became of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]

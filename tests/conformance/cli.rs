@@ -12,7 +12,7 @@ use serde_yaml::Value;
 use tempfile::TempDir;
 
 use crate::case::{Case, in_parallel, jobs, selected};
-use crate::process::{PATIENCE, Server, ServerArguments, free_port, http, programs, run as run_command};
+use crate::support::{DEADLINE, Server, free_port, http, programs, run as run_command};
 
 /// Suites of later versions and what they are about.
 const LATER: &[(&str, &str)] = &[("galley", "`galley` comes later"), ("proxy", "`proxy` comes later")];
@@ -97,16 +97,14 @@ impl Stage {
         let mut stage = Self { directory, places, _server: None };
         if let Some(server) = server {
             let path = scenario.ok_or("a server without a scenario")?;
-            let mut arguments = ServerArguments::on(&path);
-            arguments.more =
+            let flags: Vec<String> =
                 sequence(server, "flags").filter_map(Value::as_str).map(|f| stage.fill(f)).collect();
-            arguments.directory = Some(stage.directory.path().to_owned());
-            let server = Server::start(&arguments)?;
+            let server = Server::on(&path).with(&flags).in_directory(stage.directory.path()).try_start()?;
             let port = |port: u16| format!("127.0.0.1:{port}");
             stage.places.insert("${API}".to_owned(), server.address());
-            stage.places.insert("${MON}".to_owned(), port(server.monitoring));
-            stage.places.insert("${MONPORT}".to_owned(), server.monitoring.to_string());
-            stage.places.insert("${CTRLZ}".to_owned(), port(server.ctrlz));
+            stage.places.insert("${MON}".to_owned(), port(server.ports.monitoring));
+            stage.places.insert("${MONPORT}".to_owned(), server.ports.monitoring.to_string());
+            stage.places.insert("${CTRLZ}".to_owned(), port(server.ports.ctrlz));
             stage._server = Some(server);
         }
         Ok(stage)
@@ -143,6 +141,7 @@ fn one(stage: &Stage, step: &Value, follow: Option<&str>) -> Result<(), String> 
         put(file)?;
     }
     if let Some(seconds) = step.get("sleep").and_then(Value::as_f64) {
+        // The step itself: a case lets time pass.
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
     if let Some(request) = step.get("http") {
@@ -159,7 +158,7 @@ fn one(stage: &Stage, step: &Value, follow: Option<&str>) -> Result<(), String> 
         .collect();
     let directory = Some(stage.directory.path());
     let finished =
-        run_command(&programs().path(program), arguments, &environment, directory, None, PATIENCE)?;
+        run_command(&programs().path(program), arguments, &environment, directory, None, DEADLINE)?;
     compare::finished(finished, step, follow)
 }
 

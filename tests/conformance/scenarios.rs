@@ -16,7 +16,7 @@ use serde_yaml::Value;
 pub(crate) use transcript::is_record;
 
 use crate::case::{Case, in_parallel, jobs, selected};
-use crate::process::programs;
+use crate::support::programs;
 
 /// Runs the cases in `dir` whose id contains the filter.
 pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {

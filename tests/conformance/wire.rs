@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_yaml::Value;
 
-use crate::bag::{self, Attribute, Attributes, Words};
 use crate::case::{Case, json_lines, selected};
-use crate::process::{Server, ServerArguments};
-use crate::rpc::{self, Client, mixer};
+use crate::support::Server;
+use crate::support::bag::{self, Attribute, Attributes, Words};
+use crate::support::rpc::{self, Client, mixer};
 
 /// Runs the `rpc` cases of the attribute suite in `dir` whose id contains the filter.
 pub(crate) fn run_rpc(dir: &Path, filter: Option<&str>) -> Vec<Case> {
@@ -36,7 +36,7 @@ pub(crate) fn run_rpc(dir: &Path, filter: Option<&str>) -> Vec<Case> {
 fn serve(config: &str) -> Result<(tempfile::TempDir, Server, Client), String> {
     let directory = tempfile::Builder::new().prefix("mixer-wire").tempdir().map_err(|e| e.to_string())?;
     std::fs::write(directory.path().join("config.yaml"), config).map_err(|e| e.to_string())?;
-    let server = Server::start(&ServerArguments::on(directory.path()))?;
+    let server = Server::on(directory.path()).try_start()?;
     let client = Client::new(&server.address())?;
     Ok((directory, server, client))
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost_types::{Duration, Timestamp};
 use serde_yaml::Value;
 
-use crate::rpc::mixer::{CompressedAttributes, StringMap};
+use super::rpc::mixer::{CompressedAttributes, StringMap};
 
 /// The value of one attribute.
 #[derive(Debug, Clone, PartialEq)]

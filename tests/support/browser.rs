@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::process::{PATIENCE, answers, free_port, wait_for};
+use super::{DEADLINE, free_port, is_listening, wait_for};
 
 /// Where a WebDriver answer has the number of an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -37,7 +37,7 @@ impl Browser {
             });
         let profile = tempfile::Builder::new().prefix("mixer-chromium").tempdir().unwrap();
         let mut browser = Self { driver, port, session: String::new(), _profile: profile };
-        wait_for(PATIENCE, || answers(port).then_some(())).expect("chromedriver answers");
+        wait_for(DEADLINE, || is_listening(port).then_some(())).expect("chromedriver answers");
         let arguments = [
             "--headless",
             "--no-sandbox",
@@ -101,7 +101,7 @@ impl Browser {
     /// Waits until an expression is true in the page.
     pub(crate) fn wait(&self, expression: &str) {
         let script = format!("return Boolean({expression})");
-        if wait_for(PATIENCE, || (self.run(&script) == json!(true)).then_some(())).is_none() {
+        if wait_for(DEADLINE, || (self.run(&script) == json!(true)).then_some(())).is_none() {
             panic!("`{expression}` does not become true: {}", self.text("main"));
         }
     }

@@ -3,8 +3,8 @@
 use regex::Regex;
 use serde_yaml::Value;
 
-use crate::process::{Finished, HttpAnswer, programs};
 use crate::scenarios::is_record;
+use crate::support::{Finished, HttpAnswer, programs};
 
 /// Compares the end of a command.
 pub(super) fn finished(mut finished: Finished, step: &Value, follow: Option<&str>) -> Result<(), String> {

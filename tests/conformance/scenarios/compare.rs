@@ -4,8 +4,8 @@ use serde_yaml::Value;
 use tonic::Status;
 
 use super::play::failure;
-use crate::bag;
-use crate::rpc::{self, mixer};
+use crate::support::bag;
+use crate::support::rpc::{self, mixer};
 
 /// Compares the answer to a Check.
 pub(super) fn check(
