@@ -109,7 +109,7 @@ impl Runner<'_> {
             clock: self.fixture.time.clock(),
             tasks: tasks.clone(),
             metrics_port: self.fixture.metrics_port,
-            metrics: self.ports.metrics.clone(),
+            metrics: self.metrics.clone(),
             commons: self.commons.clone(),
         };
         let handler = self.adapter.build(&params, bound, env).await.map_err(|e: BuildError| e.to_string())?;
