@@ -401,7 +401,7 @@ fn a_recording_that_is_none_is_refused() {
     }
 }
 
-/// The name in the certificate of a caller is part of what was asked; who showed none has the empty name.
+/// The name in the certificate of a client is part of a recorded request; it is empty without a certificate.
 #[test]
 fn recorded_callers_decide_again() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The `cli` suite: command lines and what they print, through the binary; its README.md states the schema.
+//! The `cli` suite: command lines and their output, through the binary; its README.md states the schema.
 
 #[path = "cli/compare.rs"]
 mod compare;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::case::{Case, in_parallel, jobs, selected};
 use crate::support::{DEADLINE, Server, free_port, http, programs, run as run_command};
 
-/// Suites of later versions and what they are about.
+/// Suites of later versions and their subjects.
 const LATER: &[(&str, &str)] = &[("galley", "`galley` comes later"), ("proxy", "`proxy` comes later")];
 
 /// Runs the cases in `dir` whose id contains the filter.
@@ -70,7 +70,7 @@ fn sequence<'a>(node: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     node.get(key).and_then(Value::as_sequence).into_iter().flatten()
 }
 
-/// What one case has to itself.
+/// The environment of a case.
 struct Stage {
     directory: TempDir,
     places: BTreeMap<String, String>,
@@ -114,7 +114,7 @@ impl Stage {
         self.places.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }
 
-    /// Puts the places into every text of a document.
+    /// Substitutes placeholders in every string of a document.
     fn fill_all(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.fill(text)),
@@ -162,7 +162,7 @@ fn one(stage: &Stage, step: &Value, follow: Option<&str>) -> Result<(), String> 
     compare::finished(finished, step, follow)
 }
 
-/// Creates, ages or removes a file.
+/// Creates a file, sets its age, or removes it.
 fn put(file: &Value) -> Result<(), String> {
     let path = PathBuf::from(file.get("path").and_then(Value::as_str).ok_or("a file without a path")?);
     if file.get("absent").and_then(Value::as_bool) == Some(true) {

@@ -100,7 +100,7 @@ fn cpu_and_heap_profiles_have_symbols() {
     assert!(cpu.total() > 100_000_000, "{} ns", cpu.total());
     assert_eq!(heap.types(), [("inuse_objects", "count"), ("inuse_space", "bytes")]);
     assert!(heap.total() > 64 << 10, "{} bytes", heap.total());
-    assert!(heap.names("mixer_server::") && !heap.names("SampledAllocator"));
+    assert!(heap.names("mixer_engine::") && !heap.names("SampledAllocator"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::{DEADLINE, Ports, Process, Server, eventually, free_port};
 
-/// The version of HTTP that a caller speaks.
+/// The version of HTTP of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http {
     One,
@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// GET on a port of this machine.
+    /// GET on a loopback port.
     pub(crate) async fn get(&self, port: u16, http: Http, path: &str, headers: &[(&str, &str)]) -> Answer {
         let client = if http == Http::One { &self.one } else { &self.two };
         send(client, &format!("http://127.0.0.1:{port}{path}"), headers).await

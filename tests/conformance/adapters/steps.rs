@@ -1,4 +1,4 @@
-//! One case: build the handler, take the steps.
+//! Runs a case: builds the handler, performs the steps.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// A handler and the tasks that belong to it.
+/// A handler and its tasks.
 struct Live {
     handler: Box<dyn Handler>,
     tasks: TaskSpawner,
@@ -143,7 +143,7 @@ impl Runner<'_> {
             if result.is_ok() || begun.elapsed() >= limit {
                 return result;
             }
-            // Between two looks at the file, in real time: the clock of the case may be stopped.
+            // The interval of polling, in real time: the clock of the case may be stopped.
             std::thread::sleep(POLL_INTERVAL);
         }
     }
@@ -278,7 +278,7 @@ impl Runner<'_> {
         })
     }
 
-    /// The instances that could be evaluated, by template, and why the others could not.
+    /// The evaluated instances by template, and the errors of the others.
     fn batches<'a>(
         &'a self,
         bag: &AttributeBag<'a>,

@@ -1,4 +1,4 @@
-//! The command line client against one running server, in order.
+//! Runs of the command line client with one server, in order.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ fn transcript(dir: &Path) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Compares the whole of a file that an adapter wrote.
+/// Compares the complete output file of an adapter.
 fn written(path: &Path, lines: &Value) -> Result<(), String> {
     let expected = lines.as_sequence().cloned().unwrap_or_default();
     let mut found = Vec::new();
@@ -83,7 +83,7 @@ fn one(server: &Server, command: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Without records of a client library and without blank lines at the end.
+/// Without log records of a client library and trailing blank lines.
 fn tidy(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !is_record(line)).collect();
     lines.join("\n").trim_end().to_owned()
