@@ -1,7 +1,7 @@
 //! The command line: in-process with captured streams where that suffices, through the binary where names, pipes and the environment
 //! matter.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 #[path = "support/support.rs"]
 mod support;

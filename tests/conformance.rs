@@ -22,6 +22,7 @@ mod envoy;
 mod expressions;
 #[path = "conformance/scenarios.rs"]
 mod scenarios;
+#[cfg(test)]
 #[path = "support/support.rs"]
 mod support;
 #[path = "conformance/wire.rs"]

@@ -3,6 +3,8 @@
 //! No time is asserted. Asserted is what holds at any speed: each figure is there, quantiles are ordered, derived figures follow from
 //! the figures beside them, and counts match.
 
+#![cfg(test)]
+
 #[path = "../examples/load/harness.rs"]
 mod harness;
 

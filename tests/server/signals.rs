@@ -199,7 +199,7 @@ fn reports_are_written_before_the_server_exits() {
 /// The journal of systemd reads a priority at the start of each record.
 #[test]
 fn records_for_the_journal_start_with_their_priority() {
-    let server = Server::on_store("fs:///nowhere").native().to_journal().start();
+    let server = Server::on_store("fs:///nowhere").native().with_journal().start();
     let log = server.log();
     let record = |part: &str| log.lines().find(|line| line.contains(part)).unwrap_or_default();
     assert!(record("\tinfo\tStarting monitor server...").starts_with("<6>2"), "{log}");

@@ -99,7 +99,7 @@ impl ServerBuilder {
 
     /// Tells it that its output goes to the journal of systemd.
     #[must_use]
-    pub(crate) fn to_journal(mut self) -> Self {
+    pub(crate) fn with_journal(mut self) -> Self {
         self.journal = true;
         self
     }
