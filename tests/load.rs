@@ -3,8 +3,6 @@
 //! No time is asserted. Asserted is what holds at any speed: each figure is there, quantiles are ordered, derived figures follow from
 //! the figures beside them, and counts match.
 
-#![cfg(test)]
-
 #[path = "../examples/load/harness.rs"]
 mod harness;
 
@@ -20,6 +18,7 @@ fn print(arguments: &[&str]) -> anyhow::Result<String> {
 }
 
 /// The cells of the Markdown table whose head begins with `title`, row by row.
+#[cfg(test)]
 fn table<'t>(text: &'t str, title: &str) -> Vec<Vec<&'t str>> {
     let lines = text.lines().skip_while(|line| !line.starts_with(&format!("| {title} |"))).skip(2);
     let rows = lines.take_while(|line| line.starts_with('|'));
@@ -27,11 +26,13 @@ fn table<'t>(text: &'t str, title: &str) -> Vec<Vec<&'t str>> {
 }
 
 /// The number at the start of a cell.
+#[cfg(test)]
 fn number(cell: &str) -> f64 {
     let number = cell.trim_start_matches("<= ").split(' ').next().unwrap_or_default();
     number.parse().unwrap_or_else(|_| panic!("`{cell}` is no figure"))
 }
 
+#[cfg(test)]
 fn assert_ordered(quantiles: &[f64], context: &str) {
     assert!(quantiles.is_sorted() && quantiles[0] > 0.0, "{quantiles:?} in {context}");
 }
