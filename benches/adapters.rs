@@ -1,8 +1,8 @@
-//! What reports cost inside the adapters that take most of them, evaluated instances in, lines or counts out.
+//! The cost of reports in the adapters `stdio` and `prometheus`, from evaluated instances to lines or counts.
 //!
-//! Input: one instance a call. The log entry has 10 variables (path, method, user agent, sizes, an address, a time, a
-//! duration, a code); the metric has the 17 string dimensions of a service mesh counter, and its series exists already. Four
-//! metrics of one request over the same dimensions are measured as well. Each result is checked once before it is measured.
+//! Input: one instance per call. The log entry has 10 variables (path, method, user agent, sizes, an address, a time, a
+//! duration, a code); the metric has the 17 string dimensions of a service mesh counter, and its series exists. Four
+//! metrics of one request over the same dimensions are measured as well. Each result is verified once before.
 
 #![expect(
     clippy::unwrap_used,

@@ -18,7 +18,7 @@ use mixer_attribute::{
     ValueType, Vocabulary,
 };
 
-/// What an ingress gateway sends: 31 attributes, three of them string maps.
+/// The attributes of an ingress gateway: 31, three of them string maps.
 fn request() -> OwnedAttributes {
     let mut a = OwnedAttributes::new();
     for (name, text) in [
@@ -78,7 +78,7 @@ fn request() -> OwnedAttributes {
     a
 }
 
-/// The vocabulary of the request and of some 150 attributes that it does not have.
+/// The vocabulary of the request and about 150 further attributes.
 fn vocabulary(request: &OwnedAttributes) -> Vocabulary {
     let mut builder = Vocabulary::builder();
     for word in GLOBAL_WORDS.iter().filter(|word| word.contains('.')) {
@@ -93,7 +93,7 @@ fn vocabulary(request: &OwnedAttributes) -> Vocabulary {
     builder.build()
 }
 
-/// What a telemetry rule reads: 17 attributes, two of them through a map, three of them absent.
+/// The attributes of a telemetry rule: 17, two of them map entries, three of them absent.
 const READ: [&str; 17] = [
     "context.reporter.kind",
     "destination.namespace",

@@ -1,6 +1,6 @@
-//! A Check from bytes to bytes, without the network: from the cache, and decided by the sample configuration and by many rules.
+//! A Check from request bytes to response bytes, without a network: cached, and decided by the sample configuration and by many rules.
 //!
-//! Input: 64 different requests of 31 attributes each, in turn; some are refused. Every answer is looked at once before.
+//! Input: 64 distinct requests of 31 attributes each, round-robin; some are denied. Every answer is verified once before.
 
 #![expect(clippy::expect_used, reason = "a bench that cannot set up must stop")]
 
@@ -21,7 +21,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use checks::Check;
 use engine::{Engine, File, answered, testdata};
 
-/// Different requests.
+/// Distinct requests.
 const VARIETY: usize = 64;
 
 fn bench(c: &mut Criterion, name: &str, files: &[File], cache: bool, checks: &[Check]) {

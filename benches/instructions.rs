@@ -1,9 +1,9 @@
-//! Instructions a call, counted by callgrind: a check against regressions that the neighbours of a machine cannot disturb.
+//! Instructions per call, counted by callgrind: regressions are detected independently of the load of the machine.
 //!
 //! `cargo bench --bench instructions` runs each workload in a process of its own under `valgrind --tool=callgrind`, prints recorded
-//! and new counts and their ratio, and fails when one is more than 3 % above what `benches/instructions.toml` says.
-//! `-- --accept` writes the new counts there; `-- --keep DIR` keeps the profiles for `callgrind_annotate`; `--help` tells the rest.
-//! As part of `cargo test` it does the same in small with an unoptimised build, and compares two runs with each other instead.
+//! and new counts and their ratio, and fails when one is more than 3 % above `benches/instructions.toml`.
+//! `-- --accept` records the new counts; `-- --keep DIR` keeps the profiles for `callgrind_annotate`; see `--help`.
+//! `cargo test` runs a short form of an unoptimised build, and compares two runs with each other.
 
 #![expect(clippy::expect_used, reason = "a bench that cannot set up must stop")]
 
@@ -34,28 +34,28 @@ use mixer_base::build_info::BuildInfo;
 use compare::{Counts, Verdict};
 use workloads::{Size, WORKLOADS};
 
-/// Counts instructions a call and compares them with the recorded ones.
+/// Counts instructions per call and compares them with the recorded counts.
 #[derive(Debug, Parser)]
 #[command(name = "instructions")]
 struct Options {
     /// Write the new counts to the record instead of failing.
     #[arg(long)]
     accept: bool,
-    /// How much more a call may cost than recorded, in percent.
+    /// Allowed increase over the record, in percent.
     #[arg(long, default_value_t = 3.0)]
     tolerance: f64,
-    /// Only workloads whose name contains this.
+    /// Only workloads whose name contains this text.
     filter: Option<String>,
     /// Keep the profiles, `callgrind.out.NAME`, in this directory.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Given by cargo, which leaves it out when it tests.
+    /// Passed by cargo bench, not by cargo test.
     #[arg(long, hide = true)]
     bench: bool,
-    /// Be the process that is measured.
+    /// Run as the measured process.
     #[arg(long, hide = true)]
     measured: Option<String>,
-    /// With `--measured`: as few rules and calls as show that it works.
+    /// With `--measured`: the minimum of rules and calls.
     #[arg(long, hide = true)]
     small: bool,
 }
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all is well.
+/// Whether every count is within its tolerance.
 fn run(options: &Options) -> anyhow::Result<bool> {
     let size = if options.small { Size::Small } else { Size::Full };
     if let Some(name) = &options.measured {
@@ -126,7 +126,7 @@ fn compare_with_record(options: &Options) -> anyhow::Result<bool> {
     Ok(good)
 }
 
-/// Instructions a call of a workload.
+/// Instructions per call of a workload.
 fn count(name: &str, size: Size, keep: Option<&Path>) -> anyhow::Result<u64> {
     let directory = tempfile::tempdir().context("a directory for the profile")?;
     if let Some(keep) = keep {
@@ -154,7 +154,7 @@ fn count(name: &str, size: Size, keep: Option<&Path>) -> anyhow::Result<u64> {
     Ok(total / workloads::calls(size))
 }
 
-/// Every workload counts something, and the same twice. What they count without optimisation means nothing.
+/// Every workload has a count, equal in two runs. Counts without optimisation are not compared.
 fn test() -> anyhow::Result<bool> {
     compare::test();
     let mut out = std::io::stdout().lock();

@@ -1,6 +1,6 @@
-//! A Report from bytes to bytes, without the network: each bag counts in 4 metrics of 17 dimensions for Prometheus.
+//! A Report from request bytes to response bytes, without a network: each bag is counted by 4 Prometheus metrics of 17 dimensions.
 //!
-//! Input: 16 different reports of 1 or 25 bags of 34 attributes, in turn. `log`: also a line of JSON a bag in a file.
+//! Input: 16 distinct reports of 1 or 25 bags of 34 attributes, round-robin. `log`: also a JSON line per bag in a file.
 
 #![expect(clippy::expect_used, reason = "a bench that cannot set up must stop")]
 
@@ -18,7 +18,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 use engine::{Engine, File, answered, testdata};
 
-/// Different requests.
+/// Distinct requests.
 const VARIETY: usize = 16;
 
 fn bench(c: &mut Criterion, name: &str, files: &[File], bags: usize) {

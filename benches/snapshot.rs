@@ -1,4 +1,4 @@
-//! Building snapshots: from nothing, with nothing changed, with one rule edited, with another vocabulary.
+//! Building snapshots: from scratch, unchanged, with one edited rule, with another vocabulary.
 //!
 //! Input: N rules in 50 namespaces, each with its own condition, in files of 100 rules; 20 handlers, 100 instances.
 

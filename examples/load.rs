@@ -1,4 +1,4 @@
-//! Drives a server process and says what a call costs it.
+//! Measures the cost of calls of a server process.
 //!
 //! `cargo run --release --example load -- <scenario|table> [--peer-bin PATH]`; `--help` lists the scenarios. See docs/benchmarks.md.
 

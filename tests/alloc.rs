@@ -1,6 +1,6 @@
-//! The allocation budget: how often a call that is warm asks for memory, from the bytes of its request to those of its answer.
+//! The allocation budget: allocations of a warm call, from request bytes to response bytes.
 //!
-//! What the network side adds is not counted here; docs/benchmarks.md says what it costs.
+//! Those of the network side are not counted; docs/benchmarks.md has their cost.
 
 #![expect(unsafe_code, reason = "an allocator that counts can only be written so")]
 #![expect(clippy::expect_used, reason = "a test that cannot set up must stop")]
@@ -23,24 +23,24 @@ use bytes::Bytes;
 use checks::Check;
 use engine::{Engine, answered, testdata};
 
-/// Allocations of a cached check: its answer, and the count of references to that.
+/// Allocations of a cached check: the answer and its reference count.
 const CACHED_CHECK: usize = 2;
-/// Allocations of a check that is decided among many rules.
+/// Allocations of a check decided among many rules.
 const DECIDED_CHECK: usize = 8;
-/// Allocations of a report of 25 bags that makes no new series.
+/// Allocations of a report of 25 bags without new series.
 const REPORT: usize = 16;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The allocator of the system, and a count for each thread.
+/// The system allocator with a count per thread.
 struct Counting;
 
-// SAFETY: everything is left to the allocator of the system.
+// SAFETY: every call is forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that ends counts no more.
+        // Fails while the thread ends.
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
@@ -61,7 +61,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Makes a check and sees that its answer is the one to count for.
+/// Makes a check and verifies its answer.
 fn check(engine: &Engine, checks: &[Check], body: Bytes) {
     let expected = checks.iter().find(|check| check.body == body).map(|check| check.code);
     let answer = answered(engine.service.check(body, None));
@@ -70,7 +70,7 @@ fn check(engine: &Engine, checks: &[Check], body: Bytes) {
     assert_eq!(Some(refused), expected.map(|code| code == 7));
 }
 
-/// The most allocations that one of `bodies` takes, once each was sent three times before.
+/// The maximum of allocations over `bodies`, each sent three times before.
 fn most(bodies: &[Bytes], mut call: impl FnMut(Bytes)) -> usize {
     for body in bodies.iter().cycle().take(bodies.len() * 3) {
         call(body.clone());

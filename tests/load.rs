@@ -1,4 +1,7 @@
 //! The load harness in small: every scenario against this build, with few rules and a few hundred calls.
+//!
+//! No time is asserted. Asserted is what holds at any speed: each figure is there, quantiles are ordered, derived figures follow from
+//! the figures beside them, and counts match.
 
 #[path = "../examples/load/harness.rs"]
 mod harness;
@@ -14,12 +17,71 @@ fn print(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(out)?)
 }
 
+/// The cells of the Markdown table whose head begins with `title`, row by row.
+#[cfg(test)]
+fn table<'t>(text: &'t str, title: &str) -> Vec<Vec<&'t str>> {
+    let lines = text.lines().skip_while(|line| !line.starts_with(&format!("| {title} |"))).skip(2);
+    let rows = lines.take_while(|line| line.starts_with('|'));
+    rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+/// The number at the start of a cell.
+#[cfg(test)]
+fn number(cell: &str) -> f64 {
+    let number = cell.trim_start_matches("<= ").split(' ').next().unwrap_or_default();
+    number.parse().unwrap_or_else(|_| panic!("`{cell}` is no figure"))
+}
+
+#[cfg(test)]
+fn assert_ordered(quantiles: &[f64], context: &str) {
+    assert!(quantiles.is_sorted() && quantiles[0] > 0.0, "{quantiles:?} in {context}");
+}
+
 #[test]
-fn every_scenario_measures_what_it_says() {
+fn the_table_has_every_scenario_and_its_figures_agree() {
     let text = print(&["load", "table", "--calls", "200", "--duration", "0.2", "--rules", "200"]).unwrap();
-    let rows: Vec<&str> = text.lines().filter(|line| line.contains("| `")).collect();
-    assert_eq!(rows.iter().filter(|row| row.contains("<=")).count(), 10, "{text}");
-    assert_eq!(rows.iter().filter(|row| row.contains("| mixer |")).count(), 6, "{text}");
+    let budgets = table(&text, "work");
+    let names: Vec<&str> = budgets.iter().map(|row| row[1].trim_matches('`')).collect();
+    assert_eq!(
+        names,
+        [
+            "no-op",
+            "check-cached",
+            "check-uncached",
+            "check-rules",
+            "report",
+            "report-log",
+            "start",
+            "edit",
+            "idle",
+            "memory-sample",
+            "memory-rules",
+        ],
+        "{text}"
+    );
+    for row in &budgets {
+        let &[_, name, own, budget, verdict, ratio] = row.as_slice() else { panic!("{row:?}") };
+        let value = number(own);
+        // CPU time is counted in ticks of 10 ms: a short run may have used none.
+        let is_cpu = own.ends_with(" us") || name == "`idle`";
+        assert!(value > 0.0 || is_cpu && value == 0.0, "{row:?}");
+        assert_eq!(ratio, "", "there is no peer: {row:?}");
+        match budget {
+            "" => assert_eq!(verdict, "", "{row:?}"),
+            budget if value < number(budget) => assert_eq!(verdict, "yes", "{row:?}"),
+            budget if value > number(budget).max(0.002) => assert_eq!(verdict, "no", "{row:?}"),
+            _ => assert!(["yes", "no"].contains(&verdict), "{row:?}"),
+        }
+    }
+    let rates = table(&text, "scenario");
+    let measured: Vec<&str> = rates.iter().map(|row| row[0].trim_matches('`')).collect();
+    assert_eq!(measured, names[..6], "scenarios with calls have rates: {text}");
+    for row in &rates {
+        assert_eq!(row[1], "mixer");
+        let [rate, p50, p99, p999, megabytes] = [2, 3, 4, 5, 6].map(|column| number(row[column]));
+        assert!(rate > 0.0 && megabytes > 1.0, "{row:?}");
+        assert_ordered(&[p50, p99, p999], &text);
+    }
 }
 
 #[test]
@@ -28,9 +90,21 @@ fn services_of_envoy_are_measured_directly_and_through_envoy() {
     let envoy = python.join("bin/envoy").display().to_string();
     let limits = ["--calls", "200", "--duration", "0.2", "--connections", "2", "--streams", "2"];
     let text = print(&[&["load", "envoy", "--envoy-bin", &envoy], &limits[..]].concat()).unwrap();
-    assert_eq!(text.lines().filter(|line| line.contains("| mixer |")).count(), 6, "{text}");
-    for asked in ["nothing asked", "ext_authz", "rate limit", "access log", "all three"] {
-        assert_eq!(text.matches(&format!("\n| {asked} | ")).count(), 1, "{text}");
+    let direct = table(&text, "call");
+    assert_eq!(direct.len(), 6, "{text}");
+    for row in &direct {
+        assert_eq!(row[1], "mixer");
+        let [rate, p50, p99, megabytes] = [4, 5, 6, 7].map(|column| number(row[column]));
+        assert!(number(row[2]) >= 0.0 && rate > 0.0 && megabytes > 1.0, "{row:?}");
+        assert_ordered(&[p50, p99], &text);
+    }
+    let through = table(&text, "through Envoy");
+    let services: Vec<&str> = through.iter().map(|row| row[0]).collect();
+    assert_eq!(services, ["nothing asked", "ext_authz", "rate limit", "access log", "all three"], "{text}");
+    for row in &through {
+        let [of_envoy, of_mixer, rate, p50, p99] = [1, 2, 3, 4, 5].map(|column| number(row[column]));
+        assert!(of_envoy >= 0.0 && of_mixer >= 0.0 && rate > 0.0, "{row:?}");
+        assert_ordered(&[p50, p99], &text);
     }
 }
 
@@ -41,21 +115,50 @@ fn curves_have_a_point_for_every_size_and_are_drawn() {
     let plot_argument = plot.display().to_string();
     let limits = ["--calls", "100", "--duration", "0.1", "--most-rules", "100", "--plot", &plot_argument];
     let text = print(&[&["load", "curves"], &limits[..]].concat()).unwrap();
-    for size in [10, 100] {
-        assert_eq!(text.matches(&format!("\n| {size} | ")).count(), 3, "{text}");
+    // Checks, edits and starts by rules; reports by metrics.
+    let by_rules: Vec<_> =
+        text.match_indices("| rules |").map(|(at, _)| table(&text[at..], "rules")).collect();
+    let by_metrics = table(&text, "metrics");
+    assert_eq!(by_rules.iter().map(|rows| rows[0].len() - 1).collect::<Vec<_>>(), [1, 3, 2], "{text}");
+    for rows in &by_rules {
+        assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["10", "100"], "{text}");
     }
-    for size in [1, 2, 4, 8, 16, 32, 64] {
-        assert_eq!(text.matches(&format!("\n| {size} | ")).count(), 1, "{text}");
-    }
-    assert!(!text.contains("| |"), "a point is missing: {text}");
+    let metrics: Vec<&str> = by_metrics.iter().map(|row| row[0]).collect();
+    assert_eq!(metrics, ["1", "2", "4", "8", "16", "32", "64"], "{text}");
+    let points: Vec<f64> = by_rules
+        .iter()
+        .chain([&by_metrics])
+        .flatten()
+        .flat_map(|row| &row[1..])
+        .map(|cell| number(cell))
+        .collect();
+    assert!(points.iter().all(|value| *value >= 0.0), "{text}");
     let drawn = std::fs::read_to_string(&plot).unwrap();
-    assert!(drawn.starts_with("<svg") && drawn.matches("<circle").count() == 4 * 2 + 7 + 2 * 2, "{drawn}");
+    assert!(drawn.starts_with("<svg"), "{drawn}");
+    assert_eq!(drawn.matches("<circle").count(), points.len(), "a circle per point");
 }
 
 #[test]
-fn tails_are_measured_quiet_and_under_edits() {
+fn tails_are_measured_with_and_without_edits() {
     let text = print(&["load", "tails", "--duration", "0.6", "--calls", "20000", "--rules", "200"]).unwrap();
-    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| mixer |")).collect();
-    assert_eq!(rows.len(), 2, "{text}");
-    assert!(rows.iter().all(|row| row.ends_with("| 1 |")), "{text}");
+    let rows = table(&text, "server");
+    let shares: Vec<(&str, &str)> = rows.iter().map(|row| (row[0], row[1])).collect();
+    assert_eq!(shares, [("mixer", "50 %"), ("mixer", "80 %")], "{text}");
+    for row in &rows {
+        let pair = |column: usize| {
+            let (quiet, edited) = row[column].split_once(", ").unwrap_or_default();
+            (number(quiet), number(edited))
+        };
+        let [p50, p99, p999] = [pair(3), pair(4), pair(5)];
+        assert_ordered(&[p50.0, p99.0, p999.0], &text);
+        assert_ordered(&[p50.1, p99.1, p999.1], &text);
+        let ratio = p999.1 / p999.0;
+        assert!(
+            (number(row[6]) - ratio).abs() <= 0.01 * ratio + 0.01,
+            "the ratio of p99.9 is {ratio}: {row:?}"
+        );
+        assert_eq!(row[7], "1", "one edit in less than a second: {row:?}");
+    }
+    let (half, most) = (number(rows[0][2]), number(rows[1][2]));
+    assert!((half / 0.5 - most / 0.8).abs() <= 4.0, "both are shares of one rate: {text}");
 }

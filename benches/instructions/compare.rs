@@ -1,26 +1,26 @@
-//! Counts, how they are recorded, and what is made of two of them.
+//! Counts, their record, and the comparison of two.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-/// Instructions a call, by workload.
+/// Instructions per call, by workload.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Counts {
-    /// Who compiled what was counted.
+    /// The compiler.
     pub(crate) compiler: String,
     /// Workload and instructions.
     pub(crate) calls: BTreeMap<String, u64>,
 }
 
 impl Counts {
-    /// Nothing counted.
+    /// No counts.
     pub(crate) fn new(compiler: &str) -> Self {
         Self { compiler: compiler.to_owned(), calls: BTreeMap::new() }
     }
 
-    /// Reads what [`text`](Self::text) wrote.
+    /// Parses the format of [`text`](Self::text).
     pub(crate) fn parse(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }
@@ -53,7 +53,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// `tolerance` is what may be more, in percent.
+    /// `tolerance` is the allowed increase in percent.
     pub(crate) fn of(recorded: Option<u64>, new: u64, tolerance: f64) -> Self {
         Self { recorded, new, tolerance }
     }
@@ -62,12 +62,12 @@ impl Verdict {
         self.recorded.map_or(f64::INFINITY, |recorded| self.new as f64 / recorded as f64)
     }
 
-    /// Not more than recorded, but for the tolerance. What is not recorded is not good.
+    /// Whether the count is within the tolerance; false without a record.
     pub(crate) fn is_good(&self) -> bool {
         self.ratio() <= 1.0 + self.tolerance / 100.0
     }
 
-    /// One line for people.
+    /// A row of the table.
     pub(crate) fn row(&self, name: &str) -> String {
         let word = match self.ratio() {
             _ if !self.is_good() && self.recorded.is_none() => "  not recorded",
@@ -80,13 +80,13 @@ impl Verdict {
     }
 }
 
-/// The total of a profile that callgrind wrote.
+/// The total of a callgrind profile.
 pub(crate) fn total(profile: &str) -> Option<u64> {
     let line = profile.lines().find_map(|line| line.strip_prefix("totals:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Holds this file to its promises; a bench without a harness has no other tests.
+/// Tests of this file; a bench without a harness has no other place for them.
 pub(crate) fn test() {
     let mut counts = Counts::new("rustc 1.2.3");
     counts.calls.insert("check-cached".to_owned(), 12_345);

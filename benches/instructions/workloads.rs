@@ -1,4 +1,4 @@
-//! What is counted.
+//! The workloads.
 
 use std::hint::black_box;
 
@@ -9,19 +9,19 @@ use super::checks::{self, Check};
 use super::engine::{Engine, File, answered, testdata};
 use super::{reports, rules};
 
-/// How much is set up and called.
+/// The size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// As the budgets have it.
+    /// That of the budgets.
     Full,
-    /// As little as shows that it works.
+    /// The minimum that exercises every workload.
     Small,
 }
 
-/// Makes what is called.
+/// Builds a workload.
 type Make = fn(Size) -> Prepared;
 
-/// Every workload: its name and what it does.
+/// Every workload by name.
 pub(crate) const WORKLOADS: &[(&str, Make)] = &[
     ("check-cached", |_| check(&sample(), true, checks::of_sample(VARIETY))),
     ("check-uncached", |_| check(&sample(), false, checks::of_sample(VARIETY))),
@@ -44,11 +44,11 @@ pub(crate) const WORKLOADS: &[(&str, Make)] = &[
 
 const METRICS: &[&str] = &["config/attributes.yaml", "config/metrics-http.yaml"];
 
-/// Different requests, each of which is sent often enough before that it is warm.
+/// Distinct requests; each is warmed up.
 const VARIETY: usize = 16;
 const WARM_UP: usize = 4;
 
-/// Calls that are counted.
+/// Measured calls.
 pub(crate) fn calls(size: Size) -> u64 {
     match size {
         Size::Full => 512,
@@ -113,7 +113,7 @@ fn report(files: Vec<File>, directory: Option<TempDir>, size: Size) -> Prepared 
     prepared
 }
 
-/// Runs a workload under the name that callgrind is told; `None` if there is none of that name.
+/// Runs a workload; `None` for an unknown name.
 pub(crate) fn run(name: &str, size: Size) -> Option<()> {
     let (_, make) = WORKLOADS.iter().find(|(known, _)| *known == name)?;
     let prepared = make(size);
@@ -124,7 +124,7 @@ pub(crate) fn run(name: &str, size: Size) -> Option<()> {
     Some(())
 }
 
-/// What is counted, and nothing else.
+/// The function that callgrind counts.
 #[inline(never)]
 fn measured_calls(prepared: &Prepared, calls: u64) {
     for (body, _) in prepared.bodies.iter().cycle().zip(0..calls) {

@@ -1,4 +1,4 @@
-//! The request that all measurements are about: 31 attributes of an HTTP request behind an ingress gateway.
+//! The request of all measurements: 31 attributes of an HTTP request behind an ingress gateway.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use mixer_attribute::{OwnedAttributes, Timestamp};
 /// Number of attributes of a request.
 const ATTRIBUTES: usize = 31;
 
-/// Request number `number`. Ids, paths and callers differ from request to request; the service called is given.
+/// Request number `number` to a service. Ids, paths and clients vary.
 pub(crate) fn request(number: usize, service: &str, namespace: &str) -> OwnedAttributes {
     let mut a = OwnedAttributes::new();
     let pod = number % 5;

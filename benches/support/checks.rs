@@ -1,4 +1,4 @@
-//! Checks, with the answers that the configurations of the measurements give.
+//! Checks with the answers of the measured configurations.
 
 use mixer_attribute::GLOBAL_WORDS;
 use mixer_attribute::request::{CheckCall, encode_check_request};
@@ -14,11 +14,11 @@ const DENIED: i32 = 7;
 pub(crate) struct Check {
     /// The encoded CheckRequest.
     pub(crate) body: Vec<u8>,
-    /// What the answer says.
+    /// The expected status code.
     pub(crate) code: i32,
 }
 
-/// Checks of the sample configuration. Every eighth is refused, by the name of its client.
+/// Checks of the sample configuration. Every eighth is denied.
 pub(crate) fn of_sample(count: usize) -> Vec<Check> {
     let service = "productpage.default.svc.cluster.local";
     let check =
@@ -26,7 +26,7 @@ pub(crate) fn of_sample(count: usize) -> Vec<Check> {
     (0..count).map(check).collect()
 }
 
-/// Checks of generated rules: each meets the first condition of one rule, and every fourth also its second, which refuses it.
+/// Checks of generated rules: each matches the first term of one rule, and every fourth also the second, and is denied.
 pub(crate) fn of_rules(count: usize, rules: usize) -> Vec<Check> {
     let check = |number: usize| {
         let rule = number.wrapping_mul(7919) % rules.max(1);

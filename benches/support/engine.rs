@@ -1,4 +1,4 @@
-//! The whole engine in this process: from the bytes of a request to the bytes of its answer, without a network.
+//! The engine in process: from request bytes to response bytes, without a network.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 
-/// A file of configuration: name and text.
+/// A configuration file: name and text.
 pub(crate) type File = (String, String);
 
-/// An engine that serves.
+/// A serving engine.
 pub(crate) struct Engine {
     /// Answers calls.
     pub(crate) service: MixerService,
@@ -59,7 +59,7 @@ impl Engine {
     }
 }
 
-/// The answer to a call that waits for nothing.
+/// The answer to a synchronous call.
 pub(crate) fn answered(call: impl Future<Output = Result<Bytes, GrpcError>>) -> Bytes {
     call.now_or_never().expect("nothing waits").expect("a good answer")
 }

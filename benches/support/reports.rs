@@ -5,7 +5,7 @@ use mixer_attribute::{GLOBAL_WORDS, OwnedAttributes, SignedDuration};
 
 use super::attributes;
 
-/// A ReportRequest of `bags` requests and their responses, as proxies send it: shared words, each bag on its own.
+/// A ReportRequest of `bags` bags with shared words and independent attributes, as proxies send it.
 pub(crate) fn report(number: usize, bags: usize) -> Vec<u8> {
     let bags: Vec<OwnedAttributes> = (0..bags).map(|i| bag(number * bags + i)).collect();
     let words = u32::try_from(GLOBAL_WORDS.len()).unwrap_or(0);

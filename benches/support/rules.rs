@@ -2,21 +2,21 @@
 
 use std::fmt::Write as _;
 
-/// Rules of one file.
+/// Rules per file.
 pub(crate) const RULES_PER_FILE: usize = 100;
 
-/// The service that a rule is about.
+/// The service that a rule matches.
 pub(crate) fn service(rule: usize) -> String {
     format!("service-{rule}.ns.svc.cluster.local")
 }
 
-/// The caller that a rule refuses.
+/// The client that a rule denies.
 pub(crate) fn tenant(rule: usize) -> String {
     format!("tenant-{}", rule % 97)
 }
 
-/// Files of `rules` rules for all namespaces, each on its own service and one caller: `FILE -> TEXT`. The vocabulary is not among
-/// them. Rule `exempt`, if any, lets its caller pass.
+/// Files of `rules` rules for all namespaces, each for a service and a client: `FILE -> TEXT`, without the vocabulary. Rule `exempt`, if
+/// any, allows its client.
 pub(crate) fn files(rules: usize, exempt: Option<usize>) -> Vec<(String, String)> {
     let mut files = vec![(
         "handler.yaml".to_owned(),

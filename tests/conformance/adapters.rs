@@ -1,7 +1,7 @@
-//! The `adapters` suite, one directory an adapter; its README.md states the schema.
+//! The `adapters` suite, one directory per adapter; its README.md states the schema.
 //!
-//! Every case builds its handler through the inventory, as the server does, and drives it directly. Cases run at the same
-//! time on threads of their own: those in real time mostly sleep. `wire` is run through the binary by its own runner.
+//! Every case builds its handler through the inventory, as the server does, and calls it directly. Cases run in parallel: those in real
+//! time mostly wait. `wire` has a runner of its own, which uses the binary.
 
 #[path = "adapters/backend.rs"]
 mod backend;
@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 
 use crate::case::{Case, selected};
 
-/// Cases that run at the same time.
+/// Cases that run in parallel.
 const THREADS: usize = 12;
 
 /// Runs the cases in `dir` whose id contains the filter.
@@ -34,7 +34,7 @@ pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
     }
 }
 
-/// A case as it stands in its file.
+/// A case in its file.
 struct Found {
     id: String,
     adapter: String,

@@ -44,7 +44,7 @@ fn unknown(case: &Json) -> Result<(), String> {
     Err(format!("unknown kind `{}`", text(case, "kind")))
 }
 
-/// Holds `check` for the expectation or for one of its alternatives? The error is that of the expectation.
+/// Whether `check` succeeds for the expectation or one of its alternatives; the error is that of the expectation.
 fn any(case: &Json, check: impl Fn(&Json) -> Result<(), String>) -> Result<(), String> {
     let first = check(&case["expect"]);
     let others = case["accept"].as_array().into_iter().flatten();
@@ -102,7 +102,7 @@ fn strict(body: &[u8], expect: &Json) -> Result<(), String> {
     }
 }
 
-/// The bag shows what is expected, name by name.
+/// Compares the bag with the expectation, name by name.
 fn shows(bag: &AttributeBag<'_>, expect: &Json) -> Result<(), String> {
     same_attributes("attributes", owned(bag), attributes(&expect["attributes"])?)?;
     let unreadable: BTreeSet<String> =
@@ -116,7 +116,7 @@ fn shows(bag: &AttributeBag<'_>, expect: &Json) -> Result<(), String> {
     same("unreadable", &unreadable, &wanted)
 }
 
-/// Reading by slot agrees with reading by name for every name of the vocabulary.
+/// Access by slot equals access by name for every name of the vocabulary.
 fn by_slot(bag: &AttributeBag<'_>) -> Result<(), String> {
     let vocabulary = bag.vocabulary();
     let all = bag.all();
@@ -134,7 +134,7 @@ fn by_slot(bag: &AttributeBag<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Doubles compare by their bits.
+/// Doubles are compared bitwise.
 fn bits(value: OwnedValue) -> OwnedValue {
     match value {
         OwnedValue::Double(number) => {
@@ -144,7 +144,7 @@ fn bits(value: OwnedValue) -> OwnedValue {
     }
 }
 
-/// A vocabulary that has every name of the bag that is UTF-8, and some more.
+/// A vocabulary with every UTF-8 name of the bag, and further names.
 fn vocabulary_of(bag: &AttributeBag<'_>, more: &[&str]) -> Vocabulary {
     let mut builder = Vocabulary::builder();
     for named in bag.all() {
@@ -183,7 +183,7 @@ fn report(case: &Json) -> Result<(), String> {
             }
             (None, Ok(bag)) => {
                 shows(bag, expect).map_err(|error| format!("record {i}: {error}"))?;
-                // What a generator makes for this record must not be seen in the next.
+                // Generated attributes of this bag must not appear in the next.
                 bag.set(vocabulary.reporter_kind(), Value::String(b"generated"));
             }
             (wanted, Err(error)) => return Err(format!("record {i}: got {error}, want {wanted:?}")),
@@ -293,7 +293,7 @@ fn same_references(encoded: &[u8], expect: &Json) -> Result<(), String> {
     }
 }
 
-/// What a bag shows. The reference keeps an attribute of the empty name, which nobody can read.
+/// The attributes of a bag. The reference keeps an attribute with an empty name, which is not accessible.
 fn owned(bag: &AttributeBag<'_>) -> OwnedAttributes {
     let mut attributes = OwnedAttributes::from_bag(bag);
     attributes.remove("");

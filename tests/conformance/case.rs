@@ -1,17 +1,17 @@
-//! What a suite reports, and the running of several cases at a time.
+//! Results of cases, and running cases in parallel.
 
 use std::sync::Mutex;
 
-use crate::process::programs;
+use crate::support::programs;
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It holds.
+    /// The case holds.
     Passed,
-    /// It does not; the text says what differed, shortest form first.
+    /// The case does not hold; the text is the difference.
     Failed(String),
-    /// It needs a part that is not in this version; the text says which. docs/compatibility.md lists all reasons.
+    /// The case needs a part that is not implemented; docs/compatibility.md lists all reasons.
     Skipped(String),
 }
 
@@ -20,12 +20,12 @@ pub(crate) enum Outcome {
 pub(crate) struct Case {
     /// Unique in its suite.
     pub(crate) id: String,
-    /// What became of it.
+    /// Its outcome.
     pub(crate) outcome: Outcome,
 }
 
 impl Case {
-    /// A case that was run; the error says what differed.
+    /// A case that was run; the error is the difference.
     pub(crate) fn new(id: impl Into<String>, result: Result<(), String>) -> Self {
         let outcome = match result {
             Ok(()) => Outcome::Passed,
@@ -34,18 +34,18 @@ impl Case {
         Self { id: id.into(), outcome }
     }
 
-    /// A case that needs a part this version does not have.
+    /// A case that needs a part that is not implemented.
     pub(crate) fn skipped(id: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { id: id.into(), outcome: Outcome::Skipped(reason.into()) }
     }
 }
 
-/// Whether the filter lets the id pass.
+/// Whether the id matches the filter.
 pub(crate) fn selected(id: &str, filter: Option<&str>) -> bool {
     filter.is_none_or(|filter| id.contains(filter))
 }
 
-/// The lines of a `.jsonl` file as documents. A line that does not parse is a failure of the whole suite.
+/// The documents of a `.jsonl` file. An invalid line fails the whole suite.
 pub(crate) fn json_lines(path: &std::path::Path) -> Result<Vec<serde_json::Value>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     text.lines()
@@ -57,14 +57,14 @@ pub(crate) fn json_lines(path: &std::path::Path) -> Result<Vec<serde_json::Value
         .collect()
 }
 
-/// How many cases with a server of their own run at a time: `MIXER_CONFORMANCE_JOBS`, default 4; they mostly wait.
+/// How many cases with a server run in parallel: `MIXER_CONFORMANCE_JOBS`, default 4; they mostly wait.
 pub(crate) fn jobs() -> usize {
     let asked = std::env::var("MIXER_CONFORMANCE_JOBS").ok().and_then(|jobs| jobs.parse().ok());
-    // All handlers of the originals share one fixed metrics port.
+    // The prometheus adapter of Istio Mixer has a fixed port.
     asked.unwrap_or(if programs().foreign_server { 1 } else { 4 })
 }
 
-/// Runs the cases on some threads; the results come in the order of the work.
+/// Runs the cases on several threads; results are in the order of the input.
 pub(crate) fn in_parallel<W: Send>(jobs: usize, work: Vec<W>, run: impl Fn(W) -> Case + Sync) -> Vec<Case> {
     let waiting = Mutex::new(work.into_iter().enumerate());
     let done = Mutex::new(Vec::new());

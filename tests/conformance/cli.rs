@@ -1,4 +1,4 @@
-//! The `cli` suite: command lines and what they print, through the binary; its README.md states the schema.
+//! The `cli` suite: command lines and their output, through the binary; its README.md states the schema.
 
 #[path = "cli/compare.rs"]
 mod compare;
@@ -12,9 +12,9 @@ use serde_yaml::Value;
 use tempfile::TempDir;
 
 use crate::case::{Case, in_parallel, jobs, selected};
-use crate::process::{PATIENCE, Server, ServerArguments, free_port, http, programs, run as run_command};
+use crate::support::{DEADLINE, Server, free_port, http, programs, run as run_command};
 
-/// Suites of later versions and what they are about.
+/// Suites of later versions and their subjects.
 const LATER: &[(&str, &str)] = &[("galley", "`galley` comes later"), ("proxy", "`proxy` comes later")];
 
 /// Runs the cases in `dir` whose id contains the filter.
@@ -70,7 +70,7 @@ fn sequence<'a>(node: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     node.get(key).and_then(Value::as_sequence).into_iter().flatten()
 }
 
-/// What one case has to itself.
+/// The environment of a case.
 struct Stage {
     directory: TempDir,
     places: BTreeMap<String, String>,
@@ -97,16 +97,14 @@ impl Stage {
         let mut stage = Self { directory, places, _server: None };
         if let Some(server) = server {
             let path = scenario.ok_or("a server without a scenario")?;
-            let mut arguments = ServerArguments::on(&path);
-            arguments.more =
+            let flags: Vec<String> =
                 sequence(server, "flags").filter_map(Value::as_str).map(|f| stage.fill(f)).collect();
-            arguments.directory = Some(stage.directory.path().to_owned());
-            let server = Server::start(&arguments)?;
+            let server = Server::on(&path).with(&flags).in_directory(stage.directory.path()).try_start()?;
             let port = |port: u16| format!("127.0.0.1:{port}");
             stage.places.insert("${API}".to_owned(), server.address());
-            stage.places.insert("${MON}".to_owned(), port(server.monitoring));
-            stage.places.insert("${MONPORT}".to_owned(), server.monitoring.to_string());
-            stage.places.insert("${CTRLZ}".to_owned(), port(server.ctrlz));
+            stage.places.insert("${MON}".to_owned(), port(server.ports.monitoring));
+            stage.places.insert("${MONPORT}".to_owned(), server.ports.monitoring.to_string());
+            stage.places.insert("${CTRLZ}".to_owned(), port(server.ports.ctrlz));
             stage._server = Some(server);
         }
         Ok(stage)
@@ -116,7 +114,7 @@ impl Stage {
         self.places.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }
 
-    /// Puts the places into every text of a document.
+    /// Substitutes placeholders in every string of a document.
     fn fill_all(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.fill(text)),
@@ -143,6 +141,7 @@ fn one(stage: &Stage, step: &Value, follow: Option<&str>) -> Result<(), String> 
         put(file)?;
     }
     if let Some(seconds) = step.get("sleep").and_then(Value::as_f64) {
+        // The step itself: a case lets time pass.
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
     if let Some(request) = step.get("http") {
@@ -159,11 +158,11 @@ fn one(stage: &Stage, step: &Value, follow: Option<&str>) -> Result<(), String> 
         .collect();
     let directory = Some(stage.directory.path());
     let finished =
-        run_command(&programs().path(program), arguments, &environment, directory, None, PATIENCE)?;
+        run_command(&programs().path(program), arguments, &environment, directory, None, DEADLINE)?;
     compare::finished(finished, step, follow)
 }
 
-/// Creates, ages or removes a file.
+/// Creates a file, sets its age, or removes it.
 fn put(file: &Value) -> Result<(), String> {
     let path = PathBuf::from(file.get("path").and_then(Value::as_str).ok_or("a file without a path")?);
     if file.get("absent").and_then(Value::as_bool) == Some(true) {

@@ -1,4 +1,4 @@
-//! The `envoy` suite: messages of a real Envoy become the expected attributes. Its README.md states the schema.
+//! The `envoy` suite: captured messages of Envoy are mapped to the expected attributes. Its README.md states the schema.
 
 use std::path::Path;
 use std::time::Duration;
@@ -152,14 +152,14 @@ impl Suite {
     }
 }
 
-/// What became of one request, entry or descriptor.
+/// The result of a request, entry or descriptor.
 struct Found {
     /// `None` when it is not reported.
     attributes: Option<OwnedAttributes>,
     charge: Option<i64>,
 }
 
-/// The bag shows, by name and by slot, what was set.
+/// Compares the bag, by name and by slot, with the attributes that were set.
 fn agree(out: &Attributes<'_>, vocabulary: &Vocabulary) -> Result<(), String> {
     let owned = out.to_owned_attributes();
     let bag = out.bag();
@@ -245,7 +245,7 @@ fn text(json: &Json) -> &str {
     json.as_str().unwrap_or_default()
 }
 
-/// `StreamAccessLogsMessage.Identifier`, as far as it is used.
+/// The used part of `StreamAccessLogsMessage.Identifier`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Identifier {
     #[prost(message, optional, tag = "1")]

@@ -48,7 +48,7 @@ fn vocabulary(path: &Path) -> Result<Vocabulary, String> {
     Ok(builder.build())
 }
 
-/// What a case gave, in the terms of the schema.
+/// The result of a case in the format of the schema.
 #[derive(Debug)]
 struct Actual {
     phase: &'static str,
@@ -110,7 +110,7 @@ fn references(bag: &AttributeBag<'_>) -> References {
                 Condition::Absence => "ABSENCE",
                 Condition::Exact => "EXACT",
             };
-            // The schema, like the wire, cannot tell an empty key from none.
+            // The schema, like the wire format, does not distinguish an empty key from none.
             let key = reference.key.filter(|key| !key.is_empty());
             let key = key.map(|key| String::from_utf8_lossy(key).into_owned());
             (reference.name.to_owned(), key, condition)
@@ -164,7 +164,7 @@ fn same_references(wanted: &[Json], got: &References) -> bool {
     wanted == got
 }
 
-/// Whether two values in the form of the schema are the same.
+/// Whether two values in the format of the schema are equal.
 fn same_value(wanted: &Json, got: &Json) -> bool {
     if wanted.get("type") != got.get("type") {
         return false;
@@ -184,7 +184,7 @@ fn same_value(wanted: &Json, got: &Json) -> bool {
     }
 }
 
-/// A value of the schema as one that a request holds.
+/// Converts a value of the schema to a value of a request.
 fn value_of(json: &Json) -> Result<OwnedValue, String> {
     let number = || {
         let digits = text(json, "value")?;

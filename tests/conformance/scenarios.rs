@@ -1,6 +1,6 @@
-//! The `scenarios` suite: configuration directories, requests and what must be observed, through the binary.
+//! The `scenarios` suite: configuration directories, requests and expected observations, through the binary.
 //!
-//! Scenarios are mostly waiting, so several are played at a time: `MIXER_CONFORMANCE_JOBS`, default 4.
+//! Scenarios mostly wait, so several run in parallel: `MIXER_CONFORMANCE_JOBS`, default 4.
 
 #[path = "scenarios/compare.rs"]
 mod compare;
@@ -16,7 +16,7 @@ use serde_yaml::Value;
 pub(crate) use transcript::is_record;
 
 use crate::case::{Case, in_parallel, jobs, selected};
-use crate::process::programs;
+use crate::support::programs;
 
 /// Runs the cases in `dir` whose id contains the filter.
 pub(crate) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
@@ -61,7 +61,7 @@ fn one(suite: &Path, id: &str, path: &Path) -> Case {
     }
 }
 
-/// What a scenario needs beyond this version.
+/// The part that a scenario needs and that is not implemented.
 fn needs(scenario: &Value) -> Option<&'static str> {
     let list = |key: &str| {
         scenario.get(key).and_then(Value::as_sequence).into_iter().flatten().filter_map(Value::as_str)

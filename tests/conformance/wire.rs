@@ -1,14 +1,14 @@
-//! Cases of the `attributes` and `adapters` suites that need a whole server.
+//! Cases of the `attributes` and `adapters` suites that need a server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_yaml::Value;
 
-use crate::bag::{self, Attribute, Attributes, Words};
 use crate::case::{Case, json_lines, selected};
-use crate::process::{Server, ServerArguments};
-use crate::rpc::{self, Client, mixer};
+use crate::support::Server;
+use crate::support::bag::{self, Attribute, Attributes, Words};
+use crate::support::rpc::{self, Client, mixer};
 
 /// Runs the `rpc` cases of the attribute suite in `dir` whose id contains the filter.
 pub(crate) fn run_rpc(dir: &Path, filter: Option<&str>) -> Vec<Case> {
@@ -36,7 +36,7 @@ pub(crate) fn run_rpc(dir: &Path, filter: Option<&str>) -> Vec<Case> {
 fn serve(config: &str) -> Result<(tempfile::TempDir, Server, Client), String> {
     let directory = tempfile::Builder::new().prefix("mixer-wire").tempdir().map_err(|e| e.to_string())?;
     std::fs::write(directory.path().join("config.yaml"), config).map_err(|e| e.to_string())?;
-    let server = Server::start(&ServerArguments::on(directory.path()))?;
+    let server = Server::on(directory.path()).try_start()?;
     let client = Client::new(&server.address())?;
     Ok((directory, server, client))
 }
@@ -68,7 +68,7 @@ fn rpc_case(client: &mut Client, case: &serde_json::Value) -> Result<(), String>
 
 /// Runs `wire/cases.yaml` of the adapter suite in `dir` for ids that contain the filter.
 ///
-/// The cases build on each other, so that all are played; the filter says which are reported.
+/// The cases depend on each other, so that all are run; the filter selects the reported ones.
 pub(crate) fn run_adapters(dir: &Path, filter: Option<&str>) -> Vec<Case> {
     let path = dir.join("wire/cases.yaml");
     if !path.exists() {
@@ -109,7 +109,7 @@ fn wire(dir: &Path, path: &Path, filter: Option<&str>) -> Result<Vec<Case>, Stri
     Ok(results)
 }
 
-/// Takes in a map from names to types, directly or below `attributes`, with or without `valueType`.
+/// Reads a map from names to types, directly or below `attributes`, with or without `valueType`.
 fn declare(node: &Value, types: &mut BTreeMap<String, String>) {
     let node = node.get("attributes").filter(|inner| inner.is_mapping()).unwrap_or(node);
     for (name, kind) in node.as_mapping().into_iter().flatten() {
@@ -141,7 +141,7 @@ fn configuration(document: &Value, types: &BTreeMap<String, String>) -> Result<S
     Ok(text)
 }
 
-/// Attributes written by their declared type.
+/// Attributes with their declared types.
 fn declared(node: &Value, types: &BTreeMap<String, String>) -> Result<Attributes, String> {
     let mut attributes = Attributes::new();
     for (name, value) in node.as_mapping().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Envoy's services called without a proxy: observers, dry run, pools and load shedding work as for Mixer's own calls.
+//! The services for Envoy called directly: logs, dry run, limits, load shedding, tracing and deadlines apply as to Mixer's API.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -15,14 +15,14 @@ use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRespo
 use prost::Message as _;
 use serde_json::Value;
 
-use crate::process::{PATIENCE, Server, ServerArguments, programs, run, wait_for};
-use crate::rpc::Client;
+use crate::support::rpc::Client;
+use crate::support::{DEADLINE, Server, free_port, http, programs, run, wait_for};
 
 const AUTHORIZATION: &str = "/envoy.service.auth.v3.Authorization/Check";
 const LIMITS: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const LOGS: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
 
-/// A server with a policy in a directory.
+/// A policy in a directory, and a server on it.
 struct Setting {
     directory: tempfile::TempDir,
     server: Server,
@@ -36,9 +36,7 @@ impl Setting {
         std::fs::write(policy.join("policy.yaml"), include_str!("direct.yaml")).expect("it is writable");
         let place = directory.path().display().to_string();
         let arguments: Vec<String> = arguments.iter().map(|a| a.replace("$DIRECTORY", &place)).collect();
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let arguments = ServerArguments::on(&policy).with(&arguments);
-        let server = Server::start(&arguments).expect("the server starts");
+        let server = Server::on(&policy).with(&arguments).start();
         Self { directory, server }
     }
 
@@ -66,13 +64,13 @@ fn check_request(path: &str, user: &str) -> Vec<u8> {
     CheckRequest { attributes: Some(attributes) }.encode_to_vec()
 }
 
-/// The code of the response.
+/// The code of the answer.
 fn check(client: &mut Client, path: &str, user: &str) -> Result<i32, tonic::Status> {
     let answer = client.call(AUTHORIZATION, check_request(path, user), None)?;
     Ok(CheckResponse::decode(answer).expect("a response").status.expect("a status").code)
 }
 
-/// Whether the request is within the limits.
+/// Whether the request is within the limit.
 fn limit(client: &mut Client, tenant: &str) -> Result<bool, tonic::Status> {
     let entry = rate_limit_descriptor::Entry { key: "tenant".to_owned(), value: tenant.to_owned() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
@@ -101,12 +99,12 @@ fn log(client: &mut Client, users: &[&str]) -> Result<(), tonic::Status> {
 }
 
 #[test]
-fn decisions_are_logged_and_recorded_as_those_of_mixer() {
+fn decisions_are_logged_and_recorded() {
     let mut setting =
         Setting::start(&["--decision-log=$DIRECTORY/log", "--record-requests=$DIRECTORY/calls"]);
     let mut client = setting.client();
     assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0);
-    // The same request, from the cache.
+    // Again, from the cache.
     assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0);
     assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
     let within: Vec<bool> = (0..3).map(|_| limit(&mut client, "a").expect("an answer")).collect();
@@ -128,7 +126,7 @@ fn decisions_are_logged_and_recorded_as_those_of_mixer() {
     assert_eq!(denied["rules"], serde_json::json!(["deny.rule.istio-system"]), "{denied}");
     assert_eq!(denied["attributes"]["request.headers"]["x-user"], "mallory", "{denied}");
     assert_eq!(denied["attributes"]["request.headers"]["authorization"], "***", "masked: {denied}");
-    // The attribute is not declared, but a later configuration may declare it.
+    // Undeclared attributes are logged: a later configuration may declare them.
     assert_eq!(denied["attributes"]["request.method"], "GET", "{denied}");
     assert_eq!((&logged[0]["cached"], &logged[1]["cached"]), (&Value::Null, &Value::Bool(true)));
     let tried = denied["dryRun"].as_array().expect("rules in dry run");
@@ -147,7 +145,7 @@ fn decisions_are_logged_and_recorded_as_those_of_mixer() {
     let methods: Vec<&str> = recorded.iter().filter_map(|line| line["method"].as_str()).collect();
     assert_eq!(methods, ["check", "check", "check", "report"], "{recorded:#?}");
     assert_eq!(recorded[3]["records"].as_array().map(Vec::len), Some(2), "{recorded:#?}");
-    // The recording can be replayed against another configuration: one without the denial.
+    // Recorded requests are replayed on a configuration without the denial.
     let place = |name: &str| setting.directory.path().join(name).display().to_string();
     std::fs::create_dir(place("new")).expect("it is writable");
     let new = include_str!("direct.yaml").replace("mallory", "nobody");
@@ -164,22 +162,21 @@ fn decisions_are_logged_and_recorded_as_those_of_mixer() {
         "json",
     ];
     let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
-    let finished = run(&programs().path("mixer"), &arguments, &[], None, None, PATIENCE).expect("it ends");
+    let finished = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE).expect("it ends");
     assert_eq!(finished.status, 1, "{} {}", finished.stdout, finished.stderr);
     assert!(finished.stdout.contains("- deny.rule.istio-system"), "{}", finished.stdout);
 }
 
 #[test]
-fn dry_run_evaluates_calls_of_envoy() {
+fn rules_in_dry_run_are_counted_for_envoy() {
     let setting = Setting::start(&[]);
     let mut client = setting.client();
-    // Twice: a request to which a rule in dry run applies is not answered from the cache.
+    // Twice: a request that a rule in dry run matches is not answered from the cache.
     assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
     assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
     assert!(limit(&mut client, "a").expect("an answer"));
     log(&mut client, &["ann", "eve"]).expect("it is taken");
-    let url = format!("http://127.0.0.1:{}/metrics", setting.server.monitoring);
-    let metrics = crate::process::http("GET", &url, "").expect("metrics").body;
+    let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
     for line in [
         r#"mixer_dry_run_outcomes_total{outcome="denied",rule="tried.rule.istio-system",variety="check"} 2"#,
         r#"mixer_dry_run_outcomes_total{outcome="matched",rule="tried-limit.rule.istio-system",variety="quota"} 1"#,
@@ -198,12 +195,12 @@ fn lines_with(text: &str, part: &str) -> String {
 }
 
 #[test]
-fn calls_that_wait_are_bounded_and_others_rejected() {
+fn calls_past_the_pool_and_its_queue_are_refused() {
     let setting = Setting::start(&["--apiWorkerPoolSize=1", "--api-queue-length=0"]);
     let slow: Vec<_> = (0..4)
         .map(|number| {
             let mut client = setting.client();
-            // No request is answered from the cache.
+            // Different paths: none is answered from the cache.
             std::thread::spawn(move || check(&mut client, &format!("/slow/{number}"), "ann"))
         })
         .collect();
@@ -226,7 +223,7 @@ fn calls_that_wait_are_bounded_and_others_rejected() {
 }
 
 #[test]
-fn calls_are_shed_like_those_of_mixer() {
+fn calls_are_shed() {
     let arguments = ["--loadsheddingMode=enforce", "--maxRequestsPerSecond=0.001", "--burstSize=2"];
     let setting = Setting::start(&arguments);
     let mut client = setting.client();
@@ -257,7 +254,7 @@ fn calls_are_traced() {
                 let mut buffer = [0; 4096];
                 while let Ok(length @ 1..) = socket.read(&mut buffer) {
                     taken.lock().expect("not poisoned").extend_from_slice(&buffer[..length]);
-                    // The collector accepts any body; the test searches the bytes for names.
+                    // Accepted undecoded: the test searches the bytes for names.
                     let _ = socket.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
                 }
             });
@@ -276,7 +273,7 @@ fn calls_are_traced() {
         "Quota calls",
         "attribute bag 0",
     ];
-    let seen = wait_for(PATIENCE, || {
+    let seen = wait_for(DEADLINE, || {
         let bytes = received.lock().expect("not poisoned");
         let has = |name: &&str| bytes.windows(name.len()).any(|window| window == name.as_bytes());
         wanted.iter().all(has).then_some(())
@@ -286,19 +283,19 @@ fn calls_are_traced() {
 }
 
 #[test]
-fn the_deadline_of_a_call_bounds_its_decision() {
+fn the_deadline_of_a_call_bounds_its_handlers() {
     let setting = Setting::start(&[]);
     let mut client = setting.client();
     let started = std::time::Instant::now();
     let answer = client.call(AUTHORIZATION, check_request("/hang", "ann"), Some(Duration::from_millis(300)));
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-    // Either the response is an error, or the call has ended: the failure mode of the proxy decides.
+    // INTERNAL, or an ended call: the failure mode of the proxy applies.
     match answer {
         Ok(answer) => {
             let response = CheckResponse::decode(answer).expect("a response");
             assert_eq!(response.status.expect("a status").code, 13);
         }
-        // Client or server may detect the deadline first.
+        // Client or server, whichever notices first.
         Err(status) => {
             let ended = [tonic::Code::DeadlineExceeded, tonic::Code::Cancelled];
             assert!(ended.contains(&status.code()), "{status}");
@@ -308,13 +305,13 @@ fn the_deadline_of_a_call_bounds_its_decision() {
 
 fn mixer(arguments: &[&str]) -> String {
     let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
-    let finished = run(&programs().path("mixer"), &arguments, &[], None, None, PATIENCE).expect("it ends");
+    let finished = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE).expect("it ends");
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
     finished.stdout
 }
 
 #[test]
-fn routes_and_explanations_show_the_configuration_of_envoy() {
+fn routes_and_explanations_include_the_configuration_for_envoy() {
     let policy = format!("fs://{}/examples/envoy/policy", env!("CARGO_MANIFEST_DIR"));
     let routes = mixer(&["routes", "show", "--config", &policy, "-o", "plain"]);
     let line = |what: &str| routes.lines().find(|line| line.starts_with(what)).unwrap_or_default().to_owned();
@@ -340,9 +337,9 @@ fn the_example_runs_with_one_command() {
     ];
     for name in ["ENVOY_PORT", "ADMIN_PORT", "UPSTREAM_PORT", "MIXER_PORT", "MONITORING_PORT", "METRICS_PORT"]
     {
-        environment.push((name.to_owned(), crate::process::free_port().to_string()));
+        environment.push((name.to_owned(), free_port().to_string()));
     }
-    let finished = run(&script, &[], &environment, None, None, PATIENCE).expect("it ends");
+    let finished = run(&script, &[], &environment, None, None, DEADLINE).expect("it ends");
     assert_eq!(finished.status, 0, "{}{}", finished.stdout, finished.stderr);
     for part in [
         "hello, ann",

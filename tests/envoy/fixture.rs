@@ -1,59 +1,42 @@
-//! Envoy, the server, two upstreams and certificates, all on free loopback ports.
+//! Envoy, a server, two upstreams and certificates, on free loopback ports.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::process::free_port;
+use crate::support::{DEADLINE, Ports, Process, Server, eventually, free_port};
 
-/// Timeout of every wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Polls until there is a value, at most for [`PATIENCE`].
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(mut ask: impl FnMut() -> F) -> Option<T> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = ask().await {
-            return Some(found);
-        }
-        if Instant::now() >= deadline {
-            return None;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// The HTTP version of a client.
+/// The version of HTTP of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http {
     One,
     Two,
 }
 
-/// The response to a client.
+/// An HTTP response.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     /// 0 without a response.
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
-    /// The request headers at the upstream, one a line; or the body of a denial.
+    /// The request headers that the upstream received, one per line; or the text of a denial.
     pub(crate) body: String,
 }
 
 impl Answer {
-    /// The value of a header; empty if it is missing.
+    /// The value of a header; empty when it is absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 }
 
-/// A client with persistent connections.
+/// An HTTP client with a connection pool.
 pub(crate) struct Client {
     one: reqwest::Client,
     two: reqwest::Client,
@@ -63,7 +46,7 @@ impl Client {
     fn new() -> Self {
         let builder = || {
             reqwest::Client::builder()
-                .timeout(PATIENCE)
+                .timeout(DEADLINE)
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
         };
@@ -98,52 +81,31 @@ async fn send(client: &reqwest::Client, url: &str, headers: &[(&str, &str)]) -> 
     }
 }
 
-/// A child process that is killed when it is dropped.
-struct Running(Child);
-
-impl Running {
-    fn terminate(&mut self) {
-        let sent = Command::new("kill").arg(self.0.id().to_string()).status();
-        assert!(sent.is_ok_and(|status| status.success()), "the program could be told to end");
-        assert!(self.0.wait().is_ok());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The process may have exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The processes and ports of one test.
+/// Everything that runs for one test.
 pub(crate) struct Fixture {
     directory: TempDir,
-    mixer: Option<Running>,
-    _envoy: Running,
+    mixer: Option<Server>,
+    _envoy: Process,
     client: Client,
-    mixer_port: u16,
-    monitoring_port: u16,
-    metrics_port: u16,
-    /// A listener that fails closed.
+    ports: Ports,
+    /// A listener with failure_mode_allow false.
     pub(crate) closed: u16,
-    /// A listener that fails open.
+    /// A listener with failure_mode_allow true.
     pub(crate) open: u16,
     tls: u16,
-    /// A TCP listener that the policy allows.
+    /// A TCP listener that policy allows.
     pub(crate) tcp_open: u16,
-    /// A TCP listener that the policy denies.
+    /// A TCP listener that policy denies.
     pub(crate) tcp_closed: u16,
 }
 
 impl Fixture {
-    /// Starts all processes and waits until they are ready.
+    /// Starts everything and waits until Envoy forwards requests.
     pub(crate) async fn start() -> Self {
         mixer_net::tls::install_crypto_provider();
         let directory = tempfile::tempdir().expect("a directory");
-        let [closed, open, tls, tcp_open, tcp_closed, admin, mixer_port, monitoring_port, metrics_port] =
-            [(); 9].map(|()| free_port());
+        let [closed, open, tls, tcp_open, tcp_closed, admin] = [(); 6].map(|()| free_port());
+        let server_ports = Ports::free();
         let ports = [
             ("CLOSED", closed),
             ("OPEN", open),
@@ -151,7 +113,7 @@ impl Fixture {
             ("TCP_OPEN", tcp_open),
             ("TCP_CLOSED", tcp_closed),
             ("ADMIN", admin),
-            ("MIXER", mixer_port),
+            ("MIXER", server_ports.api),
             ("UPSTREAM", upstream()),
             ("ECHO", echo()),
         ];
@@ -163,53 +125,37 @@ impl Fixture {
             mixer: None,
             _envoy: envoy,
             client: Client::new(),
-            mixer_port,
-            monitoring_port,
-            metrics_port,
+            ports: server_ports,
             closed,
             open,
             tls,
             tcp_open,
             tcp_closed,
         };
-        fixture.start_mixer().await;
-        let ready = eventually(|| async {
+        fixture.start_mixer();
+        let ready = eventually(DEADLINE, || async {
             (fixture.get(Http::One, "/ready", &[]).await.status == 200).then_some(())
         });
         let log = || std::fs::read_to_string(fixture.directory.path().join("envoy.log")).unwrap_or_default();
-        assert!(ready.await.is_some(), "Envoy lets nothing through: {}", log());
+        assert!(ready.await.is_some(), "Envoy forwards nothing: {}", log());
         fixture
     }
 
-    /// Starts the server and waits until it is ready.
-    pub(crate) async fn start_mixer(&mut self) {
-        let log = std::fs::File::create(self.directory.path().join("mixer.log")).expect("it is writable");
-        let child = Command::new(env!("CARGO_BIN_EXE_mixer"))
-            .arg("server")
-            .arg(format!("--config-store-url=fs://{}", self.directory.path().join("policy").display()))
-            .arg(format!("--address=tcp://127.0.0.1:{}", self.mixer_port))
-            .arg(format!("--monitoring-port={}", self.monitoring_port))
-            .arg(format!("--metrics-port={}", self.metrics_port))
-            .arg("--ctrlz-port=0")
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a second handle"))
-            .stderr(log)
-            .spawn()
-            .expect("the server starts");
-        self.mixer = Some(Running(child));
-        let ready = eventually(|| async { (!self.monitoring().await.is_empty()).then_some(()) });
-        let log = std::fs::read_to_string(self.directory.path().join("mixer.log")).unwrap_or_default();
-        assert!(ready.await.is_some(), "the server answers: {log}");
+    /// Starts the server on the ports that Envoy knows.
+    pub(crate) fn start_mixer(&mut self) {
+        let policy = self.directory.path().join("policy");
+        self.mixer = Some(Server::on(&policy).on_ports(self.ports).start());
     }
 
-    /// Stops the server with SIGTERM. Returns the duration.
+    /// Stops the server by SIGTERM; returns how long it took.
     pub(crate) fn stop_mixer(&mut self) -> Duration {
         let started = Instant::now();
-        self.mixer.take().expect("it runs").terminate();
+        let mut mixer = self.mixer.take().expect("it runs");
+        assert_eq!(mixer.terminate(), Ok(Some(0)), "{}", mixer.log());
         started.elapsed()
     }
 
-    /// A new client.
+    /// Another client.
     pub(crate) fn client(&self) -> Client {
         Client::new()
     }
@@ -229,7 +175,7 @@ impl Fixture {
         let read = |name: String| std::fs::read(self.directory.path().join(name)).expect("it is readable");
         let identity = [read(format!("{name}.key")), read(format!("{name}.pem"))].concat();
         let client = reqwest::Client::builder()
-            .timeout(PATIENCE)
+            .timeout(DEADLINE)
             .no_proxy()
             .tls_certs_only([
                 reqwest::Certificate::from_pem(&read("ca.pem".to_owned())).expect("a certificate")
@@ -240,11 +186,11 @@ impl Fixture {
         send(&client, &format!("https://localhost:{}/", self.tls), &[]).await
     }
 
-    /// The echo from a TCP listener; `None` if the connection is reset or closed.
+    /// What a TCP listener echoes; `None` when the connection is reset or closed.
     pub(crate) async fn echo(&self, port: u16, bytes: &'static [u8]) -> Option<Vec<u8>> {
         let asked = tokio::task::spawn_blocking(move || {
             let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
-            socket.set_read_timeout(Some(PATIENCE)).ok()?;
+            socket.set_read_timeout(Some(DEADLINE)).ok()?;
             socket.write_all(bytes).ok()?;
             let mut back = vec![0; bytes.len()];
             socket.read_exact(&mut back).ok()?;
@@ -253,7 +199,7 @@ impl Fixture {
         asked.await.expect("it does not panic")
     }
 
-    /// Writes a rule that marks every response with a number.
+    /// Writes a rule that sets a response header to a number.
     pub(crate) fn write_marker(&self, round: u32) {
         let text = format!(
             "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: marker, namespace: istio-system}}\n\
@@ -267,12 +213,12 @@ impl Fixture {
 
     /// Metrics of the prometheus handlers.
     pub(crate) async fn metrics(&self) -> String {
-        self.client.get(self.metrics_port, Http::One, "/metrics", &[]).await.body_if_ok()
+        self.client.get(self.ports.metrics, Http::One, "/metrics", &[]).await.body_if_ok()
     }
 
-    /// Metrics of the server.
+    /// Metrics of the server itself.
     pub(crate) async fn monitoring(&self) -> String {
-        self.client.get(self.monitoring_port, Http::One, "/metrics", &[]).await.body_if_ok()
+        self.client.get(self.ports.monitoring, Http::One, "/metrics", &[]).await.body_if_ok()
     }
 }
 
@@ -282,7 +228,7 @@ impl Answer {
     }
 }
 
-/// The path of Envoy, which the tests require.
+/// The path of Envoy, which these tests need.
 pub(crate) fn envoy() -> PathBuf {
     let named = std::env::var_os("ENVOY").map(PathBuf::from);
     // Beside the programs under test: target/PROFILE/mixer, target/python/bin/envoy.
@@ -297,7 +243,7 @@ pub(crate) fn envoy() -> PathBuf {
     })
 }
 
-fn start_envoy(directory: &Path, ports: &[(&str, u16)]) -> Running {
+fn start_envoy(directory: &Path, ports: &[(&str, u16)]) -> Process {
     static BASE: AtomicU32 = AtomicU32::new(0);
     let base =
         std::process::id().wrapping_mul(16).wrapping_add(BASE.fetch_add(1, Ordering::Relaxed)) % 60_000;
@@ -305,19 +251,18 @@ fn start_envoy(directory: &Path, ports: &[(&str, u16)]) -> Running {
         filled(include_str!("envoy.yaml"), ports).replace("$DIRECTORY", &directory.display().to_string());
     std::fs::write(directory.join("envoy.yaml"), bootstrap).expect("it is writable");
     let log = std::fs::File::create(directory.join("envoy.log")).expect("it is writable");
-    let child = Command::new(envoy())
+    let mut command = Command::new(envoy());
+    command
         .arg("-c")
         .arg(directory.join("envoy.yaml"))
         .args(["--base-id", &base.to_string(), "--log-level", "error", "--concurrency", "1"])
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a second handle"))
-        .stderr(log)
-        .spawn()
-        .expect("Envoy starts");
-    Running(child)
+        .stderr(log);
+    Process::spawn(&mut command).expect("Envoy starts")
 }
 
-/// Replaces `$NAME` by ports; longer names first, because some are prefixes of others.
+/// The text with `$NAME` replaced by ports; longer names first, because some are prefixes of others.
 fn filled(text: &str, ports: &[(&str, u16)]) -> String {
     let mut ports = ports.to_vec();
     ports.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
@@ -326,7 +271,7 @@ fn filled(text: &str, ports: &[(&str, u16)]) -> String {
         .fold(text.to_owned(), |text, (name, port)| text.replace(&format!("${name}"), &port.to_string()))
 }
 
-/// The policy of the example with smaller limits and additional rules.
+/// The policy of the example with smaller limits, and the rules of these tests.
 fn configuration(directory: &Path, ports: &[(&str, u16)]) {
     let policy = directory.join("policy");
     std::fs::create_dir(&policy).expect("it is writable");
@@ -334,7 +279,7 @@ fn configuration(directory: &Path, ports: &[(&str, u16)]) {
     for entry in std::fs::read_dir(example).expect("the example is there") {
         let path = entry.expect("a readable entry").path();
         let text = std::fs::read_to_string(&path).expect("it is readable");
-        // A window of a year does not end during a test.
+        // The window must not end during a test.
         let text =
             text.replace("unit: hour", "unit: year").replace("requests_per_unit: 3", "requests_per_unit: 2");
         std::fs::write(policy.join(path.file_name().expect("a name")), text).expect("it is writable");
@@ -343,7 +288,7 @@ fn configuration(directory: &Path, ports: &[(&str, u16)]) {
     std::fs::write(policy.join("tests.yaml"), more).expect("it is writable");
 }
 
-/// A CA, a server certificate, a client certificate of the mesh and one of another identity.
+/// An authority, a server certificate, one of a service of the mesh and one of another trust domain.
 fn certificates(directory: &Path) {
     let openssl = |arguments: &[&str]| {
         let run = Command::new("openssl").args(arguments).current_dir(directory).output();
@@ -387,7 +332,7 @@ fn certificates(directory: &Path) {
     }
 }
 
-/// An HTTP/1.1 server that responds with the request headers, one a line.
+/// An HTTP/1.1 server that answers with the request headers, one per line.
 fn upstream() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();

@@ -1,4 +1,4 @@
-//! Encodes attributes as callers do.
+//! Encodes attributes as clients do.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost_types::{Duration, Timestamp};
 use serde_yaml::Value;
 
-use crate::rpc::mixer::{CompressedAttributes, StringMap};
+use super::rpc::mixer::{CompressedAttributes, StringMap};
 
 /// The value of one attribute.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub(crate) enum Attribute {
 /// Attributes by name.
 pub(crate) type Attributes = BTreeMap<String, Attribute>;
 
-/// Gives words their indexes.
+/// Assigns indexes to words.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Words {
     words: Vec<String>,
@@ -98,14 +98,14 @@ pub(crate) fn encode(attributes: &Attributes, words: &mut Words) -> CompressedAt
     message
 }
 
-/// Encodes a message that is complete in itself.
+/// Encodes a self-contained message.
 pub(crate) fn encode_alone(attributes: &Attributes, mut words: Words) -> CompressedAttributes {
     let mut message = encode(attributes, &mut words);
     message.words = words.list();
     message
 }
 
-/// Attributes grouped by type, as scenarios write them.
+/// Attributes grouped by type, in the format of scenarios.
 pub(crate) fn grouped(node: &Value) -> Result<Attributes, String> {
     let mut attributes = Attributes::new();
     let Some(groups) = node.as_mapping() else { return Ok(attributes) };
@@ -123,7 +123,7 @@ pub(crate) fn grouped(node: &Value) -> Result<Attributes, String> {
     Ok(attributes)
 }
 
-/// One value of a type as scenarios name it.
+/// A value of a type by its name in scenarios.
 pub(crate) fn typed(kind: &str, value: &Value) -> Option<Attribute> {
     Some(match kind {
         "string" => Attribute::Text(text(value)?),

@@ -8,12 +8,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::process::{PATIENCE, answers, free_port, wait_for};
+use super::{DEADLINE, free_port, is_listening, wait_for};
 
-/// Where a WebDriver answer has the number of an element.
+/// The key of an element id in answers of WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// One browser with one window; it ends when it is dropped.
+/// A browser with one window; it ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Browser {
     driver: Child,
@@ -23,7 +23,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts it. Fails with the names of the Debian packages that are missing.
+    /// Starts it. Panics with the names of missing Debian packages.
     pub(crate) fn start() -> Self {
         let port = free_port();
         let driver = Command::new("chromedriver")
@@ -37,7 +37,7 @@ impl Browser {
             });
         let profile = tempfile::Builder::new().prefix("mixer-chromium").tempdir().unwrap();
         let mut browser = Self { driver, port, session: String::new(), _profile: profile };
-        wait_for(PATIENCE, || answers(port).then_some(())).expect("chromedriver answers");
+        wait_for(DEADLINE, || is_listening(port).then_some(())).expect("chromedriver answers");
         let arguments = [
             "--headless",
             "--no-sandbox",
@@ -61,7 +61,7 @@ impl Browser {
         browser
     }
 
-    /// One request to the driver; gives the member `value`.
+    /// Sends a request to the driver; returns the member `value`.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if method == "GET" { String::new() } else { body.to_string() };
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("chromedriver answers");
@@ -88,7 +88,7 @@ impl Browser {
         self.command("POST", "/url", &json!({ "url": url }));
     }
 
-    /// The address of the present page.
+    /// The URL of the current page.
     pub(crate) fn address(&self) -> String {
         self.command("GET", "/url", &Value::Null).as_str().unwrap_or_default().to_owned()
     }
@@ -101,7 +101,7 @@ impl Browser {
     /// Waits until an expression is true in the page.
     pub(crate) fn wait(&self, expression: &str) {
         let script = format!("return Boolean({expression})");
-        if wait_for(PATIENCE, || (self.run(&script) == json!(true)).then_some(())).is_none() {
+        if wait_for(DEADLINE, || (self.run(&script) == json!(true)).then_some(())).is_none() {
             panic!("`{expression}` does not become true: {}", self.text("main"));
         }
     }
@@ -111,17 +111,17 @@ impl Browser {
         found[ELEMENT].as_str().expect("an element").to_owned()
     }
 
-    /// Clicks what the selector finds first.
+    /// Clicks the first match of the selector.
     pub(crate) fn click(&self, selector: &str) {
         self.command("POST", &format!("/element/{}/click", self.element(selector)), &json!({}));
     }
 
-    /// Types into what the selector finds first.
+    /// Types into the first match of the selector.
     pub(crate) fn type_into(&self, selector: &str, text: &str) {
         self.command("POST", &format!("/element/{}/value", self.element(selector)), &json!({ "text": text }));
     }
 
-    /// The visible text of what the selector finds first.
+    /// The visible text of the first match of the selector.
     pub(crate) fn text(&self, selector: &str) -> String {
         let text = self.command("GET", &format!("/element/{}/text", self.element(selector)), &Value::Null);
         text.as_str().unwrap_or_default().to_owned()
@@ -157,7 +157,7 @@ impl Browser {
         base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap_or_default()).unwrap()
     }
 
-    /// What the page complained about since the last call.
+    /// Messages on the console since the last call.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = self.command("POST", "/se/log", &json!({ "type": "browser" }));
         let entries = log.as_array().into_iter().flatten();
@@ -165,7 +165,7 @@ impl Browser {
     }
 }
 
-/// Head and body of an HTTP answer. The driver leaves the connection open, whatever it says.
+/// Head and body of an HTTP response. The driver keeps the connection open in spite of its headers.
 fn read_answer(stream: TcpStream) -> (String, String) {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();

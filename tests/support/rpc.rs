@@ -1,4 +1,4 @@
-//! A caller of the gRPC API that sends exactly the bytes it is told to.
+//! A gRPC client that sends given bytes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 pub(crate) use mixer_wire as proto;
 pub(crate) use proto::istio::mixer::v1 as mixer;
 
-/// How long a call may take unless its caller says otherwise.
+/// Timeout of a call.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Path of the method Check.
@@ -19,7 +19,7 @@ pub(crate) const CHECK: &str = "/istio.mixer.v1.Mixer/Check";
 /// Path of the method Report.
 pub(crate) const REPORT: &str = "/istio.mixer.v1.Mixer/Report";
 
-/// Messages as the bytes they are.
+/// A codec that passes bytes through.
 #[derive(Debug, Clone, Copy, Default)]
 struct Raw;
 
@@ -58,7 +58,7 @@ impl Decoder for Raw {
     }
 }
 
-/// One connection, driven by the thread that calls.
+/// A connection, driven by the calling thread.
 #[derive(Debug)]
 pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
@@ -66,7 +66,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A caller of the API at `host:port`. Nothing is sent before the first call.
+    /// A client of the API at `host:port`. It connects with the first call.
     pub(crate) fn new(address: &str) -> Result<Self, String> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
@@ -78,7 +78,7 @@ impl Client {
         Ok(Self { runtime, channel })
     }
 
-    /// Calls a method with a message that is already encoded.
+    /// Calls a method with an encoded message.
     pub(crate) fn call(
         &mut self,
         path: &'static str,
@@ -96,7 +96,7 @@ impl Client {
             let path = http::uri::PathAndQuery::from_static(path);
             match tokio::time::timeout(DEADLINE, grpc.unary(request, path, Raw)).await {
                 Ok(answer) => answer.map(tonic::Response::into_inner),
-                Err(_) => Err(Status::new(Code::DeadlineExceeded, "no answer to the test program")),
+                Err(_) => Err(Status::new(Code::DeadlineExceeded, "no answer to the test")),
             }
         })
     }

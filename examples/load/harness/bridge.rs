@@ -1,4 +1,4 @@
-//! What the services of Envoy cost: called directly, beside others that answer such calls, and through a real Envoy.
+//! The cost of the services for Envoy: called directly, compared with other servers, and through Envoy.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::process::{Program, Server, free_ports};
 use super::scenario::{self, START_PATIENCE, WARM_UP};
 use super::{envoy, http1};
 
-/// What stands between a caller and the upstream.
+/// The services that Envoy calls for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Nothing,
@@ -101,7 +101,7 @@ fn cells(figures: &Figures, budget: &str) -> String {
     .join(" | ")
 }
 
-/// Figures of Envoy and of the server, of a request.
+/// Results of Envoy and of the server, per request.
 async fn through(
     options: &Options,
     own: &Program,
@@ -142,7 +142,7 @@ async fn through(
     http1::drive(proxy.address, &requests, callers, lasting(WARM_UP)).await?;
     let before = (proxy.cpu()?, server.cpu()?);
     let seen = http1::drive(proxy.address, &requests, callers, lasting(1.0)).await?;
-    // What Envoy still holds of its log is sent within its interval.
+    // Envoy flushes its access log every 200 ms; the CPU time of that belongs to the requests.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let used = (proxy.cpu()?.saturating_sub(before.0), server.cpu()?.saturating_sub(before.1));
     let mut of_proxy = Figures::of_load(&seen, used.0, 1, proxy.resident()?);
@@ -150,7 +150,7 @@ async fn through(
     Ok((of_proxy, Figures::of_load(&seen, used.1, 1, server.resident()?)))
 }
 
-/// A request as a browser would send it; every third caller is one that policy refuses.
+/// A request of a browser; every third user is denied.
 fn request(number: usize, asked: Asked) -> http1::Request {
     let refused = number % 3 == 2;
     let user = if refused { "mallory".to_owned() } else { format!("user-{number}") };
@@ -165,7 +165,7 @@ fn request(number: usize, asked: Asked) -> http1::Request {
     http1::Request { head, status }
 }
 
-/// The bootstrap of the example, asking only for some things.
+/// The bootstrap of the example with some of the services.
 fn bootstrap(ports: &[(&str, u16)], asked: Asked) -> Result<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/envoy/envoy.yaml");
     let text = std::fs::read_to_string(path)?;
@@ -175,9 +175,9 @@ fn bootstrap(ports: &[(&str, u16)], asked: Asked) -> Result<String> {
     let mut manager = &mut document;
     for step in ["static_resources", "listeners", "", "filter_chains", "", "filters", "", "typed_config"] {
         let next = if step.is_empty() { manager.get_mut(0) } else { manager.get_mut(step) };
-        manager = next.context("the bootstrap of the example is another")?;
+        manager = next.context("the bootstrap of the example has changed")?;
     }
-    let manager = manager.as_mapping_mut().context("the bootstrap of the example is another")?;
+    let manager = manager.as_mapping_mut().context("the bootstrap of the example has changed")?;
     if !asked.has(Asked::Logs) {
         manager.remove("access_log");
     }
@@ -190,7 +190,7 @@ fn bootstrap(ports: &[(&str, u16)], asked: Asked) -> Result<String> {
     Ok(serde_yaml::to_string(&document)?)
 }
 
-/// Limits for Limitador: the one of the policy, with a counter for each value.
+/// Starts Limitador with the limit of the policy, with a counter per value.
 pub(crate) fn limitador(program: &Program, directory: &Path) -> Result<Server> {
     let path = directory.join("limits.yaml");
     std::fs::write(&path, envoy::LIMITADOR)?;

@@ -1,4 +1,4 @@
-//! Callers: HTTP/2 connections with several calls in flight on each.
+//! Clients: HTTP/2 connections with several calls in flight on each.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -11,12 +11,12 @@ use hdrhistogram::Histogram;
 use http::{HeaderMap, Method, Request};
 use tokio::net::TcpStream;
 
-/// Longest latency that is told apart, in microseconds.
+/// Largest recorded latency, in microseconds.
 const LONGEST: u64 = 60_000_000;
-/// How long any one call may take.
+/// Timeout of a call.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A call and what it must be answered with.
+/// A call and its expected answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// Path of the method.
@@ -25,7 +25,7 @@ pub(crate) struct Call {
     pub(crate) framed: Bytes,
     /// Status code in the answer, for checks.
     pub(crate) code: Option<i32>,
-    /// What the answer is.
+    /// Kind of the answer.
     answer: Expected,
 }
 
@@ -41,7 +41,7 @@ enum Expected {
 }
 
 impl Call {
-    /// A Check that must be answered with a status.
+    /// A Check with its expected status.
     pub(crate) fn check(body: &[u8], code: i32) -> Self {
         Self {
             path: "/istio.mixer.v1.Mixer/Check",
@@ -61,13 +61,13 @@ impl Call {
         }
     }
 
-    /// An ext_authz check that must be answered with a status.
+    /// An ext_authz check with its expected status.
     pub(crate) fn envoy_check((body, code): &(Vec<u8>, i32)) -> Self {
         let path = "/envoy.service.auth.v3.Authorization/Check";
         Self { path, framed: frame(body), code: Some(*code), answer: Expected::Authorization }
     }
 
-    /// A rate-limit call that must be within its limit.
+    /// A rate-limit call, expected to be within its limit.
     pub(crate) fn envoy_limit(body: &[u8]) -> Self {
         let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
         Self { path, framed: frame(body), code: Some(1), answer: Expected::WithinLimit }
@@ -88,7 +88,7 @@ fn frame(body: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-/// `istio.mixer.v1.CheckResponse`, as far as it is looked at.
+/// The decoded part of `istio.mixer.v1.CheckResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct CheckResponse {
     #[prost(message, tag = "2")]
@@ -115,7 +115,7 @@ pub(crate) struct Client {
     address: SocketAddr,
 }
 
-/// What callers saw.
+/// The result of a load.
 pub(crate) struct Seen {
     /// Calls answered.
     pub(crate) calls: u64,
@@ -125,16 +125,16 @@ pub(crate) struct Seen {
     pub(crate) latencies: Histogram<u64>,
 }
 
-/// How much is sent.
+/// The load to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     /// Calls in flight on each connection.
     pub(crate) streams: usize,
-    /// How long.
+    /// Duration.
     pub(crate) duration: Duration,
-    /// How many at most.
+    /// Maximum number of calls.
     pub(crate) calls: usize,
-    /// Calls per second; 0: as many as are answered.
+    /// Calls per second; 0: closed loop.
     pub(crate) rate: f64,
 }
 
@@ -147,7 +147,7 @@ impl Client {
             stream.set_nodelay(true)?;
             let (sender, connection) = h2::client::handshake(stream).await?;
             tokio::task::spawn_local(async move {
-                // Its calls say what went wrong.
+                // Errors surface in its calls.
                 let _ = connection.await;
             });
             client.connections.push(sender);
@@ -155,7 +155,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Makes one call and checks its answer thoroughly.
+    /// Makes one call and verifies its answer.
     pub(crate) async fn verify(&self, call: &Call) -> Result<()> {
         let connection = self.connections.first().context("no connection")?.clone();
         let message = self.exchange(connection, call).await?;
@@ -176,7 +176,7 @@ impl Client {
                 use mixer_wire::envoy::service::ratelimit::v3::RateLimitResponse;
                 let response: RateLimitResponse = prost::Message::decode(message)?;
                 ensure!(response.overall_code == code, "a limit is answered with {}", response.overall_code);
-                // Some tell no limits.
+                // Some servers return no limits.
                 if let Some(status) = response.statuses.first() {
                     ensure!(status.current_limit.is_some(), "no limit applies");
                 }
@@ -191,7 +191,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends calls, in turn, and sees that each is answered.
+    /// Sends calls round-robin; each must be answered.
     pub(crate) async fn drive(&self, calls: &Rc<[Call]>, plan: Plan) -> Result<Seen> {
         let started = Instant::now();
         let slots = self.connections.len() * plan.streams.max(1);
@@ -228,7 +228,7 @@ impl Client {
         Ok(latencies)
     }
 
-    /// One call; the message of its answer.
+    /// One call; returns the message of the answer.
     async fn exchange(&self, connection: SendRequest<Bytes>, call: &Call) -> Result<Bytes> {
         tokio::time::timeout(PATIENCE, self.unary(connection, call))
             .await
@@ -261,7 +261,7 @@ impl Client {
     }
 }
 
-/// For latencies.
+/// A histogram of latencies.
 pub(super) fn histogram() -> Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(1, LONGEST, 3)?)
 }
@@ -273,7 +273,7 @@ fn succeeded(headers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// When one of several callers calls.
+/// The schedule of one of several clients.
 struct Pace {
     slot: usize,
     slots: usize,
@@ -282,10 +282,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// Waits for a turn; from when its latency counts. `None` when all is sent.
+    /// Waits for a turn; returns the start of its latency, `None` after the last call.
     ///
-    /// At a fixed rate a call that could not be sent in time, because this caller still waited for an answer, counts from when it
-    /// should have been sent.
+    /// At a fixed rate, the latency of a call that is delayed by earlier answers starts at its scheduled time.
     async fn wait_for(&self, turn: usize) -> Option<Instant> {
         let number = turn * self.slots + self.slot;
         if number >= self.plan.calls {
@@ -304,7 +303,7 @@ impl Pace {
             return Some(intended);
         }
         tokio::time::sleep_until(intended.into()).await;
-        // Timers are late by up to a millisecond, which is not the server's fault.
+        // Timers are up to a millisecond late, which is not latency of the server.
         Some(Instant::now())
     }
 }

@@ -8,7 +8,7 @@ use serde_yaml::Value;
 
 use super::rules;
 
-/// Where the project's configuration files are.
+/// The directory of configuration files.
 fn testdata() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"))
 }
@@ -22,8 +22,8 @@ pub(crate) fn sample(into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Metrics in 17 dimensions: the four of the sample configuration, over again under other names until there are `metrics`. With `log`,
-/// every report is also logged there.
+/// Metrics with 17 dimensions: the four of the sample configuration, repeated under other names up to `metrics`. With `log`, reports are
+/// also logged to that file.
 pub(crate) fn telemetry(into: &Path, metrics: usize, log: Option<&Path>) -> Result<()> {
     std::fs::copy(testdata().join("config/attributes.yaml"), into.join("attributes.yaml"))?;
     let sample = std::fs::read_to_string(testdata().join("config/metrics-http.yaml"))?;
@@ -35,7 +35,7 @@ pub(crate) fn telemetry(into: &Path, metrics: usize, log: Option<&Path>) -> Resu
     Ok(())
 }
 
-/// A file of metrics, their instances and the rule that calls them, with as many metrics as asked for.
+/// A file with this many metrics, their instances and the rule that uses them.
 #[expect(clippy::indexing_slicing, reason = "the file is the project's own")]
 fn multiply(text: &str, metrics: usize) -> Result<String> {
     let mut documents = serde_yaml::Deserializer::from_str(text)
@@ -82,7 +82,7 @@ pub(crate) fn many_rules(into: &Path, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Rewrites the one file that holds `rule`: exempt or not. The file is replaced in one step.
+/// Replaces the file that contains `rule` atomically, with the rule exempt or not.
 pub(crate) fn edit_rule(directory: &Path, rule: usize, count: usize, exempt: bool) -> Result<()> {
     let first = rule / rules::RULES_PER_FILE * rules::RULES_PER_FILE;
     let (name, text) = rules::file(first, count, exempt.then_some(rule));

@@ -1,4 +1,4 @@
-//! Cost curves: what grows with the configuration, and how fast.
+//! Cost curves: growth with the size of the configuration.
 
 use std::io::Write;
 
@@ -9,12 +9,12 @@ use super::options::{Options, Work};
 use super::process::Program;
 use super::{measure_all, plot};
 
-/// A peer is not asked for more rules than this: it would take minutes for each.
+/// Maximum number of rules for a peer, which needs minutes for more.
 const MOST_RULES_OF_A_PEER: usize = 10_000;
 /// Numbers of metrics.
 const METRICS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// What is measured of each point of a scenario.
+/// A measured quantity.
 struct Quantity {
     title: &'static str,
     unit: &'static str,
@@ -79,17 +79,17 @@ const SWEEPS: [Sweep; 4] = [
     },
 ];
 
-/// A curve of one quantity for each program; a point is a size and a value.
+/// A curve of one quantity per program; a point is a size and a value.
 pub(crate) struct Panel {
-    /// What is drawn.
+    /// The quantity.
     pub(crate) title: String,
-    /// What grows.
+    /// The independent variable.
     pub(crate) size: &'static str,
     /// Name of the program and its points.
     pub(crate) curves: Vec<(String, Vec<(f64, f64)>)>,
 }
 
-/// Measures all curves, prints them as Markdown tables, and draws them if a file is named.
+/// Measures all curves, prints them as Markdown tables, and draws them into `--plot`.
 pub(crate) fn run(
     runtime: &tokio::runtime::Runtime,
     options: &Options,
@@ -108,7 +108,7 @@ pub(crate) fn run(
     }
 }
 
-/// The size, and the figures of each program that was asked.
+/// The size, and the results of each measured program.
 type Point = (usize, Vec<Option<Figures>>);
 
 impl Sweep {

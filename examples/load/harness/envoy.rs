@@ -13,15 +13,15 @@ use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attri
 use mixer_wire::envoy::service::ratelimit::v3::RateLimitRequest;
 use prost::Message as _;
 
-/// The limit of the policy, as Limitador says it.
+/// The limit of the policy in the format of Limitador.
 pub(crate) const LIMITADOR: &str = "- namespace: shop\n  max_value: 4000000000\n  seconds: 3600\n  conditions: []\n  \
      variables: ['descriptors[0].plan']\n";
 
-/// Settings that keep no decision.
+/// Settings without a cache of decisions.
 pub(crate) const WITHOUT_CACHE: &str = "apiVersion: config.istio.io/v1alpha2\nkind: envoybridge\n\
      metadata: {name: default, namespace: istio-system}\nspec: {check: {cache: {entries: 0}}}\n";
 
-/// The policy of the example, with limits that nobody reaches.
+/// The policy of the example with limits that are never reached.
 pub(crate) fn configuration(into: &Path) -> Result<()> {
     let policy = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/envoy/policy"));
     for entry in std::fs::read_dir(policy)? {
@@ -40,7 +40,7 @@ fn socket(port: u32) -> Option<Address> {
     Some(Address { address: Some(address::Address::SocketAddress(socket)) })
 }
 
-/// A CheckRequest with the headers of a browser; every third caller is one that policy refuses.
+/// A CheckRequest with the headers of a browser; every third user is denied.
 pub(crate) fn check(number: usize) -> (Vec<u8>, i32) {
     let refused = number % 3 == 2;
     let user = if refused { "mallory".to_owned() } else { format!("user-{number}") };
@@ -96,7 +96,7 @@ pub(crate) fn limit(number: usize) -> Vec<u8> {
         .encode_to_vec()
 }
 
-/// A message of access logs with so many entries.
+/// An access-log message with this many entries.
 pub(crate) fn log(number: usize, entries: usize) -> Vec<u8> {
     let entry = |index: usize| {
         let user = format!("user-{}", (number + index) % 8);

@@ -1,4 +1,4 @@
-//! Callers and an upstream that speak HTTP/1.1, as simply as it can be done.
+//! Minimal HTTP/1.1 clients and upstream.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -11,12 +11,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::client::{Seen, histogram};
 
-/// A request and the status of its answer.
+/// A request and its expected status.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// Everything; it has no body.
+    /// The complete request; it has no body.
     pub(crate) head: String,
-    /// What it must be answered with.
+    /// The expected status.
     pub(crate) status: u16,
 }
 
@@ -48,7 +48,7 @@ async fn take_head(socket: &mut TcpStream, read: &mut Vec<u8>) -> Result<Option<
     }
 }
 
-/// Makes every request once.
+/// Sends every request once and verifies the status.
 pub(crate) async fn verify(address: SocketAddr, requests: &[Request]) -> Result<()> {
     let mut caller = Caller::connect(address).await?;
     for request in requests {
@@ -57,7 +57,7 @@ pub(crate) async fn verify(address: SocketAddr, requests: &[Request]) -> Result<
     Ok(())
 }
 
-/// Sends requests, in turn, from so many callers, and sees that each is answered.
+/// Sends requests round-robin from this many clients; each must be answered.
 pub(crate) async fn drive(
     address: SocketAddr,
     requests: &[Request],

@@ -1,11 +1,11 @@
-//! Figures of a measurement.
+//! Results of a measurement.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::client::Seen;
 
-/// What a measurement found. What does not apply is `None`.
+/// The results of a measurement; `None` where not applicable.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
     /// Microseconds of CPU time of the server, per call or bag.
@@ -18,16 +18,16 @@ pub(crate) struct Figures {
     pub(crate) p99: Option<f64>,
     /// 99.9th percentile.
     pub(crate) p999: Option<f64>,
-    /// Seconds until something was so.
+    /// Seconds until the measured condition.
     pub(crate) seconds: Option<f64>,
-    /// CPU seconds until something was so, or per second of idleness.
+    /// CPU seconds until the measured condition, or per idle second.
     pub(crate) cpu_seconds: Option<f64>,
     /// Resident megabytes at the end.
     pub(crate) megabytes: Option<f64>,
 }
 
 impl Figures {
-    /// Figures of load: `bags` of each call are counted one by one.
+    /// Results of a load, per bag.
     pub(crate) fn of_load(seen: &Seen, cpu: Duration, bags: usize, resident: u64) -> Self {
         let units = seen.calls.max(1) as f64 * bags as f64;
         let quantile = |q| Some(seen.latencies.value_at_quantile(q) as f64);
@@ -42,7 +42,7 @@ impl Figures {
         }
     }
 
-    /// Each figure's median.
+    /// The median of each result.
     pub(crate) fn median(runs: &[Figures]) -> Figures {
         let of = |pick: fn(&Figures) -> Option<f64>| {
             let mut values: Vec<f64> = runs.iter().filter_map(pick).collect();

@@ -7,14 +7,14 @@ use plotters::prelude::*;
 
 use super::curves::Panel;
 
-/// Panels of a row.
+/// Panels per row.
 const COLUMNS: usize = 2;
 /// Width and height of a panel in pixels.
 const PANEL: (u32, u32) = (520, 330);
-/// One colour a program.
+/// A colour per program.
 const COLOURS: [RGBColor; 4] =
     [RGBColor(11, 110, 153), RGBColor(200, 80, 30), RGBColor(60, 140, 60), RGBColor(120, 60, 150)];
-/// Smallest value that is drawn: a tick of the clock that counts CPU time.
+/// Smallest value on the axis: a tick of CPU time.
 const SMALLEST: f64 = 0.001;
 
 /// Draws all panels into one SVG file.
@@ -41,7 +41,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::
     if left > right || low > high {
         return Ok(());
     }
-    // Whole decades, so that the slope of a curve can be judged.
+    // Whole decades, so that slopes are comparable.
     let (low, high) = (10_f64.powf(low.log10().floor()), 10_f64.powf((high * 1.01).log10().ceil()));
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 16))

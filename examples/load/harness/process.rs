@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Ticks of /proc/PID/stat in a second: fixed on Linux.
+/// Ticks per second in /proc/PID/stat: fixed on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Bytes of a page.
+/// Size of a memory page in bytes.
 const PAGE: u64 = 4096;
 /// The port of the peer's prometheus adapter, which has no flag.
 const PEER_METRICS_PORT: u16 = 42422;
@@ -19,15 +19,15 @@ const PEER_METRICS_PORT: u16 = 42422;
 /// A server program.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
-    /// For the table.
+    /// Name in tables.
     pub(crate) name: String,
     /// The executable.
     pub(crate) path: PathBuf,
-    /// What it is to this build.
+    /// Its role in the comparison.
     pub(crate) role: Role,
 }
 
-/// What a program is to this build.
+/// The role of a program in the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// This build's server.
@@ -45,14 +45,14 @@ impl Program {
     }
 }
 
-/// A running server; ended when dropped.
+/// A running server; killed when dropped.
 pub(crate) struct Server {
     child: Child,
-    /// Where its API is.
+    /// Address of its API.
     pub(crate) address: SocketAddr,
-    /// Where its prometheus adapter is.
+    /// Port of its prometheus adapter.
     pub(crate) metrics_port: u16,
-    /// When it was started.
+    /// Time of its start.
     pub(crate) started: Instant,
 }
 
@@ -101,10 +101,10 @@ impl Server {
         Ok(Self { child, address, metrics_port: 0, started })
     }
 
-    /// CPU time that it used so far, in all of its threads.
+    /// CPU time used so far by all of its threads.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name of the program, in parentheses, may hold spaces.
+        // The program name, in parentheses, may contain spaces.
         let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<f64>().ok());
         let (Some(user), Some(system)) = (ticks(11), ticks(12)) else { bail!("no CPU time in {text}") };
@@ -118,7 +118,7 @@ impl Server {
         Ok(pages.context("no resident memory")? * PAGE)
     }
 
-    /// Errors if it ended by itself.
+    /// Errors: the process has exited.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -129,13 +129,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Ports of loopback nobody listens on, never the same twice in one process.
+/// Free loopback ports, never the same twice in one process.
 pub(crate) fn free_ports() -> Result<[u16; 4]> {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let mut given = GIVEN.lock().map_err(|_| anyhow::anyhow!("the list of ports is lost"))?;

@@ -1,4 +1,4 @@
-//! The scenarios: configuration, calls, and what is measured.
+//! The scenarios: configuration, calls and measurement.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -13,29 +13,29 @@ use super::options::{Options, Work};
 use super::process::{Program, Role, Server};
 use super::{bridge, checks, configuration, envoy, reports};
 
-/// How long a server may take until it serves.
+/// Timeout of a start.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(120);
-/// How often it is asked meanwhile.
+/// Interval of polling.
 const POLL: Duration = Duration::from_millis(2);
-/// Different requests of a scenario.
+/// Distinct requests of a scenario.
 pub(super) const VARIETY: usize = 64;
-/// Entries of the check cache, where there is one: the default of the originals.
+/// Entries of the check cache, where enabled: the default of Istio Mixer.
 const CACHE_ENTRIES: usize = 1_500_000;
-/// Part of a measurement's time that is spent beforehand on warming up.
+/// Warm-up, as a fraction of the measured duration.
 pub(super) const WARM_UP: f64 = 0.25;
-/// Longest time over which idleness is watched.
+/// Maximum duration of the idle measurement, in seconds.
 const IDLE: f64 = 5.0;
-/// Edits of which the median is taken.
+/// Number of edits; the median is reported.
 const EDITS: usize = 5;
 
-/// What a scenario needs.
+/// A prepared scenario.
 pub(super) struct Stage {
-    /// Holds everything of the run.
+    /// All files of the run.
     directory: tempfile::TempDir,
-    /// In turn.
+    /// Sent round-robin.
     pub(super) calls: Rc<[Call]>,
     cache_entries: usize,
-    /// Bags of a call.
+    /// Bags per call.
     bags: usize,
 }
 
@@ -96,12 +96,12 @@ impl Stage {
         Ok(Self { directory, calls: calls.into(), cache_entries, bags })
     }
 
-    /// Where the configuration is.
+    /// The configuration directory.
     pub(super) fn configuration(&self) -> std::path::PathBuf {
         self.directory.path().join("config")
     }
 
-    /// Starts a server on it.
+    /// Starts a server on the configuration.
     pub(super) fn start(&self, options: &Options, program: &Program) -> Result<Server> {
         let directory = self.directory.path();
         if program.role == Role::Limitador {
@@ -134,7 +134,7 @@ pub(crate) async fn measure(options: &Options, program: &Program, work: Work) ->
     figures.await.map_err(|error| stage.explain(error))
 }
 
-/// Waits until the server answers as its configuration says.
+/// Waits until the server answers according to its configuration.
 pub(super) async fn serving(server: &mut Server, stage: &Stage, connections: usize) -> Result<Client> {
     let call = stage.calls.last().context("nothing to call")?;
     loop {
@@ -169,7 +169,7 @@ async fn load(options: &Options, program: &Program, stage: &Stage, work: Work) -
         ensure!(counted == bags as f64, "{bags} bags were sent and {counted} are in the metrics");
     }
     if work == Work::ReportLog {
-        // One more was sent to see whether it serves.
+        // One more call verified that it serves.
         logged(&stage.directory.path().join("access.log"), (stage.calls.len() + 1) * stage.bags).await?;
     }
     let plan = Plan {
@@ -197,7 +197,7 @@ async fn start(options: &Options, program: &Program, stage: &Stage) -> Result<Fi
     })
 }
 
-/// A rule is switched off and on again; each time counts.
+/// Disables and enables a rule; every edit is measured.
 async fn edit(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
     let mut server = stage.start(options, program)?;
     let client = serving(&mut server, stage, 1).await?;
@@ -206,7 +206,7 @@ async fn edit(options: &Options, program: &Program, stage: &Stage) -> Result<Fig
     let mut took = Vec::new();
     let mut cpu_used = Vec::new();
     for edit in 0..EDITS {
-        // What follows the start must not count.
+        // Background work of the start and of the last edit must not be measured.
         tokio::time::sleep(Duration::from_secs_f64(options.duration.min(1.0))).await;
         let exempt = edit % 2 == 0;
         let expected = Call::check(&check.body, if exempt { 0 } else { check.code });
@@ -254,21 +254,21 @@ async fn memory(options: &Options, program: &Program, stage: &Stage) -> Result<F
     Ok(Figures { megabytes: Some(megabytes(server.resident()?)), ..Figures::default() })
 }
 
-/// Requests that are counted in the metrics.
+/// Requests counted by the metrics.
 async fn reported(server: &Server) -> Result<f64> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", server.metrics_port)).await?;
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
-    // Other metrics may be named after these.
+    // Other metrics have names with these prefixes.
     let counts =
         |line: &&str| line.starts_with("istio_requests_total{") || line.starts_with("istio_requests{");
     let lines = text.lines().filter(counts);
     Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
 }
 
-/// Waits until a log has as many lines as there should be.
+/// Waits until a log has the expected number of lines.
 async fn logged(path: &Path, expected: usize) -> Result<()> {
     let begun = Instant::now();
     loop {

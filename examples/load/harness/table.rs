@@ -8,7 +8,7 @@ use super::measure::Figures;
 use super::options::Work;
 use super::process::Program;
 
-/// What a row shows.
+/// A row of the table.
 struct Row {
     title: &'static str,
     budget: Option<f64>,
@@ -48,7 +48,7 @@ fn row(work: Work) -> Row {
     }
 }
 
-/// Prints Markdown: the budgets, then the rates and latencies behind them.
+/// Prints Markdown: the budgets, then rates and latencies.
 pub(crate) fn print(programs: &[Program], rows: &[(Work, Vec<Figures>)], out: &mut dyn Write) -> Result<()> {
     let names: Vec<&str> = programs.iter().map(|p| p.name.as_str()).collect();
     writeln!(out, "| work | scenario | {} | budget | in budget | less than peer by |", names.join(" | "))?;
@@ -63,7 +63,7 @@ pub(crate) fn print(programs: &[Program], rows: &[(Work, Vec<Figures>)], out: &m
         let values: Vec<Option<f64>> = figures.iter().map(row.pick).collect();
         let own = values.first().copied().flatten();
         let verdict = match (own, row.budget) {
-            // Ticks of the clock are hundredths of a second.
+            // CPU time is counted in ticks of 10 ms.
             (Some(own), Some(budget)) => {
                 if own <= budget.max(0.002) {
                     "yes"

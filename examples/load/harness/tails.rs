@@ -1,4 +1,4 @@
-//! Latencies at fixed rates, while nothing changes and while one rule is edited every second.
+//! Latencies at fixed rates, without edits and with an edit of a rule every second.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -17,7 +17,7 @@ use super::options::{Options, Work};
 use super::process::Program;
 use super::scenario::{Stage, VARIETY, WARM_UP, serving};
 
-/// Parts of the highest rate.
+/// Fractions of the maximum rate.
 const SHARES: [f64; 2] = [0.5, 0.8];
 /// Time between edits.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -105,7 +105,7 @@ async fn rows(options: &Options, program: &Program, stage: &Stage) -> Result<Vec
     Ok(rows)
 }
 
-/// Switches one rule off and on.
+/// Disables and enables a rule.
 struct Editor {
     configuration: PathBuf,
     rule: usize,
@@ -135,11 +135,11 @@ impl Editor {
         self.exempt = !self.exempt;
         let (directory, rule, rules, exempt) =
             (self.configuration.clone(), self.rule, self.rules, self.exempt);
-        // The callers run on this thread: it must not wait for the disk.
+        // The clients run on this thread, which must not block on the disk.
         tokio::task::spawn_blocking(move || configuration::edit_rule(&directory, rule, rules, exempt)).await?
     }
 
-    /// Calls as planned, with an edit every second. The last edit must serve in the end.
+    /// Drives the load with an edit every second. The last edit must take effect.
     async fn while_driving(
         &mut self,
         client: &Client,
@@ -164,7 +164,7 @@ impl Editor {
         let (seen, edits) = tokio::join!(calling, editing);
         let (seen, edits) = (seen?, edits?);
         let expected = Call::check(&self.body, if self.exempt { 0 } else { self.refusal });
-        client.verify(&expected).await.context("the last edit does not serve a second later")?;
+        client.verify(&expected).await.context("the last edit has no effect after a second")?;
         ensure!(edits > 0, "nothing was edited");
         Ok((seen, edits))
     }

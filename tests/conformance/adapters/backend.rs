@@ -1,4 +1,4 @@
-//! The gRPC backend of the bypass cases: answers as told, remembers what it was asked.
+//! The gRPC backend of the bypass cases: returns configured answers and records requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Backend {
 type Calls = Arc<Mutex<Vec<Json>>>;
 
 impl Backend {
-    /// Starts a backend that answers as `node` says.
+    /// Starts a backend with the answers of `node`.
     pub(super) async fn start(node: &Node) -> Result<Self, String> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(|e| e.to_string())?;
         let address = listener.local_addr().map_err(|e| e.to_string())?.to_string();
@@ -46,7 +46,7 @@ impl Backend {
         Ok(Self { address, calls })
     }
 
-    /// What was received since the last time.
+    /// The requests since the last call.
     pub(super) fn take_calls(&self) -> Json {
         let calls = std::mem::take(&mut *self.calls.lock());
         json!({"calls": calls})
@@ -251,7 +251,7 @@ fn named(name: String) -> Map<String, Json> {
     Map::from_iter([("name".to_owned(), name.into())])
 }
 
-/// What every request has.
+/// The common fields of requests.
 fn common(config: Option<prost_types::Any>, dedup_id: String) -> Map<String, Json> {
     let mut shown = Map::new();
     shown.extend(config.map(|c| ("adapter_config".to_owned(), any(&c))));
@@ -299,7 +299,7 @@ fn span(duration: Option<prost_types::Duration>) -> String {
     format!("{sign}{}{}s", duration.seconds.abs(), fraction(duration.nanos.abs()))
 }
 
-/// Nothing, or a point and three, six or nine digits.
+/// Empty, or a point and three, six or nine digits.
 fn fraction(nanos: i32) -> String {
     match nanos {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! What a step gave against what it should give.
+//! Compares the result of a step with its expectation.
 
 use mixer_attribute::SignedDuration;
 use serde_json::Value as Json;

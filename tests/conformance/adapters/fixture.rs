@@ -1,4 +1,4 @@
-//! The world around a handler: clock, files, an HTTP provider, a free port for metrics.
+//! The environment of a handler: clock, files, an HTTP provider, a free port for metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::backend::Backend;
 
-/// A clock that stands until it is moved. It starts on the edge of a tick.
+/// A manual clock. It starts at the edge of a tick.
 pub(super) struct VirtualClock(AtomicU64);
 
 const START: Duration = Duration::from_secs(1_600_000_000);
@@ -24,7 +24,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// Time as a case wants it.
+/// The time of a case.
 pub(super) enum Time {
     Real(Mutex<tokio::time::Instant>),
     Virtual(Arc<VirtualClock>),
@@ -45,7 +45,7 @@ impl Time {
         }
     }
 
-    /// The handler was built at this moment.
+    /// The handler was built at this time.
     pub(super) fn start(&self) {
         if let Time::Real(start) = self {
             *start.lock() = tokio::time::Instant::now();
@@ -64,10 +64,10 @@ impl Time {
     }
 }
 
-/// Answer of the provider: status and body.
+/// The response of the provider: status and body.
 type Answer = Arc<Mutex<(u16, String)>>;
 
-/// Everything a case may refer to.
+/// Everything that a case can refer to.
 pub(super) struct Fixture {
     pub(super) time: Time,
     pub(super) directory: tempfile::TempDir,
@@ -92,7 +92,7 @@ impl Fixture {
             Some(node) => Some(Backend::start(node).await?),
             None => None,
         };
-        // Taken and given back: nobody else on this machine is likely to ask for it at once.
+        // Bound and released: it is unlikely to be taken at once.
         let port =
             std::net::TcpListener::bind("[::]:0").and_then(|l| l.local_addr()).map_err(|e| e.to_string())?;
         let fixture = Self {
@@ -109,7 +109,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Changes what the provider answers.
+    /// Changes the response of the provider.
     pub(super) fn provide(&self, node: &Node) {
         let status = match node.get("status").map(|n| &n.kind) {
             Some(NodeKind::Int(status)) => u16::try_from(*status).unwrap_or(500),
@@ -119,7 +119,7 @@ impl Fixture {
         *self.answer.lock() = (status, body);
     }
 
-    /// A text with its placeholders filled in.
+    /// A text with substituted placeholders.
     pub(super) fn fill(&self, text: &str) -> String {
         let backend = self.backend.as_ref().map_or("127.0.0.1:9", |b| &b.address);
         text.replace("${TMP}", &self.directory.path().to_string_lossy())
@@ -127,7 +127,7 @@ impl Fixture {
             .replace("${BACKEND}", backend)
     }
 
-    /// A tree with the placeholders of all its texts filled in.
+    /// A tree with substituted placeholders in all strings.
     pub(super) fn fill_node(&self, node: &Node) -> Node {
         let kind = match &node.kind {
             NodeKind::String(text) => NodeKind::String(self.fill(text).into()),

@@ -121,7 +121,7 @@ impl Collect<'_> {
     }
 }
 
-/// The path of a nested field. There are few of them, so they are kept for ever.
+/// The path of a nested field; leaked, because there are few.
 fn joined(path: &str, field: &'static str) -> &'static str {
     if path.is_empty() { field } else { String::leak(format!("{path}{field}")) }
 }
@@ -168,7 +168,7 @@ fn value<'a>(node: &Node, value_type: ValueType, arena: &'a Bump) -> Option<Valu
         ValueType::Duration => Value::Duration(SignedDuration::parse(text?).ok()?),
         ValueType::IpAddress => {
             let address = text?;
-            // Anything with a colon has 16 bytes, mapped IPv4 too.
+            // An address with a colon has 16 bytes, also a mapped IPv4 address.
             let octets = match address.parse().ok()? {
                 std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
                 std::net::IpAddr::V6(ip) => ip.octets().to_vec(),

@@ -1,4 +1,4 @@
-//! One case: build the handler, take the steps.
+//! Runs a case: builds the handler, performs the steps.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use serde_json::{Value as Json, json};
 use super::compare::compare;
 use super::fixture::Fixture;
 use super::instance::{Compiled, bag};
+use crate::support::POLL_INTERVAL;
 
 /// How long a handler may take to close.
 const CLOSE_TIME: Duration = Duration::from_secs(10);
@@ -63,7 +64,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// A handler and the tasks that belong to it.
+/// A handler and its tasks.
 struct Live {
     handler: Box<dyn Handler>,
     tasks: TaskSpawner,
@@ -92,7 +93,7 @@ struct Runner<'r> {
 impl Runner<'_> {
     async fn build(&self, params: Option<&Node>) -> Result<Live, String> {
         let params = params.map(|p| self.fixture.fill_node(p));
-        // The server goes on with what decoded; so does this.
+        // Like the server, it continues with what decoded.
         let (params, _) = self.adapter.decode(params.as_ref(), FieldPath::root());
         let bound: Vec<_> = self.instances.iter().map(|i| i.bound.clone()).collect();
         let mut problems = Diagnostics::new();
@@ -132,18 +133,18 @@ impl Runner<'_> {
         if let Some(at) = step.get("at").and_then(Node::as_str) {
             self.fixture.time.reach(SignedDuration::parse(at)?.to_std_or_zero()).await;
         }
-        // Lines are written by a thread of their own, soon.
-        let patience = if step.get("lines").is_some() { WRITTEN } else { Duration::ZERO };
+        // A thread of its own writes lines.
+        let limit = if step.get("lines").is_some() { WRITTEN } else { Duration::ZERO };
         let begun = Instant::now();
         loop {
             let got = self.act(step).await?;
             let Some(want) = step.get("want") else { return Ok(()) };
             let result = self.expect(&self.fixture.fill_node(want).to_json(), &got);
-            if result.is_ok() || begun.elapsed() >= patience {
+            if result.is_ok() || begun.elapsed() >= limit {
                 return result;
             }
-            // Not the time of the case, which may stand.
-            std::thread::sleep(Duration::from_millis(5));
+            // The interval of polling, in real time: the clock of the case may be stopped.
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -191,7 +192,7 @@ impl Runner<'_> {
         if let Some(attributes) = step.get("report") {
             return self.report(attributes).await;
         }
-        Err(format!("a step this runner does not know: {}", step.to_json()))
+        Err(format!("unknown step: {}", step.to_json()))
     }
 
     fn handler(&self) -> Result<&dyn Handler, String> {
@@ -277,7 +278,7 @@ impl Runner<'_> {
         })
     }
 
-    /// The instances that could be evaluated, by template, and why the others could not.
+    /// The evaluated instances by template, and the errors of the others.
     fn batches<'a>(
         &'a self,
         bag: &AttributeBag<'a>,

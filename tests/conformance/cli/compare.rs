@@ -1,12 +1,12 @@
-//! Compares what a command printed, or an HTTP server answered, with what a step expects.
+//! Compares the output of a command, or an HTTP response, with the expectation of a step.
 
 use regex::Regex;
 use serde_yaml::Value;
 
-use crate::process::{Finished, HttpAnswer, programs};
 use crate::scenarios::is_record;
+use crate::support::{Finished, HttpAnswer, programs};
 
-/// Compares the end of a command.
+/// Compares the result of a command.
 pub(super) fn finished(mut finished: Finished, step: &Value, follow: Option<&str>) -> Result<(), String> {
     finished.stdout = without_lines(&finished.stdout, is_record);
     if let Some(pattern) = step.get("drop_lines").and_then(Value::as_str) {
@@ -16,7 +16,7 @@ pub(super) fn finished(mut finished: Finished, step: &Value, follow: Option<&str
     let mut masks = masks(step)?;
     let expect = expected(step, follow);
     if follow == Some("1.0") {
-        // docs/compatibility.md: only the server of 1.0 read this attribute in every call.
+        // docs/compatibility.md: only release 1.0 references this attribute in every call.
         masks.push((always_read_by_1_0()?, String::new()));
     }
     let found = |member: &str| match member {
@@ -58,7 +58,7 @@ pub(super) fn answer(answer: &HttpAnswer, step: &Value, follow: Option<&str>) ->
     members(expected(step, follow), step, &masks, &["status", "content_type", "location", "body"], &found)
 }
 
-/// The expectation that counts for the product, or for the foreign program under test.
+/// The expectation for the product, or for the foreign program under test.
 fn expected<'a>(step: &'a Value, follow: Option<&str>) -> &'a Value {
     let foreign = programs().foreign_server || programs().foreign_client;
     if let Some(product) = step.get("expect_product").filter(|_| !foreign) {
@@ -111,7 +111,7 @@ fn members(
     Ok(())
 }
 
-/// Whether the texts are equal where the name of the language runtime may be any.
+/// Whether the texts are equal apart from the name of the language runtime.
 fn same_but_runtime(found: &str, wanted: &str) -> bool {
     let pattern = regex::escape(wanted).replace("<RUNTIME>", "[^\"\n]+");
     wanted.contains("<RUNTIME>") && Regex::new(&format!("\\A{pattern}\\z")).is_ok_and(|p| p.is_match(found))
@@ -123,7 +123,7 @@ fn shown(wanted: &Value) -> String {
         .map_or_else(|| serde_json::to_string(wanted).unwrap_or_default(), |text| format!("{text:?}"))
 }
 
-/// Compares in one mode; the error may say more than "differs".
+/// Compares in one mode; the error is the difference.
 fn member(
     mode: &str,
     found: &str,
@@ -192,7 +192,7 @@ fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
-/// The text without some of its lines; the rest stays as it is, line ends included.
+/// The text without some of its lines; line ends are preserved.
 fn without_lines(text: &str, unwanted: impl Fn(&str) -> bool) -> String {
     text.split_inclusive('\n').filter(|line| !unwanted(line.trim_end_matches('\n'))).collect()
 }

@@ -1,11 +1,11 @@
-//! Compares what a server did with what a step expects.
+//! Compares the behaviour of a server with the expectation of a step.
 
 use serde_yaml::Value;
 use tonic::Status;
 
 use super::play::failure;
-use crate::bag;
-use crate::rpc::{self, mixer};
+use crate::support::bag;
+use crate::support::rpc::{self, mixer};
 
 /// Compares the answer to a Check.
 pub(super) fn check(
@@ -219,7 +219,7 @@ fn mask(json: &mut serde_json::Value, fields: &[&str]) {
     }
 }
 
-/// Text of a document in which the order of members does not show.
+/// The canonical text of a document, independent of the order of members.
 fn canonical(json: &serde_json::Value) -> String {
     match json {
         serde_json::Value::Object(object) => {
@@ -254,7 +254,7 @@ pub(super) fn scrape(body: &str, prefixes: &[&str], expected: &[&str]) -> Result
     same("order of lines", &found.join("\n"), &wanted.join("\n"))
 }
 
-/// `5s` is exact, `<4s` more than zero and less, `<=1s` more than zero and at most that.
+/// `5s` is exact, `<4s` is between zero and 4 s, `<=1s` includes the bound.
 pub(super) fn duration(what: &str, nanos: i128, expected: &str) -> Result<(), String> {
     let limit = |text: &str| bag::go_nanos(text).ok_or_else(|| format!("{what}: bad duration {expected}"));
     let holds = if let Some(text) = expected.strip_prefix("<=") {

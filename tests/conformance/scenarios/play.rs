@@ -10,20 +10,20 @@ use serde_yaml::Value;
 use tempfile::TempDir;
 
 use super::compare;
-use crate::bag::{self, Words};
-use crate::process::{Server, ServerArguments, http, programs, wait_for};
-use crate::rpc::{self, Client, mixer};
+use crate::support::bag::{self, Words};
+use crate::support::rpc::{self, Client, mixer};
+use crate::support::{Server, http, programs, wait_for};
 
-/// After how long a changed configuration must be in effect.
+/// How long an edit may take to take effect.
 const RELOADED: Duration = Duration::from_secs(5);
-/// For how long nothing new may be published after a change that is none.
+/// How long nothing may be published after an edit without effect.
 const UNCHANGED: Duration = Duration::from_millis(2500);
-/// From the record of a new snapshot to its being served, at most.
+/// How long output is watched that must not appear. A foreign server logs a snapshot this long before it serves it, at most.
 const SETTLED: Duration = Duration::from_millis(300);
-/// How long lines written by an adapter may take to reach their file.
+/// How long lines of an adapter may take to reach their file.
 pub(super) const WRITTEN: Duration = Duration::from_secs(3);
 
-/// Plays all steps; the error says which one differed first and how.
+/// Plays all steps; the error names the first difference.
 pub(super) fn play(suite: &Path, directory: &Path, scenario: &Value) -> Result<(), String> {
     let mut play = Play::prepare(suite, directory, scenario)?;
     for (index, step) in sequence(scenario, "steps").enumerate() {
@@ -43,7 +43,7 @@ struct Play {
     client: Client,
     /// Lines of each output file that were compared already.
     read: BTreeMap<String, usize>,
-    /// Until when an expectation may still come true, after a change.
+    /// Until when an expectation may still become true, after an edit.
     settling: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl Play {
         }
         let arguments = scenario.get("server").map(|server| sequence(server, "args")).into_iter().flatten();
         let arguments: Vec<&str> = arguments.filter_map(Value::as_str).collect();
-        let server = Server::start(&ServerArguments::on(&config).with(&arguments))?;
+        let server = Server::on(&config).with(&arguments).try_start()?;
         let client = Client::new(&server.address())?;
         let scenario = directory.to_owned();
         Ok(Self { scenario, root, server, client, read: BTreeMap::new(), settling: None })
@@ -91,10 +91,11 @@ impl Play {
         }
         if let Some(sleep) = step.get("sleep") {
             let nanos = sleep.as_str().and_then(bag::go_nanos).and_then(|nanos| u64::try_from(nanos).ok());
+            // The step itself: a scenario lets time pass, for example to expire a list.
             std::thread::sleep(Duration::from_nanos(nanos.ok_or("sleep: no duration")?));
             return Ok(());
         }
-        Err("an action this runner does not know".to_owned())
+        Err("unknown action".to_owned())
     }
 
     fn check(&mut self, check: &Value, expect: Option<&Value>, normalize: &[&str]) -> Result<(), String> {
@@ -102,16 +103,14 @@ impl Play {
         let timeout = check.get("timeout").and_then(Value::as_str).and_then(bag::go_nanos);
         let timeout = timeout.and_then(|nanos| u64::try_from(nanos).ok()).map(Duration::from_nanos);
         let again = self.settling.take().filter(|_| request.quotas.is_empty());
-        loop {
+        let mut result = Ok(());
+        let remaining = again.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+        wait_for(remaining, || {
             let answer = self.client.check(&request, timeout);
-            let result = expect.map_or(Ok(()), |expect| compare::check(&answer, expect, normalize));
-            match again {
-                Some(deadline) if result.is_err() && Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                _ => return result,
-            }
-        }
+            result = expect.map_or(Ok(()), |expect| compare::check(&answer, expect, normalize));
+            result.is_ok().then_some(())
+        });
+        result
     }
 
     fn report(&mut self, report: &Value, expect: Option<&Value>, normalize: &[&str]) -> Result<(), String> {
@@ -120,7 +119,7 @@ impl Play {
         expect.map_or(Ok(()), |expect| compare::report(&answer, expect, normalize))
     }
 
-    /// Applies the operations together, then waits for their effect or for the absence of one.
+    /// Applies the operations together, then waits for a new snapshot or for the absence of one.
     fn config(&mut self, config: &Value) -> Result<(), String> {
         let directory = self.root.path().join("config");
         let before = self.snapshots();
@@ -153,41 +152,40 @@ impl Play {
         }
         let changed = Instant::now();
         if config.get("effect").and_then(Value::as_str) == Some("none") {
-            std::thread::sleep(UNCHANGED);
-            let after = self.snapshots();
-            return if after == before {
-                Ok(())
-            } else {
-                Err(format!("published again ({before} -> {after})"))
+            let published = wait_for(UNCHANGED, || Some(self.snapshots()).filter(|now| *now != before));
+            return match published {
+                None => Ok(()),
+                Some(after) => Err(format!("published again ({before} -> {after})")),
             };
         }
-        if wait_for(RELOADED, || (self.snapshots() > before).then_some(())).is_some() {
+        let published = wait_for(RELOADED, || (self.snapshots() > before).then_some(()));
+        if published.is_some() && programs().foreign_server {
+            // Mixer 1.3 has no sign of the swap. The product logs a snapshot when it serves.
             std::thread::sleep(SETTLED);
         }
         self.settling = Some(changed + RELOADED);
         Ok(())
     }
 
-    /// How many snapshots the server says to have built.
+    /// How many snapshots the server has logged.
     fn snapshots(&self) -> usize {
         self.server.log().matches("Built new config.Snapshot").count()
     }
 
-    /// Compares what was appended to a file since the last time.
+    /// Compares the lines appended to a file since the last step.
     fn output(&mut self, output: &Value, expect: Option<&Value>) -> Result<(), String> {
         let name = output.get("file").and_then(Value::as_str).ok_or("no file named")?;
         let path = self.root.path().join("out").join(name);
         let start = self.read.get(name).copied().unwrap_or(0);
         let expected: Vec<Value> =
             expect.map(|e| sequence(e, "lines").cloned().collect()).unwrap_or_default();
-        if expected.is_empty() {
-            std::thread::sleep(SETTLED);
-        }
         let mut lines = Vec::new();
-        wait_for(WRITTEN, || {
+        // Lines that must not appear are waited for as well.
+        let (limit, wanted) = if expected.is_empty() { (SETTLED, 1) } else { (WRITTEN, expected.len()) };
+        wait_for(limit, || {
             let content = fs::read_to_string(&path).unwrap_or_default();
             lines = content.lines().skip(start).map(str::to_owned).collect();
-            (lines.len() >= expected.len()).then_some(())
+            (lines.len() >= wanted).then_some(())
         });
         self.read.insert(name.to_owned(), start + lines.len());
         compare::output(&lines, &expected, output)
@@ -195,28 +193,27 @@ impl Play {
 
     fn scrape(&mut self, scrape: &Value, expect: Option<&Value>) -> Result<(), String> {
         let port = match scrape.get("target").and_then(Value::as_str) {
-            Some("self") => self.server.monitoring,
-            _ => self.server.metrics,
+            Some("self") => self.server.ports.monitoring,
+            _ => self.server.ports.metrics,
         };
         let prefixes: Vec<&str> = sequence(scrape, "prefix").filter_map(Value::as_str).collect();
         let expected: Vec<&str> =
             expect.map(|e| sequence(e, "lines").filter_map(Value::as_str).collect()).unwrap_or_default();
         let deadline = self.settling.take().unwrap_or_else(Instant::now);
-        loop {
-            let answer = http("GET", &format!("http://127.0.0.1:{port}/metrics"), "")?;
-            let result = compare::scrape(&answer.body, &prefixes, &expected);
-            if result.is_ok() || Instant::now() >= deadline {
-                return result;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let mut result = Ok(());
+        wait_for(deadline.saturating_duration_since(Instant::now()), || {
+            result = http("GET", &format!("http://127.0.0.1:{port}/metrics"), "")
+                .and_then(|answer| compare::scrape(&answer.body, &prefixes, &expected));
+            result.is_ok().then_some(())
+        });
+        result
     }
 
-    /// Records of the server. A foreign server writes its own, so that only the product's are looked for with patience.
+    /// Compares the log. Records of a foreign server may take longer.
     fn logs(&mut self, logs: &Value) -> Result<(), String> {
-        let patience = if programs().foreign_server { RELOADED } else { Duration::from_secs(2) };
+        let limit = if programs().foreign_server { RELOADED } else { Duration::from_secs(2) };
         for wanted in sequence(logs, "contains").filter_map(Value::as_str) {
-            wait_for(patience, || self.server.log().contains(wanted).then_some(()))
+            wait_for(limit, || self.server.log().contains(wanted).then_some(()))
                 .ok_or_else(|| format!("nowhere in the log: {wanted}"))?;
         }
         let log = self.server.log();
@@ -260,7 +257,7 @@ pub(super) fn copy_all(from: &Path, to: &Path, root: &Path) -> Result<(), String
     Ok(())
 }
 
-/// The words and the count of global words that a step asks for.
+/// The words and the global word count of a step.
 fn words_of(step: &Value) -> (Words, u32) {
     let count =
         step.get("global_word_count").and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());

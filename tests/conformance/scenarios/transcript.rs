@@ -1,4 +1,4 @@
-//! The command line client against one running server, in order.
+//! Runs of the command line client with one server, in order.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_yaml::Value;
 use super::compare;
 use super::play::{WRITTEN, copy_all};
 use crate::case::{Case, selected};
-use crate::process::{PATIENCE, Server, ServerArguments, programs, run as run_command, wait_for};
+use crate::support::{DEADLINE, Server, programs, run as run_command, wait_for};
 
 /// Runs `transcript.yaml` in `dir`; a case is one command.
 pub(super) fn run(dir: &Path, filter: Option<&str>) -> Vec<Case> {
@@ -27,7 +27,7 @@ fn transcript(dir: &Path) -> Result<Vec<Case>, String> {
         tempfile::Builder::new().prefix("mixer-transcript").tempdir().map_err(|error| error.to_string())?;
     std::fs::create_dir_all(root.path().join("out")).map_err(|error| error.to_string())?;
     copy_all(&dir.join("config"), &root.path().join("config"), root.path())?;
-    let server = Server::start(&ServerArguments::on(&root.path().join("config")))?;
+    let server = Server::on(&root.path().join("config")).try_start()?;
     let commands = transcript.get("commands").and_then(Value::as_sequence).cloned().unwrap_or_default();
     let mut cases: Vec<Case> = commands
         .iter()
@@ -42,7 +42,7 @@ fn transcript(dir: &Path) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Compares the whole of a file that an adapter wrote.
+/// Compares the complete output file of an adapter.
 fn written(path: &Path, lines: &Value) -> Result<(), String> {
     let expected = lines.as_sequence().cloned().unwrap_or_default();
     let mut found = Vec::new();
@@ -67,7 +67,7 @@ fn one(server: &Server, command: &Value) -> Result<(), String> {
     if !rest.iter().any(|argument| *argument == "-m" || argument.starts_with("--mixer")) {
         arguments.push(format!("--mixer={}", server.address()));
     }
-    let finished = run_command(&programs().path(program), &arguments, &[], None, None, PATIENCE)?;
+    let finished = run_command(&programs().path(program), &arguments, &[], None, None, DEADLINE)?;
     let expected = command.get("exit").and_then(Value::as_i64).unwrap_or(0);
     if i64::from(finished.status) != expected {
         return Err(format!("exit {}, want {expected}: {}", finished.status, finished.stderr));
@@ -83,7 +83,7 @@ fn one(server: &Server, command: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Without records of a client library and without blank lines at the end.
+/// Without log records of a client library and trailing blank lines.
 fn tidy(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !is_record(line)).collect();
     lines.join("\n").trim_end().to_owned()

@@ -13,7 +13,9 @@ use bytes::Bytes;
 use super::call::{CallInfo, Operation};
 use super::grpc::GrpcError;
 use super::spans::{CallStart, ServerSpanContext, spans_of};
-use mixer_engine::decision::{AnswerFailure, AnsweredCall, CallAnswer, CallerText, DecisionLog, DecisionTargets};
+use mixer_engine::decision::{
+    AnswerFailure, AnsweredCall, CallAnswer, CallerText, DecisionLog, DecisionTargets,
+};
 use mixer_engine::dispatch::DispatchTrace;
 use mixer_spans::Tracer;
 

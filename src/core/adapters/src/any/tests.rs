@@ -2,7 +2,7 @@ use prost::Message as _;
 
 use super::encode_any;
 use mixer_config::message::DecodeContext;
-use mixer_config::{Entry, FieldPath, Node, NodeKind, Span};
+use mixer_config::{FieldPath, MappingEntry, Node, NodeKind, Span};
 use mixer_engine::adapter::StatusDetail;
 
 /// Encodes a single `Any`. Errors: the first problem.
@@ -30,7 +30,7 @@ fn list(items: Vec<Node>) -> Node {
 fn map(entries: Vec<(&str, Node)>) -> Node {
     let entries = entries
         .into_iter()
-        .map(|(key, value)| Entry { key: key.into(), key_span: Span::default(), value })
+        .map(|(key, value)| MappingEntry { key: key.into(), key_span: Span::default(), value })
         .collect();
     Node::synthetic(NodeKind::Mapping(entries))
 }

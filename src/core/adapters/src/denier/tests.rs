@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{instance, problems, ready, test_env};
 use mixer_config::message::decode_over;
-use mixer_config::{Entry, FieldPath, Node, NodeKind, Span};
+use mixer_config::{FieldPath, MappingEntry, Node, NodeKind, Span};
 
 fn node(json: &serde_json::Value) -> Node {
     use serde_json::Value as Json;
@@ -16,7 +16,7 @@ fn node(json: &serde_json::Value) -> Node {
         Json::Object(entries) => NodeKind::Mapping(
             entries
                 .iter()
-                .map(|(key, value)| Entry {
+                .map(|(key, value)| MappingEntry {
                     key: key.as_str().into(),
                     key_span: Span::default(),
                     value: node(value),

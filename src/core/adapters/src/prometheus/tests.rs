@@ -130,7 +130,7 @@ fn params_are_checked() {
 #[test]
 fn params_decode_in_either_spelling() {
     let node = |kind| Node::synthetic(kind);
-    let entry = |key: &str, kind| mixer_config::Entry {
+    let entry = |key: &str, kind| mixer_config::MappingEntry {
         key: key.into(),
         key_span: Default::default(),
         value: node(kind),

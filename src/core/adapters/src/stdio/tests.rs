@@ -87,9 +87,10 @@ fn params_are_checked() {
 
 #[test]
 fn severities_replace_the_defaults() {
-    use mixer_config::{Entry, Node, NodeKind};
+    use mixer_config::{MappingEntry, Node, NodeKind};
     let node = |kind| Node::synthetic(kind);
-    let entry = |key: &str, kind| Entry { key: key.into(), key_span: Default::default(), value: node(kind) };
+    let entry =
+        |key: &str, kind| MappingEntry { key: key.into(), key_span: Default::default(), value: node(kind) };
     let levels = vec![entry("Default", NodeKind::Int(1)), entry("info", NodeKind::String("ERROR".into()))];
     let tree = node(NodeKind::Mapping(vec![
         entry("severity_levels", NodeKind::Mapping(levels)),

@@ -64,7 +64,7 @@ impl<'t> SelectedRules<'t> {
     }
 
     /// Number of destinations of both sets, for the metrics.
-    pub(crate) fn destinations(self) -> usize {
+    pub fn destinations(self) -> usize {
         self.sets().map(RuleSet::destinations).sum()
     }
 }

@@ -15,7 +15,8 @@ use mixer_base::shared_map::Keyed;
 pub struct DestinationId(pub(super) u32);
 
 impl DestinationId {
-    pub(crate) fn index(self) -> usize {
+    /// Its position in [`RoutingTable::destinations`](super::RoutingTable::destinations).
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -37,9 +38,9 @@ pub struct RouteInstance {
     /// The instance.
     pub config: Arc<InstanceConfig>,
     /// Its index among the instances bound to the handler.
-    pub(crate) bound: usize,
+    pub bound: usize,
     /// Its destination.
-    pub(crate) destination: DestinationId,
+    pub destination: DestinationId,
     /// Leaves whose values it shares with other instances; reports only.
     pub(crate) shared: SharedLeaves,
 }

@@ -56,8 +56,9 @@ impl Start<'_> {
         })?;
         let name = self.effects.thread_name("envoy-http");
         let stop = CancellationToken::new();
-        let thread = mixer_envoy::http_endpoint::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
-            .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
+        let thread =
+            mixer_envoy::http_endpoint::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
+                .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
         self.components.started(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
             stop.cancel();
             tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false)

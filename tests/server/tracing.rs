@@ -1,21 +1,14 @@
 //! Spans as collectors receive them: an OpenTelemetry collector, and the decoders of Zipkin and Jaeger.
 
-#![cfg(test)]
-
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/process.rs"]
-mod process;
-
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use process::{PATIENCE, Server, ServerArguments, free_port, programs, python, run, wait_for};
+use crate::support::{DEADLINE, Process, Server, free_port, is_listening, programs, python, run, wait_for};
 use serde_json::Value;
 
-/// A collector process that prints its spans.
+/// A collector that prints the spans it receives.
 struct Collector {
-    child: Child,
+    _process: Process,
     port: u16,
     output: PathBuf,
     _directory: tempfile::TempDir,
@@ -27,20 +20,20 @@ impl Collector {
         let output = directory.path().join("output");
         let file = std::fs::File::create(&output).expect("a file");
         let port = free_port();
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments(port))
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a file"))
-            .stderr(file)
-            .spawn()
-            .expect("the collector starts");
-        let collector = Self { child, port, output, _directory: directory };
-        let ready = wait_for(PATIENCE, || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+            .stderr(file);
+        let process = Process::spawn(&mut command).expect("the collector starts");
+        let collector = Self { _process: process, port, output, _directory: directory };
+        let ready = wait_for(DEADLINE, || is_listening(port).then_some(()));
         assert!(ready.is_some(), "the collector does not listen: {}", collector.printed());
         collector
     }
 
-    /// The decoders of Zipkin and Jaeger.
+    /// A collector that decodes the formats of Zipkin and Jaeger.
     fn decoding() -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/collector.py");
         Self::start(&python(), |port| vec![script.display().to_string(), port.to_string()])
@@ -51,23 +44,11 @@ impl Collector {
     }
 }
 
-impl Drop for Collector {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 const CLOSED: &str = "closed.ns.svc.cluster.local";
 
-/// A server with the tracing flag `flag`, a check that it denies, and a report.
+/// A server that exports spans by `flag`, after a check that it denies and a report.
 fn calls(flag: &str, more: &[&str]) -> Server {
-    let arguments = ServerArguments {
-        config: Some("embedded://sample".to_owned()),
-        more: [flag].iter().chain(more).map(|text| (*text).to_owned()).collect(),
-        ..ServerArguments::default()
-    };
-    let server = Server::start(&arguments).expect("the server starts");
+    let server = Server::on_store("embedded://sample").with(&[flag]).with(more).start();
     let address = server.address();
     for (method, attributes) in
         [("check", format!("destination.service={CLOSED}")), ("report", "context.protocol=http".to_owned())]
@@ -77,16 +58,16 @@ fn calls(flag: &str, more: &[&str]) -> Server {
             .chain(more)
             .map(|text| (*text).to_owned())
             .collect();
-        let finished = run(&programs().path("mixc"), &arguments, &[], None, None, PATIENCE).expect("it ends");
+        let finished = run(&programs().path("mixc"), &arguments, &[], None, None, DEADLINE).expect("it ends");
         assert_eq!(finished.status, 0, "{}", finished.stderr);
     }
     server
 }
 
-/// The spans of the decoding collector, once there are as many as wanted.
-fn received(collector: &Collector, wanted: usize) -> Vec<Value> {
+/// The spans that the decoding collector has received, once there are `wanted` of them.
+fn seen(collector: &Collector, wanted: usize) -> Vec<Value> {
     let mut spans = Vec::new();
-    let complete = wait_for(PATIENCE, || {
+    let complete = wait_for(DEADLINE, || {
         spans = collector
             .printed()
             .lines()
@@ -110,7 +91,7 @@ fn named<'s>(spans: &'s [Value], name: &str, times: usize) -> Vec<&'s Value> {
 
 const DENIED: &str = "checknothing:turn-away.istio-system(denier)";
 
-/// The trace of the check: `mixc Check` -> client span -> server span -> dispatch.
+/// The trace of the check: `mixc Check` -> client span -> server span -> dispatch to the handler.
 fn assert_one_trace(spans: &[Value], is_server: impl Fn(&Value) -> bool) {
     let [command] = named(spans, "mixc Check", 1)[..] else { return };
     let both = named(spans, "/istio.mixer.v1.Mixer/Check", 2);
@@ -135,12 +116,12 @@ fn assert_one_trace(spans: &[Value], is_server: impl Fn(&Value) -> bool) {
 }
 
 #[test]
-fn zipkin_decodes_both_formats() {
+fn zipkin_decodes_v1_and_v2() {
     for path in ["api/v1/spans", "api/v2/spans"] {
         let collector = Collector::decoding();
         let flag = format!("--trace_zipkin_url=http://127.0.0.1:{}/{path}", collector.port);
         let _server = calls(&flag, &["--trace_sampling_rate=1"]);
-        let spans = received(&collector, 11);
+        let spans = seen(&collector, 11);
         let says = |span: &Value, text: &str| span["annotations"].to_string().contains(text);
         assert_one_trace(&spans, |span| span["kind"] == "SERVER" || says(span, "\"sr\""));
         let [denied] = named(&spans, DENIED, 1)[..] else { return };
@@ -155,12 +136,12 @@ fn zipkin_decodes_both_formats() {
 }
 
 #[test]
-fn jaeger_decodes_its_format() {
+fn jaeger_decodes_thrift() {
     let collector = Collector::decoding();
     let flag =
         format!("--trace_jaeger_url=http://127.0.0.1:{}/api/traces?format=jaeger.thrift", collector.port);
     let _server = calls(&flag, &["--trace_sampling_rate=1"]);
-    let spans = received(&collector, 11);
+    let spans = seen(&collector, 11);
     assert_one_trace(&spans, |span| span["tags"]["span.kind"] == "server");
     let [denied] = named(&spans, DENIED, 1)[..] else { return };
     let fields = &denied["logs"][0]["fields"];
@@ -204,16 +185,15 @@ fn an_opentelemetry_collector_accepts_spans() {
         "Name           : attribute bag 0",
     ];
     let all = || wanted.iter().all(|text| collector.printed().contains(text));
-    assert!(wait_for(PATIENCE, || all().then_some(())).is_some(), "{}", collector.printed());
+    assert!(wait_for(DEADLINE, || all().then_some(())).is_some(), "{}", collector.printed());
     assert!(server.metric("mixer_tracing_spans_sent_total") >= 7.0);
     assert_eq!(server.metric("mixer_tracing_spans_lost_total"), 0.0);
 }
 
-/// Callers who decided are followed, whatever the rate; for others the rate, here 0, decides.
+/// The sampling decision of a caller wins; without one the sampling rate, here 0, decides.
 #[test]
-fn callers_decide_whether_they_are_traced() {
-    let arguments = ServerArguments { config: Some("embedded://sample".to_owned()), ..Default::default() };
-    let server = Server::start(&arguments.with(&["--trace_log_spans"])).expect("the server starts");
+fn the_sampling_decision_of_the_caller_is_followed() {
+    let server = Server::on_store("embedded://sample").with(&["--trace_log_spans"]).start();
     let sampled = [
         "x-b3-traceid: 00000000000000a1\nx-b3-spanid: 1\nx-b3-sampled: 1",
         "b3: 00000000000000a2-0000000000000001-1",
@@ -233,7 +213,7 @@ fn callers_decide_whether_they_are_traced() {
     let spans = |trace: &str| server.log().lines().filter(|line| line.contains(trace)).count();
     let log = || server.log();
     for trace in ["\"a1:", "\"a2:", "\"a3:", "\"a4:"] {
-        let seen = wait_for(PATIENCE, || (spans(trace) >= 2).then_some(()));
+        let seen = wait_for(DEADLINE, || (spans(trace) >= 2).then_some(()));
         assert!(seen.is_some(), "{trace} is not traced:\n{}", log());
     }
     for trace in ["\"b1:", "\"b2:", "\"b3:", "\"b4:"] {
@@ -242,7 +222,7 @@ fn callers_decide_whether_they_are_traced() {
     assert!(!log().contains("garbage"));
 }
 
-/// An empty check with headers, one a line.
+/// Sends an empty check with headers, one per line.
 fn call_with(server: &Server, headers: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -264,13 +244,13 @@ fn call_with(server: &Server, headers: &str) {
     });
 }
 
-/// A collector that is away costs spans, not calls, and the stop does not wait for it for long.
+/// An unreachable collector costs spans, not calls, and does not delay shutdown.
 #[test]
-fn a_collector_that_is_away_is_no_obstacle() {
+fn an_unreachable_collector_costs_spans_only() {
     let flag = format!("--trace_zipkin_url=http://127.0.0.1:{}/api/v2/spans", free_port());
     let mut server = calls(&flag, &["--trace_sampling_rate=1"]);
     let lost = || (server.metric("mixer_tracing_spans_lost_total") >= 7.0).then_some(());
-    assert!(wait_for(PATIENCE, lost).is_some(), "{}", server.log());
+    assert!(wait_for(DEADLINE, lost).is_some(), "{}", server.log());
     assert!(server.log().contains("spans are lost: the collector does not take them"), "{}", server.log());
     assert_eq!(server.terminate(), Ok(Some(0)));
 }

@@ -1,4 +1,4 @@
-//! TLS and mutual TLS on the API port, identities, the permissions of a socket, and foreign clients.
+//! TLS and mutual TLS on the API port, peer identities, the mode of the Unix socket, and clients in other languages.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -15,13 +15,12 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
 use crate::certificates::{Authority, Files, Issued, put};
-use crate::mixer;
-use crate::process::{Finished, PATIENCE, Server, ServerArguments, free_port, programs, python, wait_for};
+use crate::support::{DEADLINE, Finished, Server, python, run_mixer as mixer, wait_for};
 
 const WEB: &str = "spiffe://cluster.local/ns/shop/sa/web";
 
-/// A place with an authority, a certificate of a server and one of a caller.
-struct Place {
+/// A directory with an authority, a server certificate and a client certificate.
+struct Pki {
     directory: tempfile::TempDir,
     authority: Authority,
     root: String,
@@ -30,7 +29,7 @@ struct Place {
     caller_files: Files,
 }
 
-impl Place {
+impl Pki {
     fn new(configuration: &str) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         std::fs::create_dir(directory.path().join("config")).expect("it is writable");
@@ -43,12 +42,12 @@ impl Place {
         Self { directory, authority, root, server, caller, caller_files }
     }
 
-    /// Starts a server with the certificate of the place.
+    /// Starts a server with the server certificate.
     fn start(&self, more: &[&str]) -> Server {
-        let arguments = ServerArguments::on(&self.directory.path().join("config"))
+        Server::on(&self.directory.path().join("config"))
             .with(&["--tls-cert-file", &self.server.certificate, "--tls-key-file", &self.server.key])
-            .with(more);
-        Server::start(&arguments).expect("the server starts")
+            .with(more)
+            .start()
     }
 
     fn start_mutual(&self, more: &[&str]) -> Server {
@@ -56,9 +55,9 @@ impl Place {
         self.start(&mutual.collect::<Vec<_>>())
     }
 
-    /// `mixer check` with the root of the place.
+    /// Runs `mixer check` trusting the authority.
     fn check(&self, server: &Server, more: &[&str]) -> Finished {
-        let (target, root) = (format!("localhost:{}", server.api), self.root.as_str());
+        let (target, root) = (format!("localhost:{}", server.ports.api), self.root.as_str());
         mixer(&[&["check", "--timeout", "10s", "-m", &target, "--ca-file", root][..], more].concat())
     }
 
@@ -67,10 +66,10 @@ impl Place {
         self.check(server, &[&shown[..], more].concat())
     }
 
-    /// Runs the Python client, which learns everything by reflection.
+    /// Runs the Python client, which knows services and messages by reflection only.
     fn generic(&self, server: &Server, more: &[&str]) -> serde_json::Value {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/operations/generic_client.py");
-        let target = format!("localhost:{}", server.api);
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/generic_client.py");
+        let target = format!("localhost:{}", server.ports.api);
         // Words are bytes, which JSON writes in base64: `source.user` and `ann`.
         let message = r#"{"attributes": {"words": ["c291cmNlLnVzZXI=", "YW5u"], "strings": {"-1": -2}}}"#;
         let finished = Command::new(python())
@@ -84,17 +83,12 @@ impl Place {
     }
 }
 
-fn logged(server: &Server, text: &str) {
-    let found = wait_for(PATIENCE, || server.log().contains(text).then_some(()));
-    assert!(found.is_some(), "no `{text}` in\n{}", server.log());
-}
-
 /// A channel over TLS with this configuration, connected.
 async fn channel(
     server: &Server,
     config: Arc<rustls::ClientConfig>,
 ) -> Result<Channel, tonic::transport::Error> {
-    let port = server.api;
+    let port = server.ports.api;
     let connector = tower::service_fn(move |_: Uri| {
         let connector = tokio_rustls::TlsConnector::from(Arc::clone(&config));
         async move {
@@ -119,33 +113,33 @@ fn runtime() -> tokio::runtime::Runtime {
 const ALL: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
 
 #[test]
-fn calls_are_secured_and_plain_text_is_refused() {
-    let place = Place::new("");
-    let server = place.start(&[]);
-    let granted = place.check(&server, &[]);
+fn tls_is_served_and_plain_text_is_refused() {
+    let pki = Pki::new("");
+    let server = pki.start(&[]);
+    let granted = pki.check(&server, &[]);
     assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
-    let report = ["report", "--tls", "--ca-file", &place.root, "-m", &format!("localhost:{}", server.api)];
+    let report =
+        ["report", "--tls", "--ca-file", &pki.root, "-m", &format!("localhost:{}", server.ports.api)];
     assert_eq!(mixer(&report).status, 0);
-    let probe = ["probe", "--grpc", &format!("localhost:{}", server.api), "--ca-file", &place.root];
-    assert!(wait_for(PATIENCE, || (mixer(&probe).status == 0).then_some(())).is_some());
+    let probe = ["probe", "--grpc", &format!("localhost:{}", server.ports.api), "--ca-file", &pki.root];
+    assert!(wait_for(DEADLINE, || (mixer(&probe).status == 0).then_some(())).is_some());
 
     let plain = mixer(&["check", "--timeout", "5s", "-m", &server.address()]);
     assert_ne!(plain.status, 0);
-    logged(&server, "a connection was refused: the TLS handshake failed: ");
-    logged(&server, " (the client does not speak TLS)");
+    server.wait_for_log("a connection was refused: the TLS handshake failed: ");
+    server.wait_for_log(" (the client does not speak TLS)");
 
     let stranger = Authority::new();
-    let other = put(place.directory.path(), "other.pem", &stranger.certificate);
-    let target = format!("localhost:{}", server.api);
+    let other = put(pki.directory.path(), "other.pem", &stranger.certificate);
+    let target = format!("localhost:{}", server.ports.api);
     let distrusted = mixer(&["check", "--timeout", "5s", "-m", &target, "--ca-file", &other]);
     assert_eq!(distrusted.status, 4);
     assert!(distrusted.stdout.contains("UnknownIssuer"), "{distrusted:?}");
-    logged(&server, " (the client does not trust the certificate of this server)");
-    let misnamed = place.check(&server, &["--server-name", "elsewhere.example"]);
+    server.wait_for_log(" (the client does not trust the certificate of this server)");
+    let misnamed = pki.check(&server, &["--server-name", "elsewhere.example"]);
     assert_eq!(misnamed.status, 4);
     assert!(misnamed.stdout.contains("authentication handshake failed"), "{misnamed:?}");
-    let unreadable =
-        place.check(&server, &["--cert-file", "/nowhere/cert.pem", "--key-file", "/nowhere/key"]);
+    let unreadable = pki.check(&server, &["--cert-file", "/nowhere/cert.pem", "--key-file", "/nowhere/key"]);
     assert_eq!(unreadable.status, 3);
     assert!(
         unreadable.stderr.contains("cannot read the certificates in `/nowhere/cert.pem`"),
@@ -154,48 +148,39 @@ fn calls_are_secured_and_plain_text_is_refused() {
 }
 
 #[test]
-fn callers_without_a_good_certificate_are_refused_and_named_in_the_log() {
-    let place = Place::new("");
-    let server = place.start_mutual(&[]);
-    let granted = place.check_as(&server, &place.caller_files, &[]);
+fn clients_without_a_valid_certificate_are_refused_and_logged() {
+    let pki = Pki::new("");
+    let server = pki.start_mutual(&[]);
+    let granted = pki.check_as(&server, &pki.caller_files, &[]);
     assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
 
-    assert_ne!(place.check(&server, &[]).status, 0);
-    logged(
-        &server,
-        "a connection was refused: the TLS handshake failed: peer sent no certificates (--tls-client-auth=require asks \
-         for one)",
-    );
-    logged(&server, "{\"caller\": \"127.0.0.1:");
+    assert_ne!(pki.check(&server, &[]).status, 0);
+    server.wait_for_log("a connection was refused: the TLS handshake failed: peer sent no certificates (--tls-client-auth=require asks \
+         for one)");
+    server.wait_for_log("{\"caller\": \"127.0.0.1:");
 
-    let forged = Authority::new().issue(&[WEB]).put(place.directory.path(), "forged");
-    assert_ne!(place.check_as(&server, &forged, &[]).status, 0);
-    logged(
-        &server,
-        "a connection was refused: the TLS handshake failed: invalid peer certificate: UnknownIssuer (no root in \
-         --tls-client-ca-file has signed it)",
-    );
+    let forged = Authority::new().issue(&[WEB]).put(pki.directory.path(), "forged");
+    assert_ne!(pki.check_as(&server, &forged, &[]).status, 0);
+    server.wait_for_log("a connection was refused: the TLS handshake failed: invalid peer certificate: UnknownIssuer (no root in \
+         --tls-client-ca-file has signed it)");
 }
 
 #[test]
-fn only_allowed_peers_get_in() {
-    let place = Place::new("");
+fn only_allowed_peers_are_accepted() {
+    let pki = Pki::new("");
     let list = "spiffe://cluster.local/ns/shop/*,*.admin";
-    let server = place.start_mutual(&["--tls-allowed-peers", list]);
-    assert_eq!(place.check_as(&server, &place.caller_files, &[]).status, 0, "{}", server.log());
-    let other = place.authority.issue(&["spiffe://cluster.local/ns/other/sa/x"]);
-    let other = other.put(place.directory.path(), "other");
-    assert_ne!(place.check_as(&server, &other, &[]).status, 0);
-    logged(
-        &server,
-        "a connection was refused: its certificate names `spiffe://cluster.local/ns/other/sa/x`, none of which is \
-         among the allowed peers",
-    );
+    let server = pki.start_mutual(&["--tls-allowed-peers", list]);
+    assert_eq!(pki.check_as(&server, &pki.caller_files, &[]).status, 0, "{}", server.log());
+    let other = pki.authority.issue(&["spiffe://cluster.local/ns/other/sa/x"]);
+    let other = other.put(pki.directory.path(), "other");
+    assert_ne!(pki.check_as(&server, &other, &[]).status, 0);
+    server.wait_for_log("a connection was refused: its certificate names `spiffe://cluster.local/ns/other/sa/x`, none of which is \
+         among the allowed peers");
 }
 
 #[test]
-fn rules_decide_by_the_identity_of_the_caller() {
-    let place = Place::new(
+fn rules_match_the_identity_of_the_peer() {
+    let pki = Pki::new(
         "
 apiVersion: config.istio.io/v1alpha2
 kind: attributemanifest
@@ -221,95 +206,96 @@ spec:
 ",
     );
     let optional = ["--tls-client-auth", "optional", "--numCheckCacheEntries", "1000"];
-    let server = place.start_mutual(&optional);
-    let other = place.authority.issue(&["web.other"]).put(place.directory.path(), "other");
+    let server = pki.start_mutual(&optional);
+    let other = pki.authority.issue(&["web.other"]).put(pki.directory.path(), "other");
     for _ in 0..2 {
-        let denied = place.check_as(&server, &place.caller_files, &[]);
+        let denied = pki.check_as(&server, &pki.caller_files, &[]);
         assert_eq!(denied.status, 1, "{denied:?}");
         assert!(denied.stdout.contains("not you"), "{denied:?}");
-        assert_eq!(place.check_as(&server, &other, &[]).status, 0, "an answer is not for everybody");
+        assert_eq!(pki.check_as(&server, &other, &[]).status, 0, "a cached answer is per identity");
     }
-    // What a caller says of itself does not count.
+    // The attribute is set by the server; what the client sends is ignored.
     let claim = format!("context.reporter.principal={WEB}");
-    assert_eq!(place.check_as(&server, &other, &["-s", &claim]).status, 0);
-    assert_eq!(place.check(&server, &["-s", &claim]).status, 0, "nor without a certificate");
+    assert_eq!(pki.check_as(&server, &other, &["-s", &claim]).status, 0);
+    assert_eq!(pki.check(&server, &["-s", &claim]).status, 0, "without a certificate too");
 }
 
 #[test]
-fn certificates_are_reloaded_under_open_connections() {
-    let place = Place::new("");
-    let server = place.start(&[]);
+fn certificates_are_reloaded_and_connections_stay() {
+    let pki = Pki::new("");
+    let server = pki.start(&[]);
     let runtime = runtime();
-    let old = runtime.block_on(channel(&server, place.authority.client(None, ALL))).expect("a connection");
+    let old = runtime.block_on(channel(&server, pki.authority.client(None, ALL))).expect("a connection");
     assert!(runtime.block_on(is_serving(&old)));
 
     let next = Authority::new();
-    put(place.directory.path(), "server.pem", "half a file");
+    put(pki.directory.path(), "server.pem", "half a file");
     server.signal("HUP");
-    logged(&server, "reload of certificates failed, the previous state is kept: there is no certificate in ");
+    server.wait_for_log(
+        "reload of certificates failed, the previous state is kept: there is no certificate in ",
+    );
     assert!(
-        runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_ok(),
-        "the old serves on"
+        runtime.block_on(channel(&server, pki.authority.client(None, ALL))).is_ok(),
+        "the old certificate is served"
     );
 
-    next.issue(&["localhost"]).put(place.directory.path(), "server");
+    next.issue(&["localhost"]).put(pki.directory.path(), "server");
     server.signal("HUP");
-    let renewed = wait_for(PATIENCE, || runtime.block_on(channel(&server, next.client(None, ALL))).ok());
+    let renewed = wait_for(DEADLINE, || runtime.block_on(channel(&server, next.client(None, ALL))).ok());
     assert!(renewed.is_some(), "{}", server.log());
-    assert!(runtime.block_on(channel(&server, place.authority.client(None, ALL))).is_err());
-    assert!(runtime.block_on(is_serving(&old)), "a connection that exists is left alone");
+    assert!(runtime.block_on(channel(&server, pki.authority.client(None, ALL))).is_err());
+    assert!(runtime.block_on(is_serving(&old)), "existing connections stay");
 }
 
 #[test]
-fn a_certificate_that_ends_is_told_of_beforehand() {
-    let place = Place::new("");
+fn the_expiry_of_a_certificate_is_reported() {
+    let pki = Pki::new("");
     let expiry = |server: &Server| server.metric("mixer_tls_certificate_expiry_timestamp_seconds");
-    let fresh = place.start(&[]);
+    let fresh = pki.start(&[]);
     assert!(expiry(&fresh) > 4e9, "{}", expiry(&fresh));
     assert!(!fresh.log().contains("is valid until"), "{}", fresh.log());
 
-    // It had a day left yesterday.
-    place.authority.issue_until(&["localhost"], (2026, 1, 2)).put(place.directory.path(), "server");
+    pki.authority.issue_until(&["localhost"], (2026, 1, 2)).put(pki.directory.path(), "server");
     fresh.signal("HUP");
-    logged(&fresh, "the certificate in `");
-    let told = [" has expired at 2026-01-02T00:00:00Z", " is valid until 2026-01-02T00:00:00Z only"];
-    assert!(told.iter().any(|text| fresh.log().contains(text)), "{}", fresh.log());
+    fresh.wait_for_log("the certificate in `");
+    let warnings = [" has expired at 2026-01-02T00:00:00Z", " is valid until 2026-01-02T00:00:00Z only"];
+    assert!(warnings.iter().any(|text| fresh.log().contains(text)), "{}", fresh.log());
     assert_eq!(expiry(&fresh), 1_767_312_000.0);
 }
 
 #[test]
-fn versions_that_are_too_old_are_refused() {
-    let place = Place::new("");
+fn tls_versions_below_the_minimum_are_refused() {
+    let pki = Pki::new("");
     let runtime = runtime();
     let only_12 = &[&rustls::version::TLS12][..];
     let connects = |server: &Server, versions| {
-        runtime.block_on(channel(server, place.authority.client(None, versions))).is_ok()
+        runtime.block_on(channel(server, pki.authority.client(None, versions))).is_ok()
     };
-    let lenient = place.start(&[]);
+    let lenient = pki.start(&[]);
     assert!(connects(&lenient, only_12));
     assert!(connects(&lenient, ALL));
-    let strict = place.start(&["--tls-min-version", "1.3"]);
+    let strict = pki.start(&["--tls-min-version", "1.3"]);
     assert!(!connects(&strict, only_12));
     assert!(connects(&strict, ALL));
-    logged(&strict, "a connection was refused: the TLS handshake failed: ");
-    logged(&strict, " (see --tls-min-version)");
+    strict.wait_for_log("a connection was refused: the TLS handshake failed: ");
+    strict.wait_for_log(" (see --tls-min-version)");
 }
 
 #[test]
-fn settings_of_tls_that_make_no_sense_end_the_start() {
-    let place = Place::new("");
+fn inconsistent_tls_settings_are_a_startup_error() {
+    let pki = Pki::new("");
     let refused = |more: &[&str]| {
-        let arguments = ServerArguments::on(&place.directory.path().join("config")).with(more);
-        Server::start(&arguments).err().unwrap_or_default()
+        let server = Server::on(&pki.directory.path().join("config")).with(more);
+        server.try_start().err().unwrap_or_default()
     };
-    let reason = refused(&["--tls-cert-file", &place.server.certificate]);
+    let reason = refused(&["--tls-cert-file", &pki.server.certificate]);
     assert!(reason.contains("unable to set up TLS: a certificate and its key belong together"), "{reason}");
-    let keys = ["--tls-cert-file", &place.server.certificate, "--tls-key-file", &place.caller_files.key];
+    let keys = ["--tls-cert-file", &pki.server.certificate, "--tls-key-file", &pki.caller_files.key];
     let reason = refused(&keys);
     assert!(reason.contains("keys may not be consistent: KeyMismatch"), "{reason}");
 }
 
-/// Asks one question of the reflection service.
+/// Sends one request to the reflection service.
 async fn reflect(channel: &Channel, question: MessageRequest) -> ServerReflectionResponse {
     let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };
     let requests = futures_util::stream::iter([request]);
@@ -319,12 +305,12 @@ async fn reflect(channel: &Channel, question: MessageRequest) -> ServerReflectio
 }
 
 #[test]
-fn a_generic_client_finds_its_way_by_reflection() {
+fn reflection_describes_the_services() {
     use prost::Message as _;
-    let place = Place::new("");
-    let server = place.start_mutual(&[]);
+    let pki = Pki::new("");
+    let server = pki.start_mutual(&[]);
     let runtime = runtime();
-    let config = place.authority.client(Some(&place.caller), ALL);
+    let config = pki.authority.client(Some(&pki.caller), ALL);
     let channel = runtime.block_on(channel(&server, config)).expect("a connection");
     let listed = runtime.block_on(reflect(&channel, MessageRequest::ListServices(String::new())));
     let Some(MessageResponse::ListServicesResponse(listed)) = listed.message_response else {
@@ -348,44 +334,37 @@ fn a_generic_client_finds_its_way_by_reflection() {
 }
 
 #[test]
-fn a_foreign_client_works_over_tls_and_mutual_tls() {
-    let place = Place::new("");
-    let secure = place.start(&[]);
-    let found = place.generic(&secure, &[]);
+fn a_python_client_works_over_tls_and_mutual_tls() {
+    let pki = Pki::new("");
+    let secure = pki.start(&[]);
+    let found = pki.generic(&secure, &[]);
     assert_eq!(found["answer"]["precondition"]["validUseCount"], 10000, "{found}");
     assert!(found["services"].to_string().contains("istio.mixer.v1.Mixer"), "{found}");
 
-    let mutual = place.start_mutual(&[]);
-    let shown = ["--cert", &place.caller_files.certificate, "--key", &place.caller_files.key];
-    let found = place.generic(&mutual, &shown);
+    let mutual = pki.start_mutual(&[]);
+    let shown = ["--cert", &pki.caller_files.certificate, "--key", &pki.caller_files.key];
+    let found = pki.generic(&mutual, &shown);
     assert_eq!(found["answer"]["precondition"]["validUseCount"], 10000, "{found}");
-    let refused = place.generic(&mutual, &[]);
+    let refused = pki.generic(&mutual, &[]);
     assert_eq!(refused["code"], "UNAVAILABLE", "{refused}");
 }
 
 #[test]
-fn a_unix_socket_has_the_permissions_it_was_given() {
+fn the_unix_socket_has_the_mode_of_the_setting() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = directory.path().join("api.sock");
-    let ports = [(); 3].map(|()| free_port().to_string());
-    let mut child = Command::new(programs().path("mixer"))
-        .args(["server", "--address", &format!("unix://{}", socket.display()), "--socket-mode", "0600"])
-        .args(["--monitoring-port", &ports[0], "--ctrlz-port", &ports[1], "--metrics-port", &ports[2]])
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .expect("it starts");
-    let target = format!("unix://{}", socket.display());
-    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "20s", "-m", &target]);
+    let place = format!("unix://{}", socket.display());
+    let server = Server::builder().with(&["--address", &place, "--socket-mode", "0600"]).native();
+    let mut server = server.start();
+    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "20s", "-m", &place]);
     assert_eq!(granted.status, 0, "{granted:?}");
     let mode = std::fs::metadata(&socket).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let names: Vec<_> = std::fs::read_dir(directory.path()).expect("readable").flatten().collect();
     assert_eq!(names.len(), 1, "{names:?}");
-    let sent = Command::new("kill").arg(child.id().to_string()).status();
-    assert!(sent.is_ok_and(|status| status.success()));
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     assert!(!socket.exists());
-    let late = mixer(&["check", "--wait-for-ready", "--timeout", "200ms", "-m", &target]);
+    let late = mixer(&["check", "--wait-for-ready", "--timeout", "200ms", "-m", &place]);
     assert_eq!(late.status, 5, "{late:?}");
     assert!(late.stderr.contains("the server cannot be reached: "), "{late:?}");
 }

@@ -1,28 +1,23 @@
-//! A real Prometheus scrapes the prometheus adapter and the self metrics of a running server on the sample configuration, and
-//! answers queries about what was reported.
-
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/process.rs"]
-mod process;
+//! Prometheus scrapes the prometheus adapter and the self metrics of a server on the sample configuration; queries return what
+//! was reported. Alerts and dashboard are checked with promtool.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use process::{PATIENCE, Server, ServerArguments, free_port, http, programs, run, wait_for};
+use crate::support::{
+    DEADLINE, Process, Server, free_port, http, programs, run, sample_configuration, wait_for,
+};
 
-/// A running Prometheus, killed on drop.
+/// A running Prometheus.
 struct Prometheus {
-    child: Child,
+    _process: Process,
     port: u16,
     directory: tempfile::TempDir,
 }
 
 impl Prometheus {
-    /// Starts Prometheus; it scrapes these jobs every 250 ms.
+    /// Starts one that scrapes these jobs every 250 ms.
     fn start(jobs: &[(&str, u16)]) -> Self {
         let directory = tempfile::Builder::new().prefix("mixer-prometheus").tempdir().unwrap();
         let mut configuration = "global: {scrape_interval: 250ms}\nscrape_configs:\n".to_owned();
@@ -34,23 +29,23 @@ impl Prometheus {
         std::fs::write(&file, configuration).unwrap();
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
         let port = free_port();
-        let started = Command::new("prometheus")
+        let mut command = Command::new("prometheus");
+        command
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
-            .spawn();
-        let child = started.unwrap_or_else(|error| {
+            .stderr(log);
+        let process = Process::spawn(&mut command).unwrap_or_else(|error| {
             panic!(
                 "this test needs the program `prometheus` ({error}): install Debian's package `prometheus`"
             )
         });
-        Self { child, port, directory }
+        Self { _process: process, port, directory }
     }
 
-    /// Repeats a query with one result until it is `expected`.
+    /// Waits until a query has the value `expected`.
     fn expect(&self, query: &str, expected: &str) {
         let mut last = String::new();
         let found = wait_for(Duration::from_secs(60), || {
@@ -59,7 +54,7 @@ impl Prometheus {
         });
         if found.is_none() {
             let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-            panic!("{query} is {last}, not {expected}; prometheus says: {log}");
+            panic!("{query} is {last}, not {expected}; its log: {log}");
         }
     }
 
@@ -73,13 +68,6 @@ impl Prometheus {
             [one] => Ok(one["value"][1].as_str().unwrap_or_default().to_owned()),
             other => Err(format!("{} values", other.len())),
         }
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -100,18 +88,17 @@ fn report(server: &Server, code: u32, count: u32) {
     ]
     .map(str::to_owned);
     for _ in 0..count {
-        let done = run(&programs().path("mixc"), &arguments, &[], None, None, PATIENCE).unwrap();
+        let done = run(&programs().path("mixc"), &arguments, &[], None, None, DEADLINE).unwrap();
         assert_eq!((done.status, done.stdout.as_str()), (0, "Report RPC returned OK\n"), "{}", done.stderr);
     }
 }
 
 #[test]
 fn prometheus_scrapes_what_was_reported() {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/config");
-    let server = Server::start(&ServerArguments::on(&sample)).unwrap();
+    let server = Server::on(&sample_configuration()).start();
     report(&server, 200, 3);
     report(&server, 503, 1);
-    let prometheus = Prometheus::start(&[("mesh", server.metrics), ("mixer", server.monitoring)]);
+    let prometheus = Prometheus::start(&[("mesh", server.ports.metrics), ("mixer", server.ports.monitoring)]);
 
     prometheus.expect("up{job=\"mesh\"}", "1");
     prometheus.expect("up{job=\"mixer\"}", "1");
@@ -135,7 +122,7 @@ fn prometheus_scrapes_what_was_reported() {
 /// Runs promtool, which must succeed.
 fn promtool(arguments: &[&str]) {
     let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
-    let done = run(Path::new("promtool"), &arguments, &[], None, None, PATIENCE).unwrap_or_else(|error| {
+    let done = run(Path::new("promtool"), &arguments, &[], None, None, DEADLINE).unwrap_or_else(|error| {
         panic!("this test needs `promtool` ({error}): install Debian's package `prometheus`")
     });
     assert_eq!(done.status, 0, "{arguments:?}: {}{}", done.stdout, done.stderr);
@@ -145,7 +132,7 @@ fn deployed(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(path).display().to_string()
 }
 
-/// Asserts that the server has every `mixer_` metric in a query.
+/// Asserts that the server exports every metric of its own that a query names.
 fn assert_known(query: &str) {
     use mixer_base::metrics::FAMILIES;
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -166,13 +153,13 @@ fn alerts_are_valid_and_fire() {
     promtool(&["test", "rules", &deployed("prometheus/mixer.rules.test.yml")]);
     let text = std::fs::read_to_string(&rules).unwrap();
     let document: serde_json::Value = serde_yaml::from_str(&text).unwrap();
-    let operations = include_str!("../docs/operations.md");
-    let tested = include_str!("../deploy/prometheus/mixer.rules.test.yml");
+    let operations = include_str!("../../docs/operations.md");
+    let tested = include_str!("../../deploy/prometheus/mixer.rules.test.yml");
     for rule in document["groups"][0]["rules"].as_array().unwrap() {
         assert_known(rule["expr"].as_str().unwrap());
         let name = rule["alert"].as_str().unwrap();
         assert!(tested.contains(&format!("alertname: {name}\n")), "{name} is tested");
-        assert!(operations.contains(&format!("`{name}`")), "docs/operations.md says what {name} asks for");
+        assert!(operations.contains(&format!("`{name}`")), "docs/operations.md documents {name}");
     }
 }
 
@@ -186,7 +173,7 @@ fn queries_of_the_dashboard_are_valid() {
     let mut count = 0;
     for query in targets.map(|target| target["expr"].as_str().unwrap()) {
         assert_known(query);
-        // Prometheus gets values for Grafana's variables.
+        // Grafana substitutes its variables before Prometheus sees the query.
         let query = query.replace("$__rate_interval", "5m");
         count += 1;
         rules +=

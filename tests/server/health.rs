@@ -4,27 +4,36 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::mixer;
-use crate::process::{PATIENCE, Server, ServerArguments, http, programs, wait_for};
+use crate::support::{DEADLINE, Process, Server, http, programs, run_mixer as mixer, wait_for};
 
-/// A server on a directory that can be taken away.
-fn server(more: &[&str]) -> (tempfile::TempDir, Server) {
+/// A configuration directory that can be removed.
+fn configuration() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::create_dir(directory.path().join("config")).expect("it is writable");
-    let arguments = ServerArguments::on(&directory.path().join("config")).with(more);
-    let server = Server::start(&arguments).expect("the server starts");
+    directory
+}
+
+fn server(more: &[&str]) -> (tempfile::TempDir, Server) {
+    let directory = configuration();
+    let server = Server::on(&directory.path().join("config")).with(more).start();
     (directory, server)
 }
 
-fn lose(directory: &tempfile::TempDir) {
+fn native_server() -> (tempfile::TempDir, Server) {
+    let directory = configuration();
+    let server = Server::on(&directory.path().join("config")).native().start();
+    (directory, server)
+}
+
+fn remove(directory: &tempfile::TempDir) {
     std::fs::remove_dir(directory.path().join("config")).expect("it is there");
 }
 
 #[test]
-fn probe_asks_the_health_service() {
+fn probe_calls_the_health_service() {
     let (directory, server) = server(&[]);
     let address = server.address();
-    let ready = wait_for(PATIENCE, || (mixer(&["probe", "--grpc", &address]).status == 0).then_some(()));
+    let ready = wait_for(DEADLINE, || (mixer(&["probe", "--grpc", &address]).status == 0).then_some(()));
     assert!(ready.is_some(), "{}", server.log());
     let alive = mixer(&["probe", "--grpc", &address, "--service", "liveness"]);
     assert_eq!((alive.status, alive.stdout.as_str()), (0, "OK\n"));
@@ -32,8 +41,8 @@ fn probe_asks_the_health_service() {
     assert_eq!(unknown.status, 1);
     assert!(unknown.stderr.contains("unknown service `nosuch`"), "{}", unknown.stderr);
 
-    lose(&directory);
-    let lost = wait_for(PATIENCE, || Some(mixer(&["probe", "--grpc", &address])).filter(|f| f.status == 1));
+    remove(&directory);
+    let lost = wait_for(DEADLINE, || Some(mixer(&["probe", "--grpc", &address])).filter(|f| f.status == 1));
     let lost = lost.expect("a server without its configuration directory is not ready");
     assert!(lost.stderr.contains("cause: the service returned NOT_SERVING"), "{}", lost.stderr);
     let both = ["probe", "--grpc", &address, "-o", "json", "--http", "http://127.0.0.1:1/"];
@@ -46,71 +55,58 @@ fn probe_asks_the_health_service() {
     assert_eq!(
         mixer(&["probe", "--grpc", &address, "--service", "liveness"]).status,
         0,
-        "alive all the same"
+        "liveness does not depend on it"
     );
 }
 
 #[test]
-fn probe_watches() {
+fn probe_watch_prints_every_change() {
     let (directory, server) = server(&[]);
-    let mut child = Command::new(programs().path("mixer"))
+    let mut command = Command::new(programs().path("mixer"));
+    command
         .args(["probe", "--watch", "--interval", "20ms", "--grpc", &server.address()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        .stdout(Stdio::piped());
+    let mut probe = Process::spawn(&mut command).expect("the probe starts");
+    let mut lines = BufReader::new(probe.stdout().expect("a pipe")).lines();
     let mut until = |what: &str| {
         let found = lines.by_ref().take(5).map(|l| l.expect("a line")).find(|l| l.contains(what));
         found.unwrap_or_else(|| panic!("no line with {what}"))
     };
     until(" available");
-    lose(&directory);
+    remove(&directory);
     until(" unavailable: the service returned NOT_SERVING");
     drop(server);
     until(" unavailable: ");
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(interrupted.is_ok_and(|s| s.success()));
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    probe.signal("INT");
+    assert_eq!(probe.wait(DEADLINE), Some(Some(130)));
 }
 
 #[test]
-fn health_is_told_over_http() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    std::fs::create_dir(directory.path().join("config")).expect("it is writable");
-    let ports = [(); 4].map(|()| crate::process::free_port());
-    let config = format!("fs://{}", directory.path().join("config").display());
-    let mut child = Command::new(programs().path("mixer"))
-        .args(["server", "--config-store-url", &config, "--address", &format!("127.0.0.1:{}", ports[0])])
-        .args(["--monitoring-port", &ports[1].to_string(), "--ctrlz-port", &ports[2].to_string()])
-        .args(["--metrics-port", &ports[3].to_string()])
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("it starts");
-    let get = |path: &str| http("GET", &format!("http://127.0.0.1:{}{path}", ports[1]), "");
-    let ready = wait_for(PATIENCE, || get("/readyz").ok().filter(|a| a.status == 200));
+fn health_is_served_over_http() {
+    let (directory, server) = native_server();
+    let get = |path: &str| http("GET", &server.monitoring_url(path), "");
+    let ready = wait_for(DEADLINE, || get("/readyz").ok().filter(|a| a.status == 200));
     let ready: serde_json::Value = serde_json::from_str(&ready.expect("ready").body).expect("JSON");
     assert_eq!(ready["probe"], "readiness");
     assert_eq!(ready["emitters"]["store"], "available");
     assert_eq!(get("/healthz").expect("an answer").status, 200);
-    let url = format!("http://127.0.0.1:{}/readyz", ports[1]);
+    let url = server.monitoring_url("/readyz");
     assert_eq!(mixer(&["probe", "--http", &url]).status, 0);
 
-    lose(&directory);
-    let lost = wait_for(PATIENCE, || get("/readyz").ok().filter(|a| a.status == 503)).expect("not ready");
+    remove(&directory);
+    let lost = wait_for(DEADLINE, || get("/readyz").ok().filter(|a| a.status == 503)).expect("not ready");
     assert!(lost.body.contains("lstat "), "{}", lost.body);
     let refused = mixer(&["probe", "--http", &url]);
     assert_eq!(refused.status, 1);
     assert!(refused.stderr.contains("the server returned 503 Service Unavailable: "), "{}", refused.stderr);
     assert_eq!(get("/healthz").expect("an answer").status, 200);
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
 }
 
 #[test]
-fn a_log_that_cannot_be_written_makes_a_server_unready() {
-    // A disk that is always full.
+fn a_log_that_cannot_be_written_makes_the_server_unready() {
+    // /dev/full fails every write with ENOSPC.
     let (_directory, server) = server(&["--log_target=/dev/full", "--log_output_level=default:debug"]);
-    let refused = wait_for(PATIENCE, || {
+    let refused = wait_for(DEADLINE, || {
         Some(mixer(&["probe", "--grpc", &server.address()])).filter(|finished| finished.status == 1)
     });
     assert!(refused.is_some(), "{}", server.log());
@@ -118,7 +114,7 @@ fn a_log_that_cannot_be_written_makes_a_server_unready() {
 }
 
 #[test]
-fn streams_that_callers_keep_open_do_not_hold_up_a_stop() {
+fn open_streams_of_clients_do_not_delay_shutdown() {
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
@@ -151,7 +147,7 @@ fn streams_that_callers_keep_open_do_not_hold_up_a_stop() {
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     assert!(started.elapsed() < Duration::from_secs(5));
     runtime.block_on(async {
-        // Whatever is said last, then a regular end.
+        // Further statuses, then a regular end of the stream.
         while watching.message().await.expect("a regular end").is_some() {}
         assert_eq!(reflecting.message().await.expect("a regular end"), None);
     });
@@ -159,11 +155,9 @@ fn streams_that_callers_keep_open_do_not_hold_up_a_stop() {
 }
 
 #[test]
-fn metrics_stand_under_their_old_names_where_that_is_asked_for() {
+fn legacy_metrics_exports_the_old_names() {
     let (_directory, asked) = server(&["--legacy-metrics"]);
-    let body = |server: &Server| {
-        http("GET", &format!("http://127.0.0.1:{}/metrics", server.monitoring), "").expect("metrics").body
-    };
+    let body = |server: &Server| http("GET", &server.monitoring_url("/metrics"), "").expect("metrics").body;
     let text = body(&asked);
     for name in [
         "mixer_config_rule_config_count{configID=\"1\"} 0",

@@ -1,16 +1,9 @@
-//! Decisions on paper: the decision log and the recording of a running server, and what the tools make of them.
-
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/process.rs"]
-mod process;
+//! The decision log and recorded requests of a server, `mixer test` and `mixer diff`.
 
 use std::path::{Path, PathBuf};
 
+use crate::support::{DEADLINE, Finished, Server, http, programs, run, sample_configuration, wait_for};
 use mixer::cmd;
-use process::{Finished, PATIENCE, Server, ServerArguments, http, programs, run};
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -20,7 +13,7 @@ fn root() -> PathBuf {
 /// Runs `mixer` in the root of the repository.
 fn mixer(arguments: &[&str]) -> Finished {
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-    run(&programs().path("mixer"), &arguments, &[], Some(&root()), None, PATIENCE).unwrap()
+    run(&programs().path("mixer"), &arguments, &[], Some(&root()), None, DEADLINE).unwrap()
 }
 
 /// The lines of a file of JSON lines.
@@ -33,12 +26,11 @@ fn lines(path: &Path) -> Vec<Value> {
 fn recording_server(directory: &Path, more: &[&str]) -> Server {
     let log = format!("--decision-log={}", directory.join("log.json").display());
     let recording = format!("--record-requests={}", directory.join("calls.jsonl").display());
-    let arguments = ServerArguments::on(&root().join("testdata/config")).with(&[&log, &recording]).with(more);
-    Server::start(&arguments).unwrap()
+    Server::on(&sample_configuration()).with(&[&log, &recording]).with(more).start()
 }
 
 #[test]
-fn a_server_logs_and_records_what_it_decides() {
+fn decisions_are_logged_and_requests_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = recording_server(directory.path(), &["--record-max-requests=2"]);
     let address = server.address();
@@ -48,17 +40,16 @@ fn a_server_logs_and_records_what_it_decides() {
         let done = mixer(&[&asked[..], &["-q", "request-count=1"]].concat());
         assert!(done.stdout.starts_with("Check RPC completed"), "{} {}", done.stdout, done.stderr);
     }
-    let metrics =
-        || http("GET", &format!("http://127.0.0.1:{}/metrics", server.monitoring), "").unwrap().body;
+    let metrics = || http("GET", &server.monitoring_url("/metrics"), "").unwrap().body;
     let wanted = "mixer_decision_log_written_total{file=\"log\"} 3";
-    let found = process::wait_for(PATIENCE, || metrics().contains(wanted).then_some(()));
+    let found = wait_for(DEADLINE, || metrics().contains(wanted).then_some(()));
     assert!(found.is_some(), "{}", metrics());
     assert_eq!(server.terminate(), Ok(Some(0)));
 
     let logged = lines(&directory.path().join("log.json"));
     assert_eq!(logged.len(), 3);
     let recorded = lines(&directory.path().join("calls.jsonl"));
-    assert_eq!(recorded, logged[..2], "the recording is full after two");
+    assert_eq!(recorded, logged[..2], "--record-max-requests=2");
     let first = &logged[0];
     assert_eq!(first["method"], "check");
     assert_eq!(first["attributes"]["request.headers"]["authorization"], "***");
@@ -71,11 +62,9 @@ fn a_server_logs_and_records_what_it_decides() {
 }
 
 #[test]
-fn a_decision_log_that_cannot_be_written_ends_the_start() {
-    let refused = Server::start(
-        &ServerArguments::on(&root().join("testdata/config")).with(&["--decision-log=/proc/none/log"]),
-    )
-    .unwrap_err();
+fn a_decision_log_that_cannot_be_written_is_a_startup_error() {
+    let refused =
+        Server::on(&sample_configuration()).with(&["--decision-log=/proc/none/log"]).try_start().unwrap_err();
     let text =
         "unable to log decisions: cannot open decision log `/proc/none/log`: no such file or directory";
     assert!(refused.contains(text), "{refused}");
@@ -99,7 +88,7 @@ fn the_tests_of_the_sample_configuration_pass() {
     assert!(out.contains("ok ") && out.contains(" 0 failed, 0 filtered out"), "{out}");
 }
 
-/// A file of tests on the sample configuration.
+/// A PolicyTest file on the sample configuration.
 fn suite(directory: &Path, tests: &str) -> String {
     let file = directory.join("suite.yaml");
     let config = root().join("testdata/config");
@@ -126,7 +115,7 @@ const FAILING: &str = r#"tests:
 "#;
 
 #[test]
-fn a_test_that_fails_says_where_what_and_why() {
+fn failures_are_reported_with_position_expectation_and_result() {
     let directory = tempfile::tempdir().unwrap();
     let file = suite(directory.path(), FAILING);
     let junit = directory.path().join("results.xml");
@@ -164,7 +153,7 @@ fn a_test_that_fails_says_where_what_and_why() {
     let summary = &found["summary"];
     assert_eq!((&summary["passed"], &summary["filtered"]), (&Value::from(1), &Value::from(2)));
     let (status, _, err) = within(&["test", &file, "--filter", "nothing of the kind"]);
-    assert_eq!(status, 2, "a run of no test is no success");
+    assert_eq!(status, 2, "no test was selected");
     assert!(err.contains("omit --filter"), "{err}");
     let (_, out, _) = within(&["test", &file, "--fail-fast"]);
     assert!(out.contains("2 tests: 1 passed, 1 failed"), "{out}");
@@ -195,7 +184,7 @@ tests:
 "#;
 
 #[test]
-fn every_mistake_is_named_with_its_place_and_its_cure() {
+fn mistakes_in_tests_are_reported_with_position_and_hint() {
     let directory = tempfile::tempdir().unwrap();
     let file = suite(directory.path(), MISTAKEN);
     let (status, out, err) = within(&["test", &file]);
@@ -240,7 +229,7 @@ error: 17 problems in the tests or their configuration; no test was run
 }
 
 #[test]
-fn tests_that_cannot_be_read_are_no_failures() {
+fn unreadable_tests_have_exit_status_2() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let file = directory.path().join(name);
@@ -269,7 +258,7 @@ fn tests_that_cannot_be_read_are_no_failures() {
         assert_eq!((status, out.as_str()), (2, ""), "{file}: {err}");
         assert!(err.contains(expected), "{file}: {err}");
     }
-    // Other files beside the tests are left alone.
+    // Other files in the directory are ignored.
     let mixed = tempfile::tempdir().unwrap();
     std::fs::write(mixed.path().join("rule.yaml"), "kind: rule\nmetadata: {name: x").unwrap();
     suite(mixed.path(), "tests: [{name: a, check: {}}]\n");
@@ -294,7 +283,7 @@ fn changed_configuration(directory: &Path, file: &str, text: &str) -> String {
 }
 
 #[test]
-fn tests_see_rules_in_dry_run() {
+fn tests_can_expect_outcomes_of_dry_run() {
     let directory = tempfile::tempdir().unwrap();
     let config = changed_configuration(directory.path(), "tried.yaml", TRIED);
     let tests = tempfile::tempdir().unwrap();
@@ -308,7 +297,7 @@ fn tests_see_rules_in_dry_run() {
 }
 
 #[test]
-fn a_change_of_configuration_is_judged_by_recorded_calls() {
+fn diff_compares_configurations_on_recorded_requests() {
     let recording = tempfile::tempdir().unwrap();
     let mut server = recording_server(recording.path(), &[]);
     let address = server.address();
@@ -412,7 +401,7 @@ fn a_recording_that_is_none_is_refused() {
     }
 }
 
-/// The name in the certificate of a caller is part of what was asked; who showed none has the empty name.
+/// The name in the certificate of a client is part of a recorded request; it is empty without a certificate.
 #[test]
 fn recorded_callers_decide_again() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,12 +1,11 @@
-//! `doctor`: what would keep a server from starting, found out beforehand.
+//! `doctor`: finds what would prevent a server from starting.
 
 use serde_json::Value;
 
 use crate::certificates::Authority;
-use crate::mixer;
-use crate::process::{Server, ServerArguments, free_port};
+use crate::support::{Server, free_port, run_mixer as mixer};
 
-/// Runs `doctor` over these flags of the server; its status and what it found.
+/// Runs `doctor` with these flags of the server: exit status and findings.
 fn diagnosed(flags: &[&str]) -> (i32, Vec<Value>) {
     let finished = mixer(&[&["doctor", "-o", "json"], flags].concat());
     let document: Value =
@@ -20,7 +19,7 @@ fn of<'f>(findings: &'f [Value], check: &str) -> Vec<&'f Value> {
 }
 
 #[test]
-fn a_sound_place_has_nothing_to_complain_of() {
+fn a_valid_setup_has_no_failures() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let config = format!("fs://{}", directory.path().display());
     let log = directory.path().join("mixer.log").display().to_string();
@@ -34,7 +33,7 @@ fn a_sound_place_has_nothing_to_complain_of() {
     assert_eq!(of(&findings, "api")[0]["detail"], format!("tcp://{address} is free"));
     assert_eq!(of(&findings, "log").len(), 1);
     let names: Vec<_> = std::fs::read_dir(directory.path()).expect("readable").flatten().collect();
-    assert!(names.is_empty(), "nothing is left behind: {names:?}");
+    assert!(names.is_empty(), "files left over: {names:?}");
 
     let plain = mixer(&[&["doctor"], &flags[..], &more].concat());
     assert!(
@@ -44,7 +43,7 @@ fn a_sound_place_has_nothing_to_complain_of() {
 }
 
 #[test]
-fn what_would_go_wrong_is_named_with_a_cure() {
+fn failures_are_named_with_a_hint() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
@@ -90,11 +89,12 @@ fn what_would_go_wrong_is_named_with_a_cure() {
 }
 
 #[test]
-fn a_server_that_runs_may_have_its_ports() {
+fn ports_of_a_running_server_are_no_failure() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
+    let server = Server::on(directory.path()).start();
     let config = format!("fs://{}", directory.path().display());
-    let ports = [server.monitoring, server.metrics, server.ctrlz].map(|port| port.to_string());
+    let ports =
+        [server.ports.monitoring, server.ports.metrics, server.ports.ctrlz].map(|port| port.to_string());
     let (status, findings) = diagnosed(&[
         "--address",
         &server.address(),
@@ -114,7 +114,7 @@ fn a_server_that_runs_may_have_its_ports() {
     }
 }
 
-/// What a change would do to a server that runs.
+/// `validate --live` compares a configuration with that of a running server.
 #[test]
 fn a_configuration_is_compared_with_a_running_server() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -131,8 +131,8 @@ fn a_configuration_is_compared_with_a_running_server() {
         std::fs::create_dir(path).expect("it is writable");
         std::fs::write(path.join("all.yaml"), rule(user)).expect("it is writable");
     }
-    let server = Server::start(&ServerArguments::on(&old)).expect("the server starts");
-    let live = format!("127.0.0.1:{}", server.ctrlz);
+    let server = Server::on(&old).start();
+    let live = format!("127.0.0.1:{}", server.ports.ctrlz);
     let [old, new] = [&old, &new].map(|path| path.display().to_string());
     let same = mixer(&["validate", &old, "--live", &live]);
     assert_eq!((same.status, same.stdout.as_str()), (0, ""), "{same:?}");

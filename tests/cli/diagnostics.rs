@@ -1,21 +1,16 @@
-//! Every directory of `testdata/bad` shows one mistake that a real user makes; `mixer validate` must say what and where.
+//! Every directory of `testdata/bad` has one mistake that users make; `mixer validate` reports it with its position.
 //!
-//! Each stands beside the good configuration in `testdata/bad/_base`. Its file `expected` lists the diagnostics in order: code,
+//! Each is validated together with `testdata/bad/_base`, which is valid. Its file `expected` lists the diagnostics in order: code,
 //! severity, `at: FILE:LINE:COLUMN`, and texts that message and hint contain.
-
-#![cfg(test)]
-
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/process.rs"]
-mod process;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The fewest examples that must be there: a test that finds none proves nothing.
-const FEWEST: usize = 45;
+use crate::support::{DEADLINE, programs, run};
+
+/// The least number of examples, so that the test cannot pass without any.
+const MIN_EXAMPLES: usize = 45;
 
 fn examples() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bad");
@@ -31,15 +26,14 @@ fn examples() -> Vec<PathBuf> {
 fn validate(paths: &[&Path]) -> (i32, Value) {
     let mut arguments = vec!["validate".to_owned(), "--output".to_owned(), "json".to_owned()];
     arguments.extend(paths.iter().map(|path| path.display().to_string()));
-    let mixer = process::programs().path("mixer");
-    let finished =
-        process::run(&mixer, &arguments, &[], None, None, process::PATIENCE).expect("the command ends");
+    let mixer = programs().path("mixer");
+    let finished = run(&mixer, &arguments, &[], None, None, DEADLINE).expect("the command ends");
     let document = serde_json::from_str(&finished.stdout)
         .unwrap_or_else(|error| panic!("no JSON ({error}): {} {}", finished.stdout, finished.stderr));
     (finished.status, document)
 }
 
-/// What one diagnostic says, in the shape of the file `expected`.
+/// A diagnostic in the format of the file `expected`.
 fn shown(diagnostic: &Value, example: &Path) -> String {
     let text = |key: &str| diagnostic.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key: &str| diagnostic.get(key).and_then(Value::as_u64).unwrap_or_default();
@@ -82,9 +76,9 @@ fn difference(example: &Path, status: i32, document: &Value) -> Option<String> {
 }
 
 #[test]
-fn every_bad_example_is_explained() {
+fn every_mistake_is_reported_with_position_and_hint() {
     let examples = examples();
-    assert!(examples.len() >= FEWEST, "{} examples", examples.len());
+    assert!(examples.len() >= MIN_EXAMPLES, "{} examples", examples.len());
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bad/_base");
     let differences: Vec<String> = examples
         .iter()
@@ -103,7 +97,7 @@ fn every_bad_example_is_explained() {
 }
 
 #[test]
-fn good_configuration_has_no_diagnostics() {
+fn valid_configuration_has_no_diagnostics() {
     for good in ["testdata/bad/_base", "testdata/config"] {
         let (status, document) = validate(&[&Path::new(env!("CARGO_MANIFEST_DIR")).join(good)]);
         assert_eq!(document["diagnostics"].as_array().map(Vec::len), Some(0), "{good}: {document}");

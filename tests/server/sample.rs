@@ -1,13 +1,6 @@
-//! The sample configuration answers the well-known walkthrough word for word, from its directory and from inside the binary.
+//! The sample configuration answers the walkthrough of Istio Mixer byte for byte, from its directory and embedded in the binary.
 
-#![cfg(test)]
-
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/process.rs"]
-mod process;
-
-use process::{PATIENCE, Server, ServerArguments, programs, run};
+use crate::support::{DEADLINE, Server, programs, run, sample_configuration};
 
 const ATTRIBUTES: [&str; 8] = [
     "--string_attributes",
@@ -37,7 +30,7 @@ fn mixc(server: &Server, arguments: &[&str]) -> (i32, String, String) {
     let mut arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     arguments.push(format!("--mixer={}", server.address()));
     let program = programs().path("mixc");
-    let finished = run(&program, &arguments, &[], None, None, PATIENCE).expect("the client ends");
+    let finished = run(&program, &arguments, &[], None, None, DEADLINE).expect("the client ends");
     (finished.status, finished.stdout, finished.stderr)
 }
 
@@ -50,20 +43,16 @@ fn walk_through(server: &Server) {
 }
 
 #[test]
-fn the_directory_answers_the_walkthrough() {
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/config");
-    let server = Server::start(&ServerArguments::on(&directory)).expect("the server starts");
+fn the_configuration_directory_answers_the_walkthrough() {
+    let server = Server::on(&sample_configuration()).start();
     walk_through(&server);
     let log = server.log();
-    let complaints: Vec<&str> =
+    let problems: Vec<&str> =
         log.lines().filter(|line| line.contains("\twarn\t") || line.contains("\terror\t")).collect();
-    assert!(complaints.is_empty(), "{complaints:?}");
+    assert!(problems.is_empty(), "{problems:?}");
 }
 
 #[test]
-fn the_binary_carries_the_same() {
-    let arguments =
-        ServerArguments { config: Some("embedded://sample".to_owned()), ..ServerArguments::default() };
-    let server = Server::start(&arguments).expect("the server starts");
-    walk_through(&server);
+fn the_embedded_configuration_answers_the_walkthrough() {
+    walk_through(&Server::on_store("embedded://sample").start());
 }

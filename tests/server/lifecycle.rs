@@ -1,37 +1,26 @@
-//! How the server ends: what was begun is answered, nothing new is taken, and nobody is left behind.
-
-#![cfg(test)]
-
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/process.rs"]
-mod process;
-#[expect(clippy::allow_attributes, reason = "each test program uses its part of the support")]
-#[allow(dead_code, reason = "see above")]
-#[path = "support/rpc.rs"]
-mod rpc;
+//! Graceful shutdown: calls in flight are answered, new connections are refused, deadlines bound the drain.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::support::rpc::{Client, mixer};
+use crate::support::{DEADLINE, Server, is_listening, wait_for};
 use ::mixer_wire::checknothing::HandleCheckNothingRequest;
 use ::mixer_wire::checknothing::handle_check_nothing_service_server::{
     HandleCheckNothingService, HandleCheckNothingServiceServer,
 };
 use ::mixer_wire::google::rpc::Status as RpcStatus;
 use ::mixer_wire::istio::mixer::adapter::model::v1beta1::CheckResult;
-use process::{PATIENCE, Server, ServerArguments, answers, wait_for};
-use rpc::{Client, mixer};
 use tokio::sync::Semaphore;
 
-/// A backend of the adapter `bypass` whose answers wait until they are let go.
+/// A backend of the adapter `bypass` that answers a call per permit.
 struct Backend {
     runtime: tokio::runtime::Runtime,
     address: SocketAddr,
-    /// One word for every call that has arrived.
+    /// One message per call that has arrived.
     arrived: mpsc::Receiver<()>,
-    /// One permit for every call that may be answered.
+    /// One permit per call that may be answered.
     gate: Arc<Semaphore>,
 }
 
@@ -46,8 +35,8 @@ impl HandleCheckNothingService for Gated {
         &self,
         _: tonic::Request<HandleCheckNothingRequest>,
     ) -> Result<tonic::Response<CheckResult>, tonic::Status> {
-        self.arrived.send(()).map_err(|_| tonic::Status::aborted("the test is over"))?;
-        let permit = self.gate.acquire().await.map_err(|_| tonic::Status::aborted("the test is over"))?;
+        self.arrived.send(()).map_err(|_| tonic::Status::aborted("the test has ended"))?;
+        let permit = self.gate.acquire().await.map_err(|_| tonic::Status::aborted("the test has ended"))?;
         permit.forget();
         let status = RpcStatus { code: 7, message: "decided late".to_owned(), details: vec![] };
         Ok(tonic::Response::new(CheckResult { status: Some(status), ..CheckResult::default() }))
@@ -108,30 +97,30 @@ fn refuses_connections(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_err()
 }
 
-/// SIGTERM and SIGINT while a call waits for its adapter: nothing new is accepted, the call gets its answer, the exit is clean.
+/// SIGTERM and SIGINT while a call waits for its adapter: the listener closes, the call is answered, the exit status is 0.
 #[test]
-fn a_call_under_way_is_answered_before_the_server_ends() {
+fn a_call_in_flight_is_answered_before_the_server_exits() {
     for name in ["TERM", "INT"] {
         let backend = Backend::start();
         let directory = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(directory.path().join("slow.yaml"), configuration(backend.address, ""))
             .expect("written");
-        let mut server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
+        let mut server = Server::on(directory.path()).start();
 
         let address = server.address();
         let call = std::thread::spawn(move || {
             let mut client = Client::new(&address).expect("a client");
             client.check(&mixer::CheckRequest::default(), None)
         });
-        backend.arrived.recv_timeout(PATIENCE).expect("the call reaches the backend");
-        assert!(answers(server.api));
+        backend.arrived.recv_timeout(DEADLINE).expect("the call reaches the backend");
+        assert!(is_listening(server.ports.api));
 
         server.signal(name);
-        let closed = wait_for(PATIENCE, || refuses_connections(server.api).then_some(()));
+        let closed = wait_for(DEADLINE, || refuses_connections(server.ports.api).then_some(()));
         assert!(closed.is_some(), "{name}: the API port is still open\n{}", server.log());
-        assert!(server.is_alive(), "{name}: the server ended with a call under way\n{}", server.log());
-        assert!(!call.is_finished(), "{name}: the call was cut off");
-        assert!(!refuses_connections(server.monitoring), "{name}: monitoring ended before the calls");
+        assert!(server.is_alive(), "{name}: the server exited with a call in flight\n{}", server.log());
+        assert!(!call.is_finished(), "{name}: the call was aborted");
+        assert!(!refuses_connections(server.ports.monitoring), "{name}: monitoring stopped before the calls");
 
         backend.gate.add_permits(1);
         let answer = call.join().expect("the caller ends").expect("the call is answered");
@@ -139,52 +128,52 @@ fn a_call_under_way_is_answered_before_the_server_ends() {
         assert_eq!((status.code, status.message.as_str()), (7, "slow.istio-system:decided late"), "{name}");
 
         assert_eq!(server.exit_code(), Ok(Some(0)), "{name}: {}", server.log());
-        assert!(refuses_connections(server.monitoring));
+        assert!(refuses_connections(server.ports.monitoring));
         backend.runtime.shutdown_timeout(Duration::from_millis(100));
     }
 }
 
-/// A call that never ends costs the stop no more than its limit; the status says so, and nothing is left behind.
+/// A hanging call delays shutdown by `--shutdown-timeout` at most; the exit status is 3 and files are removed.
 #[test]
-fn a_stop_that_takes_too_long_is_forced() {
+fn a_shutdown_past_its_timeout_is_forced() {
     let backend = Backend::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let place = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(directory.path().join("slow.yaml"), configuration(backend.address, "")).expect("written");
     let path = |name: &str| place.path().join(name).display().to_string();
     let (live, pid) = (path("live"), path("pid"));
-    let arguments = ServerArguments::on(directory.path()).with(&[
+    let arguments = Server::on(directory.path()).with(&[
         "--shutdown-timeout=300ms",
         &format!("--livenessProbePath={live}"),
         "--livenessProbeInterval=1s",
         &format!("--pid-file={pid}"),
     ]);
-    let mut server = Server::start(&arguments).expect("the server starts");
+    let mut server = arguments.start();
     let address = server.address();
     let call = std::thread::spawn(move || {
         Client::new(&address).expect("a client").check(&mixer::CheckRequest::default(), None)
     });
-    backend.arrived.recv_timeout(PATIENCE).expect("the call reaches the backend");
+    backend.arrived.recv_timeout(DEADLINE).expect("the call reaches the backend");
     let files = || [&live, &pid].map(|file| std::path::Path::new(file).exists());
-    assert_eq!(wait_for(PATIENCE, || (files() == [true; 2]).then_some(())), Some(()));
+    assert_eq!(wait_for(DEADLINE, || (files() == [true; 2]).then_some(())), Some(()));
 
-    let asked = std::time::Instant::now();
+    let signalled = std::time::Instant::now();
     assert_eq!(server.terminate(), Ok(Some(3)), "{}", server.log());
-    assert!(asked.elapsed() < Duration::from_secs(5), "it took {:?}", asked.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(5), "it took {:?}", signalled.elapsed());
     assert_eq!(files(), [false; 2]);
     assert!(server.log().contains("\twarn\tcalls failed or did not stop in time"), "{}", server.log());
     assert!(call.join().expect("the caller ends").is_err());
     backend.runtime.shutdown_timeout(Duration::from_millis(100));
 }
 
-/// A handler with `mixer.dev/on-error: lastKnown` whose backend goes away: what it said last stands.
+/// A handler with `mixer.dev/on-error: lastKnown` whose backend is gone repeats its last answer.
 #[test]
-fn the_last_known_answer_stands_in_for_a_backend_that_is_gone() {
+fn the_last_known_answer_is_used_when_the_backend_is_gone() {
     let backend = Backend::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let text = configuration(backend.address, "mixer.dev/on-error: lastKnown");
     std::fs::write(directory.path().join("slow.yaml"), text).expect("written");
-    let server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
+    let server = Server::on(directory.path()).start();
     let mut client = Client::new(&server.address()).expect("a client");
     let mut ask = || {
         let answer = client.check(&mixer::CheckRequest::default(), None).expect("the call is answered");
@@ -199,16 +188,16 @@ fn the_last_known_answer_stands_in_for_a_backend_that_is_gone() {
     assert_eq!(ask(), first, "{}", server.log());
 }
 
-/// A caller that keeps its connection open and sleeps holds nobody up.
+/// An idle client that answers no PING does not delay shutdown.
 #[test]
-fn a_sleeping_caller_does_not_delay_the_end() {
+fn an_idle_client_does_not_delay_shutdown() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let mut server = Server::start(&ServerArguments::on(directory.path())).expect("the server starts");
-    // Its event loop only turns during calls: afterwards it answers no ping.
+    let mut server = Server::on(directory.path()).start();
+    // Its event loop runs during calls only: afterwards it answers no PING.
     let mut client = Client::new(&server.address()).expect("a client");
     client.check(&mixer::CheckRequest::default(), None).expect("the call is answered");
-    let asked = std::time::Instant::now();
+    let signalled = std::time::Instant::now();
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
-    assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(10), "it took {:?}", signalled.elapsed());
     drop(client);
 }

@@ -1,4 +1,4 @@
-//! Certificates for one test.
+//! Certificate authorities and certificates for the tests of TLS.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Issued {
     pub(crate) key: String,
 }
 
-/// Where a certificate and its key are.
+/// Paths of a certificate and its key.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) certificate: String,
@@ -33,7 +33,7 @@ impl Authority {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // A name of its own, as authorities have: a certificate says whose it is.
+        // A unique name, as authorities have: the issuer of a certificate is matched by name.
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         params.distinguished_name.push(DnType::CommonName, format!("authority {number}"));
@@ -97,7 +97,7 @@ impl Issued {
     }
 }
 
-/// Writes a file and tells its path.
+/// Writes a file and returns its path.
 pub(crate) fn put(directory: &Path, name: &str, content: &str) -> String {
     let path: PathBuf = directory.join(name);
     std::fs::write(&path, content).expect("it is writable");

@@ -1,0 +1,145 @@
+//! `check` and `report`: documents, explanations, attribute files.
+
+use crate::{json, run, run_with_input, scenario};
+
+#[test]
+fn answers_are_printed_as_json_and_yaml() {
+    let target = scenario("harbor");
+    let flags = ["mixer", "check", "--config", &target, "-s", "source.user=smuggler", "-q", "berths=3"];
+    let one = json(&run(&[&flags[..], &["--output", "json", "--explain"]].concat()));
+    assert_eq!(one["kind"], "CheckResult");
+    assert_eq!(one["status"]["name"], "PERMISSION_DENIED");
+    assert_eq!(one["validDuration"], "5s");
+    assert_eq!(one["explanation"]["rules"][0]["verdict"], "matched");
+    let many = json(&run(&[&flags[..], &["--output", "json", "-r", "3", "-c", "2"]].concat()));
+    assert_eq!(many["items"].as_array().map(Vec::len), Some(6));
+    assert_eq!(many["summary"]["denied"], 6);
+    let lines = run(&[&flags[..], &["--output", "json-lines", "-r", "2"]].concat());
+    assert_eq!(lines.out.lines().count(), 3);
+    let yaml = run(&[&flags[..], &["--output", "yaml"]].concat());
+    assert!(yaml.out.starts_with("apiVersion: mixer/v1\nkind: CheckResult\n"), "{}", yaml.out);
+    let report = run(&["mixer", "report", "--config", &scenario("blank"), "--output", "json"]);
+    assert_eq!(json(&report)["rpc"]["name"], "OK");
+}
+
+#[test]
+fn explanations_name_rules_values_and_handlers() {
+    let ran = run(&[
+        "mixer",
+        "check",
+        "--config",
+        &scenario("parlour"),
+        "--explain",
+        "-s",
+        "source.user=night,destination.namespace=tea",
+    ]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    for text in [
+        "always-polite.rule.tea  not matched",
+        "late.rule.tea  matched",
+        "source.user  is \"night\"",
+        "calls butler.denier.tea",
+        "butler.denier.tea (denier): refused with code 7",
+    ] {
+        assert!(ran.out.contains(text), "{text} in {}", ran.out);
+    }
+}
+
+#[test]
+fn explanations_name_the_single_term_that_prevented_a_match() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = "
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: m, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    source.labels: {valueType: STRING_MAP}
+    request.path: {valueType: STRING}
+    destination.port: {valueType: INT64}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: caller, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+"
+    .to_owned();
+    // The user is ann, the label db, the path /x; there is no port.
+    let rules = [
+        (
+            r#"source.user == "ann" && source.labels["app"] == "web""#,
+            Some(r#"only `source.labels["app"] == "web"` is not true: source.labels["app"] is "db""#),
+        ),
+        (
+            r#"(source.labels["tier"] | "none") == "front" && (source.user | "") == "ann" && request.path != "/y""#,
+            Some(
+                r#"only `(source.labels["tier"] | "none") == "front"` is not true: source.labels["tier"] is absent"#,
+            ),
+        ),
+        (
+            r#"destination.port == 80 && source.user == "ann""#,
+            Some("only `destination.port == 80` is not true: lookup failed: 'destination.port'"),
+        ),
+        (r#"source.user == "ann" && request.path != "/x" && source.labels["app"] == "web""#, None),
+        (r#"source.user == "bob""#, None),
+    ];
+    for (i, (text, _)) in rules.iter().enumerate() {
+        config += &format!(
+            "---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {{name: rule{i}, namespace: istio-system}}
+spec:
+  match: '{text}'
+  actions: [{{handler: deny, instances: [caller]}}]
+"
+        );
+    }
+    std::fs::write(directory.path().join("rules.yaml"), config).unwrap();
+    let url = format!("fs://{}", directory.path().display());
+    let attributes = "source.user=ann,request.path=/x";
+    let labels = "source.labels=app:db";
+    let flags = ["mixer", "check", "--config", &url, "-s", attributes, "--stringmap-attributes", labels];
+    let answer = json(&run(&[&flags[..], &["--explain", "--output", "json"]].concat()));
+    let explained = answer["explanation"]["rules"].as_array().unwrap();
+    assert_eq!(explained.len(), rules.len(), "{answer}");
+    for (rule, (text, near_miss)) in explained.iter().zip(rules) {
+        assert_eq!(rule["match"], text);
+        assert_eq!(rule["nearMiss"].as_str(), near_miss, "{text}");
+    }
+    let printed = run(&[&flags[..], &["--explain"]].concat());
+    assert_eq!(printed.out.matches("    near miss: only `").count(), 3, "{}", printed.out);
+}
+
+#[test]
+fn attributes_come_from_files_and_standard_input() {
+    let target = scenario("harbor");
+    let ran = run_with_input(
+        &["mixer", "check", "--config", &target, "--attributes-file", "@-"],
+        "source.user: smuggler\nrequest.time: {timestamp: 2017-07-04T00:01:10Z}\n",
+    );
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let ran = run_with_input(
+        &["mixer", "check", "--config", &target, "--attributes-file", "-", "-s", "source.user=ann"],
+        "source.user: smuggler\n",
+    );
+    assert_eq!(ran.code, 0, "flags win over the file: {}", ran.err);
+    let ran = run_with_input(&["mixer", "check", "--attributes-file", "-"], "- a\n");
+    assert_eq!(ran.code, 3, "{}", ran.err);
+}
+
+#[test]
+fn both_dictionaries_give_the_same_answer() {
+    let target = scenario("harbor");
+    let check = |dictionary: &str| {
+        let flags = ["-s", "source.user=smuggler,request.path=/x", "--dictionary", dictionary];
+        run(&[&["mixer", "check", "--config", &target][..], &flags].concat()).out
+    };
+    assert_eq!(check("message"), check("global"));
+}

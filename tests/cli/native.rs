@@ -1,0 +1,111 @@
+//! `mixer`: errors with hints, both spellings of flags, exit statuses, help.
+
+use serde_json::Value;
+
+use crate::{first_line, run, scenario};
+
+#[test]
+fn errors_are_one_line_and_a_hint() {
+    let table: &[(&[&str], &str)] = &[
+        (&["mixer", "chek"], "error: unknown command `chek`\n  hint: did you mean `check`?\n"),
+        (
+            &["mixer", "check", "--timeot", "5s"],
+            "error: unknown flag `--timeot`\n  hint: did you mean `--timeout`?\n",
+        ),
+        (
+            &["mixer", "check", "-r", "x"],
+            "error: invalid value `x` for `--repeat`\n  cause: expected a whole number, for example 10\n  hint: see `mixer check --help`\n",
+        ),
+        (
+            &["mixer", "server", "--config-loss", "lose"],
+            "error: invalid value `lose` for `--config-loss`\n  hint: one of keep, drop\n",
+        ),
+        (
+            &["mixer", "check", "--repeat"],
+            "error: flag `--repeat` needs a value\n  hint: see `mixer check --help`\n",
+        ),
+        (
+            &["mixer", "legacy", "mixx"],
+            "error: unknown legacy program `mixx`\n  hint: one of mixs, mixc, galley\n",
+        ),
+    ];
+    for (args, text) in table {
+        let ran = run(args);
+        assert_eq!((ran.code, ran.err.as_str()), (2, *text), "{args:?}");
+    }
+    let ran = run(&["mixer", "--error-format", "json", "check", "--nosuch"]);
+    let document: Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!((ran.code, document["error"].as_str()), (2, Some("unknown flag `--nosuch`")));
+}
+
+#[test]
+fn both_spellings_of_flags_are_accepted() {
+    let target = scenario("harbor");
+    for spelling in ["--string-attributes", "--string_attributes", "-s"] {
+        let ran = run(&["mixer", "check", "--config", &target, spelling, "source.user=smuggler"]);
+        assert_eq!(ran.code, 1, "{spelling} {}", ran.err);
+    }
+    for spelling in ["--configStoreURL", "--config-store-url"] {
+        let ran = run(&["mixer", "server", spelling, "fs:///x", "--print-config"]);
+        assert!(ran.out.contains("config-store-url: fs:///x"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn exit_statuses_distinguish_denied_from_allowed() {
+    let target = scenario("harbor");
+    let check = |flags: &[&str]| {
+        let mut args = vec!["mixer", "check", "--config", &target];
+        args.extend(flags);
+        run(&args).code
+    };
+    assert_eq!(check(&["-s", "source.user=ann"]), 0);
+    assert_eq!(check(&["-s", "source.user=smuggler"]), 1);
+    assert_eq!(check(&["-s", "source.user=smuggler", "--exit-zero"]), 0);
+    assert_eq!(check(&["-s", "source.user=ann", "-q", "berths=1", "--require-quota"]), 0);
+    assert_eq!(check(&["-s", "source.user=ann", "-q", "berths=10000", "--require-quota"]), 1);
+    assert_eq!(run(&["mixer", "check", "-m", "127.0.0.1:1"]).code, 4);
+    assert_eq!(run(&["mixc", "check", "-m", "127.0.0.1:1"]).code, 0);
+    assert_eq!(run(&["mixc", "check", "-m", "127.0.0.1:1", "--native-exit-codes"]).code, 4);
+    assert_eq!(run(&["mixer", "check", "--config", "/nowhere"]).code, 3);
+    assert_eq!(run(&["mixer", "check", "-s", "bad"]).code, 2);
+}
+
+#[test]
+fn a_timeout_has_its_own_exit_status() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let ran = run(&["mixer", "check", "-m", &target, "--timeout", "200ms"]);
+    assert_eq!(ran.code, 5, "{}", ran.out);
+    assert!(ran.out.starts_with("Check RPC failed with: DeadlineExceeded"), "{}", ran.out);
+}
+
+#[test]
+fn every_help_page_starts_with_a_short_line_and_has_an_example() {
+    for words in [
+        &["server"][..],
+        &["check"],
+        &["report"],
+        &["probe"],
+        &["validate"],
+        &["snapshot", "dump"],
+        &["routes", "show"],
+        &["version"],
+        &["crd"],
+        &["completions"],
+        &["man"],
+        &["legacy"],
+    ] {
+        let args = [&["mixer"][..], words, &["--help"]].concat();
+        let ran = run(&args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+        assert!(first_line(&ran.out).len() <= 90, "{args:?}: {}", first_line(&ran.out));
+        assert!(ran.out.contains("Example: mixer "), "{args:?}: {}", ran.out);
+    }
+    for name in ["mixer", "mixs", "mixc", "galley"] {
+        let ran = run(&[name]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}");
+    }
+    assert!(run(&["mixer", "--help"]).out.contains("Exit status:"));
+    assert_eq!(run(&["mixc", "help", "check"]).out, run(&["mixc", "check", "--help"]).out);
+}

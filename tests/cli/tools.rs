@@ -1,0 +1,98 @@
+//! `validate`, `snapshot dump`, `routes show` and `crd`.
+
+use serde_json::Value;
+
+use crate::{json, run, run_with_input, scenario};
+
+#[test]
+fn validate_reads_files_and_standard_input() {
+    let broken = run(&["mixer", "validate", &scenario("broken-rule")]);
+    assert_eq!((broken.code, broken.out.lines().count()), (1, 3));
+    assert_eq!(broken.err, "2 files, 2 resources: 3 errors, 0 warnings\n");
+    let table = run(&["mixer", "validate", &scenario("broken-rule"), "-o", "table"]);
+    let excerpt = "8 │   match: source.user = = \"x\"\n  │                      ^ expression column 13\n";
+    assert!(table.out.contains(excerpt), "{}", table.out);
+    let text = std::fs::read_to_string(scenario("broken-rule") + "/20-rule.yaml").unwrap();
+    let piped = run_with_input(&["mixer", "validate", "-", "-o", "json"], &text);
+    assert_eq!(json(&piped)["diagnostics"][0]["file"], "-");
+    assert_eq!(run(&["mixer", "validate", &scenario("harbor")]).code, 0);
+    let missing = run(&["mixer", "validate", "/nowhere"]);
+    assert_eq!((missing.code, missing.out.as_str()), (3, ""));
+    assert_eq!(run(&["mixer", "validate"]).code, 2);
+    assert_eq!(run(&["mixer", "validate", "embedded://sample", "--strict"]).code, 0);
+}
+
+#[test]
+fn lint_warns_and_strict_fails_on_warnings() {
+    let unused = "apiVersion: config.istio.io/v1alpha2\nkind: denier\nmetadata:\n  name: idle\n  namespace: istio-system\nspec: {}\n";
+    let lint = |flags: &[&str]| run_with_input(&[&["mixer", "validate", "-"][..], flags].concat(), unused);
+    assert_eq!(lint(&[]).code, 0);
+    let ran = lint(&["--lint"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.out.contains("warning[handler-unused]"), "{}", ran.out);
+    assert_eq!(lint(&["--lint", "--strict"]).code, 1);
+}
+
+#[test]
+fn snapshots_are_dumped_and_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = dir.path().join("before.json");
+    let dump = run(&["mixer", "snapshot", "dump", "--config", &scenario("harbor"), "-o", "json"]);
+    let document = json(&dump);
+    assert_eq!(document["kind"], "Snapshot");
+    assert_eq!(document["id"], 1);
+    std::fs::write(&before, &dump.out).unwrap();
+    let before = before.display().to_string();
+    let diff =
+        |name: &str| run(&["mixer", "snapshot", "dump", "--config", &scenario(name), "--diff", &before]);
+    let same = diff("harbor");
+    assert_eq!((same.code, same.out.as_str()), (0, ""));
+    let other = diff("blank");
+    assert_eq!(other.code, 1);
+    assert!(other.out.contains("rules close-pier.rule.istio-system"), "{}", other.out);
+    let section = run(&[
+        "mixer",
+        "snapshot",
+        "dump",
+        "--config",
+        &scenario("harbor"),
+        "--section",
+        "rules",
+        "-o",
+        "json",
+    ]);
+    let section = json(&section);
+    assert!(section.get("handlers").is_none() && section["rules"].is_array());
+    let tables = run(&["mixer", "snapshot", "dump", "--config", &scenario("harbor")]);
+    assert!(tables.out.starts_with("RULES\nNAME "), "{}", tables.out);
+}
+
+#[test]
+fn routes_are_shown_filtered_and_matched() {
+    let target = scenario("parlour");
+    let show = |flags: &[&str]| run(&[&["mixer", "routes", "show", "--config", &target][..], flags].concat());
+    let all = show(&[]);
+    assert!(all.out.ends_with("5 routes, snapshot 1.  * inherited from istio-system\n"), "{}", all.out);
+    assert!(show(&["--variety", "check"]).out.ends_with("2 routes, snapshot 1.\n"));
+    assert!(
+        show(&["--handler", "nobody*", "--namespace", "istio-system"])
+            .out
+            .ends_with("1 route, snapshot 1.\n")
+    );
+    let matched = json(&show(&["--match", "source.user=night,destination.namespace=tea", "-o", "json"]));
+    let groups = &matched["varieties"][0]["namespaces"][0]["destinations"][0]["groups"];
+    assert_eq!((&groups[0]["matches"], &groups[1]["matches"]), (&Value::Bool(false), &Value::Bool(true)));
+    let unknown = show(&["--match", "sorce.user=x"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("source.user"), "{}", unknown.err);
+}
+
+#[test]
+fn crds_are_printed_in_both_api_versions() {
+    let all = run(&["mixs", "crd", "all"]);
+    assert_eq!((all.code, all.out.matches("\n---\n\n").count()), (0, 34));
+    assert_eq!(run(&["mixs", "crd", "adapter"]).out.matches("---\n\n").count(), 20);
+    assert_eq!(run(&["mixs", "crd", "instance"]).out.matches("---\n\n").count(), 12);
+    let v1 = run(&["mixer", "crd", "instance", "--api-version", "v1"]);
+    assert!(v1.out.contains("apiVersion: apiextensions.k8s.io/v1\n"), "{}", v1.out);
+}

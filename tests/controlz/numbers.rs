@@ -1,0 +1,90 @@
+//! Quotas, caches, latencies, connections and pools show the calls that were made.
+
+use crate::stage::{Stage, get_json};
+use crate::support::{DEADLINE, Process, http, programs, wait_for};
+
+/// A handler that hangs.
+const HANGING: &str = r#"apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: hanging, namespace: istio-system}
+spec: {compiledAdapter: drill, params: {outcome: HANG}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: hanging, namespace: istio-system}
+spec:
+  match: source.name == "slow"
+  actions: [{handler: hanging, instances: [caller]}]
+"#;
+
+#[test]
+fn numbers_match_the_calls() {
+    let stage = Stage::new(&[]);
+    std::fs::write(stage.configuration.path().join("hanging.yaml"), HANGING).unwrap();
+    let handler = |name: &str| {
+        let all = get_json(&stage.url("/handlerj/"));
+        all.as_array().unwrap().iter().find(|h| h["resource"].as_str().unwrap().starts_with(name)).cloned()
+    };
+    wait_for(DEADLINE, || handler("hanging.")).expect("the new handler is shown");
+
+    stage.call(&["check", "-r", "100", "-s", "source.name=web"]);
+    let third = ["--stringmap_attributes", "source.labels=version:v3", "-s", "source.name=web"];
+    stage.call(&[["check", "-r", "3", "-q", "request-count=1"].as_slice(), &third].concat());
+    stage.call(&[
+        "check",
+        "-r",
+        "4",
+        "-s",
+        "source.name=web",
+        "--stringmap_attributes",
+        "request.headers=clnt:abc",
+    ]);
+    let report = "context.protocol=http,source.workload.name=web,destination.service.host=reviews";
+    stage.call(&["report", "-r", "20", "-s", report, "-t", "request.time=2019-01-02T03:04:05Z"]);
+
+    let quotas = get_json(&stage.url("/quotaj/"));
+    let used = |quota: &serde_json::Value| {
+        let top = quota["top"].as_array().unwrap().clone();
+        top.iter().find(|of| of[0].as_str().unwrap().contains("v3")).map(|of| of[1].as_i64().unwrap())
+    };
+    assert_eq!(quotas.as_array().unwrap().iter().find_map(used), Some(3), "{quotas}");
+    assert_eq!(handler("limits.").unwrap()["calls"], 3);
+    assert_eq!(handler("turn-away.").unwrap()["errors"], 0);
+    let cache = get_json(&stage.url("/cachej/"));
+    let number =
+        |of: &serde_json::Value, name: &str| of[name].as_u64().unwrap_or_else(|| panic!("{name} in {of}"));
+    assert!(number(&cache, "hits") >= 99 + 3 && number(&cache, "misses") >= 2, "{cache}");
+    assert_eq!(get_json(&stage.url("/denialj/")).as_array().unwrap().len(), 4);
+    let latency = get_json(&stage.url("/latencyj/"));
+    let calls = latency["calls"].as_array().unwrap();
+    assert_eq!(calls.iter().map(|of| number(of, "count")).collect::<Vec<_>>(), [107, 20], "{latency}");
+    let series = handler("prometheus-http.").unwrap()["queues"].clone();
+    assert!(series.as_array().unwrap().iter().any(|of| number(of, "length") == 1), "{series}");
+
+    let connections = || get_json(&stage.url("/callerj/")).as_array().unwrap().len();
+    assert!(
+        wait_for(DEADLINE, || (connections() == 0).then_some(())).is_some(),
+        "all clients have disconnected"
+    );
+    let address = ("127.0.0.1", stage.server.ports.api);
+    let held =
+        [std::net::TcpStream::connect(address).unwrap(), std::net::TcpStream::connect(address).unwrap()];
+    assert!(wait_for(DEADLINE, || (connections() == 2).then_some(())).is_some());
+    drop(held);
+
+    let hang = |_| {
+        let mut client = std::process::Command::new(programs().path("mixc"));
+        client.args(["check", "--mixer", &stage.server.address(), "-s", "source.name=slow"]);
+        Process::spawn(client.stdin(std::process::Stdio::null())).unwrap()
+    };
+    let clients: Vec<Process> = (0..3).map(hang).collect();
+    let pools = || get_json(&stage.url("/poolj/"));
+    let in_flight = || (number(&pools()["api"], "inFlight"), number(&pools()["adapter"], "inFlight"));
+    assert!(wait_for(DEADLINE, || (in_flight() == (3, 3)).then_some(())).is_some(), "{}", pools());
+    let queue = handler("hanging.").unwrap()["queues"][0].clone();
+    assert_eq!((queue["name"].as_str(), queue["length"].as_u64()), (Some("calls under way"), Some(3)));
+    let metrics = http("GET", &stage.server.monitoring_url("/metrics"), "").unwrap().body;
+    assert!(metrics.contains("mixer_pool_in_flight{pool=\"api\"} 3"), "{metrics}");
+    drop(clients);
+    assert!(wait_for(DEADLINE, || (in_flight() == (0, 0)).then_some(())).is_some(), "{}", pools());
+}

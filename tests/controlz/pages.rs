@@ -1,0 +1,177 @@
+//! Every page in a browser.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::endpoints::PAGES;
+use crate::stage::{INVALID_RULE, Stage, get_json};
+use crate::support::browser::Browser;
+
+#[test]
+fn pages_work_in_a_browser() {
+    let stage = Stage::new(&[]);
+    let browser = Browser::start();
+    stage.traffic();
+
+    // Every page at desktop and phone width, light and dark: no horizontal overflow, no message on the console.
+    for (width, theme) in [(1280, "light"), (390, "dark")] {
+        browser.resize(width, 900, theme);
+        for page in PAGES {
+            browser.open(&stage.url(page));
+            browser.wait("document.querySelector('#pause:not([hidden])')");
+            let fits = browser.run("return document.documentElement.scrollWidth <= innerWidth");
+            assert_eq!(fits, true, "{page} at {width}");
+            let marked = browser.run("return document.querySelector('nav a[aria-current]').pathname");
+            assert_eq!(marked, *page);
+        }
+        assert_eq!(browser.complaints(), Vec::<String>::new());
+    }
+
+    browser.resize(1280, 900, "light");
+    levels_change(&stage, &browser);
+    keys_and_filters(&stage, &browser);
+    pages_refresh_themselves(&stage, &browser);
+    denials_are_explained(&stage, &browser);
+    changes_are_compared(&stage, &browser);
+    themes_change(&browser);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    if std::env::var_os("UPDATE_SCREENSHOTS").is_some() {
+        pictures(&stage, &browser);
+    }
+}
+
+fn levels_change(stage: &Stage, browser: &Browser) {
+    browser.open(&stage.url("/scopez/"));
+    let menu = "select[form=scope-api][name=output_level]";
+    browser.run(&format!(
+        "const m = document.querySelector('{menu}'); m.value = 'debug'; m.dispatchEvent(new Event('change', {{bubbles: true}}))"
+    ));
+    browser.wait("document.querySelector('#refreshed').textContent === 'saved'");
+    assert_eq!(get_json(&stage.url("/scopej/api"))["output_level"], "debug");
+    browser.wait(&format!("document.querySelector('{menu}').value === 'debug'"));
+}
+
+fn keys_and_filters(stage: &Stage, browser: &Browser) {
+    browser.press("gc");
+    browser.wait("location.pathname === '/configz/'");
+    assert!(browser.text("main").contains("only-ann.rule.istio-system"), "the problem is shown");
+    assert_eq!(browser.run("return document.querySelector('pre.source mark').textContent.length > 0"), true);
+    browser.press("/");
+    browser.wait("document.activeElement.id === 'filter'");
+    browser.type_into("#filter", "memquota");
+    browser.wait("location.search === '?q=memquota'");
+    browser.type_into("#filter", "\u{e003}\u{e003}\u{e003}\u{e003}\u{e003}\u{e003}\u{e003}\u{e003}limits");
+    browser.wait("document.querySelectorAll('#resources tbody tr').length === 1");
+    browser.press("\u{e00c}");
+    browser.press("]");
+    browser.wait("location.pathname === '/historyz/'");
+    browser.press("?");
+    browser.wait("document.querySelector('#help').open");
+    browser.press("\u{e00c}");
+    browser.wait("!document.querySelector('#help').open");
+    browser.open(&stage.url("/configz/resource?name=limits.handler.istio-system"));
+    assert!(browser.text("main").contains("Effective parameters"));
+}
+
+fn pages_refresh_themselves(stage: &Stage, browser: &Browser) {
+    browser.open(&stage.url("/denialz/"));
+    let kept = "document.querySelectorAll('.denials > li').length";
+    let before = browser.run(&format!("return {kept}")).as_u64().unwrap();
+    assert!(before >= 3, "{before}");
+    browser.run("document.querySelector('.denials details').open = true");
+    let denied = "request.headers=clnt:abc";
+    stage.call(&["check", "-s", "source.name=other", "--stringmap_attributes", denied]);
+    browser.wait(&format!("{kept} === {}", before + 1));
+    browser.wait("document.querySelectorAll('.denials details[open]').length === 1");
+    assert!(!browser.text("main").contains("Bearer"), "secrets are masked");
+}
+
+fn denials_are_explained(stage: &Stage, browser: &Browser) {
+    browser.open(&stage.url("/denialz/"));
+    browser.run("document.querySelector('.denials details').open = true");
+    browser.click(".denials li a.button");
+    browser.wait("location.pathname === '/explainz/'");
+    browser.click("form.stack button.primary");
+    browser.wait("document.querySelector('#answer')");
+    let answer = browser.text("#answer");
+    assert!(answer.contains("Refused") && answer.contains("unwelcome-client"), "{answer}");
+    // An unknown attribute is reported with a suggestion.
+    browser.run("document.querySelector('textarea').value = 'source.nam = x'");
+    browser.click("form.stack button.primary");
+    browser.wait("document.querySelector('[role=alert]')");
+    assert!(browser.text("[role=alert]").contains("source.name"));
+}
+
+fn changes_are_compared(stage: &Stage, browser: &Browser) {
+    browser.open(&stage.url("/historyz/"));
+    let fixed =
+        INVALID_RULE.replace("= =", "==").replace("gate-keeper", "turn-away").replace("ann\"", "bob\"");
+    std::fs::write(stage.configuration.path().join("only-ann.yaml"), fixed).unwrap();
+    // The page refreshes itself.
+    browser.wait("document.querySelectorAll('tbody tr').length === 2");
+    browser.click("form#compare button");
+    browser.wait("location.pathname === '/historyz/diff'");
+    let diff = browser.text("main");
+    assert!(diff.contains("source.user = = \"ann\"") && diff.contains("source.user == \"bob\""), "{diff}");
+    browser.open(&stage.url("/configz/"));
+    assert!(!browser.text("main").contains("Problems"), "the problem is fixed");
+}
+
+fn themes_change(browser: &Browser) {
+    let colour = "return getComputedStyle(document.body).backgroundColor";
+    let light = browser.run(colour);
+    browser.press("t");
+    browser.press("t");
+    assert_eq!(browser.run("return document.documentElement.dataset.theme"), "dark");
+    assert_ne!(browser.run(colour), light);
+    browser.press("t");
+}
+
+/// Writes the pictures in docs/img, under traffic.
+fn pictures(stage: &Stage, browser: &Browser) {
+    std::fs::write(stage.configuration.path().join("only-ann.yaml"), INVALID_RULE).unwrap();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/img");
+    std::fs::create_dir_all(&directory).unwrap();
+    let keep = |name: &str| {
+        let picture = browser.picture();
+        assert!(picture.len() < 150_000, "{name}: {} bytes", picture.len());
+        std::fs::write(directory.join(format!("{name}.png")), picture).unwrap();
+    };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for caller in ["web", "reviews", "batch"] {
+            let done = &done;
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    stage.calls_of(caller);
+                }
+            });
+        }
+        // The charts show a minute of traffic.
+        std::thread::sleep(Duration::from_secs(80));
+        for (name, page, width, height, theme) in [
+            ("overview-light", "/", 1280, 960, "light"),
+            ("configuration-dark", "/configz/", 1280, 900, "dark"),
+            ("latency-dark", "/latencyz/", 1280, 900, "dark"),
+            ("denials-light", "/denialz/", 1280, 700, "light"),
+            ("handlers-light", "/handlerz/", 1280, 700, "light"),
+            ("history-light", "/historyz/", 1280, 560, "light"),
+            ("overview-phone", "/", 390, 844, "dark"),
+        ] {
+            browser.resize(width, height, theme);
+            browser.open(&stage.url(page));
+            browser.wait("document.readyState === 'complete' && document.fonts.status === 'loaded' && document.getAnimations().every(a => a.playState !== 'running')");
+            keep(name);
+        }
+        browser.resize(1280, 1000, "light");
+        browser
+            .open(&stage.url(
+                "/explainz/?attributes=source.name%20%3D%20web%0Arequest.headers%5Bclnt%5D%20%3D%20abc",
+            ));
+        browser.click("form.stack button.primary");
+        browser.wait("document.querySelector('#answer')");
+        keep("explain-light");
+        done.store(true, Ordering::Relaxed);
+    });
+}

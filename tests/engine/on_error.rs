@@ -1,0 +1,93 @@
+//! The annotation `mixer.dev/on-error` of handlers and rules.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mixer_api::MixerService;
+use mixer_api::proto::istio::mixer::v1::CheckResponse;
+use mixer_attribute::OwnedAttributes;
+use mixer_attribute::request::{CheckCall, encode_check_request};
+use prost::Message as _;
+
+use crate::fixture::{BASE, serve};
+
+/// A list that cannot be fetched, so that its handler fails every check; `ANNOTATION` is replaced.
+const FAILING: &str = r#"
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec: {attributes: {s1: {valueType: STRING}}}
+---
+kind: instance
+metadata: {name: entry, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: 's1 | "x"'}}
+---
+kind: handler
+metadata: {name: list, namespace: istio-system, annotations: {ANNOTATION}}
+spec: {compiledAdapter: listchecker, params: {providerUrl: "http://127.0.0.1:9/none"}}
+---
+kind: rule
+metadata: {name: ask, namespace: istio-system}
+spec: {actions: [{handler: list, instances: [entry]}]}
+"#;
+
+/// Code and message of the answer; code -1 for a failed call.
+fn outcome(text: &str, attributes: &OwnedAttributes) -> (i32, String) {
+    let (background, runtime, metrics) = serve(text, None);
+    let service = MixerService::new(runtime, metrics, Arc::default(), None);
+    let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
+    let body = encode_check_request(attributes, 0, &call);
+    match background.block_on(service.check(body.into(), None)) {
+        Err(error) => (-1, error.message),
+        Ok(framed) => {
+            let answer = CheckResponse::decode(framed.slice(5..)).unwrap();
+            let status = answer.precondition.unwrap().status.unwrap();
+            (status.code, status.message)
+        }
+    }
+}
+
+#[test]
+fn a_failing_handler_follows_its_annotation() {
+    for (annotation, code, text) in [
+        ("", -1, "performing check operation failed: 1 error occurred:"),
+        ("mixer.dev/on-error: allow", 0, ""),
+        (
+            "mixer.dev/on-error: deny",
+            7,
+            "list.istio-system:handler `list.istio-system` failed: could not fetch list",
+        ),
+        (
+            "mixer.dev/on-error: lastKnown",
+            7,
+            "list.istio-system:handler `list.istio-system` failed and has no last answer",
+        ),
+    ] {
+        let (found, message) = outcome(&FAILING.replace("ANNOTATION", annotation), &OwnedAttributes::new());
+        assert_eq!(found, code, "{annotation}: {message}");
+        assert!(message.starts_with(text), "{annotation}: {message}");
+    }
+}
+
+#[test]
+fn a_failing_condition_follows_the_annotation_of_its_rule() {
+    let rules = |annotation: &str| {
+        format!(
+            "{BASE}---\nkind: handler\nmetadata: {{name: h, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: noop}}\n---\nkind: rule\n\
+             metadata: {{name: r, namespace: istio-system, annotations: {{{annotation}}}}}\n\
+             spec: {{match: s1 == \"a\", actions: [{{handler: h, instances: [nothing]}}]}}\n"
+        )
+    };
+    for (annotation, code, text) in [
+        ("", 0, ""),
+        ("mixer.dev/on-error: allow", 0, ""),
+        (
+            "mixer.dev/on-error: deny",
+            7,
+            "mixer:condition of rule `r.rule.istio-system` failed: lookup failed: 's1'",
+        ),
+    ] {
+        let found = outcome(&rules(annotation), &OwnedAttributes::new());
+        assert_eq!(found, (code, text.to_owned()), "{annotation}");
+    }
+}

@@ -1,0 +1,40 @@
+//! A running server from outside: start, stop, signals, health, TLS, sockets, reloads, tracing and metrics.
+
+#![cfg(test)]
+
+#[path = "support/support.rs"]
+mod support;
+
+#[path = "server/certificates.rs"]
+mod certificates;
+#[path = "server/doctor.rs"]
+mod doctor;
+#[path = "server/health.rs"]
+mod health;
+#[path = "server/hostile.rs"]
+mod hostile;
+#[path = "server/lifecycle.rs"]
+mod lifecycle;
+#[path = "server/prometheus.rs"]
+mod prometheus;
+#[path = "server/reload.rs"]
+mod reload;
+#[path = "server/sample.rs"]
+mod sample;
+#[path = "server/security.rs"]
+mod security;
+#[path = "server/settings.rs"]
+mod settings;
+#[path = "server/signals.rs"]
+mod signals;
+#[path = "server/sockets.rs"]
+mod sockets;
+#[path = "server/tracing.rs"]
+mod tracing;
+
+use std::path::Path;
+
+/// Text of a file; empty without one.
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}

@@ -1,0 +1,125 @@
+//! Settings: errors with their position, reloads, and `server --dry-run`.
+
+use crate::signals::{access_log, configuration, on};
+use crate::support::{DEADLINE, free_port, programs, run, run_mixer as mixer};
+
+#[test]
+fn invalid_settings_are_reported_with_position_and_hint() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let error_of = |name: &str, content: &str, environment: &[(&str, &str)], more: &[&str]| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).expect("it is writable");
+        let path = path.display().to_string();
+        let arguments = [&["server", "--config-file", &path][..], more].concat();
+        let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+        let environment: Vec<_> =
+            environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let program = programs().path("mixer");
+        let finished = run(&program, &arguments, &environment, None, None, DEADLINE);
+        let finished = finished.expect("it ends");
+        assert_eq!(finished.stdout.lines().filter(|l| l.contains("Starting gRPC")).count(), 0);
+        finished.stderr.replace(&path, name)
+    };
+    for (name, content, environment, more, expected) in [
+        (
+            "a.yaml",
+            "# settings\nlog-as-json: true\nport: abc\n",
+            &[][..],
+            &[][..],
+            "error: invalid value `abc` for `--port` in `a.yaml`, line 3\n  cause: expected a port from 0 to 65535\n",
+        ),
+        (
+            "b.toml",
+            "log-as-json = true\nport = \n",
+            &[],
+            &[],
+            "error: cannot read the settings in `b.toml`\n  cause: line 2: ",
+        ),
+        (
+            "c.yaml",
+            "log-as-json: true\nprt: 1\n",
+            &[],
+            &[],
+            "  cause: line 2: unknown setting `prt`\n  hint: did you mean `port`?\n",
+        ),
+        ("d.yaml", "port: [1\n", &[], &[], "at line 2 column 1"),
+        (
+            "e.yaml",
+            "",
+            &[("MIXER_PORT", "many")],
+            &[],
+            "error: invalid value `many` for `--port` in the environment variable MIXER_PORT\n",
+        ),
+        ("f.yaml", "port: abc\n", &[], &["-p", "x"], "error: invalid value `x` for `--port`\n"),
+        (
+            "g.yaml",
+            "address: localhost\n",
+            &[],
+            &["--log-target=stderr"],
+            "missing port in address\n  hint: use host:port, for example 127.0.0.1:9091\n",
+        ),
+        (
+            "h.yaml",
+            "log-output-level: loud\n",
+            &[],
+            &[],
+            "  cause: invalid output level 'loud'\n  hint: levels are none, fatal, error, warn, info and debug",
+        ),
+    ] {
+        let found = error_of(name, content, environment, more);
+        assert!(found.contains(expected), "{name}: {found}");
+    }
+}
+
+#[test]
+fn invalid_settings_on_reload_keep_the_old_ones() {
+    let directory = configuration("");
+    let settings = directory.path().join("settings.yaml");
+    std::fs::write(&settings, "").expect("it is writable");
+    let config_file = settings.display().to_string();
+    let server = on(&directory).with(&["--config-file", &config_file]).start();
+    std::fs::write(&settings, "nosuch: 1\n").expect("it is writable");
+    server.signal("HUP");
+    server.wait_for_log("\treloaded");
+    assert!(
+        server.log().contains("reloading the settings failed; the previous settings stay in effect"),
+        "{}",
+        server.log()
+    );
+}
+
+#[test]
+fn dry_run_prints_what_would_be_served() {
+    let directory = configuration(&access_log(std::path::Path::new("/dev/null")));
+    let config = format!("fs://{}", directory.path().join("config").display());
+    let (api, metrics) = (free_port(), free_port().to_string());
+    let address = format!("tcp://127.0.0.1:{api}");
+    let pid_file = directory.path().join("pid").display().to_string();
+    let flags =
+        ["server", "--dry-run", "--log-target=stderr", "--pid-file", &pid_file, "--address", &address]
+            .into_iter()
+            .chain(["--metrics-port", &metrics, "--config-store-url", &config])
+            .collect::<Vec<_>>();
+    let finished = mixer(&flags);
+    assert_eq!(finished.status, 0, "{finished:?}");
+    let expected = format!(
+        "would serve:\n  api            {address}\n  monitoring     port 15014\n  ControlZ       localhost:9876\n"
+    );
+    assert!(finished.stdout.starts_with(&expected), "{}", finished.stdout);
+    assert!(
+        finished
+            .stdout
+            .ends_with(" 1 rules, 1 handlers, 1 instances\n                 0 errors, 0 warnings\n")
+    );
+    assert!(!directory.path().join("pid").exists());
+
+    std::fs::write(directory.path().join("config/bad.yaml"), "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: bad, namespace: istio-system}\nspec: {match: nosuch.attribute == 1, actions: [{handler: ghost, instances: [line]}]}\n").expect("it is writable");
+    let finished = mixer(&flags);
+    assert_eq!(finished.status, 3, "{finished:?}");
+    assert!(finished.stderr.contains("error: the configuration has "), "{}", finished.stderr);
+
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", api)).expect("the port is free again");
+    let finished = mixer(&flags);
+    assert_eq!(finished.status, 3, "{finished:?}");
+    assert!(finished.stderr.contains("bind: address already in use"), "{}", finished.stderr);
+}

@@ -1,0 +1,19 @@
+//! What the integration tests share: servers and other programs as child processes, clients, and waiting for conditions.
+
+#![expect(clippy::allow_attributes, reason = "each test binary uses its part of the support")]
+#![allow(dead_code, unused_imports, reason = "see above")]
+
+pub(crate) mod bag;
+pub(crate) mod browser;
+pub(crate) mod denier;
+mod http;
+pub(crate) mod http2;
+mod process;
+pub(crate) mod rpc;
+mod server;
+mod wait;
+
+pub(crate) use self::http::{HttpAnswer, http};
+pub(crate) use process::{Finished, Process, fatal, programs, put, python, run, run_mixer};
+pub(crate) use server::{Holdings, Ports, Server, ServerBuilder, sample_configuration, sum_of_samples};
+pub(crate) use wait::{DEADLINE, POLL_INTERVAL, eventually, free_port, is_listening, wait_for};
