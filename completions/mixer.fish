@@ -52,16 +52,16 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-file -d 'S
 complete -c mixer -n "__fish_mixer_using_subcommand server" -s p -l port -d 'TCP port of the gRPC API on all interfaces; ignored if --address is set' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l address -d 'Address of the gRPC API: tcp://127.0.0.1:9091 or unix:///run/mixer.sock' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l socket-mode -d 'File mode of a Unix socket, octal. Example: 0660' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l grpc-reflection -d 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only' -r -f -a "auto\t'Where only callers on this machine can reach the API'
-on\t'To everybody'
-off\t'To nobody'"
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l grpc-reflection -d 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only' -r -f -a "auto\t'Only if the API is reachable from this host only'
+on\t'Always'
+off\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-port -d 'HTTP port of metrics, version, health and profiles, on all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of prometheus handlers, on all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-cert-file -d 'Server certificate chain, PEM; TCP clients must then use TLS' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-key-file -d 'Private key of the certificate, PEM' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-client-ca-file -d 'CA certificates that verify client certificates, PEM; requests a certificate from clients' -r -F
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-client-auth -d 'Whether clients must present a certificate' -r -f -a "require\t'Those without one are refused'
-optional\t'One that is shown must be good'"
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-client-auth -d 'Whether clients must present a certificate' -r -f -a "require\t'Clients without a certificate are refused'
+optional\t'A certificate is verified if presented'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-min-version -d 'Minimum TLS version' -r -f -a "1.2\t'TLS 1.2'
 1.3\t'TLS 1.3'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-allowed-peers -d 'Allowed clients, by URI or DNS name in their certificate: NAME,NAME,…; a name may begin or end with `*`' -r
