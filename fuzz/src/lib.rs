@@ -12,8 +12,11 @@ mod names;
 mod regex;
 mod yaml;
 
+/// A target: takes the bytes of one execution and panics when the property does not hold.
+pub type Target = fn(&[u8]);
+
 /// Every target with its name, which is also the name of its directory of seeds.
-pub const TARGETS: [(&str, fn(&[u8])); 8] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("attribute", attribute::run),
     ("envoy", envoy::run),
     ("expr", expr::run),

@@ -1,7 +1,11 @@
 //! What the integration tests share: servers and other programs as child processes, clients, and waiting for conditions.
 
-#![expect(clippy::allow_attributes, reason = "each test binary uses its part of the support")]
-#![allow(dead_code, unused_imports, reason = "see above")]
+#![allow(
+    clippy::allow_attributes,
+    dead_code,
+    unused_imports,
+    reason = "each test binary uses its part of the support"
+)]
 
 pub(crate) mod bag;
 pub(crate) mod browser;

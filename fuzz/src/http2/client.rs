@@ -34,7 +34,7 @@ pub(super) struct ClientStream {
 impl ClientStream {
     /// Whether both sides know it.
     pub(super) fn is_open(&self) -> bool {
-        !self.reset && !(self.client_ended && self.server_ended)
+        !(self.reset || self.client_ended && self.server_ended)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Snapshots built from whole configurations, with the adapters of the product.
 
+#![cfg(test)]
+
 #[path = "snapshot/lint.rs"]
 mod lint;
 

@@ -55,6 +55,12 @@ impl std::fmt::Debug for dyn ErasedAdapter {
 #[derive(Debug)]
 pub struct Erase<A>(PhantomData<fn() -> A>);
 
+impl<A: Adapter> Default for Erase<A> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<A: Adapter> Erase<A> {
     /// `A` as an entry of an [`Inventory`](super::Inventory).
     pub const fn new() -> Self {

@@ -16,7 +16,6 @@ struct ModelLock(BatchSemaphore);
 #[expect(unsafe_code, reason = "the trait of locks is unsafe to implement")]
 // SAFETY: a semaphore of one permit excludes.
 unsafe impl RawMutex for ModelLock {
-    #[expect(clippy::declare_interior_mutable_const, reason = "the trait demands it")]
     const INIT: Self = Self(BatchSemaphore::const_new(1, Fairness::Unfair));
     type GuardMarker = GuardSend;
 
