@@ -55,6 +55,10 @@ fn the_table_has_every_scenario_and_its_figures_agree() {
             "edit",
             "idle",
             "memory-sample",
+            "memory-sample",
+            "memory-sample",
+            "memory-rules",
+            "memory-rules",
             "memory-rules",
         ],
         "{text}"
@@ -72,6 +76,10 @@ fn the_table_has_every_scenario_and_its_figures_agree() {
             budget if value > number(budget).max(0.002) => assert_eq!(verdict, "no", "{row:?}"),
             _ => assert!(["yes", "no"].contains(&verdict), "{row:?}"),
         }
+    }
+    for memory in budgets.chunks(3).skip(3) {
+        let [all, private, mapped] = [0, 1, 2].map(|row: usize| number(memory[row][2]));
+        assert!((all - private - mapped).abs() < 0.2, "the parts add up: {memory:?}");
     }
     let rates = table(&text, "scenario");
     let measured: Vec<&str> = rates.iter().map(|row| row[0].trim_matches('`')).collect();

@@ -24,6 +24,10 @@ pub(crate) struct Figures {
     pub(crate) cpu_seconds: Option<f64>,
     /// Resident megabytes at the end.
     pub(crate) megabytes: Option<f64>,
+    /// Private memory in megabytes.
+    pub(crate) private_megabytes: Option<f64>,
+    /// Mapped files in megabytes.
+    pub(crate) mapped_megabytes: Option<f64>,
 }
 
 impl Figures {
@@ -58,6 +62,8 @@ impl Figures {
             seconds: of(|f| f.seconds),
             cpu_seconds: of(|f| f.cpu_seconds),
             megabytes: of(|f| f.megabytes),
+            private_megabytes: of(|f| f.private_megabytes),
+            mapped_megabytes: of(|f| f.mapped_megabytes),
         }
     }
 }

@@ -113,9 +113,15 @@ impl Server {
 
     /// Resident bytes.
     pub(crate) fn resident(&self) -> Result<u64> {
+        self.memory().map(|(private, mapped)| private + mapped)
+    }
+
+    /// Resident bytes: those that belong to the process alone, and mapped pages of files, which the kernel can drop.
+    pub(crate) fn memory(&self) -> Result<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id()))?;
-        let pages = text.split_whitespace().nth(1).and_then(|f| f.parse::<u64>().ok());
-        Ok(pages.context("no resident memory")? * PAGE)
+        let mut pages = text.split_whitespace().skip(1).map_while(|field| field.parse::<u64>().ok());
+        let (resident, mapped) = pages.next().zip(pages.next()).context("no resident memory")?;
+        Ok((resident.saturating_sub(mapped) * PAGE, mapped * PAGE))
     }
 
     /// Errors: the process has exited.

@@ -251,7 +251,13 @@ async fn memory(options: &Options, program: &Program, stage: &Stage) -> Result<F
         client.verify(call).await?;
     }
     tokio::time::sleep(Duration::from_secs_f64(options.duration.min(2.0))).await;
-    Ok(Figures { megabytes: Some(megabytes(server.resident()?)), ..Figures::default() })
+    let (private, mapped) = server.memory()?;
+    Ok(Figures {
+        megabytes: Some(megabytes(private + mapped)),
+        private_megabytes: Some(megabytes(private)),
+        mapped_megabytes: Some(megabytes(mapped)),
+        ..Figures::default()
+    })
 }
 
 /// Requests counted by the metrics.

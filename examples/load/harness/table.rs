@@ -48,13 +48,26 @@ fn row(work: Work) -> Row {
     }
 }
 
+/// The rows of a scenario: one, and for memory its parts.
+fn rows_of(work: Work) -> Vec<Row> {
+    let mut rows = vec![row(work)];
+    if matches!(work, Work::MemorySample | Work::MemoryRules) {
+        let part = |title, pick| Row { title, budget: None, unit: "MB", digits: 1, pick };
+        rows.push(part("– of that private", |f| f.private_megabytes));
+        rows.push(part("– of that mapped files", |f| f.mapped_megabytes));
+    }
+    rows
+}
+
 /// Prints Markdown: the budgets, then rates and latencies.
 pub(crate) fn print(programs: &[Program], rows: &[(Work, Vec<Figures>)], out: &mut dyn Write) -> Result<()> {
     let names: Vec<&str> = programs.iter().map(|p| p.name.as_str()).collect();
     writeln!(out, "| work | scenario | {} | budget | in budget | less than peer by |", names.join(" | "))?;
     writeln!(out, "| --- | --- | {}--- | --- | --- |", "--- | ".repeat(names.len()))?;
-    for (work, figures) in rows {
-        let row = row(*work);
+    let lines = rows
+        .iter()
+        .flat_map(|(work, figures)| rows_of(*work).into_iter().map(move |row| (work, figures, row)));
+    for (work, figures, row) in lines {
         let shown = |value: Option<f64>| {
             value.map_or_else(String::new, |v| {
                 format!("{v:.*} {}", row.digits, row.unit).trim_end().to_owned()
