@@ -36,7 +36,7 @@ fn sockets_of_systemd_are_used() {
     let ready = server.monitoring_url("/readyz");
     assert!(wait_for(DEADLINE, || http("GET", &ready, "").ok().filter(|a| a.status == 200)).is_some());
     assert!(is_listening(ports.ctrlz));
-    let handed = format!("the socket of the API was handed over: tcp://127.0.0.1:{}", ports.api);
+    let handed = format!("API socket inherited: tcp://127.0.0.1:{}", ports.api);
     assert!(server.log().contains(&handed), "{}", server.log());
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     let log = server.log();
