@@ -1,14 +1,19 @@
 //! The check cache: cached answers equal fresh ones, and only changes that affect checks clear it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mixer_api::MixerService;
+use mixer_api::proto::istio::mixer::v1::CheckResponse;
 use mixer_attribute::OwnedAttributes;
+use mixer_attribute::request::{CheckCall, encode_check_request};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::runtime::Runtime;
 use proptest::prelude::*;
+use prost::Message as _;
 
-use crate::fixture::{Served, attributes, check, condition, configuration, serve};
+use crate::fixture::{BASE, Served, attributes, check, condition, configuration, serve};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
@@ -113,4 +118,44 @@ fn only_changes_that_affect_checks_clear_their_cache() {
     assert_eq!(counters.hits() + counters.misses(), 11);
     assert_eq!(counters.writes(), counters.misses());
     assert_eq!(counters.evictions(), 0);
+}
+
+/// A check that is allowed for `valid`, and a quota that takes `delay`.
+fn slow_quota(valid: &str, delay: &str) -> String {
+    format!(
+        "{BASE}---\nkind: instance\nmetadata: {{name: calls, namespace: istio-system}}\n\
+         spec: {{compiledTemplate: quota}}\n\
+         ---\nkind: handler\nmetadata: {{name: allow, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: denier, params: {{status: {{code: 0}}, validDuration: {valid}}}}}\n\
+         ---\nkind: handler\nmetadata: {{name: slow, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: drill, params: {{delay: {delay}}}}}\n\
+         ---\nkind: rule\nmetadata: {{name: check, namespace: istio-system}}\n\
+         spec: {{actions: [{{handler: allow, instances: [nothing]}}]}}\n\
+         ---\nkind: rule\nmetadata: {{name: limit, namespace: istio-system}}\n\
+         spec: {{actions: [{{handler: slow, instances: [calls]}}]}}\n"
+    )
+}
+
+#[test]
+fn a_slow_quota_shortens_the_lifetime_of_the_cached_answer() {
+    let limits = CheckCacheLimits { entries: 1000, bytes: 1 << 20 };
+    let request = OwnedAttributes::new();
+    let quotas = BTreeMap::from([("calls".to_owned(), (1, false))]);
+    let with_quota = encode_check_request(&request, 0, &CheckCall { deduplication_id: "1", quotas });
+    // Lifetime and delay; what is left of the lifetime at most, if anything.
+    for (valid, delay, left) in
+        [("60s", "200ms", Some(Duration::from_millis(59_800))), ("100ms", "200ms", None)]
+    {
+        let (background, runtime, metrics) = serve(&slow_quota(valid, delay), Some(limits));
+        let service = MixerService::new(Arc::clone(&runtime), metrics, Arc::default(), None);
+        let framed = background.block_on(service.check(with_quota.clone().into(), None)).unwrap();
+        let answer = CheckResponse::decode(framed.slice(5..)).unwrap();
+        assert_eq!(answer.quotas["calls"].granted_amount, 1);
+        assert_eq!(runtime.cache_counters().writes(), u64::from(left.is_some()), "{valid} {delay}");
+        let Some(left) = left else { continue };
+        let answer = check(&background, &service, &request);
+        assert_eq!(runtime.cache_counters().hits(), 1);
+        let valid = answer.precondition.unwrap().valid_duration.unwrap();
+        assert!(Duration::try_from(valid).unwrap() <= left, "{valid:?} {delay}");
+    }
 }

@@ -3,10 +3,13 @@
 use std::time::Instant;
 
 use http::HeaderMap;
+
+use super::grpc;
 use mixer_attribute::{AttributeBag, Value};
 use mixer_engine::decision::{CALLER_PRINCIPAL, CallerText, Method};
 use mixer_engine::runtime::Published;
-use mixer_net::peer::PeerAddress;
+use mixer_http2::RequestHead;
+use mixer_net::peer::{Peer, PeerAddress};
 
 /// A method of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +48,23 @@ impl From<Option<Instant>> for CallInfo<'_> {
     }
 }
 
-impl CallInfo<'_> {
+impl<'c> CallInfo<'c> {
+    /// The metadata of a request that arrived at `started`. `identifies_caller` sets [`caller`](Self::caller).
+    pub fn of_request(
+        head: &'c RequestHead,
+        peer: &'c Peer,
+        started: Instant,
+        identifies_caller: bool,
+    ) -> Self {
+        Self {
+            deadline: grpc::timeout(head.headers()).and_then(|timeout| started.checked_add(timeout)),
+            principal: peer.principal(),
+            address: Some(peer.address()),
+            caller: if identifies_caller { peer.key() } else { 0 },
+            headers: Some(head.headers()),
+        }
+    }
+
     /// The caller, for the decision log.
     pub(crate) fn caller_text(&self) -> Option<CallerText> {
         let address = self.address.map(|address| address.to_string());

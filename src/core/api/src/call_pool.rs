@@ -12,7 +12,8 @@ use mixer_base::pool::Pool;
 /// The pool of the calls on all workers, for every service. Synchronous calls bypass it.
 #[derive(Clone)]
 pub struct CallPool {
-    pool: Arc<Pool>,
+    /// `None` if calls are not bounded.
+    pool: Option<Arc<Pool>>,
     /// The status of calls that find pool and queue full.
     rejection: Code,
 }
@@ -20,12 +21,17 @@ pub struct CallPool {
 impl CallPool {
     /// Bounds calls by `pool`; rejects with UNAVAILABLE.
     pub fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, rejection: Code::Unavailable }
+        Self { pool: Some(pool), rejection: Code::Unavailable }
+    }
+
+    /// Runs every call at once.
+    pub fn unbounded() -> Self {
+        Self { pool: None, rejection: Code::Unavailable }
     }
 
     /// The same pool for a service that rejects with another status.
     pub fn rejecting_with(&self, rejection: Code) -> Self {
-        Self { pool: Arc::clone(&self.pool), rejection }
+        Self { pool: self.pool.clone(), rejection }
     }
 
     /// Runs a call. One that is not ready when it is first polled continues with a permit of the pool.
@@ -51,7 +57,8 @@ impl CallPool {
     where
         F: Future<Output = Result<T, GrpcError>>,
     {
-        let permit = self.pool.enter();
+        let Some(pool) = &self.pool else { return call.await };
+        let permit = pool.enter();
         let permit = match deadline {
             None => permit.await,
             Some(deadline) => match tokio::time::timeout_at(deadline.into(), permit).await {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Response, header};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 
@@ -85,7 +85,7 @@ pub static OK_RESPONSE: LazyLock<FixedResponse> =
 ///
 /// Errors: RESOURCE_EXHAUSTED above `max_message` bytes; UNIMPLEMENTED for a compressed message; INTERNAL for a body that is not
 /// one message; CANCELLED if the client resets the stream or disconnects.
-pub async fn read_message<B>(mut body: B, max_message: usize) -> Result<Bytes, GrpcError>
+pub(crate) async fn read_message<B>(mut body: B, max_message: usize) -> Result<Bytes, GrpcError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
@@ -228,13 +228,23 @@ pub fn finish_message(out: &mut [u8]) {
     }
 }
 
-/// The response of a successful call, with a message framed by [`begin_message`] and [`finish_message`].
-pub fn ok_response(framed: Bytes) -> Response<ApiBody> {
-    Response::new(ApiBody::Fixed(framed))
+/// Errors: UNIMPLEMENTED for another HTTP method than POST.
+pub fn require_post(method: &Method) -> Result<(), GrpcError> {
+    if *method == Method::POST {
+        return Ok(());
+    }
+    Err(GrpcError::new(Code::Unimplemented, "gRPC calls are POST requests"))
 }
 
-/// The response of a failed call: headers with the status, no body.
-pub fn error_response(error: &GrpcError) -> Response<ApiBody> {
+/// The response of a call: a message framed by [`begin_message`] and [`finish_message`], or headers with the status and no body.
+pub fn response(result: Result<Bytes, GrpcError>) -> Response<ApiBody> {
+    match result {
+        Ok(framed) => Response::new(ApiBody::Fixed(framed)),
+        Err(error) => error_response(&error),
+    }
+}
+
+fn error_response(error: &GrpcError) -> Response<ApiBody> {
     let mut response = Response::new(ApiBody::Empty);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -261,7 +271,7 @@ fn percent_encode(text: &str) -> String {
 }
 
 /// The `grpc-timeout` header: digits and one of `H M S m u n`.
-pub fn timeout(headers: &HeaderMap) -> Option<std::time::Duration> {
+pub(crate) fn timeout(headers: &HeaderMap) -> Option<std::time::Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (unit_at, unit) = text.char_indices().next_back()?;
     let amount: u64 = text.get(..unit_at)?.parse().ok()?;

@@ -1,8 +1,8 @@
 //! Mixer's Check and Report services: from the bytes of a request to the bytes of its response.
 //!
 //! A call goes from [`MixerService`] to `check` or `report`, which lead through the engine phase by phase. [`pipeline`], [`report`] and
-//! [`worker`] are shared with the services of Envoy, so that admission, observers and dry run work alike in both. [`grpc`] frames
-//! unary calls on HTTP/2 without intermediate copies. This crate knows nothing of listeners, threads or start-up.
+//! [`worker`] are shared with the services of Envoy, so that admission, observers and dry run work alike in both; so is [`unary`], which
+//! serves the methods on HTTP/2. [`grpc`] frames their messages without intermediate copies. This crate knows nothing of listeners, threads or start-up.
 //! Spec: runtime.md section 11, attributes.md.
 
 pub mod call;
@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod report;
 mod response;
 mod spans;
+pub mod unary;
 pub mod worker;
 
 pub use call::CallInfo;
@@ -29,4 +30,5 @@ pub use mixer::MixerService;
 pub use mixer_wire as proto;
 pub use observers::Observers;
 pub use response::encode_directive;
+pub use unary::{CallLimits, UnaryMethod};
 pub use worker::Engine;

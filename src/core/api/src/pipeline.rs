@@ -4,7 +4,7 @@
 //! its protocol.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mixer_attribute::AttributeBag;
 use mixer_engine::check_cache::{CachedAnswer, CheckCache};
@@ -35,7 +35,7 @@ impl std::fmt::Display for PhaseError {
 pub struct Cacheable<V> {
     /// The answer.
     pub answer: V,
-    /// How long it is valid.
+    /// How long it is valid, from the decision.
     pub valid: Duration,
 }
 
@@ -95,6 +95,8 @@ pub async fn decide<'a, S: DecisionSink>(
     let checked =
         (cacheable.is_some() && (has_dry_run || preprocessed.is_some())).then(|| bag.mark_references());
 
+    // Quotas may wait for the network; the validity of the answer begins here.
+    let decided = (passed && cacheable.is_some() && preprocessed.is_some()).then(Instant::now);
     if passed {
         for quota in quotas.clone() {
             if let Some(preprocessed) = &preprocessed {
@@ -120,6 +122,8 @@ pub async fn decide<'a, S: DecisionSink>(
         }
     }
     if let (Some((cache, key)), Some(Cacheable { answer, valid })) = (cache, cacheable) {
+        // An answer that has expired since is not stored.
+        let valid = decided.map_or(valid, |decided| valid.saturating_sub(decided.elapsed()));
         cache.put(bag, key, &bag.references(), valid, answer);
     }
     Ok(())

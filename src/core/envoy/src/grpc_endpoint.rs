@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, Response};
 use tokio_util::sync::CancellationToken;
 
 use crate::service::{EnvoyService, EnvoyShared};
-use mixer_api::grpc::{self, Code, GrpcError, Messages};
-use mixer_api::load_shedding::LoadShedder;
-use mixer_api::{ApiBody, CallInfo, CallPool};
+use mixer_api::grpc::{self, GrpcError, Messages};
+use mixer_api::{ApiBody, CallInfo, CallLimits, UnaryMethod, unary};
 use mixer_base::metrics::{Metrics, RpcCounters};
 use mixer_http2::{RequestBody, RequestHead};
 use mixer_net::peer::Peer;
@@ -48,36 +47,32 @@ pub struct EndpointContext {
     pub shared: Arc<EnvoyShared>,
     /// Cancelled when the server drains: streams of access logs never end by themselves.
     pub stopping: CancellationToken,
-    /// Bounds the calls that wait for handlers.
-    pub pool: CallPool,
-    /// Receives the latency of each call.
-    pub shedder: Option<Arc<LoadShedder>>,
+    /// Limits of the calls.
+    pub limits: CallLimits,
 }
 
 /// Serves the methods on one worker.
 pub struct GrpcEndpoint {
     service: EnvoyService,
     stopping: CancellationToken,
-    pool: CallPool,
-    shedder: Option<Arc<LoadShedder>>,
-    max_message: usize,
-    check: Arc<RpcCounters>,
-    limit: Arc<RpcCounters>,
+    limits: CallLimits,
+    check: UnaryMethod,
+    limit: UnaryMethod,
     logs: Arc<RpcCounters>,
 }
 
 impl GrpcEndpoint {
-    /// The endpoint of a worker. `max_message` bounds unary requests, in bytes.
-    pub fn new(context: EndpointContext, metrics: &Metrics, max_message: usize) -> Self {
+    /// The endpoint of a worker.
+    pub fn new(context: EndpointContext, metrics: &Metrics) -> Self {
+        let EndpointContext { shared, stopping, limits } = context;
+        let method = |path| UnaryMethod::new(limits.clone(), Some(metrics.rpc(path)));
         Self {
-            service: EnvoyService::new(context.shared),
-            stopping: context.stopping,
-            pool: context.pool,
-            shedder: context.shedder,
-            max_message,
-            check: metrics.rpc("envoy.service.auth.v3.Authorization/Check"),
-            limit: metrics.rpc("envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
+            service: EnvoyService::new(shared),
+            stopping,
+            check: method("envoy.service.auth.v3.Authorization/Check"),
+            limit: method("envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
             logs: metrics.rpc("envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs"),
+            limits,
         }
     }
 
@@ -89,61 +84,34 @@ impl GrpcEndpoint {
         body: RequestBody,
         peer: &Peer,
     ) -> Response<ApiBody> {
-        let started = Instant::now();
-        if head.method() != Method::POST {
-            return grpc::error_response(&GrpcError::new(
-                Code::Unimplemented,
-                "gRPC calls are POST requests",
-            ));
-        }
-        let deadline = grpc::timeout(head.headers()).and_then(|timeout| started.checked_add(timeout));
-        // Only load shedding identifies callers.
-        let caller = self.shedder.as_ref().map_or(0, |_| peer.key());
-        let (principal, address) = (peer.principal(), Some(peer.address()));
-        let call = CallInfo { deadline, principal, address, caller, headers: Some(head.headers()) };
-        let mut received = 0;
-        let (result, counters) = match method {
-            EnvoyMethod::StreamAccessLogs => (self.logs(body, call, &mut received).await, &self.logs),
-            EnvoyMethod::Check => (self.unary(method, body, call, &mut received).await, &self.check),
-            EnvoyMethod::ShouldRateLimit => {
-                (self.unary(method, body, call, &mut received).await, &self.limit)
+        let service = &self.service;
+        match method {
+            EnvoyMethod::Check => {
+                let handle = |body, call| async move {
+                    let metadata = attribute_metadata(head.headers());
+                    service.check(body, &metadata, call).await
+                };
+                self.check.call(head, body, peer, handle).await
             }
-        };
-        let took = started.elapsed();
-        let (code, sent) = match &result {
-            Ok(framed) => (Code::Ok, grpc::unframed(framed).len()),
-            Err(error) => (error.code, 0),
-        };
-        counters.record(code as i32, took, received, sent);
-        if method != EnvoyMethod::StreamAccessLogs {
-            self.completed(took);
-        }
-        match result {
-            Ok(framed) => grpc::ok_response(framed),
-            Err(error) => grpc::error_response(&error),
+            EnvoyMethod::ShouldRateLimit => {
+                let handle = |body, call| service.should_rate_limit(body, call);
+                self.limit.call(head, body, peer, handle).await
+            }
+            EnvoyMethod::StreamAccessLogs => self.stream_logs(head, body, peer).await,
         }
     }
 
-    fn completed(&self, took: std::time::Duration) {
-        if let Some(shedder) = &self.shedder {
-            shedder.completed(took);
+    /// Serves a stream of access logs.
+    async fn stream_logs(&self, head: &RequestHead, body: RequestBody, peer: &Peer) -> Response<ApiBody> {
+        let started = Instant::now();
+        if let Err(error) = grpc::require_post(head.method()) {
+            return grpc::response(Err(error));
         }
-    }
-
-    async fn unary(
-        &self,
-        method: EnvoyMethod,
-        body: RequestBody,
-        call: CallInfo<'_>,
-        received: &mut usize,
-    ) -> Result<Bytes, GrpcError> {
-        let body = grpc::read_message(body, self.max_message).await?;
-        *received = body.len();
-        if method == EnvoyMethod::ShouldRateLimit {
-            return self.pool.run(self.service.should_rate_limit(body, call), call.deadline).await;
-        }
-        let metadata = call.headers.map(attribute_metadata).unwrap_or_default();
-        self.pool.run(self.service.check(body, &metadata, call), call.deadline).await
+        let call = CallInfo::of_request(head, peer, started, self.limits.shedder.is_some());
+        let mut received = 0;
+        let result = self.logs(body, call, &mut received).await;
+        unary::record(&self.logs, started.elapsed(), received, &result);
+        grpc::response(result)
     }
 
     /// Reports messages until the client ends the stream or the server drains.
@@ -153,7 +121,7 @@ impl GrpcEndpoint {
         call: CallInfo<'_>,
         received: &mut usize,
     ) -> Result<Bytes, GrpcError> {
-        let mut messages = Messages::new(body, self.max_message.max(MAX_LOG_MESSAGE));
+        let mut messages = Messages::new(body, self.limits.max_message.max(MAX_LOG_MESSAGE));
         let mut stream = self.service.open_log(call);
         loop {
             let message = tokio::select! {
@@ -165,8 +133,10 @@ impl GrpcEndpoint {
             *received = received.saturating_add(message.len());
             let started = Instant::now();
             // The next message is read after the handlers have taken this one.
-            self.pool.run(stream.report(message), None).await?;
-            self.completed(started.elapsed());
+            self.limits.pool.run(stream.report(message), None).await?;
+            if let Some(shedder) = &self.limits.shedder {
+                shedder.completed(started.elapsed());
+            }
         }
         let mut out = Vec::new();
         grpc::begin_message(&mut out);

@@ -58,8 +58,9 @@ pub fn start(
 }
 
 async fn accept(listener: TcpListener, context: EndpointContext, stop: CancellationToken, grace: Duration) {
-    let EndpointContext { shared, pool, .. } = context;
-    let endpoint = Rc::new(Endpoint { service: EnvoyService::new(Arc::clone(&shared)), shared, pool });
+    let EndpointContext { shared, limits, .. } = context;
+    let endpoint =
+        Rc::new(Endpoint { service: EnvoyService::new(Arc::clone(&shared)), shared, pool: limits.pool });
     let running = TaskTracker::new();
     let connections = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
     loop {

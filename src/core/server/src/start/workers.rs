@@ -13,7 +13,7 @@ use crate::service::ApiService;
 use crate::{discovery, observers};
 use mixer_api::grpc::Code;
 use mixer_api::load_shedding::LoadShedder;
-use mixer_api::{CallPool, Engine, MixerService};
+use mixer_api::{CallLimits, CallPool, Engine, MixerService};
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::pool::{Pool, PoolCollector};
 use mixer_engine::runtime::Runtime;
@@ -44,7 +44,7 @@ impl Start<'_> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             count => count as usize,
         };
-        let limits = ConnectionLimits {
+        let connection_limits = ConnectionLimits {
             max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
             keep_alive_timeout: KEEP_ALIVE_TIMEOUT,
             max_age: Some(options.max_connection_age.to_std_or_zero()).filter(|age| !age.is_zero()),
@@ -64,12 +64,14 @@ impl Start<'_> {
         let pool = Pool::new(options.api_pool());
         let adapters = Arc::clone(&self.adapter_pools);
         let collector = PoolCollector { api: Arc::clone(&pool), adapters };
-        let calls = CallPool::new(pool);
+        let limits = CallLimits { pool: CallPool::new(pool), shedder, max_message };
         let envoy = options.envoy_bridge.then(|| EndpointContext {
             shared: Arc::new(EnvoyShared::new(engine.clone())),
             stopping: stopping.clone(),
-            pool: calls.rejecting_with(Code::ResourceExhausted),
-            shedder: shedder.clone(),
+            limits: CallLimits {
+                pool: limits.pool.rejecting_with(Code::ResourceExhausted),
+                ..limits.clone()
+            },
         });
         if let Some(envoy) = &envoy {
             self.start_envoy_http(envoy)?;
@@ -78,13 +80,11 @@ impl Start<'_> {
         let metrics = Arc::clone(metrics);
         let service = move |_| {
             let mixer = MixerService::over(engine.clone());
-            let envoy = envoy.clone().map(|context| GrpcEndpoint::new(context, &metrics, max_message));
+            let envoy = envoy.clone().map(|context| GrpcEndpoint::new(context, &metrics));
             let others = others.clone();
-            let (stopped, calls) = (stopped.clone(), calls.clone());
-            ApiService::new(mixer, &metrics, shedder.clone(), max_message, others, stopped, calls)
-                .with_envoy(envoy)
+            ApiService::new(mixer, &metrics, limits.clone(), others, stopped.clone()).with_envoy(envoy)
         };
-        let workers = start_workers(self.effects, count, limits, stopping, service)
+        let workers = start_workers(self.effects, count, connection_limits, stopping, service)
             .map_err(|e| StartError::because("unable to start workers", e))?;
         let workers = Arc::new(workers);
         let draining = Arc::clone(&workers);

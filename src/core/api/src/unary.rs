@@ -1,0 +1,86 @@
+//! Serves the gRPC methods with one request message, the same for every service.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Response;
+
+use super::call::CallInfo;
+use super::call_pool::CallPool;
+use super::grpc::{self, ApiBody, Code, GrpcError};
+use crate::load_shedding::LoadShedder;
+use mixer_base::metrics::RpcCounters;
+use mixer_http2::{RequestBody, RequestHead};
+use mixer_net::peer::Peer;
+
+/// Limits of the calls of a service.
+#[derive(Clone)]
+pub struct CallLimits {
+    /// Bounds the calls that wait for handlers.
+    pub pool: CallPool,
+    /// Receives the latency of each call. Only load shedding identifies callers.
+    pub shedder: Option<Arc<LoadShedder>>,
+    /// Largest request message in bytes.
+    pub max_message: usize,
+}
+
+/// A unary method of one worker.
+pub struct UnaryMethod {
+    limits: CallLimits,
+    counters: Option<Arc<RpcCounters>>,
+}
+
+impl UnaryMethod {
+    /// A method within `limits`, recorded in `counters` if there are any.
+    pub fn new(limits: CallLimits, counters: Option<Arc<RpcCounters>>) -> Self {
+        Self { limits, counters }
+    }
+
+    /// Serves a call: reads the request message, passes it to `handle`, records metrics and latency, and encodes the result.
+    ///
+    /// `handle` returns a framed message. It is a function that returns a future, not an async closure, so that its future is not
+    /// wrapped in another one.
+    pub async fn call<'c, F>(
+        &self,
+        head: &'c RequestHead,
+        body: RequestBody,
+        peer: &'c Peer,
+        handle: impl FnOnce(Bytes, CallInfo<'c>) -> F,
+    ) -> Response<ApiBody>
+    where
+        F: Future<Output = Result<Bytes, GrpcError>>,
+    {
+        let started = Instant::now();
+        if let Err(error) = grpc::require_post(head.method()) {
+            return grpc::response(Err(error));
+        }
+        let CallLimits { pool, shedder, max_message } = &self.limits;
+        let call = CallInfo::of_request(head, peer, started, shedder.is_some());
+        let mut received = 0;
+        let result = match grpc::read_message(body, *max_message).await {
+            Ok(message) => {
+                received = message.len();
+                pool.run(handle(message, call), call.deadline).await
+            }
+            Err(error) => Err(error),
+        };
+        let took = started.elapsed();
+        if let Some(counters) = &self.counters {
+            record(counters, took, received, &result);
+        }
+        if let Some(shedder) = shedder {
+            shedder.completed(took);
+        }
+        grpc::response(result)
+    }
+}
+
+/// Records a call with its status, latency, and the bytes of its messages.
+pub fn record(counters: &RpcCounters, took: Duration, received: usize, result: &Result<Bytes, GrpcError>) {
+    let (code, sent) = match result {
+        Ok(framed) => (Code::Ok, grpc::unframed(framed).len()),
+        Err(error) => (error.code, 0),
+    };
+    counters.record(code as i32, took, received, sent);
+}
