@@ -1,7 +1,8 @@
 //! Scheme and host of a URL, with the error texts of Go's `net/url`, which Istio Mixer's validation shows.
 //!
-//! Laxer than `net/url`: user information, escapes in the fragment and the bytes that escapes in the host stand for are not
-//! checked. Stricter: escapes of `scheme:opaque` and control characters in the fragment are.
+//! Laxer than `net/url`: user information, escapes in the fragment, the bytes that escapes in the host stand for, and what follows
+//! one of `<>"` in the host are not checked. Stricter: escapes in `scheme:opaque` and control characters in the fragment are
+//! checked, and a bracketed host ends at the first `]`.
 
 use std::str;
 
