@@ -18,6 +18,7 @@
 //! | [`shard`] | per-worker shards and sharded counters |
 //! | [`shared_map`] | persistent sorted map |
 //! | [`time`] | timestamps and durations with Go's text forms |
+//! | [`url`] | URL references as Go's `net/url` divides them |
 //!
 //! Spec: cli-operations.md sections 5 and 6.
 
@@ -36,3 +37,4 @@ pub mod secrets;
 pub mod shard;
 pub mod shared_map;
 pub mod time;
+pub mod url;

@@ -1,82 +1,52 @@
-//! Scheme and host of a URL, with the verdicts and error texts of Go's `net/url`, which Istio Mixer's validation shows.
+//! Scheme and host of a URL, with the error texts of Go's `net/url`, which Istio Mixer's validation shows.
 //!
-//! The `url` crate follows WHATWG: it has other errors, and rewrites `http:opaque` to `http://opaque/`.
+//! Laxer than `net/url`: user information, escapes in the fragment, the bytes that escapes in the host stand for, and what follows
+//! one of `<>"` in the host are not checked. Stricter: escapes in `scheme:opaque` and control characters in the fragment are
+//! checked, and a bracketed host ends at the first `]`.
+
+use std::str;
+
+use mixer_base::url::{UrlError, UrlRef, check_control, check_port, decode};
 
 /// Scheme and host (port included) of `text`; either may be empty.
 ///
 /// Errors: `parse "<text>": <why>`.
 pub(super) fn scheme_and_host(text: &str) -> Result<(String, &str), String> {
-    let error = |why: String| format!("parse \"{text}\": {why}");
-    if text.bytes().any(|b| b < b' ' || b == 0x7f) {
-        return Err(format!("parse {text:?}: net/url: invalid control character in URL"));
-    }
-    let text = text.split_once('#').map_or(text, |(before, _)| before);
-    let (scheme, rest) = split_scheme(text).map_err(|e| error(e.to_owned()))?;
-    let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
-    if scheme.is_empty() && !rest.starts_with('/') {
-        let segment = rest.split_once('/').map_or(rest, |(first, _)| first);
-        if segment.contains(':') {
-            return Err(error("first path segment in URL cannot contain colon".to_owned()));
-        }
-    }
-    let mut host = "";
-    let mut path = rest;
-    if let Some(authority) = rest.strip_prefix("//").filter(|_| !rest.starts_with("///")) {
-        let (authority, after) = authority.split_at(authority.find('/').unwrap_or(authority.len()));
-        host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        path = after;
-        check_host(host).map_err(error)?;
-    }
-    check_escapes(path).map_err(error)?;
-    Ok((scheme.to_ascii_lowercase(), host))
+    parts(text).map_err(|error| match error {
+        UrlError::ControlCharacter => format!("parse {text:?}: {error}"),
+        _ => format!("parse \"{text}\": {error}"),
+    })
 }
 
-fn split_scheme(text: &str) -> Result<(&str, &str), &'static str> {
-    for (at, c) in text.bytes().enumerate() {
-        match c {
-            b'a'..=b'z' | b'A'..=b'Z' => {}
-            b'0'..=b'9' | b'+' | b'-' | b'.' if at > 0 => {}
-            b':' if at == 0 => return Err("missing protocol scheme"),
-            b':' => return Ok((text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default())),
-            _ => break,
-        }
-    }
-    Ok(("", text))
+fn parts(text: &str) -> Result<(String, &str), UrlError<'_>> {
+    check_control(text.as_bytes())?;
+    let url = UrlRef::split(text.as_bytes())?;
+    check_host(url.host)?;
+    check_escapes(url.opaque)?;
+    check_escapes(url.path)?;
+    let scheme = String::from_utf8_lossy(url.scheme).to_ascii_lowercase();
+    // The components of a text are cut at ASCII characters, so they are texts.
+    Ok((scheme, str::from_utf8(url.host).unwrap_or_default()))
 }
 
-fn check_host(host: &str) -> Result<(), String> {
-    let port = match host.strip_prefix('[') {
-        Some(inner) => match inner.split_once(']') {
-            Some((_, after)) => after,
-            None => return Err("missing ']' in host".to_owned()),
-        },
-        None => host.rfind(':').and_then(|at| host.get(at..)).unwrap_or_default(),
+fn check_host(host: &[u8]) -> Result<(), UrlError<'_>> {
+    let port = if host.starts_with(b"[") {
+        host.iter().position(|b| *b == b']').ok_or(UrlError::MissingBracket)? + 1
+    } else {
+        host.iter().rposition(|b| *b == b':').unwrap_or(host.len())
     };
-    let good_port = port.is_empty()
-        || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
-    if !good_port {
-        return Err(format!("invalid port \"{port}\" after host"));
-    }
-    if let Some(bad) =
-        host.chars().find(|c| matches!(c, ' ' | '<' | '>' | '"' | '\\' | '^' | '`' | '{' | '|' | '}'))
-    {
+    check_port(host.get(port..).unwrap_or_default())?;
+    if let Some(bad) = host.iter().find(|b| b" <>\"\\^`{|}".contains(b)) {
         // compat(1.3): blanks and the like are refused in host names.
-        if !matches!(bad, '<' | '>' | '"') {
-            return Err(format!("invalid character {:?} in host name", bad.to_string()));
+        if !b"<>\"".contains(bad) {
+            return Err(UrlError::InvalidHostCharacter(*bad));
         }
     }
     check_escapes(host)
 }
 
-fn check_escapes(text: &str) -> Result<(), String> {
-    for (at, _) in text.match_indices('%') {
-        let escape = text.as_bytes().get(at + 1..at + 3).unwrap_or_default();
-        if escape.len() < 2 || !escape.iter().all(u8::is_ascii_hexdigit) {
-            let shown: String = text.get(at..).unwrap_or_default().chars().take(3).collect();
-            return Err(format!("invalid URL escape \"{shown}\""));
-        }
-    }
-    Ok(())
+fn check_escapes(text: &[u8]) -> Result<(), UrlError<'_>> {
+    decode(text, |_| true).map(|_| ())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Opening a store by URL.
 
+use mixer_base::url::{UrlError, check_control, check_first_segment, decode, scheme_end};
+
 use super::{ConfigStore, FsStore, MemoryStore, SAMPLE, WhenLost};
 
 /// The URL of the embedded sample configuration.
@@ -65,43 +67,30 @@ pub fn open_with(url: &str, lost: WhenLost) -> Result<Box<dyn ConfigStore>, Stor
 }
 
 /// Splits `scheme://rest`; `None` without a scheme. Errors: those of Go's URL parser.
+///
+/// The rest is a path, not an authority: `fs://relative/path` names a directory, and so does one with blanks or colons.
 fn scheme(url: &str) -> Result<Option<(&str, &str)>, String> {
-    if url.bytes().any(|b| b < b' ' || b == 0x7f) {
-        return Err("net/url: invalid control character in URL".to_owned());
-    }
-    let end = url.find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c)).unwrap_or(url.len());
-    let (name, rest) = url.split_at(end);
-    let named = name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let Some(rest) = rest.strip_prefix(':') else {
-        if url.split('/').next().is_some_and(|first| first.contains(':')) {
-            return Err("first path segment in URL cannot contain colon".to_owned());
-        }
+    let text = url.as_bytes();
+    let end = check_control(text).and_then(|()| scheme_end(text)).map_err(|e| e.to_string())?;
+    let Some(end) = end else {
+        check_first_segment(text).map_err(|e| e.to_string())?;
         return unescape(url).map(|_| None);
     };
-    if name.is_empty() {
-        return Err("missing protocol scheme".to_owned());
-    }
-    if !named {
-        return Err("first path segment in URL cannot contain colon".to_owned());
-    }
-    Ok(rest.strip_prefix("//").map(|rest| (name, rest)))
+    let (name, rest) = url.split_at(end);
+    Ok(rest.strip_prefix("://").map(|rest| (name, rest)))
 }
 
 /// Decodes `%XX`.
 fn unescape(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('%') {
-        bytes.extend_from_slice(before.as_bytes());
-        let code = after.get(..2).unwrap_or(after);
-        match u8::from_str_radix(code, 16) {
-            Ok(byte) if code.len() == 2 && code.bytes().all(|b| b.is_ascii_hexdigit()) => bytes.push(byte),
-            _ => return Err(format!("invalid URL escape \"%{code}\"")),
+    let bytes = decode(text.as_bytes(), |_| true).map_err(|error| match error {
+        UrlError::InvalidEscape(found) => {
+            // Two bytes after the percent sign, or all of them if the second ends inside a character.
+            let found = String::from_utf8_lossy(found);
+            format!("invalid URL escape \"{}\"", found.get(..3).unwrap_or(&found))
         }
-        rest = after.get(2..).unwrap_or("");
-    }
-    bytes.extend_from_slice(rest.as_bytes());
-    String::from_utf8(bytes).map_err(|e| format!("path is not UTF-8: {e}"))
+        _ => error.to_string(),
+    })?;
+    String::from_utf8(bytes.into_owned()).map_err(|e| format!("path is not UTF-8: {e}"))
 }
 
 #[cfg(test)]

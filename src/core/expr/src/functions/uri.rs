@@ -1,8 +1,10 @@
 //! URI: validation and comparison of URI references, as by Go's net/url. Spec: expressions.md, sections 10 and 11.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use bumpalo::Bump;
+use mixer_base::url::{UrlError, UrlRef, check_port, decode};
 
 use super::super::EvalError;
 use super::dns;
@@ -25,10 +27,10 @@ pub fn uri<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a
 pub fn uri_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     let parse = |text| Uri::parse(text).map_err(|problem| unconvertible(text, problem, arena));
     let (one, other) = (parse(a)?, parse(b)?);
-    if !one.scheme.eq_ignore_ascii_case(other.scheme) {
+    if !one.url.scheme.eq_ignore_ascii_case(other.url.scheme) {
         return Ok(false);
     }
-    if !one.scheme.eq_ignore_ascii_case(b"http") && !one.scheme.eq_ignore_ascii_case(b"https") {
+    if !one.url.scheme.eq_ignore_ascii_case(b"http") && !one.url.scheme.eq_ignore_ascii_case(b"https") {
         return Ok(one.written(&one.host) == other.written(&other.host));
     }
     let ((host, port), (other_host, other_port)) = (one.host_and_port(), other.host_and_port());
@@ -37,28 +39,30 @@ pub fn uri_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalEr
     Ok(same && port == other_port && one.written(&other.host) == other.written(&other.host))
 }
 
-fn unconvertible<'a>(text: &[u8], problem: &str, arena: &'a Bump) -> EvalError<'a> {
+fn unconvertible<'a>(text: &[u8], problem: UrlError<'_>, arena: &'a Bump) -> EvalError<'a> {
     let text = String::from_utf8_lossy(text);
-    EvalError::failed(
-        arena,
-        format_args!("error converting string to uri '{text}': 'parse {:?}: {problem}'", &*text),
-    )
+    let failed = |problem: &dyn Display| {
+        EvalError::failed(
+            arena,
+            format_args!("error converting string to uri '{text}': 'parse {:?}: {problem}'", &*text),
+        )
+    };
+    match problem {
+        UrlError::InvalidEscape(_) => failed(&"invalid URL escape"),
+        UrlError::InvalidHostCharacter(_) => failed(&"invalid character in host name"),
+        UrlError::InvalidPort(_) => failed(&"invalid port after host"),
+        _ => failed(&problem),
+    }
 }
 
-/// The parts of a URI, decoded.
+/// A valid URI reference.
 struct Uri<'t> {
-    scheme: &'t [u8],
-    /// The part after the scheme if it is not a path.
-    opaque: &'t [u8],
+    /// As written.
+    url: UrlRef<'t>,
+    /// Decoded.
     user: Option<User<'t>>,
+    /// Decoded.
     host: Cow<'t, [u8]>,
-    /// Whether the path follows the scheme without `//`.
-    bare: bool,
-    /// Not decoded.
-    path: &'t [u8],
-    query: Option<&'t [u8]>,
-    /// Not decoded.
-    fragment: &'t [u8],
 }
 
 struct User<'t> {
@@ -76,87 +80,23 @@ enum Part {
     Fragment,
 }
 
-type Parsed<T> = Result<T, &'static str>;
-
-const BAD_ESCAPE: &str = "invalid URL escape";
-const BAD_HOST: &str = "invalid character in host name";
-const BAD_PORT: &str = "invalid port after host";
+type Parsed<'t, T> = Result<T, UrlError<'t>>;
 
 impl<'t> Uri<'t> {
-    fn parse(text: &'t [u8]) -> Parsed<Uri<'t>> {
-        let (text, fragment) = cut(text, b'#');
-        if text.iter().any(u8::is_ascii_control) {
-            return Err("net/url: invalid control character in URL");
-        }
-        let fragment = fragment.unwrap_or_default();
-        let (scheme, rest) = split_scheme(text)?;
-        let mut uri = Uri {
-            scheme,
-            opaque: b"",
-            user: None,
-            host: Cow::Borrowed(b""),
-            bare: false,
-            path: b"",
-            query: None,
-            fragment,
-        };
-        if text == b"*" {
-            uri.path = text;
-        } else {
-            uri.after_scheme(rest)?;
-        }
-        unescape(fragment, Part::Fragment)?;
-        Ok(uri)
-    }
-
-    fn after_scheme(&mut self, text: &'t [u8]) -> Parsed<()> {
-        let (mut rest, query) = cut(text, b'?');
-        self.query = query;
-        if !rest.starts_with(b"/") {
-            if !self.scheme.is_empty() {
-                self.opaque = rest;
-                return Ok(());
-            }
-            if cut(rest, b'/').0.contains(&b':') {
-                return Err("first path segment in URL cannot contain colon");
-            }
-        }
-        if let Some(authority) = rest.strip_prefix(b"//")
-            && (!self.scheme.is_empty() || !authority.starts_with(b"/"))
-        {
-            let end = authority.iter().position(|b| *b == b'/').unwrap_or(authority.len());
-            let (authority, path) = authority.split_at(end);
-            self.authority(authority)?;
-            rest = path;
-        } else {
-            self.bare = !self.scheme.is_empty() && rest.starts_with(b"/");
-        }
-        unescape(rest, Part::Path)?;
-        self.path = rest;
-        Ok(())
-    }
-
-    fn authority(&mut self, text: &'t [u8]) -> Parsed<()> {
-        let Some(at) = text.iter().rposition(|b| *b == b'@') else {
-            self.host = host(text)?;
-            return Ok(());
-        };
-        self.host = host(text.get(at + 1..).unwrap_or_default())?;
-        let user = text.get(..at).unwrap_or_default();
-        if !user.iter().all(|b| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(b)) {
-            return Err("net/url: invalid userinfo");
-        }
-        let (name, password) = cut(user, b':');
-        let password = password.map(|p| unescape(p, Part::User)).transpose()?;
-        self.user = Some(User { name: unescape(name, Part::User)?, password });
-        Ok(())
+    fn parse(text: &'t [u8]) -> Parsed<'t, Uri<'t>> {
+        let url = UrlRef::split(text)?;
+        let host = if url.host.is_empty() { Cow::Borrowed(url.host) } else { host(url.host)? };
+        let user = url.user.map(User::parse).transpose()?;
+        unescape(url.path, Part::Path)?;
+        unescape(url.fragment.unwrap_or_default(), Part::Fragment)?;
+        Ok(Uri { url, user, host })
     }
 
     /// The host without port and brackets, and the port.
     fn host_and_port(&self) -> (&[u8], &[u8]) {
         let (mut host, mut port) = (&*self.host, &b""[..]);
         if let Some(colon) = host.iter().rposition(|b| *b == b':')
-            && is_optional_port(host.get(colon..).unwrap_or_default())
+            && check_port(host.get(colon..).unwrap_or_default()).is_ok()
         {
             port = host.get(colon + 1..).unwrap_or_default();
             host = host.get(..colon).unwrap_or_default();
@@ -167,29 +107,31 @@ impl<'t> Uri<'t> {
     /// The normalized URI, with another host.
     fn written(&self, host: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        if !self.scheme.is_empty() {
-            out.extend(self.scheme.to_ascii_lowercase());
+        let UrlRef { scheme, opaque, query, fragment, .. } = self.url;
+        if !scheme.is_empty() {
+            out.extend(scheme.to_ascii_lowercase());
             out.push(b':');
         }
-        if self.opaque.is_empty() {
+        if opaque.is_empty() {
             self.write_hierarchy(host, &mut out);
         } else {
-            out.extend_from_slice(self.opaque);
+            out.extend_from_slice(opaque);
         }
-        if let Some(query) = self.query {
+        if let Some(query) = query {
             out.push(b'?');
             out.extend_from_slice(query);
         }
-        if !self.fragment.is_empty() {
+        if let Some(fragment) = fragment.filter(|f| !f.is_empty()) {
             out.push(b'#');
-            escaped_as_written(self.fragment, Part::Fragment, &mut out);
+            escaped_as_written(fragment, Part::Fragment, &mut out);
         }
         out
     }
 
     fn write_hierarchy(&self, host: &[u8], out: &mut Vec<u8>) {
+        let UrlRef { scheme, bare, path, .. } = self.url;
         let authority = !host.is_empty() || self.user.is_some();
-        if authority || (!self.scheme.is_empty() && !self.bare && !self.path.is_empty()) {
+        if authority || (!scheme.is_empty() && !bare && !path.is_empty()) {
             out.extend_from_slice(b"//");
         }
         if let Some(User { name, password }) = &self.user {
@@ -201,51 +143,40 @@ impl<'t> Uri<'t> {
             out.push(b'@');
         }
         escape(host, Part::Host, out);
-        if !host.is_empty() && !self.path.is_empty() && !self.path.starts_with(b"/") {
+        if !host.is_empty() && !path.is_empty() && !path.starts_with(b"/") {
             out.push(b'/');
         }
-        escaped_as_written(self.path, Part::Path, out);
+        escaped_as_written(path, Part::Path, out);
     }
 }
 
-/// Splits at the first `byte`; the second part is empty if there is none.
-fn cut(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
-    match text.iter().position(|b| *b == byte) {
-        Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
-        None => (text, None),
-    }
-}
-
-fn split_scheme(text: &[u8]) -> Parsed<(&[u8], &[u8])> {
-    let none = (&b""[..], text);
-    for (i, byte) in text.iter().enumerate() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' => {}
-            b'0'..=b'9' | b'+' | b'-' | b'.' if i > 0 => {}
-            b':' if i == 0 => return Err("missing protocol scheme"),
-            b':' => {
-                return Ok((text.get(..i).unwrap_or_default(), text.get(i + 1..).unwrap_or_default()));
-            }
-            _ => return Ok(none),
+impl<'t> User<'t> {
+    fn parse(text: &'t [u8]) -> Parsed<'t, User<'t>> {
+        let allowed = |b: &u8| {
+            b.is_ascii_alphanumeric()
+                || matches!(b, b'!' | b'$'..=b'.' | b':' | b';' | b'=' | b'@' | b'_' | b'~')
+        };
+        if !text.iter().all(allowed) {
+            return Err(UrlError::InvalidUserinfo);
         }
+        let mut parts = text.splitn(2, |b| *b == b':');
+        let name = parts.next().unwrap_or_default();
+        let password = parts.next().map(|p| unescape(p, Part::User)).transpose()?;
+        Ok(User { name: unescape(name, Part::User)?, password })
     }
-    Ok(none)
 }
 
-fn host(text: &[u8]) -> Parsed<Cow<'_, [u8]>> {
+/// Decodes a host.
+fn host(text: &[u8]) -> Parsed<'_, Cow<'_, [u8]>> {
     if !text.starts_with(b"[") {
-        if let Some(colon) = text.iter().rposition(|b| *b == b':')
-            && !is_optional_port(text.get(colon..).unwrap_or_default())
-        {
-            return Err(BAD_PORT);
+        if let Some(colon) = text.iter().rposition(|b| *b == b':') {
+            check_port(text.get(colon..).unwrap_or_default())?;
         }
         return unescape(text, Part::Host);
     }
-    let Some(close) = text.iter().rposition(|b| *b == b']') else { return Err("missing ']' in host") };
+    let close = text.iter().rposition(|b| *b == b']').ok_or(UrlError::MissingBracket)?;
     let (address, port) = text.split_at(close);
-    if !is_optional_port(port.get(1..).unwrap_or_default()) {
-        return Err(BAD_PORT);
-    }
+    check_port(port.get(1..).unwrap_or_default())?;
     let Some(zone) = address.windows(3).position(|w| w == b"%25") else {
         return unescape(text, Part::Host);
     };
@@ -254,65 +185,35 @@ fn host(text: &[u8]) -> Parsed<Cow<'_, [u8]>> {
     Ok(Cow::Owned(parts.concat()))
 }
 
-/// Whether a port is empty, or a colon and digits.
-fn is_optional_port(text: &[u8]) -> bool {
-    match text.split_first() {
-        None => true,
-        Some((colon, digits)) => *colon == b':' && digits.iter().all(u8::is_ascii_digit),
-    }
-}
-
 /// Decodes percent escapes. Errors: an invalid escape, or a character that is not allowed in this component.
-fn unescape(text: &[u8], part: Part) -> Parsed<Cow<'_, [u8]>> {
-    let host = matches!(part, Part::Host | Part::Zone);
-    if host && text.iter().any(|b| *b != b'%' && b.is_ascii() && must_escape(*b, part)) {
+fn unescape(text: &[u8], part: Part) -> Parsed<'_, Cow<'_, [u8]>> {
+    if matches!(part, Part::Host | Part::Zone)
+        && let Some(bad) = text.iter().find(|b| **b != b'%' && b.is_ascii() && must_escape(**b, part))
+    {
         // Escapes are validated first, in order; which of two errors is reported does not matter.
-        return Err(BAD_HOST);
+        return Err(UrlError::InvalidHostCharacter(*bad));
     }
-    if !text.contains(&b'%') {
-        return Ok(Cow::Borrowed(text));
-    }
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((byte, after)) = rest.split_first() {
-        if *byte != b'%' {
-            out.push(*byte);
-            rest = after;
-            continue;
-        }
-        let value = escaped_byte(after).ok_or(BAD_ESCAPE)?;
-        let percent = value == b'%';
-        if part == Part::Host && value.is_ascii() && !percent {
-            return Err(BAD_ESCAPE);
-        }
-        if part == Part::Zone && !percent && value != b' ' && must_escape(value, Part::Host) {
-            return Err(BAD_ESCAPE);
-        }
-        out.push(value);
-        rest = after.get(2..).unwrap_or_default();
-    }
-    Ok(Cow::Owned(out))
+    decode(text, |value| match part {
+        Part::Host => !value.is_ascii() || value == b'%',
+        Part::Zone => b"% ".contains(&value) || !must_escape(value, Part::Host),
+        Part::User | Part::Path | Part::Fragment => true,
+    })
 }
 
-/// The byte of two hexadecimal digits.
-fn escaped_byte(text: &[u8]) -> Option<u8> {
-    let digit = |b: &u8| char::from(*b).to_digit(16).and_then(|d| u8::try_from(d).ok());
-    match text {
-        [high, low, ..] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    }
-}
-
+/// Patterns and not slices, because hosts are checked byte by byte.
 fn must_escape(byte: u8, part: Part) -> bool {
-    if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+    if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
         return false;
     }
-    match part {
-        Part::Host | Part::Zone => !b"!$&'()*+,;=:[]<>\"".contains(&byte),
-        Part::User => !b"$&+,;=".contains(&byte),
-        Part::Path => !b"$&+,/:;=@".contains(&byte),
-        Part::Fragment => !b"$&+,/:;=?@!()*".contains(&byte),
-    }
+    let kept = match part {
+        Part::Host | Part::Zone => {
+            matches!(byte, b'!' | b'$' | b'&'..=b',' | b';' | b'=' | b':' | b'[' | b']' | b'<' | b'>' | b'"')
+        }
+        Part::User => b"$&+,;=".contains(&byte),
+        Part::Path => b"$&+,/:;=@".contains(&byte),
+        Part::Fragment => b"$&+,/:;=?@!()*".contains(&byte),
+    };
+    !kept
 }
 
 fn escape(text: &[u8], part: Part, out: &mut Vec<u8>) {
