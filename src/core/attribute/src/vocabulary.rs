@@ -1,22 +1,11 @@
 //! The attributes that exist, with their types.
 
-use super::ValueType;
 use super::dictionary::{GLOBAL_WORDS, global_index};
+use super::{SlotId, ValueType};
 
 mod index;
 
 use index::NameIndex;
-
-/// The dense number of an attribute in its [`Vocabulary`]. Slots are in byte order of the names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SlotId(pub u32);
-
-impl SlotId {
-    /// The slot as an index.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Attributes with a slot in every vocabulary, declared or not, because the dispatcher reads them.
 const WELL_KNOWN: [&str; 3] = ["context.reporter.kind", "destination.namespace", "source.namespace"];

@@ -6,6 +6,7 @@
 //! Spec: runtime.md sections 1 to 4.
 
 mod diagnostic;
+mod field_name;
 mod field_path;
 pub mod message;
 mod node;

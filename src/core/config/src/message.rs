@@ -20,7 +20,6 @@ mod context;
 mod define;
 mod enums;
 mod field;
-mod names;
 mod quoted;
 mod suggestion;
 
@@ -28,10 +27,9 @@ pub use context::{DecodeContext, DecodeError};
 pub use define::{enter_message, find_field, reject_unknown};
 pub use enums::enum_number;
 pub use field::{Field, json_kind};
-pub(crate) use names::is_lower_camel_of;
-pub use names::{go_type, lower_camel, upper_camel};
 pub use suggestion::suggestion;
 
+pub use super::field_name::{go_type, lower_camel, upper_camel};
 use super::{FieldPath, Node};
 
 /// Name and number of a message field.

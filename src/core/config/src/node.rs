@@ -1,6 +1,7 @@
 //! A YAML or JSON document as a tree of values with positions.
 
 use super::FieldPath;
+use super::field_name::{is_lower_camel_of, lower_camel};
 use super::field_path::Segment;
 
 /// A position in a text.
@@ -117,6 +118,5 @@ impl Node {
 
 /// Whether two spellings, camelCase or snake_case, name the same field.
 fn same_field(a: &str, b: &str) -> bool {
-    use super::message::{is_lower_camel_of, lower_camel};
     a == b || is_lower_camel_of(a, b) || is_lower_camel_of(b, a) || lower_camel(a) == lower_camel(b)
 }

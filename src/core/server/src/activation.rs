@@ -6,9 +6,19 @@
 
 use std::net::TcpListener;
 
-use super::Endpoint;
 use mixer_base::rotate::os_text;
 use mixer_net::listener::{InheritedSocket, ListenError};
+
+/// An HTTP endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// Metrics, version, health, profiles.
+    Monitoring,
+    /// ControlZ.
+    Introspection,
+    /// HTTP external authorization.
+    Envoy,
+}
 
 /// Sockets from socket activation.
 #[derive(Debug, Default)]

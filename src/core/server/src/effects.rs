@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::ProbeOptions;
-use super::activation::InheritedSockets;
+use super::activation::{Endpoint, InheritedSockets};
 use super::pid_file::PidFile;
 use super::supervisor::Supervisor;
 use mixer_base::log::{Log, LogOptions, OptionsError};
@@ -35,17 +35,6 @@ const BACKGROUND_THREADS: usize = 2;
 
 /// A tracer and the task that exports its spans.
 pub(super) type Tracing = (Arc<Tracer>, TracerTask);
-
-/// An HTTP endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Endpoint {
-    /// Metrics, version, health, profiles.
-    Monitoring,
-    /// ControlZ.
-    Introspection,
-    /// HTTP external authorization.
-    Envoy,
-}
 
 /// The external effects of a start, in the order in which they happen.
 pub trait Effects: Send + Sync + 'static {

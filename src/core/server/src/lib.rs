@@ -28,10 +28,10 @@ mod service;
 mod start;
 mod supervisor;
 
-pub use activation::InheritedSockets;
+pub use activation::{Endpoint, InheritedSockets};
 pub use components::{StopReport, StopStep};
 pub use controls::{Controls, Reload};
-pub use effects::{Effects, Endpoint, Rehearsal, SystemEffects};
+pub use effects::{Effects, Rehearsal, SystemEffects};
 pub use error::StartError;
 pub use health::Health;
 pub use pid_file::PidFile;

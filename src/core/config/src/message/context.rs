@@ -1,6 +1,6 @@
 //! The state of a decoder: the position in the message and the problems found so far.
 
-use super::names::lower_camel;
+use crate::field_name::lower_camel;
 use crate::{FieldPath, Node, Span};
 
 /// A value that failed to decode.

@@ -2,8 +2,8 @@
 
 use super::context::DecodeContext;
 use super::field::json_kind;
-use super::names::{go_type, is_lower_camel_of, lower_camel};
 use super::{FieldInfo, suggestion};
+use crate::field_name::{go_type, is_lower_camel_of, lower_camel};
 use crate::{Node, NodeKind};
 
 /// Declares a message: a struct with defaults, [`Field`] and [`Message`].

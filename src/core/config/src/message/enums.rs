@@ -2,8 +2,8 @@
 
 use super::context::DecodeContext;
 use super::field::{Field, wrong_kind};
-use super::names::{enum_name, go_type};
 use super::suggestion;
+use crate::field_name::{enum_name, go_type};
 use crate::{Node, NodeKind};
 use mixer_attribute::ValueType;
 

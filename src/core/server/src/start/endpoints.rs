@@ -7,10 +7,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{HTTP_GRACE, Start};
+use crate::activation::Endpoint;
 use crate::components::StopStep;
 use crate::controls::Controls;
 use crate::controlz;
-use crate::effects::Endpoint;
 use crate::error::StartError;
 use crate::monitor;
 use mixer_base::build_info::BuildInfo;

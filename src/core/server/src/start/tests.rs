@@ -11,7 +11,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::super::IntrospectionOptions;
-use super::super::effects::{Endpoint, SystemEffects, Tracing};
+use super::super::activation::Endpoint;
+use super::super::effects::{SystemEffects, Tracing};
 use super::super::pid_file::PidFile;
 use super::super::server::Server;
 use super::super::supervisor::Supervisor;
