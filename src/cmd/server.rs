@@ -6,6 +6,7 @@ mod flags;
 mod signals;
 
 use std::io::Write as _;
+use std::time::Duration;
 
 pub(crate) use args::{ParseOptions, ServerArgs};
 pub(crate) use config_file::{MergedArgs, variable, with_config_file};
@@ -17,6 +18,9 @@ use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
 use mixer_config::store::EMBEDDED_SAMPLE;
 use mixer_server::{LogLevel, Server, ServerOptions, StartError};
+
+/// The delay after which the code of the startup is no longer needed.
+const STARTUP_CODE_RELEASE_DELAY: Duration = Duration::from_secs(1);
 
 /// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
 pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptions, io: &mut Io) -> Outcome {
@@ -42,6 +46,10 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
         Err(reason) => return effects.interrupted_with().map_or_else(|| Err(start_failure(&reason)), Ok),
     };
     announce(&server, &options, io)?;
+    server.background().spawn(async {
+        tokio::time::sleep(STARTUP_CODE_RELEASE_DELAY).await;
+        mixer_server::release_startup_code();
+    });
     Ok(signals::serve(server, effects, options, parse))
 }
 
