@@ -58,7 +58,7 @@ impl LiveHandler {
     }
 
     /// The digest of its configuration.
-    pub(super) fn signature(&self) -> Signature {
+    pub(crate) fn signature(&self) -> Signature {
         self.signature
     }
 

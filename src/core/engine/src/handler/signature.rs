@@ -9,7 +9,7 @@ use crate::snapshot::{HandlerConfig, InstanceConfig};
 /// A digest of the configuration of a handler: adapter, parameters, and for each bound instance its name, template,
 /// expressions, dialect and inferred types. Canonical: maps are hashed in key order. Spec: runtime.md 7.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Signature(u128);
+pub(crate) struct Signature(u128);
 
 impl Signature {
     /// The signature of a handler bound to `instances`, which are in name order.
