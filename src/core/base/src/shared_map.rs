@@ -1,22 +1,21 @@
-//! A sorted map whose versions share what they have in common.
+//! A persistent sorted map: versions share unchanged chunks.
 //!
-//! [`SharedMap`] holds items by a key of their own, in chunks behind reference counts. A clone costs one count a chunk; changing
-//! one item of a clone copies one chunk; [`SharedMap::changes`] finds what differs between two versions without looking at the
-//! chunks that they share. So a configuration and the next one, with one rule edited, are hardly more than one configuration.
-//! This room knows nothing of what it holds.
+//! [`SharedMap`] holds keyed items in reference-counted chunks. A clone increments one reference count per chunk; changing one item
+//! of a clone copies one chunk; [`SharedMap::changes`] compares two versions and skips shared chunks. Two configurations that differ
+//! in one rule take little more memory than one.
 
 use std::sync::Arc;
 
-/// Most items of a chunk: copying one chunk and the list of chunks cost about the same for 100 000 items.
-const MOST: usize = 256;
-/// Items of a chunk when many are put in at once, so that the first insertion does not split it.
-const FILL: usize = 192;
+/// Maximum items of a chunk: copying one chunk and the list of chunks cost about the same for 100 000 items.
+const MAX_CHUNK: usize = 256;
+/// Items of a chunk after a bulk build, so that the first insertion does not split it.
+const BULK_CHUNK: usize = 192;
 
-/// Something with a key of its own.
+/// An item that contains its key.
 pub trait Keyed {
-    /// What it is sorted by.
+    /// The sort key.
     type Key: Ord + ?Sized;
-    /// The key; always the same for one item.
+    /// The key, which must not change.
     fn key(&self) -> &Self::Key;
 }
 
@@ -28,15 +27,15 @@ impl<T: Keyed + ?Sized> Keyed for Arc<T> {
     }
 }
 
-/// Items sorted by key, one a key.
+/// Items sorted by key, one per key.
 #[derive(Debug, Clone)]
 pub struct SharedMap<T> {
-    /// None of them empty.
+    /// Sorted, none empty.
     chunks: Vec<Arc<Vec<T>>>,
     len: usize,
 }
 
-/// What became of a key: its item before and its item now, at least one of them.
+/// The old and the new item of a key, at least one of them.
 pub type Changed<'m, T> = (Option<&'m T>, Option<&'m T>);
 
 /// Iterates in key order.
@@ -58,17 +57,17 @@ impl<T> SharedMap<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All items by key.
+    /// All items, in key order.
     pub fn iter(&self) -> Iter<'_, T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
-    /// The item number `index` in key order, from 0. Cost: one step a chunk.
+    /// The item at `index` in key order, from 0. Cost: one step per chunk.
     pub fn nth(&self, mut index: usize) -> Option<&T> {
         for chunk in &self.chunks {
             match chunk.get(index) {
@@ -79,8 +78,9 @@ impl<T> SharedMap<T> {
         None
     }
 
-    /// How many of the chunks of `self` are also those of `other`, and how many there are: for tests of sharing.
-    pub fn shared_chunks(&self, other: &Self) -> (usize, usize) {
+    /// Number of chunks shared with `other`, and number of chunks.
+    #[cfg(test)]
+    fn shared_chunks(&self, other: &Self) -> (usize, usize) {
         let theirs: std::collections::HashSet<_> = other.chunks.iter().map(Arc::as_ptr).collect();
         (self.chunks.iter().filter(|chunk| theirs.contains(&Arc::as_ptr(chunk))).count(), self.chunks.len())
     }
@@ -98,7 +98,7 @@ impl<T: Keyed + Clone> SharedMap<T> {
         self.get(key).is_some()
     }
 
-    /// The items next to a key, which need not be there itself.
+    /// The items before and after a key, which may be absent.
     pub fn neighbours(&self, key: &T::Key) -> (Option<&T>, Option<&T>) {
         let Some(at) = self.chunk_of(key) else { return (None, self.iter().next()) };
         let Some(chunk) = self.chunks.get(at) else { return (None, None) };
@@ -113,11 +113,11 @@ impl<T: Keyed + Clone> SharedMap<T> {
         (before, chunk.get(after).or_else(|| self.chunks.get(at + 1).and_then(|chunk| chunk.first())))
     }
 
-    /// Puts an item in; gives the one back that had its key. Copies the chunk if another version has it too.
+    /// Inserts an item and returns the previous item with its key. Copies the chunk if it is shared.
     pub fn put(&mut self, item: T) -> Option<T> {
         let Some(at) = self.chunk_of(item.key()) else {
-            // Before everything else.
-            match self.chunks.first_mut().filter(|chunk| chunk.len() < MOST) {
+            // The smallest key.
+            match self.chunks.first_mut().filter(|chunk| chunk.len() < MAX_CHUNK) {
                 Some(first) => Arc::make_mut(first).insert(0, item),
                 None => self.chunks.insert(0, Arc::new(vec![item])),
             }
@@ -133,14 +133,14 @@ impl<T: Keyed + Clone> SharedMap<T> {
             Err(here) => here,
         };
         self.len += 1;
-        if chunk.len() < MOST {
+        if chunk.len() < MAX_CHUNK {
             Arc::make_mut(chunk).insert(here, item);
-        } else if here == MOST {
+        } else if here == MAX_CHUNK {
             self.chunks.insert(at + 1, Arc::new(vec![item]));
         } else {
             let items = Arc::make_mut(chunk);
-            let mut upper = items.split_off(MOST / 2);
-            match here.checked_sub(MOST / 2) {
+            let mut upper = items.split_off(MAX_CHUNK / 2);
+            match here.checked_sub(MAX_CHUNK / 2) {
                 Some(here) => upper.insert(here, item),
                 None => items.insert(here, item),
             }
@@ -149,7 +149,7 @@ impl<T: Keyed + Clone> SharedMap<T> {
         None
     }
 
-    /// Takes an item out.
+    /// Removes an item.
     pub fn remove(&mut self, key: &T::Key) -> Option<T> {
         let at = self.chunk_of(key)?;
         let chunk = self.chunks.get_mut(at)?;
@@ -159,8 +159,9 @@ impl<T: Keyed + Clone> SharedMap<T> {
         let left = chunk.len();
         if left == 0 {
             self.chunks.remove(at);
-        } else if left < MOST / 4
-            && let Some(next) = self.chunks.get(at + 1).filter(|next| next.len() + left <= MOST / 2).cloned()
+        } else if left < MAX_CHUNK / 4
+            && let Some(next) =
+                self.chunks.get(at + 1).filter(|next| next.len() + left <= MAX_CHUNK / 2).cloned()
         {
             self.chunks.remove(at + 1);
             if let Some(chunk) = self.chunks.get_mut(at) {
@@ -170,15 +171,15 @@ impl<T: Keyed + Clone> SharedMap<T> {
         Some(removed)
     }
 
-    /// What differs between `self` and `newer`, by key; items for which `same` holds do not. Cost: one step a chunk that both
-    /// share, one step an item of the others.
+    /// The differences between `self` and `newer`, in key order; items for which `same` holds are equal. Cost: one step per shared
+    /// chunk and one per item of the other chunks.
     pub fn changes<'m>(&'m self, newer: &'m Self, same: impl Fn(&T, &T) -> bool) -> Vec<Changed<'m, T>> {
         let mut changes = Vec::new();
         let (mut old, mut new) = (Cursor::of(self), Cursor::of(newer));
         loop {
             match (old.item(), new.item()) {
                 (None, None) => return changes,
-                (Some(_), Some(_)) if old.begins_as(&new) => {
+                (Some(_), Some(_)) if old.at_same_chunk(&new) => {
                     old.skip_chunk();
                     new.skip_chunk();
                 }
@@ -199,7 +200,7 @@ impl<T: Keyed + Clone> SharedMap<T> {
         }
     }
 
-    /// The chunk in which a key stands or would stand; `None` before all of them.
+    /// The chunk that contains a key or would contain it; `None` for a key before the first chunk.
     fn chunk_of(&self, key: &T::Key) -> Option<usize> {
         self.chunks
             .partition_point(|chunk| chunk.first().is_some_and(|first| first.key() <= key))
@@ -207,7 +208,7 @@ impl<T: Keyed + Clone> SharedMap<T> {
     }
 }
 
-/// A place in a map.
+/// A position in a map.
 struct Cursor<'m, T> {
     chunks: &'m [Arc<Vec<T>>],
     at: usize,
@@ -236,8 +237,8 @@ impl<'m, T> Cursor<'m, T> {
         self.at = 0;
     }
 
-    /// Whether both stand at the beginning of the same chunk.
-    fn begins_as(&self, other: &Self) -> bool {
+    /// Whether both are at the start of the same chunk.
+    fn at_same_chunk(&self, other: &Self) -> bool {
         let same = |(a, b): (&Arc<Vec<T>>, &Arc<Vec<T>>)| Arc::ptr_eq(a, b);
         self.at == 0 && other.at == 0 && self.chunks.first().zip(other.chunks.first()).is_some_and(same)
     }
@@ -252,7 +253,7 @@ impl<'m, T> IntoIterator for &'m SharedMap<T> {
     }
 }
 
-/// Of items with the same key the last one counts.
+/// The last of several items with the same key wins.
 impl<T: Keyed + Clone> FromIterator<T> for SharedMap<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut items: Vec<T> = items.into_iter().collect();
@@ -262,10 +263,10 @@ impl<T: Keyed + Clone> FromIterator<T> for SharedMap<T> {
             items.dedup_by(|later, first| later.key() == first.key());
         }
         let len = items.len();
-        let mut chunks = Vec::with_capacity(len.div_ceil(FILL));
+        let mut chunks = Vec::with_capacity(len.div_ceil(BULK_CHUNK));
         let mut items = items.into_iter();
         loop {
-            let chunk: Vec<T> = items.by_ref().take(FILL).collect();
+            let chunk: Vec<T> = items.by_ref().take(BULK_CHUNK).collect();
             if chunk.is_empty() {
                 return Self { chunks, len };
             }
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_keys_the_last_counts() {
+    fn the_last_of_equal_keys_wins() {
         let map: SharedMap<(u32, u32)> = [(2, 0), (1, 0), (2, 1), (1, 1), (2, 2)].into_iter().collect();
         assert_eq!(items(&map), [(1, 1), (2, 2)]);
         assert_eq!((map.nth(1), map.nth(2)), (Some(&(2, 2)), None));

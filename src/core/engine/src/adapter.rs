@@ -26,7 +26,7 @@ pub use status::{HandlerStatus, QueueStatus, QuotaStatus, QuotaUse};
 
 use mixer_config::{Diagnostics, message::Message};
 
-/// Code of a validation error that [`Adapter::build`] reports itself, in its own text.
+/// Code of a validation error that [`Adapter::build`] reports itself.
 pub const NOT_BUILT: &str = "adapter-build";
 
 /// Static description of an adapter.
@@ -44,7 +44,7 @@ pub struct AdapterInfo {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The adapter's own text, for example `did not find limit defined for quota q.instance.ns`.
+    /// Message of the adapter, for example `did not find limit defined for quota q.instance.ns`.
     #[error("{0}")]
     Refused(String),
     /// Problems of the parameters that only a backend can detect, each `<field>: <text>`. Users see them like problems of

@@ -21,15 +21,15 @@ use mixer_base::rpc_code;
 use mixer_base::secrets::{MASKED, is_secret};
 use mixer_base::shard::{self, ShardedCounters};
 
-/// Denials that are recorded.
+/// Maximum number of recorded denials.
 pub const KEPT: usize = 256;
-/// Denials recorded per second and worker.
+/// Maximum number of denials recorded per second and worker.
 pub const KEPT_A_SECOND: u32 = 20;
-/// Bytes of a slot, for message and request. A request that does not fit is recorded without its attributes.
+/// Bytes of a slot, which holds message and request. A request that does not fit is recorded without its attributes.
 const SLOT: usize = 4096;
-/// Most attributes of a denial; each entry of a map counts.
+/// Maximum number of attributes of a denial; each entry of a map counts.
 const MAX_ATTRIBUTES: usize = 96;
-/// Most characters of a value, and most bytes of a message.
+/// Maximum characters of a value, and bytes of a message.
 const MAX_VALUE: usize = 200;
 
 /// A denied check.
@@ -78,9 +78,9 @@ struct RecordedDenial {
     code: i32,
     snapshot: u64,
     cached: bool,
-    /// Length.
+    /// Length in bytes.
     message: usize,
-    /// Length; `None` if it did not fit.
+    /// Length in bytes; `None` if it did not fit.
     request: Option<usize>,
 }
 
@@ -102,7 +102,7 @@ fn slot(id: u64) -> usize {
 }
 
 impl Denials {
-    /// Records `per_second` denials per second and worker.
+    /// Records at most `per_second` denials per second and worker.
     fn with_rate(per_second: u32) -> Self {
         let ring = Ring { next: 0, kept: VecDeque::new(), bytes: Vec::new() };
         Self {
@@ -229,7 +229,7 @@ impl Collect for Denials {
     }
 }
 
-/// The encoded CheckRequest of a bag that did not arrive as one.
+/// Encodes a bag as a CheckRequest, for calls of other APIs.
 pub fn request_of(bag: &AttributeBag<'_>) -> Vec<u8> {
     let mut request = Vec::new();
     prost::encoding::bytes::encode(1, &OwnedAttributes::from_bag(bag).to_bytes(0), &mut request);
@@ -309,12 +309,12 @@ mod tests {
         denials.record(7, "no", 3, false, || request("/x"));
         let kept = denials.list(&vocabulary());
         let first = kept.first().unwrap();
-        let wanted = [
+        let expected = [
             ("request.headers[:path]", "/x"),
             ("request.headers[authorization]", MASKED),
             ("source.user", "ann"),
         ];
-        assert_eq!(first.attributes, Some(wanted.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec()));
+        assert_eq!(first.attributes, Some(expected.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec()));
         assert_eq!((first.code, &*first.message, first.snapshot, first.cached), (7, "no", 3, false));
         assert_eq!(denials.get(first.id, &vocabulary()).unwrap().message, "no");
         assert!(denials.get(99, &vocabulary()).is_none());

@@ -1,8 +1,8 @@
-//! Why a check was answered the way it was: which rules were considered, how far each condition went and on which values, near
-//! misses, what every handler said, and which attributes decided.
+//! Explanations of check results: the rules considered, the evaluation of each condition, near misses, handler results, and the
+//! referenced attributes.
 //!
-//! Works on a copy of the request and a published table; slow and allocating, for people and tools only. It shows values of the
-//! request, so it is given to callers on the same machine alone.
+//! Works on a copy of the request and a published table. Slow and allocating: for debugging only. An explanation contains request
+//! values, so only loopback clients may receive it.
 
 use std::fmt::Write as _;
 
@@ -15,81 +15,81 @@ use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Condition as Presence};
 use mixer_expr::{Explanation as Part, Outcome};
 
-/// Everything that is known about one check.
+/// The explanation of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Number of the snapshot that decided.
+    /// Id of the snapshot that was evaluated.
     pub snapshot: u64,
-    /// The namespace whose own rules apply beside those of the default namespace; `None` when the request names none.
+    /// The request's namespace, whose rules apply after those of the default namespace; `None` when the request has none.
     pub namespace: Option<String>,
-    /// Every rule with something to do in a check, in order of consideration.
+    /// Every rule with a check action or header operation, in evaluation order.
     pub rules: Vec<RuleExplanation>,
-    /// What handlers said, in rule order.
+    /// Handler results, in rule order.
     pub dispatches: Vec<DispatchExplanation>,
-    /// Attributes that decided, as `name[::key] CONDITION`, sorted.
+    /// Referenced attributes, as `name[::key] CONDITION`, sorted.
     pub referenced: Vec<String>,
-    /// Where those of them come from in calls of Envoy that are mapped.
+    /// The mappings of extensions that set referenced attributes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapped: Vec<MappingOutline>,
 }
 
-/// What became of one rule.
+/// The evaluation of one rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleExplanation {
     /// Full name.
     pub rule: String,
-    /// Where it is written.
+    /// Its file.
     pub file: String,
-    /// Line of the file on which it begins.
+    /// First line of the rule in the file.
     pub line: u32,
-    /// Its condition; empty is always.
+    /// Its condition; an empty one is always true.
     #[serde(rename = "match")]
     pub match_text: String,
-    /// What became of it.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// The condition, part by part.
+    /// The condition as a tree of subexpressions.
     pub condition: Option<PartExplanation>,
-    /// Why it nearly matched: the one test that failed.
+    /// The single operand that was not true, for a rule that nearly matched.
     pub near_miss: Option<String>,
-    /// Handlers that it calls.
+    /// Handlers of its actions.
     pub handlers: Vec<String>,
-    /// It is tried and not enforced.
+    /// Whether the rule is in dry run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
-/// What became of a rule.
+/// The verdict on a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// It applied.
+    /// The rule applied.
     Matched,
     /// Its condition is false.
     NotMatched,
-    /// Its condition could not be evaluated, which counts as false.
+    /// Its condition failed to evaluate, which counts as false.
     Failed,
-    /// Its condition does not compile; it never applies.
+    /// Its condition does not compile; the rule never applies.
     Broken,
-    /// It belongs to another namespace than the request.
+    /// The rule belongs to another namespace than the request.
     OtherNamespace,
 }
 
-/// A part of a condition.
+/// A subexpression of a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartExplanation {
-    /// As written.
+    /// Its text.
     pub text: String,
     /// Its value, `absent`, `not evaluated`, or an error.
     pub outcome: String,
-    /// Its parts.
+    /// Its operands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartExplanation>,
 }
 
-/// What a handler said.
+/// The result of one handler call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchExplanation {
@@ -101,23 +101,23 @@ pub struct DispatchExplanation {
     pub adapter: String,
     /// Full name of the instance.
     pub instance: String,
-    /// Values of the instance: field and text.
+    /// Values of the instance: field and value as text.
     pub values: Vec<(String, String)>,
-    /// The answer, in words.
+    /// The result as text.
     pub said: String,
-    /// It does not count: the rule is in dry run.
+    /// Whether the rule is in dry run: the result is not enforced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
-/// What the references of a bag say, for people. Take it before rules in dry run are tried: they decide nothing.
+/// The referenced attributes of a bag, for display. Call it before dry-run rules are evaluated: their references do not count.
 pub fn referenced(bag: &AttributeBag<'_>) -> Vec<String> {
     let mut referenced: Vec<String> = bag.references().iter().map(reference_text).collect();
     referenced.sort();
     referenced
 }
 
-/// Explains a check over a preprocessed bag. `trace` is what its dispatch recorded, `referenced` what decided.
+/// Explains a check over a preprocessed bag, from the trace of its dispatch and the result of [`referenced`].
 pub fn explain<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -126,7 +126,7 @@ pub fn explain<'t: 'a, 'a>(
 ) -> Explanation {
     let snapshot = table.snapshot();
     let namespace = namespace(table, bag);
-    let relevant = snapshot.rules.iter().filter(|rule| concerns_check(rule));
+    let relevant = snapshot.rules.iter().filter(|rule| has_check_effect(rule));
     let rules = relevant
         .map(|rule| {
             let own = namespace.as_deref() == Some(&*rule.key.namespace);
@@ -136,13 +136,14 @@ pub fn explain<'t: 'a, 'a>(
         .collect();
     let dispatches =
         trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check).map(explain_dispatch).collect();
-    let decides = |name: &str| referenced.iter().any(|text| text.split([' ', ':']).next() == Some(name));
+    let is_referenced =
+        |name: &str| referenced.iter().any(|text| text.split([' ', ':']).next() == Some(name));
     let mut mapped = snapshot.mappings();
-    mapped.retain(|route| route.what == "mapping" && decides(&route.to));
+    mapped.retain(|route| route.what == "mapping" && is_referenced(&route.to));
     Explanation { snapshot: snapshot.id.0, namespace, rules, dispatches, referenced, mapped }
 }
 
-/// A reference as the command line prints it.
+/// A reference as `name[::key] CONDITION`.
 pub fn reference_text(reference: &mixer_attribute::Reference<'_>) -> String {
     let condition = match reference.condition {
         Presence::Absence => "ABSENCE",
@@ -154,7 +155,7 @@ pub fn reference_text(reference: &mixer_attribute::Reference<'_>) -> String {
     }
 }
 
-fn concerns_check(rule: &RuleConfig) -> bool {
+fn has_check_effect(rule: &RuleConfig) -> bool {
     let checks = |v: Variety| RuleKind::of(v) == RuleKind::Check;
     rule.actions.iter().flat_map(|a| &a.instances).any(|i| checks(i.template().variety))
         || !rule.request_headers.is_empty()
@@ -180,7 +181,7 @@ fn explain_rule<'t: 'a, 'a>(rule: &'t RuleConfig, applies: bool, bag: &Attribute
                 _ => Verdict::NotMatched,
             };
             if verdict != Verdict::Matched {
-                near_miss = nearly(&program.explain_operands(bag));
+                near_miss = single_miss(&program.explain_operands(bag));
             }
             condition = Some(part_of(&part));
             verdict
@@ -207,8 +208,8 @@ fn part_of(part: &Part) -> PartExplanation {
     }
 }
 
-/// What is wrong, if exactly one of several operands is not true.
-fn nearly(operands: &[Part]) -> Option<String> {
+/// Describes the only operand that is not true; `None` if there are several or the condition has one operand.
+fn single_miss(operands: &[Part]) -> Option<String> {
     let mut misses = operands.iter().filter(|operand| !operand.outcome.is_true_value());
     let miss = misses.next()?;
     if misses.next().is_some() || operands.len() < 2 {
@@ -220,19 +221,19 @@ fn nearly(operands: &[Part]) -> Option<String> {
         return Some(text);
     }
     let mut leaves = Vec::new();
-    known_leaves(&miss.children, &mut leaves);
+    evaluated_leaves(&miss.children, &mut leaves);
     for (i, leaf) in leaves.iter().enumerate() {
         let _ = write!(text, "{} {} is {}", if i == 0 { ":" } else { "," }, leaf.text, leaf.outcome);
     }
     Some(text)
 }
 
-/// The attributes and entries that went into an outcome.
-fn known_leaves<'p>(parts: &'p [Part], leaves: &mut Vec<&'p Part>) {
+/// The leaves that were evaluated: attributes and map entries.
+fn evaluated_leaves<'p>(parts: &'p [Part], leaves: &mut Vec<&'p Part>) {
     for part in parts {
         match part.outcome {
             Outcome::NotEvaluated => {}
-            _ if !part.children.is_empty() => known_leaves(&part.children, leaves),
+            _ if !part.children.is_empty() => evaluated_leaves(&part.children, leaves),
             _ if part.text == "default" || leaves.contains(&part) => {}
             _ => leaves.push(part),
         }

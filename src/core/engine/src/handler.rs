@@ -1,7 +1,7 @@
-//! Live handlers: built from configuration, reused while their signature stays the same, closed when their last call is over.
+//! Live handlers: built from configuration, reused while their signature is unchanged, closed after their last call.
 //!
-//! [`HandlerTable::build`] makes the table of one snapshot from the table of the one before; [`retire()`] closes what the new table
-//! did not take over. This room never looks at rules' conditions and never sees a request.
+//! `HandlerTable::build` makes the table of a snapshot from the previous table; [`retire()`] closes the handlers that the new table
+//! does not reuse. This module evaluates no condition and reads no request.
 //! Spec: runtime.md section 7.
 
 mod live;
@@ -14,5 +14,6 @@ mod tests;
 
 pub use live::LiveHandler;
 pub use retire::retire;
-pub use signature::Signature;
-pub use table::{HandlerEnvironment, HandlerTable, HandlerTransition};
+use signature::Signature;
+pub(crate) use table::HandlerTransition;
+pub use table::{HandlerEnvironment, HandlerTable};

@@ -1,6 +1,6 @@
 //! The rules of each kind and namespace, joined with live handlers: kind -> namespace -> rules in order -> actions.
 //!
-//! [`RoutingTable::build`] joins a snapshot with the handlers that were built for it; [`RoutingTable::next`] does the same by patching
+//! [`RoutingTable::build`] joins a snapshot with the handlers that were built for it; `RoutingTable::next` does the same by patching
 //! the previous table. A table is immutable; a request holds one from first to last byte. Matching evaluates only the rules that can
 //! match (see `index`), yet the outcome and the referenced attributes are those of evaluating every rule in order. This module
 //! evaluates conditions, never instances, and calls no handler.

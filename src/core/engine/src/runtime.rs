@@ -1,8 +1,8 @@
-//! The engine at work: configuration in, one published routing table out.
+//! Publication of configuration to requests.
 //!
-//! [`Runtime`] is what requests see: an atomic pointer to the present [`Published`] table. [`Configurator`] is what changes it: it
-//! follows a store, builds snapshot, handlers and routes in the background, publishes them in one step, and retires what was
-//! replaced. A request that began on one table ends on it. Commands share this with the server.
+//! [`Runtime`] holds an atomic pointer to the current [`Published`] table. [`Configurator`] watches a store, builds snapshot, handlers
+//! and routes in the background, publishes them atomically, and retires replaced handlers. A request uses one table from start to
+//! end. The server and the commands share this module.
 //! Spec: runtime.md sections 3.4, 7, 9 and 17.
 
 mod configurator;
@@ -25,22 +25,22 @@ use crate::snapshot::{Snapshot, SnapshotId};
 use mixer_base::metrics::Metrics;
 use mixer_config::Diagnostics;
 
-/// What requests run on: routes, and the answers that they gave.
+/// A published routing table with its check cache.
 pub struct Published {
     /// The routes, with their snapshot and handlers.
     pub routes: RoutingTable,
-    /// Answers of these routes and of earlier ones that decided alike; none unless a cache was asked for.
+    /// Cached answers of this table and of earlier equivalent ones; `None` if the cache is disabled.
     pub cache: Option<Arc<CheckCache<CheckAnswer>>>,
-    /// A number that stays as long as configurations decide alike, and grows otherwise: answers that were kept hold for it.
+    /// Generation of check results: incremented when a new table may answer checks differently. Cached answers are valid for one.
     pub decisions: u64,
-    /// Everything wrong with the configuration: documents, snapshot, handlers and routes.
+    /// Problems of the configuration: documents, snapshot, handlers and routes.
     pub diagnostics: Diagnostics,
-    /// Where refusals are noted; those of all tables.
+    /// Recent denials, shared by all tables.
     pub denials: Arc<Denials>,
 }
 
 impl Published {
-    /// The number of the snapshot.
+    /// Id of the snapshot.
     pub fn id(&self) -> SnapshotId {
         self.routes.snapshot().id
     }
@@ -49,7 +49,7 @@ impl Published {
 /// The published table, held for one request.
 pub type PublishedGuard = Guard<Arc<Published>>;
 
-/// The present routing table.
+/// The current routing table.
 pub struct Runtime {
     empty: Arc<Snapshot>,
     published: ArcSwap<Published>,
@@ -60,7 +60,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime on `empty`, a snapshot without any configuration: every check passes, every report is accepted.
+    /// A runtime that starts with `empty`, a snapshot without configuration: it allows every check and accepts every report.
     pub fn new(empty: Arc<Snapshot>, cache_limits: Option<CheckCacheLimits>) -> Self {
         let routes = RoutingTable::build(Arc::clone(&empty), HandlerTable::default(), &Metrics::new());
         let cache_counters = Arc::new(CheckCacheCounters::default());
@@ -82,50 +82,50 @@ impl Runtime {
         }
     }
 
-    /// A runtime on these routes, which stay: for tools.
+    /// A runtime with a fixed table, without a configurator or cache.
     pub fn on(routes: RoutingTable) -> Self {
         let empty = Arc::clone(routes.snapshot());
         Self::over(empty, routes, None)
     }
 
-    /// The present table. Load it once a request and keep it until the request ends. Cost: no shared write.
+    /// The current table. Load it once per request and hold it until the request ends. Cost: no shared write.
     pub fn load(&self) -> PublishedGuard {
         self.published.load()
     }
 
-    /// The present table, to keep for longer.
+    /// The current table, for holders that outlive a request.
     pub fn load_full(&self) -> Arc<Published> {
         self.published.load_full()
     }
 
-    /// Checks that were refused, whatever table they met.
+    /// Recent denials of all tables.
     pub fn denials(&self) -> &Arc<Denials> {
         &self.denials
     }
 
-    /// What was published so far.
+    /// The most recently published snapshots.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Bounds of the check cache; none if there is no cache.
+    /// Limits of the check cache; `None` if it is disabled.
     pub fn cache_limits(&self) -> Option<CheckCacheLimits> {
         self.cache_limits
     }
 
-    /// What happened in the check caches of all tables.
+    /// Counters of the check caches of all tables.
     pub fn cache_counters(&self) -> &Arc<CheckCacheCounters> {
         &self.cache_counters
     }
 
-    /// Replaces the table. Answers that were kept stay if the new one decides alike; otherwise the cache is empty. Returns the table
-    /// before, which requests may still hold.
+    /// Replaces the table. The check cache is kept if the new table gives the same check results, otherwise cleared. Returns the
+    /// previous table, which requests may still hold.
     pub(crate) fn publish(&self, routes: RoutingTable, diagnostics: Diagnostics) -> Arc<Published> {
         let before = self.published.load();
-        let alike = decisions::are_same(&before.routes, &routes);
-        let decisions = if alike { before.decisions } else { before.decisions + 1 };
+        let equivalent = decisions::are_equivalent(&before.routes, &routes);
+        let decisions = if equivalent { before.decisions } else { before.decisions + 1 };
         let cache = self.cache_limits.map(|limits| match &before.cache {
-            Some(cache) if alike => Arc::clone(cache),
+            Some(cache) if equivalent => Arc::clone(cache),
             _ => Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters))),
         });
         let denials = Arc::clone(&self.denials);

@@ -36,9 +36,10 @@ pub use dump::{
 };
 pub use extension::{DecodedResource, ExtensionConfig, MappingOutline, Registry, SnapshotExtension};
 pub use lint::{check_params, lint, pitfalls};
+pub(crate) use model::HandlerBinding;
 pub use model::{
-    ActionConfig, AttributeBinding, Condition, HandlerBinding, HandlerConfig, HeaderOperationConfig,
-    HeaderOperationKind, InstanceConfig, OnError, RuleConfig, Rules, Snapshot, SnapshotCounts, SnapshotId,
+    ActionConfig, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind, InstanceConfig,
+    OnError, RuleConfig, Rules, Snapshot, SnapshotCounts, SnapshotId,
 };
 pub use options::SnapshotOptions;
 pub use problems::ResourceProblems;

@@ -1,8 +1,7 @@
-//! The twelve templates as data: which fields an instance has, of which types, and what it is for.
+//! The schemas of the twelve templates: variety, fields and types.
 //!
-//! A template says what adapters of a kind want to be told: a metric has a value and dimensions, a quota has dimensions. An
-//! instance fills the fields with expressions. This room holds the schemas only; checking an instance against its schema is
-//! [`config`](mixer_config)'s work. Spec: runtime.md section 5, adapters-inprocess.md section 2.
+//! A template is the input schema of adapters: a metric has a value and dimensions, a quota has dimensions. An instance assigns
+//! expressions to the fields. This module holds the schemas only; `snapshot` checks instances against them. Spec: runtime.md section 5, adapters-inprocess.md section 2.
 
 mod inventory;
 
@@ -10,19 +9,19 @@ pub use inventory::TEMPLATES;
 
 use mixer_attribute::ValueType;
 
-/// What the instances of a template are for. The discriminants are those of `TemplateVariety`.
+/// The variety of a template. The discriminants are those of `TemplateVariety`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Variety {
-    /// Decide whether a request may pass.
+    /// Allows or denies a request.
     Check = 0,
-    /// Record what happened.
+    /// Reports telemetry.
     Report = 1,
-    /// Hand out amounts.
+    /// Allocates quota.
     Quota = 2,
-    /// Add attributes before everything else.
+    /// Generates attributes, before all other varieties.
     AttributeGenerator = 3,
-    /// Decide, and give values to header operations.
+    /// Allows or denies a request, and returns values for header operations.
     CheckWithOutput = 4,
 }
 
@@ -59,12 +58,12 @@ impl Variety {
     }
 }
 
-/// What a field of an instance holds. In configuration every leaf is the text of an expression.
+/// The type of a field of an instance. In configuration every leaf is the text of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
-    /// A value of whatever type its expression has.
+    /// A value of any type.
     Value,
-    /// A map from text to values of any type.
+    /// A map from strings to values of any type.
     ValueMap,
     /// A value of one type.
     Typed(ValueType),
@@ -79,11 +78,11 @@ pub struct FieldInfo {
     pub number: u32,
     /// The proto name; lowerCamelCase is accepted too.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: FieldKind,
 }
 
-/// A value that an attribute-generating template gives back.
+/// An output of an attribute-generating template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputInfo {
     /// Protobuf field number.
@@ -99,13 +98,13 @@ pub struct OutputInfo {
 pub struct TemplateInfo {
     /// The name in `compiledTemplate` and the legacy kind, for example `metric`.
     pub name: &'static str,
-    /// What its instances are for.
+    /// Its variety.
     pub variety: Variety,
     /// The protobuf package, for error texts: `listentry.InstanceParam`.
     pub package: &'static str,
     /// Fields in number order.
     pub fields: &'static [FieldInfo],
-    /// Values given back, for attribute generators.
+    /// Outputs, for attribute generators.
     pub output: &'static [OutputInfo],
 }
 

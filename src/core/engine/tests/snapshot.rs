@@ -1,4 +1,4 @@
-//! Snapshots built from whole configurations, with the adapters of the product.
+//! Snapshots of complete configurations, with the built-in adapters.
 
 #![cfg(test)]
 
@@ -12,7 +12,6 @@ use mixer_config::Diagnostic;
 use mixer_config::store::{ConfigStore, MemoryStore};
 use mixer_engine::snapshot::{Condition, Registry, Snapshot, SnapshotBuilder, SnapshotOptions};
 
-/// What configuration may refer to.
 fn options() -> SnapshotOptions {
     SnapshotOptions::new(Registry { adapters: mixer_adapters::INVENTORY, extensions: &[] })
 }
@@ -25,16 +24,16 @@ fn build_all(builder: &mut SnapshotBuilder, files: &[(&str, &str)]) -> Arc<Snaps
     builder.build(&MemoryStore::new("memory://test", files.iter().copied()).contents())
 }
 
-fn legacies(snapshot: &Snapshot) -> Vec<String> {
+fn log_texts(snapshot: &Snapshot) -> Vec<String> {
     snapshot.diagnostics.iter().map(|d| d.log_text().into_owned()).collect()
 }
 
-fn places(snapshot: &Snapshot) -> Vec<String> {
-    let place = |d: &Diagnostic| {
+fn positions(snapshot: &Snapshot) -> Vec<String> {
+    let position = |d: &Diagnostic| {
         let start = d.span.unwrap().start;
         format!("{}:{}:{} {}", d.file.as_deref().unwrap(), start.line, start.column, d.code)
     };
-    snapshot.diagnostics.iter().map(place).collect()
+    snapshot.diagnostics.iter().map(position).collect()
 }
 
 const MANIFEST: &str = "
@@ -67,13 +66,13 @@ fn sample_configuration_has_no_problems() {
     let snapshot = SnapshotBuilder::new(options()).build(&store.contents());
     let found = snapshot.diagnostics.iter().map(|d| d.code).collect::<HashSet<_>>();
     if !found.contains("adapter-unknown") {
-        assert_eq!(legacies(&snapshot), Vec::<String>::new());
+        assert_eq!(log_texts(&snapshot), Vec::<String>::new());
     }
     assert!(!snapshot.rules.is_empty());
 }
 
 #[test]
-fn broken_rule_is_diagnosed_in_three_places() {
+fn each_problem_of_a_rule_has_its_position() {
     let snapshot = with_manifest(
         "kind: rule
 metadata:
@@ -87,7 +86,7 @@ spec:
 ",
     );
     assert_eq!(
-        legacies(&snapshot),
+        log_texts(&snapshot),
         [
             "rule=crooked.rule.istio-system: No valid actions found in rule",
             "rule='crooked.rule.istio-system'.Match: failed to parse expression 'source.user = = \"x\"': \
@@ -96,7 +95,7 @@ spec:
         ]
     );
     assert_eq!(
-        places(&snapshot),
+        positions(&snapshot),
         ["a.yaml:21:9 rule-empty", "a.yaml:24:10 expression-parse", "a.yaml:26:14 handler-unknown"]
     );
 }
@@ -113,7 +112,7 @@ spec:
   requestHeaderOperations: [{name: x-a, values: [source.user, '\"b\"']}, {name: x-b, operation: REMOVE}]
 ",
     );
-    assert_eq!(legacies(&snapshot), Vec::<String>::new());
+    assert_eq!(log_texts(&snapshot), Vec::<String>::new());
     let dump = mixer_engine::snapshot::dump(&snapshot);
     assert_eq!((dump.handlers[0].source.line, dump.handlers[0].references), (11, 1));
     assert_eq!((dump.rules[0].source.line, dump.instances[0].references), (20, 1));
@@ -122,7 +121,7 @@ spec:
     assert_eq!(dump.attributes.len(), 23 + 4);
 }
 
-/// Small resources that refer to each other, in a few versions each, good and bad.
+/// Valid and invalid versions of small resources that refer to each other.
 fn version(kind: usize, name: usize, variant: usize) -> String {
     let head = |kind: &str, name: String| {
         format!("kind: {kind}\nmetadata: {{name: {name}, namespace: istio-system}}\n")
@@ -171,8 +170,8 @@ fn version(kind: usize, name: usize, variant: usize) -> String {
     }
 }
 
-/// What two snapshots must have in common.
-fn essence(snapshot: &Snapshot) -> String {
+/// Everything but the id, for comparison.
+fn content(snapshot: &Snapshot) -> String {
     let mut dump = mixer_engine::snapshot::dump(snapshot);
     dump.id = 0;
     let hints = snapshot
@@ -204,13 +203,13 @@ proptest::proptest! {
             let files = files.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect::<Vec<_>>();
             let incremental = build_all(&mut builder, &files);
             let full = build_all(&mut SnapshotBuilder::new(options()), &files);
-            proptest::prop_assert_eq!(essence(&incremental), essence(&full));
+            proptest::prop_assert_eq!(content(&incremental), content(&full));
         }
     }
 }
 
 #[test]
-fn only_what_changed_is_built_again() {
+fn unchanged_resources_are_not_rebuilt() {
     let rule = |name: &str, user: &str| {
         format!(
             "kind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\nspec:\n  match: source.user == \"{user}\"\n  actions: [{{handler: deny, instances: [nothing]}}]\n"
@@ -230,7 +229,7 @@ fn only_what_changed_is_built_again() {
     assert_eq!(line(&third), line(&first) + 1);
     assert!(
         Arc::ptr_eq(first.rules.nth(1).unwrap(), third.rules.nth(1).unwrap()),
-        "rules do not care where handlers stand"
+        "rules do not depend on the position of handlers"
     );
     let shared = |snapshot: &Snapshot, i: usize| match &snapshot.rules.nth(i).unwrap().condition {
         Condition::When(program) => Arc::as_ptr(program),
@@ -241,7 +240,7 @@ fn only_what_changed_is_built_again() {
 }
 
 #[test]
-fn a_version_that_does_not_convert_leaves_the_old_one_in_force() {
+fn the_last_valid_version_stays_in_force() {
     let rule =
         |spec: &str| format!("kind: rule\nmetadata: {{name: r, namespace: istio-system}}\nspec: {spec}\n");
     let good = rule("{actions: [{handler: deny, instances: [nothing]}]}");
@@ -251,16 +250,16 @@ fn a_version_that_does_not_convert_leaves_the_old_one_in_force() {
     let snapshot = build_all(&mut builder, &[("m.yaml", MANIFEST), ("r.yaml", &bad)]);
     assert_eq!(snapshot.rules.len(), 1);
     assert_eq!(
-        legacies(&snapshot),
+        log_texts(&snapshot),
         ["Failed to convert r.rule.istio-system an event: unknown field \"bogus\" in v1beta1.Rule"]
     );
     let fresh = build_all(&mut SnapshotBuilder::new(options()), &[("m.yaml", MANIFEST), ("r.yaml", &bad)]);
     assert_eq!(fresh.rules.len(), 0);
     assert_eq!(
-        legacies(&fresh),
+        log_texts(&fresh),
         ["Failed to convert r.rule.istio-system spec: unknown field \"bogus\" in v1beta1.Rule"]
     );
-    // Still so when the vocabulary changes under it.
+    // It also survives a change of the vocabulary.
     let more = format!(
         "{MANIFEST}kind: attributemanifest\nmetadata: {{name: z, namespace: z}}\nspec: {{attributes: {{z.z: {{valueType: STRING}}}}}}\n"
     );

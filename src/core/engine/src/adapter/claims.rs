@@ -1,16 +1,16 @@
-//! Checks of what adapters claim.
+//! Checks of the templates that adapters declare.
 
 use super::{AdapterInfo, Handler};
 use crate::template::{self, Variety};
 
-/// An adapter whose claims are wrong: a programming error.
+/// An invalid adapter declaration: a programming error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InventoryError {
-    /// Names are unique and in order.
-    #[error("adapter `{0}` stands in the inventory twice or out of name order")]
+    /// Names must be unique and sorted.
+    #[error("adapter `{0}` is duplicated or out of name order in the inventory")]
     Order(&'static str),
-    /// An adapter without templates could never be used.
+    /// An adapter without templates cannot be used.
     #[error("adapter `{0}` supports no template")]
     NoTemplates(&'static str),
     /// The template does not exist.
@@ -21,7 +21,7 @@ pub enum InventoryError {
         /// The name.
         template: &'static str,
     },
-    /// The handler does not implement the trait of a claimed template.
+    /// The handler does not implement the trait of a declared template.
     #[error("adapter `{adapter}` claims template `{template}`, but its handler does not implement {variety}")]
     NotImplemented {
         /// The adapter.
@@ -33,7 +33,7 @@ pub enum InventoryError {
     },
 }
 
-/// Compares the claims of all adapters with the templates that exist.
+/// Checks that adapters are sorted and declare existing templates.
 ///
 /// Errors: the first defect.
 pub(super) fn check_infos(infos: &[&'static AdapterInfo]) -> Result<(), InventoryError> {
@@ -53,7 +53,7 @@ pub(super) fn check_infos(infos: &[&'static AdapterInfo]) -> Result<(), Inventor
     Ok(())
 }
 
-/// Compares the traits of a built handler with the templates that its adapter claims.
+/// Checks that a handler implements the traits of the templates that its adapter declares.
 pub(super) fn check_handler(info: &'static AdapterInfo, handler: &dyn Handler) -> Result<(), InventoryError> {
     for name in info.templates {
         let Some(template) = template::find(name) else {

@@ -1,4 +1,4 @@
-//! What the outside world looks like to a handler.
+//! The environment of a handler.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::Metrics;
 
-/// The time. Tests stop and move it.
+/// A clock. Tests use one that they advance.
 pub trait Clock: Send + Sync {
-    /// Since 1970-01-01T00:00:00Z.
+    /// Time since 1970-01-01T00:00:00Z.
     fn unix_time(&self) -> Duration;
 
     /// Monotonic time since an arbitrary point.
@@ -20,14 +20,14 @@ pub trait Clock: Send + Sync {
         self.unix_time()
     }
 
-    /// The present instant.
+    /// The current time.
     fn now(&self) -> Timestamp {
         let since = self.unix_time();
         Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: since.subsec_nanos() }
     }
 }
 
-/// The time of the machine.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -42,38 +42,38 @@ impl Clock for SystemClock {
     }
 }
 
-/// What a handler may use beside its parameters.
+/// Dependencies of a handler.
 #[derive(Clone)]
 pub struct Env {
     /// The name shown to users, for example `h.istio-system`.
     pub handler_name: Arc<str>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where background tasks run; they end with the handler.
+    /// Spawns background tasks, which are cancelled when the handler closes.
     pub tasks: TaskSpawner,
-    /// Port of the metrics endpoint that all prometheus handlers share; 0 means any.
+    /// Port of the metrics endpoint shared by all prometheus handlers; 0 means any.
     pub metrics_port: u16,
-    /// Where the handler counts what it drops.
+    /// Where the handler records metrics.
     pub metrics: Arc<Metrics>,
-    /// What the handlers of one server share, and keep from one configuration to the next.
+    /// State shared by the handlers of one server across configurations.
     pub commons: Arc<Commons>,
 }
 
-/// What the handlers of one server share: at most one value a type, made when it is first asked for.
+/// State shared by the handlers of one server: at most one value per type, created on first use.
 ///
-/// An adapter that has one listener, file or client for all of its handlers keeps it here instead of in a global, so that
-/// servers and tests in one process do not meet.
+/// An adapter with one listener, file or client for all of its handlers stores it here instead of in a global, so that servers
+/// and tests in one process are isolated.
 #[derive(Default)]
 pub struct Commons {
     values: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Commons {
-    /// The value of type `T`, the same one for everybody.
+    /// The shared value of type `T`.
     pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.values.lock();
         let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
-        // INVARIANT: the value under the id of a type is of that type.
+        // INVARIANT: the value under a `TypeId` has that type.
         Arc::clone(value).downcast().unwrap_or_default()
     }
 }
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Commons {
     }
 }
 
-/// Starts background tasks that belong to one handler.
+/// Spawns background tasks of one handler.
 #[derive(Clone)]
 pub struct TaskSpawner {
     runtime: tokio::runtime::Handle,
@@ -102,7 +102,7 @@ impl TaskSpawner {
         }
     }
 
-    /// Starts a task. It is dropped when the handler closes. A panic in it is logged and ends only it.
+    /// Spawns a task. It is cancelled when the handler closes. A panic is logged and ends only this task.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let cancel = self.cancel.clone();
         self.runtime.spawn(self.tracker.track_future(async move {
@@ -113,12 +113,12 @@ impl TaskSpawner {
         }));
     }
 
-    /// Tasks that have not ended.
+    /// Number of running tasks.
     pub fn live(&self) -> usize {
         self.tracker.len()
     }
 
-    /// Ends all tasks and waits until they are gone.
+    /// Cancels all tasks and waits for them to end.
     pub async fn shut_down(&self) {
         self.cancel.cancel();
         self.tracker.close();

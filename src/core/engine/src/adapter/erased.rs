@@ -9,7 +9,7 @@ use super::{Adapter, AdapterInfo, BoundInstance, BuildError, Env, Handler};
 use mixer_config::message::{DecodeError, Message, decode_over};
 use mixer_config::{Diagnostics, FieldPath, Node};
 
-/// Parameters of any adapter: decoded, comparable, printable.
+/// Decoded parameters of any adapter.
 #[derive(Clone)]
 pub struct ErasedParams {
     value: Arc<dyn Any + Send + Sync>,
@@ -23,7 +23,7 @@ impl std::fmt::Debug for ErasedParams {
 }
 
 impl ErasedParams {
-    /// The effective parameters, defaults filled in. Canonical: equal parameters give equal text.
+    /// The effective parameters, including defaults. Canonical: equal parameters give equal text.
     pub fn json(&self) -> &serde_json::Value {
         &self.json
     }
@@ -51,7 +51,7 @@ impl std::fmt::Debug for dyn ErasedAdapter {
     }
 }
 
-/// Erases the type of an [`Adapter`].
+/// Implements [`ErasedAdapter`] for an [`Adapter`].
 #[derive(Debug)]
 pub struct Erase<A>(PhantomData<fn() -> A>);
 

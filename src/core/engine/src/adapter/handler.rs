@@ -1,4 +1,4 @@
-//! What a built adapter does with instances.
+//! The dispatch API of handlers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use super::HandlerStatus;
 use crate::template::TemplateInfo;
 use mixer_attribute::{SignedDuration, Value, ValueType};
 
-/// One value of an instance: which field it is and of which type.
+/// A leaf field of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Leaf {
     /// The proto name of the field; `subject.user` for nested ones.
     pub field: &'static str,
-    /// The key, for fields that are maps.
+    /// The key, for map fields.
     pub key: Option<Box<str>>,
-    /// The type of its expression; [`ValueType::Unspecified`] when none is configured.
+    /// The type of its expression; [`ValueType::Unspecified`] without an expression.
     pub value_type: ValueType,
 }
 
-/// An instance as a handler knows it before any request: its name, template and leaves.
+/// The static part of an instance, known when a handler is built.
 ///
-/// Leaves stand in field-number order; the entries of a map in byte order of their keys. Fixed fields without an expression
-/// have a leaf too, of type `Unspecified`, whose value is always absent.
+/// Leaves are in field-number order, the entries of a map in byte order of their keys. Fixed fields without an expression have a
+/// leaf of type `Unspecified`, whose value is always absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundInstance {
     /// For example `requestcount.instance.istio-system`, or `requestcount.metric.istio-system` for a legacy kind.
     pub name: Arc<str>,
     /// Its template.
     pub template: &'static TemplateInfo,
-    /// Its values.
+    /// Its leaf fields.
     pub leaves: Arc<[Leaf]>,
-    /// Nested messages that are configured at all, for example `subject`.
+    /// Configured nested messages, for example `subject`.
     pub messages: Vec<&'static str>,
 }
 
@@ -58,7 +58,7 @@ pub struct Instance<'a> {
     pub bound: usize,
     /// Its full name.
     pub name: &'a str,
-    /// One value a leaf of the bound instance; `None` where no expression is configured.
+    /// One value per leaf of the bound instance; `None` without an expression.
     pub values: &'a [Option<Value<'a>>],
 }
 
@@ -83,57 +83,57 @@ pub struct StatusDetail {
 pub struct Status {
     /// 0 is OK.
     pub code: i32,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
-    /// Passed on; a direct response becomes part of the route directive. Almost always empty.
+    /// Usually empty. A `DirectHttpResponse` becomes part of the route directive.
     pub details: Vec<StatusDetail>,
 }
 
-/// What a handler says about a check. The default is "nothing to say".
+/// The result of a check. The default allows the request and does not limit its validity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckResult {
-    /// OK or the refusal.
+    /// OK or a denial.
     pub status: Status,
-    /// How long the answer may be reused.
+    /// How long the result may be cached.
     pub valid_duration: SignedDuration,
-    /// How often the answer may be reused.
+    /// How many times the result may be used.
     pub valid_use_count: i32,
 }
 
-/// What is asked of a quota.
+/// A quota request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaCall<'a> {
-    /// How much; negative gives back.
+    /// The amount; a negative one releases.
     pub amount: i64,
-    /// Whether less than all is welcome.
+    /// Whether a partial grant is acceptable.
     pub best_effort: bool,
-    /// Equal ids are one request; contains the name of the quota.
+    /// Requests with equal ids are charged once; contains the name of the quota.
     pub deduplication_id: &'a str,
 }
 
-/// What a quota grants.
+/// The result of a quota request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaResult {
-    /// How much.
+    /// The granted amount.
     pub granted: i64,
-    /// For how long.
+    /// How long the grant is valid.
     pub valid_duration: SignedDuration,
 }
 
-/// Where a quota stands, for callers that tell their own callers.
+/// The level of a quota, for rate-limit response headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaLevel {
-    /// How much may be in use.
+    /// The limit.
     pub limit: i64,
-    /// The length of the window; zero for what is held until it is given back.
+    /// The window; zero for amounts that clients release.
     pub window: SignedDuration,
-    /// How much is left.
+    /// The remaining amount.
     pub remaining: i64,
-    /// When some of what is in use is free again; zero when nothing is.
+    /// Time until some of the used amount is available again; zero when none is in use.
     pub reset: SignedDuration,
 }
 
-/// Attributes made by a generator: value by output field name. A field that is missing is absent.
+/// Generated attributes by output field name. Missing fields are absent attributes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Generated {
     /// Output field name and value.
@@ -151,90 +151,89 @@ pub enum GeneratedValue {
     StringMap(Vec<(String, String)>),
 }
 
-/// A call that a handler could not carry out. Not a refusal: the caller's RPC fails.
+/// A failed handler call. Not a denial: the RPC fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HandlerError {
-    /// In the adapter's own words.
+    /// Message of the adapter.
     pub message: String,
 }
 
 impl HandlerError {
-    /// An error with this text.
+    /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
 }
 
-/// An answer now, or a future that waits for the network. Only handlers that wait use `Later`; it leaves the worker.
+/// A synchronous or asynchronous result. Only handlers that wait, for example for the network, return `Later`.
 pub enum Reply<T> {
-    /// The answer.
+    /// The result.
     Ready(Result<T, HandlerError>),
-    /// The answer to come. Owns all it needs.
+    /// A future of the result. Borrows nothing from the request.
     Later(Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send>>),
 }
 
-/// Decides checks: templates of variety check.
+/// Handles checks: templates of variety check.
 pub trait HandleCheck: Send + Sync {
-    /// Decides over one instance.
+    /// Checks one instance.
     fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult>;
 }
 
-/// Hands out quota: templates of variety quota.
+/// Handles quota requests: templates of variety quota.
 pub trait HandleQuota: Send + Sync {
-    /// Grants or takes back.
+    /// Allocates or releases quota.
     fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult>;
 
-    /// Where the quota stands, if that is known without asking anybody.
+    /// The level of the quota, if it is known without a remote call.
     fn level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
         let _ = instance;
         None
     }
 }
 
-/// Takes in reports: templates of variety report.
+/// Handles reports: templates of variety report.
 pub trait HandleReport: Send + Sync {
-    /// Takes all instances of one template and one RPC, in order. One failing instance does not stop the others; all problems
-    /// are joined with [`join_errors`].
+    /// Reports all instances of one template and one RPC, in order. A failed instance does not stop the others; all errors are
+    /// joined with [`join_errors`].
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()>;
 }
 
-/// Makes attributes: templates of variety attribute generator.
+/// Generates attributes: templates of variety attribute generator.
 pub trait HandleGenerate: Send + Sync {
-    /// Makes attributes from one instance.
+    /// Generates attributes from one instance.
     fn generate(&self, instance: &Instance<'_>) -> Reply<Generated>;
 }
 
-/// A built adapter. Implements the traits of the templates it supports; the start-up check compares them with
-/// [`AdapterInfo::templates`](super::AdapterInfo::templates).
+/// A built adapter. Implements the traits of the templates in [`AdapterInfo::templates`](super::AdapterInfo::templates), which is
+/// checked when it is built.
 pub trait Handler: Send + Sync + 'static {
-    /// This handler as one that decides checks.
+    /// This handler as [`HandleCheck`].
     fn as_check(&self) -> Option<&dyn HandleCheck> {
         None
     }
 
-    /// This handler as one that hands out quota.
+    /// This handler as [`HandleQuota`].
     fn as_quota(&self) -> Option<&dyn HandleQuota> {
         None
     }
 
-    /// This handler as one that takes in reports.
+    /// This handler as [`HandleReport`].
     fn as_report(&self) -> Option<&dyn HandleReport> {
         None
     }
 
-    /// This handler as one that makes attributes.
+    /// This handler as [`HandleGenerate`].
     fn as_generate(&self) -> Option<&dyn HandleGenerate> {
         None
     }
 
-    /// What operators may see of its inside. Called from time to time while somebody looks; may take locks for a moment, must not
-    /// wait for anything else.
+    /// Its status for operators, polled by the introspection pages. May take short locks; must not block otherwise.
     fn status(&self) -> HandlerStatus {
         HandlerStatus::default()
     }
 
-    /// Ends everything the handler started, within `deadline`. No call is under way and none comes after.
+    /// Stops everything the handler started, within `deadline`. No call is in flight and none follows.
     fn close(
         &self,
         deadline: Duration,
@@ -244,7 +243,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// Joins error texts the way the originals' multi-error lists do: `2 errors occurred:\n\t* a\n\t* b\n\n`.
+/// Joins error texts in the multi-error format of Istio Mixer: `2 errors occurred:\n\t* a\n\t* b\n\n`.
 pub fn join_errors<T: std::fmt::Display>(errors: &[T]) -> String {
     use std::fmt::Write as _;
     let mut text = match errors.len() {

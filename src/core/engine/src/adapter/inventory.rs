@@ -1,16 +1,16 @@
-//! The adapters of a program.
+//! The table of adapters.
 
 use super::claims::{InventoryError, check_infos};
 use super::{AdapterInfo, ErasedAdapter};
 
-/// The built-in adapters that configuration may name, in name order. The default has none.
+/// The built-in adapters, in name order. The default is empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Inventory {
     adapters: &'static [&'static dyn ErasedAdapter],
 }
 
 impl Inventory {
-    /// An inventory of these adapters, which are in name order; [`self_check`](Self::self_check) verifies the order.
+    /// An inventory of adapters in name order; [`self_check`](Self::self_check) verifies the order.
     pub const fn new(adapters: &'static [&'static dyn ErasedAdapter]) -> Self {
         Self { adapters }
     }
@@ -30,8 +30,7 @@ impl Inventory {
         self.iter().map(|a| a.info().name)
     }
 
-    /// Compares the claims of every adapter with the templates that exist. Whether a handler implements what its adapter claims is
-    /// checked when it is built.
+    /// Checks the declared templates of every adapter. Whether a handler implements them is checked when it is built.
     ///
     /// Errors: the first defect.
     pub fn self_check(self) -> Result<(), InventoryError> {

@@ -1,55 +1,55 @@
-//! What operators may see of the inside of a handler.
+//! The status of a handler, for operators.
 
 use mixer_attribute::SignedDuration;
 
-/// The inside of a handler at one moment. Slow to make; for people only.
+/// The status of a handler at one moment. Expensive: for the introspection pages only.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HandlerStatus {
-    /// Why it does not work as it should; `None` when it does.
+    /// Why it is degraded; `None` when it is healthy.
     pub trouble: Option<String>,
-    /// Things that wait.
+    /// Its queues.
     pub queues: Vec<QueueStatus>,
-    /// Quotas.
+    /// Its quotas.
     pub quotas: Vec<QuotaStatus>,
-    /// Anything else: name and value.
+    /// Other facts: name and value.
     pub notes: Vec<(&'static str, String)>,
 }
 
-/// Things that wait to be dealt with.
+/// A queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueStatus {
-    /// What waits, for example `lines`.
+    /// Kind of its entries, for example `lines`.
     pub name: String,
-    /// How many.
+    /// Number of entries.
     pub length: usize,
-    /// How many may.
+    /// Maximum number of entries.
     pub capacity: usize,
-    /// How many were lost because there were too many.
+    /// Number of entries dropped because the queue was full.
     pub dropped: u64,
 }
 
-/// A quota and what is in use of it.
+/// A quota and its usage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QuotaStatus {
     /// Full name of the instance.
     pub name: String,
-    /// How much may be in use by one key, unless an override says otherwise.
+    /// Limit per key without an override.
     pub limit: i64,
-    /// After how long an amount is available again; zero means when it is given back.
+    /// The window; zero for amounts that clients release.
     pub window: SignedDuration,
-    /// Number of keys with something in use.
+    /// Number of keys with usage.
     pub keys: usize,
-    /// The keys with the most in use, most first.
+    /// The keys with the highest usage, in descending order.
     pub top: Vec<QuotaUse>,
 }
 
-/// What one key has in use.
+/// The usage of one key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QuotaUse {
     /// Values of the dimensions.
     pub key: String,
-    /// How much is in use.
+    /// The used amount.
     pub used: i64,
-    /// How much may be.
+    /// The limit.
     pub limit: i64,
 }

@@ -16,16 +16,16 @@ use crate::snapshot::HandlerConfig;
 use crate::template::Variety;
 use mixer_base::pool::{Pool, PoolStatus};
 
-/// A handler that takes calls. Panics stay inside: they become errors of the one call.
+/// A built handler. A panic in a call becomes an error of that call.
 pub struct LiveHandler {
-    /// What it was built from. The position in its file may be that of an earlier version of the same text.
+    /// Its configuration. The position may be that of an earlier version of the file if the text is unchanged.
     pub config: Arc<HandlerConfig>,
-    /// The instances that it knows, in name order; [`Instance::bound`] is an index into them.
+    /// The bound instances, in name order; [`Instance::bound`] is an index into them.
     pub instances: Vec<BoundInstance>,
     signature: Signature,
     handler: Box<dyn Handler>,
     tasks: TaskSpawner,
-    /// Bounds the calls that wait.
+    /// Limits its asynchronous calls.
     pool: Arc<Pool>,
 }
 
@@ -57,22 +57,22 @@ impl LiveHandler {
         self.config.adapter.info().name
     }
 
-    /// What it was built from, as one number.
-    pub fn signature(&self) -> Signature {
+    /// The digest of its configuration.
+    pub(crate) fn signature(&self) -> Signature {
         self.signature
     }
 
-    /// Background tasks that have not ended.
+    /// Number of running background tasks.
     pub fn live_tasks(&self) -> usize {
         self.tasks.live()
     }
 
-    /// Its calls that wait.
+    /// Status of the pool of its asynchronous calls.
     pub fn waiting(&self) -> PoolStatus {
         self.pool.status()
     }
 
-    /// What operators may see of its inside; a panic shows as trouble.
+    /// Its status for operators; a panic is reported as trouble.
     pub fn status(&self) -> HandlerStatus {
         std::panic::catch_unwind(AssertUnwindSafe(|| self.handler.status())).unwrap_or_else(|panic| {
             HandlerStatus {
@@ -82,40 +82,40 @@ impl LiveHandler {
         })
     }
 
-    /// Asks for a decision.
+    /// Checks an instance.
     pub fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
         contained(&self.pool, || {
             self.handler.as_check().map_or_else(|| unsupported("check"), |h| h.check(instance))
         })
     }
 
-    /// Asks for quota.
+    /// Allocates or releases quota.
     pub fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
         contained(&self.pool, || {
             self.handler.as_quota().map_or_else(|| unsupported("quota"), |h| h.quota(instance, call))
         })
     }
 
-    /// Where a quota stands, if that is known.
+    /// The level of a quota, if it is known locally.
     pub(crate) fn quota_level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
         self.handler.as_quota()?.level(instance)
     }
 
-    /// Reports.
+    /// Reports instances.
     pub fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
         contained(&self.pool, || {
             self.handler.as_report().map_or_else(|| unsupported("report"), |h| h.report(instances))
         })
     }
 
-    /// Asks for attributes.
+    /// Generates attributes.
     pub fn generate(&self, instance: &Instance<'_>) -> Reply<Generated> {
         contained(&self.pool, || {
             self.handler.as_generate().map_or_else(|| unsupported("attribute"), |h| h.generate(instance))
         })
     }
 
-    /// Closes the handler, then ends its tasks. Returns what went wrong: the handler's own complaint, or tasks that stayed.
+    /// Closes the handler, then cancels its tasks. Errors: the handler's own error, or the tasks that did not end.
     pub(super) async fn close(&self, deadline: Duration) -> Result<(), String> {
         let closing = AssertUnwindSafe(self.handler.close(deadline)).catch_unwind();
         let closed = match tokio::time::timeout(deadline, closing).await {
@@ -146,15 +146,15 @@ fn unsupported<T>(what: &str) -> Reply<T> {
     Reply::Ready(Err(HandlerError::new(format!("this handler does not answer {what} calls"))))
 }
 
-/// Runs a call; a panic in it, now or in the future that it returns, becomes an error. A future waits for its turn in `pool`.
+/// Runs a call. A panic in it or in its future becomes an error. A future acquires a permit of `pool` first.
 fn contained<T: 'static>(pool: &Arc<Pool>, call: impl FnOnce() -> Reply<T>) -> Reply<T> {
     match std::panic::catch_unwind(AssertUnwindSafe(call)) {
         Ok(Reply::Ready(result)) => Reply::Ready(result),
         Ok(Reply::Later(future)) => {
             let pool = Arc::clone(pool);
             Reply::Later(Box::pin(async move {
-                // INVARIANT: whoever carries the call out has its own leave before this one is asked for. The first poll, which
-                // shows that the call waits at all, must therefore hold nothing: otherwise two calls could wait for each other.
+                // INVARIANT: the caller acquires the API permit before this one. The first poll, which tells the caller that the call is
+                // asynchronous, must therefore acquire nothing: otherwise two calls could deadlock.
                 tokio::task::yield_now().await;
                 let _permit = pool
                     .enter()
@@ -171,7 +171,7 @@ fn panicked(panic: &(dyn Any + Send)) -> HandlerError {
     HandlerError::new(format!("panic during handler dispatch: {}", panic_text(panic)))
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&'static str>()
@@ -192,13 +192,13 @@ mod tests {
     use mixer_base::pool::PoolOptions;
     use mixer_config::{Diagnostics, FieldPath, Origin, ResourceKey};
 
-    /// Panics, at once or when it is awaited; counts how often it was closed.
-    struct Trouble {
+    /// Panics in the call or in its future; counts calls of `close`.
+    struct Panicking {
         later: bool,
         closed: Arc<AtomicUsize>,
     }
 
-    impl HandleCheck for Trouble {
+    impl HandleCheck for Panicking {
         fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
             if self.later {
                 Reply::Later(Box::pin(async { panic!("late trouble") }))
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    impl Handler for Trouble {
+    impl Handler for Panicking {
         fn as_check(&self) -> Option<&dyn HandleCheck> {
             Some(self)
         }
@@ -223,31 +223,31 @@ mod tests {
     }
 
     mixer_config::message! {
-        /// Nothing of interest.
+        /// No parameters.
         pub struct NoParams: "test.NoParams" {
-            /// Nothing.
+            /// Unused.
             1 nothing: bool = false;
         }
     }
 
-    /// The adapter of handlers that tests make by hand.
-    struct ByHand;
+    /// The adapter of handlers that tests construct directly.
+    struct TestAdapter;
 
-    impl Adapter for ByHand {
+    impl Adapter for TestAdapter {
         const INFO: AdapterInfo = AdapterInfo { name: "byhand", about: "", templates: &["checknothing"] };
         type Params = NoParams;
 
         fn validate(_: &NoParams, _: &[BoundInstance], _: &mut Diagnostics) {}
 
         async fn build(_: NoParams, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
-            Err(BuildError::Refused("handlers of this adapter are made by hand".to_owned()))
+            Err(BuildError::Refused("tests construct handlers directly".to_owned()))
         }
     }
 
-    static BY_HAND: Erase<ByHand> = Erase::new();
+    static TEST_ADAPTER: Erase<TestAdapter> = Erase::new();
 
     fn live(handler: impl Handler) -> LiveHandler {
-        let adapter: &'static dyn ErasedAdapter = &BY_HAND;
+        let adapter: &'static dyn ErasedAdapter = &TEST_ADAPTER;
         let (params, _) = adapter.decode(None, FieldPath::root());
         let config = HandlerConfig {
             key: ResourceKey { kind: "handler".into(), namespace: "ns".into(), name: "h".into() },
@@ -272,9 +272,9 @@ mod tests {
     const INSTANCE: Instance<'_> = Instance { bound: 0, name: "i.instance.ns", values: &[] };
 
     #[tokio::test]
-    async fn panics_stay_inside_now_and_later() {
+    async fn panics_become_errors_of_the_call() {
         for (later, text) in [(false, "trouble 1"), (true, "late trouble")] {
-            let handler = live(Trouble { later, closed: Arc::default() });
+            let handler = live(Panicking { later, closed: Arc::default() });
             let result = match handler.check(&INSTANCE) {
                 Reply::Ready(result) => result,
                 Reply::Later(future) => future.await,
@@ -284,20 +284,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_the_handler_does_not_take_is_an_error() {
-        let handler = live(Trouble { later: false, closed: Arc::default() });
-        let Reply::Ready(result) = handler.report(&[INSTANCE]) else { panic!("it need not wait") };
+    async fn unsupported_calls_are_errors() {
+        let handler = live(Panicking { later: false, closed: Arc::default() });
+        let Reply::Ready(result) = handler.report(&[INSTANCE]) else { panic!("asynchronous") };
         assert_eq!(result.unwrap_err().message, "this handler does not answer report calls");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_handler_is_closed_once_when_its_last_call_is_over() {
+    async fn a_handler_is_closed_once_after_its_last_call() {
         let closed = Arc::new(AtomicUsize::new(0));
-        let handler = Arc::new(live(Trouble { later: false, closed: Arc::clone(&closed) }));
+        let handler = Arc::new(live(Panicking { later: false, closed: Arc::clone(&closed) }));
         let call = Arc::clone(&handler);
         let retiring = tokio::spawn(retire(vec![handler], Duration::from_secs(1)));
         tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(closed.load(Ordering::SeqCst), 0, "a call is still running");
+        assert_eq!(closed.load(Ordering::SeqCst), 0, "a call is in flight");
         drop(call);
         assert_eq!(retiring.await.unwrap(), (1, 0));
         assert_eq!(closed.load(Ordering::SeqCst), 1);
@@ -305,14 +305,14 @@ mod tests {
 
     #[tokio::test]
     async fn tasks_end_with_their_handler() {
-        let handler = live(Trouble { later: false, closed: Arc::default() });
+        let handler = live(Panicking { later: false, closed: Arc::default() });
         handler.tasks.spawn(std::future::pending());
         assert_eq!(handler.live_tasks(), 1);
         handler.close(Duration::from_secs(1)).await.unwrap();
         assert_eq!(handler.live_tasks(), 0);
     }
 
-    /// Answers when it is let go.
+    /// Answers when the semaphore has a permit.
     struct Slow(Arc<tokio::sync::Semaphore>);
 
     impl HandleCheck for Slow {
@@ -332,12 +332,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_of_a_slow_handler_wait_in_its_own_bounded_queue() {
+    async fn calls_of_a_slow_handler_are_queued_up_to_a_limit() {
         let gate = Arc::new(tokio::sync::Semaphore::new(0));
         let handler = live(Slow(Arc::clone(&gate)));
         let call = || match handler.check(&INSTANCE) {
             Reply::Later(future) => tokio::spawn(future),
-            Reply::Ready(_) => panic!("it waits"),
+            Reply::Ready(_) => panic!("synchronous"),
         };
         let (first, second) = (call(), call());
         for _ in 0..10 {
@@ -348,9 +348,9 @@ mod tests {
             third.message,
             "too many calls of this handler: 1 calls are under way and 1 wait, which is the limit"
         );
-        let Reply::Later(mut unpolled) = handler.check(&INSTANCE) else { panic!("it waits") };
+        let Reply::Later(mut unpolled) = handler.check(&INSTANCE) else { panic!("synchronous") };
         assert!(futures_util::poll!(unpolled.as_mut()).is_pending());
-        assert_eq!(handler.pool.status().queued, 1, "the first poll asks for nothing");
+        assert_eq!(handler.pool.status().queued, 1, "the first poll acquires nothing");
         drop(unpolled);
         gate.add_permits(2);
         assert!(first.await.unwrap().is_ok());

@@ -1,4 +1,4 @@
-//! Handlers that reach nobody: for tools that try a configuration out.
+//! Handlers without side effects, for tools that evaluate a configuration.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use crate::template::Variety;
 use mixer_base::pool::AdapterPools;
 use mixer_config::Diagnostics;
 
-/// Takes reports and does nothing with them.
-struct Silent;
+/// Discards reports.
+struct DiscardReports;
 
-impl HandleReport for Silent {
+impl HandleReport for DiscardReports {
     fn report(&self, _: &[Instance<'_>]) -> Reply<()> {
         Reply::Ready(Ok(()))
     }
 }
 
-impl Handler for Silent {
+impl Handler for DiscardReports {
     fn as_report(&self) -> Option<&dyn HandleReport> {
         Some(self)
     }
 }
 
 impl HandlerTable {
-    /// Builds the handlers of a snapshot so that reports reach nobody: a handler that only takes reports is checked and not built.
-    /// `substitute` may put something else in the place of a handler, by its name.
+    /// Builds the handlers of a snapshot, with report-only handlers validated and replaced by one that discards reports.
+    /// `substitute` may replace a handler by its name.
     pub async fn build_offline(
         snapshot: &Snapshot,
         environment: &HandlerEnvironment,
@@ -56,8 +56,8 @@ async fn build(
     let bound: Vec<BoundInstance> = instances.iter().map(|instance| instance.bound.clone()).collect();
     let signature = Signature::of(config, instances);
     let only_reports = instances.iter().all(|instance| instance.template().variety == Variety::Report);
-    let silent = || only_reports.then(|| Box::new(Silent) as Box<dyn Handler>);
-    match substitute(&config.name).or_else(silent) {
+    let discard = || only_reports.then(|| Box::new(DiscardReports) as Box<dyn Handler>);
+    match substitute(&config.name).or_else(discard) {
         Some(handler) => {
             validate(config, &bound).map_err(|text| BuildFailure { text })?;
             let tasks = TaskSpawner::new(environment.runtime.clone());

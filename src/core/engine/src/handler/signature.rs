@@ -1,4 +1,4 @@
-//! What makes two handlers the same.
+//! Signatures: a handler is reused while its signature is unchanged.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::adapter::BoundInstance;
 use crate::snapshot::{HandlerConfig, InstanceConfig};
 
-/// A digest of everything that a handler is built from: adapter, parameters, and for each bound instance its name, template,
+/// A digest of the configuration of a handler: adapter, parameters, and for each bound instance its name, template,
 /// expressions, dialect and inferred types. Canonical: maps are hashed in key order. Spec: runtime.md 7.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Signature(u128);
+pub(crate) struct Signature(u128);
 
 impl Signature {
     /// The signature of a handler bound to `instances`, which are in name order.
-    pub fn of(handler: &HandlerConfig, instances: &[Arc<InstanceConfig>]) -> Self {
+    pub(super) fn of(handler: &HandlerConfig, instances: &[Arc<InstanceConfig>]) -> Self {
         let mut state = Digest::new();
         state.text(handler.adapter.info().name);
         state.text(&handler.params.json().to_string());

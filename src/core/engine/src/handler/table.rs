@@ -19,44 +19,44 @@ use mixer_base::metrics::Metrics;
 use mixer_base::pool::AdapterPools;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
-/// What every handler of a process gets from it.
+/// Process-wide dependencies of handlers.
 #[derive(Clone)]
 pub struct HandlerEnvironment {
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where background tasks and builds run.
+    /// Runtime of background tasks and builds.
     pub runtime: tokio::runtime::Handle,
     /// Port of the metrics endpoint of the prometheus adapter.
     pub metrics_port: u16,
-    /// Where handlers count.
+    /// Where handlers record metrics.
     pub metrics: Arc<Metrics>,
-    /// What handlers share, from one configuration to the next; one a server.
+    /// State shared by handlers across configurations; one per server.
     pub commons: Arc<Commons>,
-    /// How long one handler may take to build.
+    /// Timeout for building one handler.
     pub build_timeout: Duration,
 }
 
-/// What changed from one table to the next.
+/// Counts of the transition from one table to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HandlerTransition {
-    /// Built now.
-    pub new: u64,
-    /// Taken over from the table before.
-    pub reused: u64,
-    /// Could not be built.
-    pub build_failures: u64,
+pub(crate) struct HandlerTransition {
+    /// Handlers built.
+    pub(crate) new: u64,
+    /// Handlers reused from the previous table.
+    pub(crate) reused: u64,
+    /// Handlers that failed to build.
+    pub(crate) build_failures: u64,
 }
 
-/// The live handlers of one snapshot, by the key of their resource.
+/// The live handlers of one snapshot, by resource key.
 #[derive(Debug, Default)]
 pub struct HandlerTable {
     pub(super) handlers: BTreeMap<ResourceKey, Arc<LiveHandler>>,
-    /// From what they were made.
+    /// The bindings that they were built from.
     bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
 }
 
 impl HandlerTable {
-    /// The handler of a resource, if it could be built.
+    /// The handler of a resource, if it was built.
     pub fn get(&self, key: &ResourceKey) -> Option<&Arc<LiveHandler>> {
         self.handlers.get(key)
     }
@@ -66,8 +66,8 @@ impl HandlerTable {
         self.handlers.values()
     }
 
-    /// Whether these are the same handlers under the same keys.
-    pub fn same_as(&self, other: &HandlerTable) -> bool {
+    /// Whether both tables hold the same handlers under the same keys.
+    pub(crate) fn same_as(&self, other: &HandlerTable) -> bool {
         self.handlers.len() == other.handlers.len()
             && self
                 .handlers
@@ -76,9 +76,9 @@ impl HandlerTable {
                 .all(|((key, a), (other, b))| key == other && Arc::ptr_eq(a, b))
     }
 
-    /// Builds the handlers that the rules of `snapshot` use, all at once, taking over from `previous` those whose signature is the
-    /// same. A handler that cannot be built is left out and diagnosed.
-    pub async fn build(
+    /// Builds concurrently the handlers that the rules of `snapshot` use, and reuses those of `previous` with an unchanged signature.
+    /// A handler that fails to build is left out and diagnosed.
+    pub(crate) async fn build(
         snapshot: &Snapshot,
         previous: &HandlerTable,
         environment: &HandlerEnvironment,
@@ -125,7 +125,7 @@ impl HandlerTable {
     }
 }
 
-/// Why a handler was left out.
+/// Why a handler failed to build.
 pub(super) struct BuildFailure {
     pub(super) text: String,
 }
@@ -145,7 +145,7 @@ impl BuildFailure {
                 .with_legacy(legacy);
         diagnostic.resource = config.key.to_string();
         diagnostic.file = Some(Arc::clone(&config.origin.file));
-        diagnostic.with_hint("rules that use this handler do nothing until it is mended")
+        diagnostic.with_hint("rules that use this handler do nothing until it is fixed")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Publication and retirement under many orders of calls: no call sees a closed handler, and each is closed once.
+//! Model of publication and retirement: no call reaches a closed handler, and each handler is closed once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,38 +21,38 @@ use mixer_base::pool::{Pool, PoolOptions};
 mixer_config::message! {
     /// No parameters.
     pub struct NoParams: "test.NoParams" {
-        /// Nothing.
+        /// Unused.
         1 nothing: bool = false;
     }
 }
 
-/// The adapter of the probes, which are not built from configuration.
-struct ByHand;
+/// The adapter of the probes, which tests construct directly.
+struct TestAdapter;
 
-impl Adapter for ByHand {
+impl Adapter for TestAdapter {
     const INFO: AdapterInfo = AdapterInfo { name: "byhand", about: "", templates: &["checknothing"] };
     type Params = NoParams;
 
     fn validate(_: &NoParams, _: &[BoundInstance], _: &mut Diagnostics) {}
 
     async fn build(_: NoParams, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
-        Err(BuildError::Refused("probes are not built".to_owned()))
+        Err(BuildError::Refused("tests construct probes directly".to_owned()))
     }
 }
 
-static BY_HAND: Erase<ByHand> = Erase::new();
+static TEST_ADAPTER: Erase<TestAdapter> = Erase::new();
 const INSTANCE: Instance<'_> = Instance { bound: 0, name: "i.instance.ns", values: &[] };
 
-/// What happened to one handler. Panics in calls are contained, so that violations are counted.
+/// Events of one handler. Panics in calls are caught, so violations are counted instead.
 #[derive(Default)]
-struct Seen {
+struct ProbeCounts {
     calls: AtomicUsize,
     in_flight: AtomicUsize,
     closed: AtomicUsize,
     violations: AtomicUsize,
 }
 
-struct Probe(Arc<Seen>);
+struct Probe(Arc<ProbeCounts>);
 
 impl HandleCheck for Probe {
     fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
@@ -87,8 +87,8 @@ fn key() -> ResourceKey {
     ResourceKey { kind: "handler".into(), namespace: "ns".into(), name: "h".into() }
 }
 
-fn handler(seen: &Arc<Seen>) -> Arc<LiveHandler> {
-    let adapter: &'static dyn ErasedAdapter = &BY_HAND;
+fn handler(seen: &Arc<ProbeCounts>) -> Arc<LiveHandler> {
+    let adapter: &'static dyn ErasedAdapter = &TEST_ADAPTER;
     let (params, _) = adapter.decode(None, FieldPath::root());
     let config = HandlerConfig {
         key: key(),
@@ -116,16 +116,16 @@ fn call(runtime: &Runtime) {
     shuttle::thread::yield_now();
     let handler = published.routes.handlers().get(&key()).unwrap();
     assert!(matches!(handler.check(&INSTANCE), Reply::Ready(Ok(_))));
-    // Some calls outlive the table that they began on.
+    // Some calls outlive the table that they started on.
     let kept = Arc::clone(handler);
     drop(published);
     shuttle::thread::yield_now();
     assert!(matches!(kept.check(&INSTANCE), Reply::Ready(Ok(_))));
 }
 
-/// Two callers, while the table changes twice.
+/// Two callers while two tables are published.
 fn scenario(empty: &Arc<Snapshot>) {
-    let seen: [Arc<Seen>; 3] = Default::default();
+    let seen: [Arc<ProbeCounts>; 3] = Default::default();
     let mut old = handler(&seen[0]);
     let runtime = Arc::new(Runtime::on(routes(empty, &old)));
     let callers: Vec<_> = (0..2)
@@ -138,14 +138,19 @@ fn scenario(empty: &Arc<Snapshot>) {
     for seen in &seen[1..] {
         let new = handler(seen);
         drop(runtime.publish(routes(empty, &new), Vec::new()));
-        let gone = vec![std::mem::replace(&mut old, new)];
+        let retired = vec![std::mem::replace(&mut old, new)];
         retiring.push(shuttle::thread::spawn(move || {
-            shuttle::future::block_on(retire_with(gone, Duration::from_secs(1), shuttle::future::yield_now))
+            shuttle::future::block_on(retire_with(
+                retired,
+                Duration::from_secs(1),
+                shuttle::future::yield_now,
+            ))
         }));
     }
     callers.into_iter().for_each(|caller| caller.join().unwrap());
     retiring.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), (1, 0)));
-    let sum = |count: fn(&Seen) -> &AtomicUsize| seen.each_ref().map(|s| count(s).load(Ordering::SeqCst));
+    let sum =
+        |count: fn(&ProbeCounts) -> &AtomicUsize| seen.each_ref().map(|s| count(s).load(Ordering::SeqCst));
     assert_eq!(sum(|s| &s.violations), [0; 3]);
     assert_eq!(sum(|s| &s.closed), [1, 1, 0]);
     assert_eq!(sum(|s| &s.calls).iter().sum::<usize>(), 8);

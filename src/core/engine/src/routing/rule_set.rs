@@ -156,9 +156,4 @@ impl RuleSet {
             _ => drop(self.always.remove(&rule.key.name)),
         }
     }
-
-    /// How much memory the set shares with `other`: chunks of rules that both have, and chunks of `self`.
-    pub(super) fn shared_chunks(&self, other: &RuleSet) -> (usize, usize) {
-        self.routes.shared_chunks(&other.routes)
-    }
 }

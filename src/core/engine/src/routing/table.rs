@@ -49,7 +49,12 @@ impl RoutingTable {
 
     /// The table of the next snapshot: equal to what [`build`](Self::build) returns, made from this one. Cost: proportional to the
     /// rules that changed, as long as no handler did; both tables share everything else.
-    pub fn next(&self, snapshot: Arc<Snapshot>, handlers: HandlerTable, metrics: &Metrics) -> RoutingTable {
+    pub(crate) fn next(
+        &self,
+        snapshot: Arc<Snapshot>,
+        handlers: HandlerTable,
+        metrics: &Metrics,
+    ) -> RoutingTable {
         let comparable = Arc::ptr_eq(&snapshot.vocabulary, &self.snapshot.vocabulary)
             && snapshot.default_namespace == self.snapshot.default_namespace
             && handlers.same_as(&self.handlers);
@@ -75,14 +80,6 @@ impl RoutingTable {
         changes.iter().filter_map(|(_, new)| *new).for_each(|rule| patch.add(rule));
         let rules = patch.finish();
         Self::over(snapshot, handlers, shared, rules)
-    }
-
-    /// How much memory the table shares with `other`: chunks of rules that both have, and chunks of `self`.
-    pub fn shared_chunks(&self, other: &RoutingTable) -> (usize, usize) {
-        let pairs = self.rules.enforced.iter().zip(&other.rules.enforced);
-        pairs
-            .map(|(own, other)| own.default.shared_chunks(&other.default))
-            .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 
     /// The snapshot behind the table.
@@ -133,7 +130,7 @@ impl RoutingTable {
     }
 
     /// The namespace whose own rules apply to a request, if the request names one; records what it reads.
-    pub fn namespace_of<'a>(&self, bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
+    pub(crate) fn namespace_of<'a>(&self, bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
         request_namespace(bag)
     }
 

@@ -1,4 +1,4 @@
-//! Follows a store and publishes what it holds.
+//! Watches a store and publishes its contents.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,20 +16,20 @@ use mixer_base::metrics::{Family, Metrics};
 use mixer_config::store::{ConfigStore, StoreContents};
 use mixer_config::{Diagnostic, Severity};
 
-/// How long the calls of a replaced handler are waited for before that is worth a line in the log.
-const RETIREMENT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it.
+const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a configurator works with.
+/// Dependencies of a configurator.
 pub struct ConfiguratorOptions {
-    /// The store to follow.
+    /// The store to watch.
     pub store: Arc<dyn ConfigStore>,
-    /// What handlers get.
+    /// Environment of handlers.
     pub environment: HandlerEnvironment,
-    /// Where it is counted.
+    /// Where its metrics are recorded.
     pub metrics: Arc<Metrics>,
 }
 
-/// Turns the contents of a store into the present routing table.
+/// Builds and publishes a routing table for each version of a store.
 pub struct Configurator {
     runtime: Arc<Runtime>,
     options: ConfiguratorOptions,
@@ -44,7 +44,7 @@ impl Configurator {
         Self { runtime, options, builder, retiring: TaskTracker::new(), applied: None }
     }
 
-    /// Publishes what the store holds now, unless that is what was published last.
+    /// Publishes the current contents of the store, unless they are unchanged.
     pub async fn apply(&mut self) {
         let started = Instant::now();
         let contents = self.options.store.contents();
@@ -65,7 +65,7 @@ impl Configurator {
         diagnostics.extend(problems);
         diagnostics.extend(routes.diagnostics().iter().cloned());
         log_diagnostics(&diagnostics);
-        let gone = replaced(before.routes.handlers(), routes.handlers());
+        let retired = replaced(before.routes.handlers(), routes.handlers());
         drop(before);
         let previous = self.runtime.publish(routes, diagnostics);
         drop(previous);
@@ -73,12 +73,12 @@ impl Configurator {
         let tally = tally(&published, &transition);
         let (took, changes) = (started.elapsed(), changes.unwrap_or_default());
         self.runtime.history.push(HistoryEntry::new(published.id(), took, events, changes, tally));
-        show(&self.options.metrics, &published, transition);
+        record_metrics(&self.options.metrics, &published, transition);
         tracing::info!(rules = snapshot.rules.len(), took = ?started.elapsed(), "Built new config.Snapshot: id='{}'", snapshot.id);
-        self.retire(gone);
+        self.retire(retired);
     }
 
-    /// Follows the store until `stop`.
+    /// Publishes every change of the store until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) -> Self {
         let store = Arc::clone(&self.options.store);
         loop {
@@ -90,11 +90,10 @@ impl Configurator {
         }
     }
 
-    /// Takes all configuration out of service and closes every handler; waits at most `patience`. Returns whether all of them
-    /// closed in time.
-    pub async fn close(self, patience: Duration) -> bool {
+    /// Publishes the empty table and closes every handler; waits at most `timeout`. Returns whether all handlers closed in time.
+    pub async fn close(self, timeout: Duration) -> bool {
         let before = self.runtime.load_full();
-        let gone: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
+        let retired: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
         let empty = Arc::clone(&self.runtime.empty);
         drop(before);
         drop(
@@ -103,33 +102,33 @@ impl Configurator {
                 Vec::new(),
             ),
         );
-        self.retire(gone);
+        self.retire(retired);
         self.retiring.close();
-        tokio::time::timeout(patience, self.retiring.wait()).await.is_ok()
+        tokio::time::timeout(timeout, self.retiring.wait()).await.is_ok()
     }
 
-    fn retire(&self, gone: Vec<Arc<LiveHandler>>) {
-        if gone.is_empty() {
-            show_closed(&self.options.metrics, 0, 0);
+    fn retire(&self, retired: Vec<Arc<LiveHandler>>) {
+        if retired.is_empty() {
+            record_closed(&self.options.metrics, 0, 0);
             return;
         }
         let metrics = Arc::clone(&self.options.metrics);
         self.options.environment.runtime.spawn(self.retiring.track_future(async move {
-            let (closed, failures) = retire(gone, RETIREMENT_PATIENCE).await;
-            show_closed(&metrics, closed, failures);
+            let (closed, failures) = retire(retired, RETIREMENT_TIMEOUT).await;
+            record_closed(&metrics, closed, failures);
         }));
     }
 }
 
-/// Handlers that the new table did not take over.
+/// Handlers that the new table does not reuse.
 fn replaced(old: &HandlerTable, new: &HandlerTable) -> Vec<Arc<LiveHandler>> {
-    let is_gone = |handler: &&Arc<LiveHandler>| {
+    let is_replaced = |handler: &&Arc<LiveHandler>| {
         !new.get(&handler.config.key).is_some_and(|kept| Arc::ptr_eq(kept, handler))
     };
-    old.iter().filter(is_gone).cloned().collect()
+    old.iter().filter(is_replaced).cloned().collect()
 }
 
-/// One record a problem, once a change of configuration.
+/// Logs one record per problem, once per configuration change.
 fn log_diagnostics(diagnostics: &[Diagnostic]) {
     for diagnostic in diagnostics {
         let text = diagnostic.legacy.as_deref().unwrap_or(&diagnostic.message);
@@ -138,7 +137,7 @@ fn log_diagnostics(diagnostics: &[Diagnostic]) {
         let (resource, code) = (&diagnostic.resource, diagnostic.code);
         let hint = diagnostic.hint.as_deref().unwrap_or("");
         match diagnostic.severity {
-            // Other components have kinds of their own in the same place.
+            // Other components store resources of other kinds in the same directory.
             _ if code == "kind-unknown" => tracing::debug!(code, resource, file, line, hint, "{text}"),
             Severity::Error => tracing::error!(code, resource, file, line, hint, "{text}"),
             Severity::Warning => tracing::warn!(code, resource, file, line, hint, "{text}"),
@@ -147,7 +146,7 @@ fn log_diagnostics(diagnostics: &[Diagnostic]) {
     }
 }
 
-/// The numbers of a new configuration, to be remembered.
+/// The counts of a new configuration, for the history.
 fn tally(published: &Published, transition: &HandlerTransition) -> Tally {
     let count = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
     Tally {
@@ -160,8 +159,8 @@ fn tally(published: &Published, transition: &HandlerTransition) -> Tally {
     }
 }
 
-/// Shows a new configuration in the metrics.
-fn show(metrics: &Metrics, published: &Published, transition: HandlerTransition) {
+/// Sets the metrics of a new configuration.
+fn record_metrics(metrics: &Metrics, published: &Published, transition: HandlerTransition) {
     let counts = published.routes.snapshot().counts;
     let set = |family, value: u64| metrics.gauge(family, &[]).set(value);
     set(Family::ConfigAttributes, counts.attributes);
@@ -177,7 +176,7 @@ fn show(metrics: &Metrics, published: &Published, transition: HandlerTransition)
     set(Family::ConfigTemplateErrors, counts.template_config_errors);
     let unsatisfied = published.routes.diagnostics().iter().filter(|d| d.code == "handler-missing").count();
     set(Family::ConfigUnsatisfiedActions, unsatisfied as u64);
-    // compat(1.3): counts out-of-process handlers alone; adapters that refuse their params are build failures.
+    // compat(1.3): counts out-of-process handlers only; params rejected by an adapter are build failures.
     set(Family::ConfigHandlerValidationErrors, 0);
     set(Family::HandlerNew, transition.new);
     set(Family::HandlerReused, transition.reused);
@@ -190,7 +189,7 @@ fn show(metrics: &Metrics, published: &Published, transition: HandlerTransition)
     ] {
         let gauge = metrics.gauge(Family::DispatcherDestinationsPerVariety, &[variety.name()]);
         let destinations = published.routes.destinations_of(kind) as u64;
-        // A variety that never had a destination is not shown.
+        // The series of a variety appears with its first destination.
         if destinations > 0 || gauge.get().is_some() {
             gauge.set(destinations);
         }
@@ -201,7 +200,7 @@ fn show(metrics: &Metrics, published: &Published, transition: HandlerTransition)
     }
 }
 
-fn show_closed(metrics: &Metrics, closed: u64, failures: u64) {
+fn record_closed(metrics: &Metrics, closed: u64, failures: u64) {
     metrics.gauge(Family::HandlerClosed, &[]).set(closed);
     metrics.gauge(Family::HandlerCloseFailures, &[]).set(failures);
 }

@@ -1,28 +1,27 @@
-//! Whether two configurations decide alike.
+//! Comparison of two routing tables by their check results.
 
 use std::sync::Arc;
 
 use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::RuleConfig;
 
-/// Whether every check is answered by `new` as it is by `old`, as far as configuration has a say in it: the same vocabulary, and
-/// the same rules, instances and live handlers for checks, generated attributes and headers. What answers were kept for `old` then
-/// hold for `new`.
+/// Whether both tables give the same check results: they share the vocabulary, and the rules, instances and live handlers for
+/// checks, generated attributes and headers. Cached answers of `old` are then valid for `new`.
 ///
-/// Cost: a comparison of pointers a rule.
-pub(super) fn are_same(old: &RoutingTable, new: &RoutingTable) -> bool {
+/// Cost: one pointer comparison per rule.
+pub(super) fn are_equivalent(old: &RoutingTable, new: &RoutingTable) -> bool {
     let (before, now) = (old.snapshot(), new.snapshot());
-    let mut rules = before.rules.iter().filter(|rule| decides(rule));
+    let mut rules = before.rules.iter().filter(|rule| affects_checks(rule));
     Arc::ptr_eq(&before.vocabulary, &now.vocabulary)
         && before.default_namespace == now.default_namespace
-        && now.rules.iter().filter(|rule| decides(rule)).all(|rule| {
+        && now.rules.iter().filter(|rule| affects_checks(rule)).all(|rule| {
             rules.next().is_some_and(|same| Arc::ptr_eq(rule, same)) && handlers_are_same(rule, old, new)
         })
         && rules.next().is_none()
 }
 
-/// Whether a rule has a say in the answers to checks.
-fn decides(rule: &RuleConfig) -> bool {
+/// Whether a rule can affect check results.
+fn affects_checks(rule: &RuleConfig) -> bool {
     let for_checks = |kind| matches!(kind, RuleKind::Check | RuleKind::Generate);
     !rule.request_headers.is_empty()
         || !rule.response_headers.is_empty()

@@ -1,7 +1,7 @@
-//! What was published when, and what changed: the last snapshots, as differences.
+//! History of published snapshots, stored as differences.
 //!
-//! An entry keeps the resources that came, went or changed with one snapshot, before and after, as the store read them; so any two
-//! entries can be compared, and what is kept is bounded by how much changed, not by how much there is.
+//! An entry holds the resources added, removed or changed by one snapshot, in their old and new version. Any two entries can be
+//! compared, and memory is proportional to the changes, not to the configuration.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use crate::snapshot::SnapshotId;
 use mixer_base::shared_map::SharedMap;
 use mixer_config::{RawResource, ResourceKey};
 
-/// Entries that are kept.
+/// Maximum number of entries.
 pub const MAX_ENTRIES: usize = 100;
-/// Changed resources that are kept of one entry.
+/// Maximum number of changed resources per entry.
 const MAX_CHANGES: usize = 2_000;
-/// Bytes of resources that are kept of all entries but the latest.
+/// Maximum bytes of resources over all entries; the latest entry is always kept.
 const MAX_BYTES: usize = 16 << 20;
 
-/// A resource that came, went or changed.
+/// A resource that was added, removed or changed.
 #[derive(Debug, Clone)]
 pub struct ResourceChange {
-    /// Which one.
+    /// Its key.
     pub key: ResourceKey,
-    /// What it was; `None` if it came.
+    /// The old version; `None` if it was added.
     pub before: Option<Arc<RawResource>>,
-    /// What it is; `None` if it went.
+    /// The new version; `None` if it was removed.
     pub after: Option<Arc<RawResource>>,
 }
 
-/// What became of handlers, and what is wrong.
+/// Counts of one published configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Rules in effect.
     pub rules: usize,
-    /// Handlers built anew.
+    /// Handlers built.
     pub new_handlers: u64,
-    /// Handlers taken over.
+    /// Handlers reused.
     pub reused_handlers: u64,
-    /// Handlers that could not be built.
+    /// Handlers that failed to build.
     pub failed_handlers: u64,
     /// Errors in the configuration.
     pub errors: usize,
@@ -51,27 +51,27 @@ pub struct Tally {
 /// One published snapshot.
 #[derive(Debug, Clone)]
 pub struct HistoryEntry {
-    /// Its number.
+    /// Its id.
     pub id: SnapshotId,
     /// When it was published.
     pub published: SystemTime,
-    /// From the change to that.
+    /// Time from the start of the build to publication.
     pub took: Duration,
-    /// Number of resources that came, went or changed.
+    /// Number of resources added, removed or changed.
     pub changed: usize,
-    /// Numbers at that moment.
+    /// Its counts.
     pub tally: Tally,
-    /// What changed, by key; cut when it is a great deal.
+    /// The changes, by key; truncated to a maximum number.
     pub changes: Vec<ResourceChange>,
 }
 
-/// The last snapshots.
+/// The most recently published snapshots.
 #[derive(Debug, Default)]
 pub struct History {
     entries: Mutex<VecDeque<Arc<HistoryEntry>>>,
 }
 
-/// What came, went or changed from one state of a store to the next, by key.
+/// The changes from one version of a store to the next, by key.
 pub(super) fn differences(before: &Resources, after: &Resources) -> Vec<ResourceChange> {
     let changes = before.changes(after, |old, new| old.revision == new.revision);
     let change = |(before, after): (Option<&Arc<RawResource>>, Option<&Arc<RawResource>>)| {
@@ -85,8 +85,8 @@ pub(super) fn differences(before: &Resources, after: &Resources) -> Vec<Resource
 type Resources = SharedMap<Arc<RawResource>>;
 
 impl HistoryEntry {
-    /// An entry of now, for `changed` resources; the first one of all is everything that there is, which is counted, not listed.
-    pub fn new(
+    /// An entry published now. `changed` is the number of changes; the first snapshot counts its resources and lists none.
+    pub(super) fn new(
         id: SnapshotId,
         took: Duration,
         changed: usize,
@@ -97,7 +97,7 @@ impl HistoryEntry {
         Self { id, published: SystemTime::now(), took, changed, tally, changes }
     }
 
-    /// Whether some changes are not listed.
+    /// Whether the list of changes is truncated.
     pub fn is_cut(&self) -> bool {
         self.changes.len() < self.changed
     }
@@ -109,8 +109,8 @@ impl HistoryEntry {
 }
 
 impl History {
-    /// Adds the newest entry; the oldest go when there are too many or they hold too much.
-    pub fn push(&self, entry: HistoryEntry) {
+    /// Adds the newest entry and evicts the oldest ones beyond the limits.
+    pub(super) fn push(&self, entry: HistoryEntry) {
         let mut entries = self.entries.lock();
         entries.push_back(Arc::new(entry));
         let mut bytes: usize = entries.iter().map(|e| e.bytes()).sum();
@@ -129,12 +129,11 @@ impl History {
         self.entries.lock().back().cloned()
     }
 
-    /// What changed from the snapshot `from` to the later snapshot `to`, by key. `None` when one of them, or one between, is not
-    /// known any more.
+    /// The changes from the snapshot `from` to the later snapshot `to`, by key. `None` when one of the two is not in the history.
     pub fn between(&self, from: SnapshotId, to: SnapshotId) -> Option<Vec<ResourceChange>> {
         let entries = self.entries.lock();
-        let known = |id: SnapshotId| entries.iter().any(|e| e.id == id);
-        if from > to || !known(from) || !known(to) {
+        let is_known = |id: SnapshotId| entries.iter().any(|e| e.id == id);
+        if from > to || !is_known(from) || !is_known(to) {
             return None;
         }
         let steps: Vec<Arc<HistoryEntry>> =
@@ -144,7 +143,7 @@ impl History {
         for step in steps {
             for change in &step.changes {
                 match net.get_mut(&change.key) {
-                    Some(known) => known.after.clone_from(&change.after),
+                    Some(earlier) => earlier.after.clone_from(&change.after),
                     None => drop(net.insert(change.key.clone(), change.clone())),
                 }
             }
@@ -204,21 +203,21 @@ mod tests {
         assert_eq!(
             between(1, 4),
             Some(vec![("b".to_owned(), Some(1), None), ("c".to_owned(), None, Some(1))]),
-            "a is what it was"
+            "the change of a was reverted"
         );
         assert_eq!(between(2, 2), Some(vec![]));
         assert_eq!(between(3, 2), None);
-        assert_eq!(between(0, 2), None, "what is not known");
+        assert_eq!(between(0, 2), None, "unknown snapshot");
         assert_eq!(history.list().first().map(|e| (e.id.0, e.changed)), Some((4, 1)));
         assert_eq!(
             history.list().last().map(|e| (e.changed, e.changes.len())),
             Some((2, 0)),
-            "the first is counted"
+            "the first entry lists no changes"
         );
     }
 
     #[test]
-    fn the_oldest_go() {
+    fn the_oldest_entries_are_evicted() {
         let history = History::default();
         let states = [state(&[("a", 1)]), state(&[("a", 2)])];
         for id in 0..500 {

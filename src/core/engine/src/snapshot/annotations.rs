@@ -1,24 +1,24 @@
-//! What annotations of the form `mixer.dev/…` say. They carry what the messages of the originals have no field for.
+//! Annotations `mixer.dev/…`: settings for which the messages of Istio Mixer have no field.
 
 use super::model::OnError;
 use super::problems::ResourceProblems;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, FieldPath, RawResource};
 
-/// Everything before the names of our own annotations.
+/// The prefix of our annotations.
 const PREFIX: &str = "mixer.dev/";
-/// The annotation of a rule that is tried and not enforced: `true` or `false`.
+/// Puts a rule in dry run: `true` or `false`.
 pub(super) const DRY_RUN: &str = "mixer.dev/dry-run";
 
-/// The annotation that says what to answer when a rule or handler fails: `deny`, `allow` or `lastKnown`.
+/// The failure policy of a rule or handler: `deny`, `allow` or `lastKnown`.
 pub(super) const ON_ERROR: &str = "mixer.dev/on-error";
 
-/// Annotations that a rule understands.
+/// Annotations of rules.
 pub(super) const OF_RULES: &[&str] = &[DRY_RUN, ON_ERROR];
-/// Annotations that a handler understands.
+/// Annotations of handlers.
 pub(super) const OF_HANDLERS: &[&str] = &[ON_ERROR];
 
-/// Whether a rule is tried only. A value that is not understood counts as `false`: the rule is enforced.
+/// Whether a rule is in dry run. An unknown value counts as `false`: the rule is enforced.
 pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
     match resource.annotations.get(DRY_RUN).map(String::as_str) {
         Some("true") => true,
@@ -26,14 +26,14 @@ pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_
         Some(other) => {
             let message =
                 format!("annotation {DRY_RUN} does not know `{other}` and is ignored: the rule is enforced");
-            let problem = Diagnostic::warning("dry-run-unknown", place(DRY_RUN), message);
+            let problem = Diagnostic::warning("dry-run-unknown", field_path(DRY_RUN), message);
             problems.push(problem.with_hint("write \"true\" to try the rule only, \"false\" to enforce it"));
             false
         }
     }
 }
 
-/// What to answer when a rule or handler fails.
+/// The failure policy of a rule or handler.
 pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> Option<OnError> {
     match resource.annotations.get(ON_ERROR)?.as_str() {
         "deny" => Some(OnError::Deny),
@@ -43,13 +43,14 @@ pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'
             let message = format!("annotation {ON_ERROR} does not know `{other}` and is ignored");
             let hint = suggestion(other, ["deny", "allow", "lastKnown"]);
             let hint = hint.unwrap_or_else(|| "one of deny, allow, lastKnown".to_owned());
-            problems.push(Diagnostic::warning("on-error-unknown", place(ON_ERROR), message).with_hint(hint));
+            problems
+                .push(Diagnostic::warning("on-error-unknown", field_path(ON_ERROR), message).with_hint(hint));
             None
         }
     }
 }
 
-/// Warns of annotations under our prefix that nobody reads here.
+/// Warns of unknown annotations with our prefix.
 pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut ResourceProblems<'_>) {
     for name in resource.annotations.keys().filter(|name| name.starts_with(PREFIX)) {
         if known.contains(&name.as_str()) {
@@ -63,10 +64,10 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
             suggestion(name, known.iter().copied())
                 .unwrap_or_else(|| format!("known here: {}", known.join(", ")))
         };
-        problems.push(Diagnostic::warning("annotation-unknown", place(name), message).with_hint(hint));
+        problems.push(Diagnostic::warning("annotation-unknown", field_path(name), message).with_hint(hint));
     }
 }
 
-fn place(annotation: &str) -> FieldPath {
+fn field_path(annotation: &str) -> FieldPath {
     FieldPath::root().field("metadata").field("annotations").key(annotation)
 }

@@ -9,7 +9,7 @@ use mixer_config::{Node, NodeKind};
 mixer_config::message! {
     /// An attribute of a manifest.
     pub struct AttributeInfo: "istio.policy.v1beta1.AttributeManifest.AttributeInfo" {
-        /// For people.
+        /// Not used.
         1 description: String = String::new();
         /// Its type.
         2 value_type: ValueType = ValueType::Unspecified;
@@ -23,49 +23,49 @@ mixer_config::message! {
         1 revision: String = String::new();
         /// Not used.
         2 name: String = String::new();
-        /// By attribute name.
+        /// Declarations by attribute name.
         3 attributes: BTreeMap<String, AttributeInfo> = BTreeMap::new();
     }
 }
 
 mixer_config::message! {
-    /// What to do when a rule applies.
+    /// An action of a rule.
     pub struct Action: "istio.policy.v1beta1.Action" {
         /// Reference to a handler.
         2 handler: String = String::new();
         /// References to instances.
         3 instances: Vec<String> = Vec::new();
-        /// For header operations that use its output.
+        /// Name by which header operations refer to its output.
         4 name: String = String::new();
     }
 }
 
 mixer_config::message_enum! {
-    /// What a header operation does.
+    /// The kind of a header operation.
     pub enum HeaderOperation: "istio.policy.v1beta1.Rule.HeaderOperationTemplate.Operation" {
         /// Sets the header.
         0 "REPLACE" Replace;
         /// Removes the header.
         1 "REMOVE" Remove;
-        /// Adds a value.
+        /// Appends a value.
         2 "APPEND" Append;
     }
 }
 
 mixer_config::message! {
-    /// A change to the headers of a request or response.
+    /// An operation on a header of the request or response.
     pub struct HeaderOperationTemplate: "istio.policy.v1beta1.Rule.HeaderOperationTemplate" {
-        /// The header.
+        /// Header name.
         1 name: String = String::new();
         /// Expressions.
         2 values: Vec<String> = Vec::new();
-        /// What to do with them.
+        /// The kind of the operation.
         3 operation: HeaderOperation = HeaderOperation::Replace;
     }
 }
 
 mixer_config::message_enum! {
-    /// Out of how many.
+    /// The denominator of a fraction.
     pub enum Denominator: "istio.policy.v1beta1.FractionalPercent.DenominatorType" {
         /// Percent.
         0 "HUNDRED" Hundred;
@@ -75,35 +75,35 @@ mixer_config::message_enum! {
 }
 
 mixer_config::message! {
-    /// A share.
+    /// A fraction.
     pub struct FractionalPercent: "istio.policy.v1beta1.FractionalPercent" {
-        /// How many.
+        /// The numerator.
         1 numerator: u32 = 0;
-        /// Out of how many.
+        /// The denominator.
         2 denominator: Denominator = Denominator::Hundred;
     }
 }
 
 mixer_config::message! {
-    /// Sampling by chance; accepted, not used.
+    /// Random sampling; accepted, not used.
     pub struct RandomSampling: "istio.policy.v1beta1.RandomSampling" {
         /// An expression.
         1 attribute_expression: String = String::new();
-        /// How much is kept.
+        /// The sampled fraction.
         2 percent_sampled: Option<FractionalPercent> = None;
-        /// Whether the chance is thrown anew.
+        /// Whether to sample independently of the request ID.
         3 use_independent_randomness: bool = false;
     }
 }
 
 mixer_config::message! {
-    /// Sampling by rate; accepted, not used.
+    /// Rate-based sampling; accepted, not used.
     pub struct RateLimitSampling: "istio.policy.v1beta1.RateLimitSampling" {
         /// The window.
         1 sampling_duration: SignedDuration = SignedDuration::ZERO;
-        /// From how many on.
+        /// Number of entries per window before sampling starts.
         2 max_unsampled_entries: i64 = 0;
-        /// One out of how many.
+        /// One entry in this many is sampled.
         3 sampling_rate: i64 = 0;
     }
 }
@@ -111,9 +111,9 @@ mixer_config::message! {
 mixer_config::message! {
     /// Sampling; accepted, not used.
     pub struct Sampling: "istio.policy.v1beta1.Sampling" {
-        /// By chance.
+        /// Random.
         1 random: Option<RandomSampling> = None;
-        /// By rate.
+        /// Rate-based.
         2 rate_limit: Option<RateLimitSampling> = None;
     }
 }
@@ -123,11 +123,11 @@ mixer_config::message! {
     pub struct Rule: "istio.policy.v1beta1.Rule" {
         /// The condition.
         1 condition as "match": String = String::new();
-        /// What to do.
+        /// The actions.
         2 actions: Vec<Action> = Vec::new();
-        /// Changes to the request.
+        /// Operations on request headers.
         3 request_header_operations: Vec<HeaderOperationTemplate> = Vec::new();
-        /// Changes to the response.
+        /// Operations on response headers.
         4 response_header_operations: Vec<HeaderOperationTemplate> = Vec::new();
         /// Accepted, not used.
         5 sampling: Option<Sampling> = None;
@@ -137,43 +137,43 @@ mixer_config::message! {
 mixer_config::message! {
     /// OAuth client credentials.
     pub struct OAuth: "istio.policy.v1beta1.OAuth" {
-        /// The client.
+        /// The client ID.
         1 client_id: String = String::new();
-        /// Path of the file with its secret.
+        /// Path of the client secret.
         2 client_secret: String = String::new();
-        /// Where tokens come from.
+        /// URL of the token endpoint.
         3 token_url: String = String::new();
-        /// What for.
+        /// Requested scopes.
         4 scopes: Vec<String> = Vec::new();
-        /// More parameters.
+        /// Additional parameters of the token request.
         5 endpoint_params: BTreeMap<String, String> = BTreeMap::new();
     }
 }
 
 mixer_config::message_enum! {
-    /// How a token is sent.
+    /// Format of the authorization header.
     pub enum AuthHeader: "istio.policy.v1beta1.Tls.AuthHeader" {
-        /// As it is.
+        /// The bare token.
         0 "PLAIN" Plain;
-        /// As a bearer token.
+        /// A bearer token.
         1 "BEARER" Bearer;
     }
 }
 
 mixer_config::message! {
-    /// TLS with a token.
+    /// TLS with token authentication.
     pub struct Tls: "istio.policy.v1beta1.Tls" {
-        /// Path of a bundle.
+        /// Path of a CA bundle.
         1 ca_certificates: String = String::new();
-        /// Path of a token.
+        /// Path of a token file.
         2 token_path: Option<String> = None;
-        /// Where a token comes from.
+        /// OAuth client that fetches the token.
         3 oauth: Option<OAuth> = None;
-        /// How the token is sent.
+        /// Format of the authorization header.
         4 auth_header: Option<AuthHeader> = None;
-        /// In which header it is sent.
+        /// Name of the header that carries the token.
         5 custom_header: Option<String> = None;
-        /// Name in the certificate.
+        /// Expected name in the server certificate.
         6 server_name: String = String::new();
     }
 }
@@ -181,35 +181,35 @@ mixer_config::message! {
 mixer_config::message! {
     /// Mutual TLS.
     pub struct Mutual: "istio.policy.v1beta1.Mutual" {
-        /// Path of a key.
+        /// Path of the private key.
         1 private_key: String = String::new();
-        /// Path of a certificate.
+        /// Path of the client certificate.
         2 client_certificate: String = String::new();
-        /// Path of a bundle.
+        /// Path of a CA bundle.
         3 ca_certificates: String = String::new();
-        /// Name in the certificate.
+        /// Expected name in the server certificate.
         4 server_name: String = String::new();
     }
 }
 
 mixer_config::message! {
-    /// How to prove who we are.
+    /// Client authentication.
     pub struct Authentication: "istio.policy.v1beta1.Authentication" {
-        /// With a token.
+        /// TLS with a token.
         1 tls: Option<Tls> = None;
-        /// With a certificate.
+        /// Mutual TLS.
         2 mutual: Option<Mutual> = None;
     }
 }
 
 mixer_config::message! {
-    /// How to reach an adapter out of process.
+    /// Connection to an out-of-process adapter.
     pub struct Connection: "istio.policy.v1beta1.Connection" {
-        /// Where.
+        /// Address of the adapter.
         2 address: String = String::new();
-        /// Longest call.
+        /// Timeout of a call.
         3 timeout: Option<SignedDuration> = None;
-        /// How to prove who we are.
+        /// Client authentication.
         4 authentication: Option<Authentication> = None;
     }
 }
@@ -219,58 +219,58 @@ mixer_config::message! {
     pub struct Handler: "istio.policy.v1beta1.Handler" {
         /// Not used.
         1 name: String = String::new();
-        /// An adapter out of process.
+        /// Name of an out-of-process adapter.
         2 adapter: String = String::new();
         /// Parameters.
         3 params: Option<Struct> = None;
-        /// How to reach it.
+        /// Connection to the out-of-process adapter.
         4 connection: Option<Connection> = None;
-        /// A built-in adapter.
+        /// Name of a built-in adapter.
         67794676 compiled_adapter: String = String::new();
     }
 }
 
 mixer_config::message! {
-    /// A template filled with expressions.
+    /// An instance: a template with expressions.
     pub struct Instance: "istio.policy.v1beta1.Instance" {
         /// Not used.
         1 name: String = String::new();
-        /// A template out of process.
+        /// Name of an out-of-process template.
         2 template: String = String::new();
         /// Expressions.
         3 params: Option<Struct> = None;
-        /// Attributes from outputs.
+        /// Attributes set from outputs.
         4 attribute_bindings: BTreeMap<String, String> = BTreeMap::new();
-        /// A built-in template.
+        /// Name of a built-in template.
         67794676 compiled_template: String = String::new();
     }
 }
 
 mixer_config::message! {
-    /// A template out of process.
+    /// An out-of-process template.
     pub struct Template: "istio.mixer.adapter.model.v1beta1.Template" {
-        /// A descriptor set in base64.
+        /// A base64-encoded descriptor set.
         1 descriptor: String = String::new();
     }
 }
 
 mixer_config::message! {
-    /// An adapter out of process.
+    /// An out-of-process adapter.
     pub struct Info: "istio.mixer.adapter.model.v1beta1.Info" {
         /// Its name.
         1 name: String = String::new();
-        /// For people.
+        /// Description.
         2 description: String = String::new();
         /// References to templates.
         3 templates: Vec<String> = Vec::new();
-        /// A descriptor set in base64.
+        /// A base64-encoded descriptor set.
         4 config: String = String::new();
-        /// Whether it keeps sessions.
+        /// Whether it is session-based.
         5 session_based: bool = false;
     }
 }
 
-/// A `google.protobuf.Struct`: any mapping, as it was written.
+/// A `google.protobuf.Struct`: an undecoded mapping.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Struct(pub Node);
 

@@ -1,4 +1,4 @@
-//! A snapshot as people and programs read it.
+//! The printable form of a snapshot.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct SnapshotDump {
     pub api_version: String,
     /// `Snapshot`.
     pub kind: String,
-    /// Number of the snapshot.
+    /// Id of the snapshot.
     pub id: u64,
     /// Namespace of mesh-wide rules.
     pub default_namespace: String,
@@ -38,7 +38,7 @@ pub struct SnapshotDump {
     pub adapter_metadatas: Vec<AdapterDump>,
     /// Declared attributes.
     pub attributes: Vec<AttributeDump>,
-    /// What was left out, and why.
+    /// Problems of the configuration.
     pub errors: Vec<ErrorDump>,
 }
 
@@ -58,7 +58,7 @@ pub struct TemplateDump {
 pub struct AdapterDump {
     /// Its name.
     pub name: String,
-    /// Templates that it takes.
+    /// Supported templates.
     pub templates: Vec<String>,
 }
 
@@ -82,13 +82,13 @@ pub struct HandlerDump {
     pub name: String,
     /// Its adapter.
     pub adapter: String,
-    /// Out of process.
+    /// Whether it is out of process.
     pub dynamic: bool,
-    /// Effective parameters, defaults filled in.
+    /// Effective parameters, including defaults.
     pub params: Value,
-    /// How many actions use it.
+    /// Number of actions that use it.
     pub references: usize,
-    /// Where it is configured.
+    /// Its position.
     pub source: SourceDump,
 }
 
@@ -100,15 +100,15 @@ pub struct InstanceDump {
     pub name: String,
     /// Its template.
     pub template: String,
-    /// Out of process.
+    /// Whether it is out of process.
     pub dynamic: bool,
     /// As configured.
     pub params: Value,
     /// Inferred type of every expression, by leaf.
     pub types: BTreeMap<String, String>,
-    /// How many actions use it.
+    /// Number of actions that use it.
     pub references: usize,
-    /// Where it is configured.
+    /// Its position.
     pub source: SourceDump,
 }
 
@@ -120,21 +120,21 @@ pub struct RuleDump {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// The condition as written.
+    /// The text of the condition.
     #[serde(rename = "match")]
     pub match_text: String,
-    /// What it does.
+    /// Its actions.
     pub actions: Vec<ActionDump>,
-    /// Changes to the request.
+    /// Operations on request headers.
     pub request_header_operations: Vec<HeaderOperationDump>,
-    /// Changes to the response.
+    /// Operations on response headers.
     pub response_header_operations: Vec<HeaderOperationDump>,
     /// Dialect of its expressions.
     pub language: String,
-    /// It is tried and not enforced.
+    /// Whether it is in dry run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Where it is configured.
+    /// Its position.
     pub source: SourceDump,
 }
 
@@ -146,7 +146,7 @@ pub struct ActionDump {
     pub name: String,
     /// Name of the handler.
     pub handler: String,
-    /// Out of process.
+    /// Whether it is out of process.
     pub dynamic: bool,
     /// Full names of the instances, in order.
     pub instances: Vec<String>,
@@ -156,7 +156,7 @@ pub struct ActionDump {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderOperationDump {
-    /// Header.
+    /// Header name.
     pub name: String,
     /// Expressions; none for REMOVE.
     pub values: Vec<String>,
@@ -173,11 +173,11 @@ pub struct AttributeDump {
     /// For example `STRING`.
     #[serde(rename = "type")]
     pub value_type: String,
-    /// `manifest` or the template that gives it.
+    /// `manifest`, or the template that outputs it.
     pub source: String,
 }
 
-/// Something that was left out.
+/// A problem of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorDump {
@@ -187,15 +187,15 @@ pub struct ErrorDump {
     pub code: String,
     /// Full name of the resource.
     pub resource: String,
-    /// Text.
+    /// The message.
     pub message: String,
 }
 
-/// Where something is configured.
+/// The position of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceDump {
-    /// File, or what its store calls it.
+    /// File, or the store's name for it.
     pub file: String,
     /// First line of its document, from 1.
     pub line: u32,
@@ -208,7 +208,7 @@ impl From<&Origin> for SourceDump {
 }
 
 impl SnapshotDump {
-    /// Masks the texts of parameters whose names look secret.
+    /// Masks parameters with secret names.
     pub fn mask_secrets(&mut self) {
         for handler in &mut self.handlers {
             mask_document(&mut handler.params);
@@ -216,9 +216,9 @@ impl SnapshotDump {
     }
 }
 
-/// Describes a snapshot and what this build knows.
+/// Dumps a snapshot and the built-in templates and adapters.
 pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
-    let uses = Uses::of(snapshot);
+    let uses = UseCounts::of(snapshot);
     let mut handlers: Vec<HandlerDump> = snapshot.handlers.iter().map(|h| handler(&uses, h)).collect();
     handlers.sort_by(|a, b| a.name.cmp(&b.name));
     let mut instances: Vec<InstanceDump> = snapshot.instances.iter().map(|i| instance(&uses, i)).collect();
@@ -262,19 +262,19 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
 }
 
 fn attribute_source(name: &str) -> String {
-    let given =
+    let template =
         TEMPLATES.iter().filter(|t| !t.output.is_empty()).find(|t| name.starts_with(&t.output_prefix()));
-    given.map_or_else(|| "manifest".to_owned(), |t| t.name.to_owned())
+    template.map_or_else(|| "manifest".to_owned(), |t| t.name.to_owned())
 }
 
-/// How many actions use each handler and instance.
+/// Number of actions that use each handler and instance.
 #[derive(Default)]
-struct Uses<'s> {
+struct UseCounts<'s> {
     handlers: BTreeMap<&'s ResourceKey, usize>,
     instances: BTreeMap<&'s ResourceKey, usize>,
 }
 
-impl<'s> Uses<'s> {
+impl<'s> UseCounts<'s> {
     fn of(snapshot: &'s Snapshot) -> Self {
         let mut uses = Self::default();
         for action in snapshot.rules.iter().flat_map(|r| &r.actions) {
@@ -287,7 +287,7 @@ impl<'s> Uses<'s> {
     }
 }
 
-fn handler(uses: &Uses<'_>, config: &super::HandlerConfig) -> HandlerDump {
+fn handler(uses: &UseCounts<'_>, config: &super::HandlerConfig) -> HandlerDump {
     HandlerDump {
         name: config.name.to_string(),
         adapter: config.adapter.info().name.to_owned(),
@@ -298,7 +298,7 @@ fn handler(uses: &Uses<'_>, config: &super::HandlerConfig) -> HandlerDump {
     }
 }
 
-fn instance(uses: &Uses<'_>, config: &super::InstanceConfig) -> InstanceDump {
+fn instance(uses: &UseCounts<'_>, config: &super::InstanceConfig) -> InstanceDump {
     let typed = config.leaf_names.iter().zip(&config.programs);
     InstanceDump {
         name: config.name().to_string(),
@@ -338,7 +338,7 @@ fn rule(config: &RuleConfig) -> RuleDump {
     }
 }
 
-/// The values of one operation stand together again.
+/// Groups the values of one operation, which the snapshot stores separately.
 fn operations(list: &[HeaderOperationConfig]) -> Vec<HeaderOperationDump> {
     let mut out: Vec<HeaderOperationDump> = Vec::new();
     for config in list {

@@ -1,4 +1,4 @@
-//! Resource kinds of crates above the engine: a snapshot carries their configuration without knowing it.
+//! Resource kinds defined outside the engine: a snapshot carries their configuration as opaque values.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use super::unit::{Built, Located, Unit};
 use crate::adapter::Inventory;
 
-/// Everything built in that configuration may refer to. The default is empty.
+/// The built-in adapters and extensions. The default is empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Registry {
     /// The built-in adapters.
     pub adapters: Inventory,
-    /// Resource kinds beside those of the engine. Kinds are unique; the first extension with a kind reads it.
+    /// Extensions with additional resource kinds. Kinds are unique; the first extension with a kind handles it.
     pub extensions: &'static [&'static dyn SnapshotExtension],
 }
 
 impl Registry {
-    /// The extension that reads a kind.
+    /// The extension that handles a kind.
     pub(super) fn extension(self, kind: &str) -> Option<&'static dyn SnapshotExtension> {
         self.extensions.iter().copied().find(|extension| extension.kinds().contains(&kind))
     }
@@ -32,19 +32,19 @@ impl Registry {
     }
 }
 
-/// A decoded resource, in a type of its extension.
+/// A decoded resource, of a type known to its extension.
 pub type DecodedResource = Arc<dyn Any + Send + Sync>;
 
-/// Adds resource kinds to snapshots. Like every step of a snapshot build it is pure: no files, clock or network.
+/// Adds resource kinds to snapshots. Pure, like every step of a snapshot build: no files, clock or network.
 pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
     /// The kinds, in lower case.
     fn kinds(&self) -> &'static [&'static str];
 
-    /// Attributes that it declares without a manifest, in name order.
+    /// Built-in attributes, in name order.
     fn attributes(&self) -> &'static [(&'static str, ValueType)];
 
-    /// Decodes one resource. The result is kept until the resource changes. `failure` turns the message of a problem into the text
-    /// that Istio Mixer logs for a resource that does not convert.
+    /// Decodes one resource. The result is cached until the resource changes. `failure` converts the message of a problem into the
+    /// text that Istio Mixer logs for a resource that does not convert.
     ///
     /// Errors: every problem of the resource, with spans relative to its document. The last version that converted stays in force.
     fn decode(
@@ -56,7 +56,7 @@ pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
     /// Combines all resources in force, in the order of kind, namespace and name, into one configuration. Called when one of them or
     /// the vocabulary changes. Every decoded resource is the value that [`decode`](Self::decode) returned for it.
     ///
-    /// Problems across resources are diagnosed; their positions are those of files.
+    /// Returns problems across resources, with positions in files.
     fn assemble(
         &self,
         resources: &[(&RawResource, &(dyn Any + Send + Sync))],
@@ -66,7 +66,7 @@ pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
 
 /// The configuration of an extension in one snapshot.
 pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
-    /// Its mappings, printable.
+    /// Its mappings, for display.
     fn outline(&self, vocabulary: &Vocabulary) -> Vec<MappingOutline>;
 }
 
@@ -84,7 +84,7 @@ pub struct MappingOutline {
     pub place: String,
 }
 
-/// A decoded resource as the state of a unit.
+/// The state of a unit: a decoded resource.
 #[derive(Debug)]
 pub(super) struct ExtensionState(DecodedResource);
 

@@ -11,14 +11,14 @@ use crate::adapter::{ErasedAdapter, ErasedParams, Inventory};
 use mixer_config::message::{decode_over, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
 
-/// What became of a handler resource.
+/// The state of a handler resource.
 #[derive(Debug, Clone)]
 pub(super) enum HandlerState {
-    /// A built-in adapter.
+    /// Of a built-in adapter.
     Static(Arc<HandlerConfig>),
-    /// An adapter out of process, by its reference.
+    /// Of an out-of-process adapter, by its reference.
     Dynamic(Arc<str>),
-    /// An adapter that does not exist.
+    /// Of an unknown adapter.
     Unknown,
 }
 
@@ -30,7 +30,7 @@ impl Located for HandlerState {
     }
 }
 
-/// A resource of kind `handler`.
+/// Builds a resource of kind `handler`.
 pub(super) fn build_handler(
     resource: &RawResource,
     inventory: Inventory,
@@ -52,7 +52,7 @@ pub(super) fn build_handler(
         return Built::Done(HandlerState::Unknown, problems.list);
     };
     let (params, errors) = adapter.decode(handler.params.as_ref().map(|p| &p.0), path.field("params"));
-    // compat(1.3): what was read before the first error applies; see the scenario handler-unknown-param.
+    // compat(1.3): fields decoded before the first error apply; see the scenario handler-unknown-param.
     problems.decode_errors("spec-decode", errors, |text| {
         format!("could not convert handler params; using default config: {text}")
     });
@@ -61,7 +61,7 @@ pub(super) fn build_handler(
     Built::Done(HandlerState::Static(config), problems.list)
 }
 
-/// A resource of a legacy kind, named like an adapter.
+/// Builds a resource of a legacy kind, which is the name of an adapter.
 pub(super) fn build_legacy_handler(
     resource: &RawResource,
     adapter: &'static dyn ErasedAdapter,
@@ -95,7 +95,6 @@ fn config(
     })
 }
 
-/// Adapters of the originals that are not in the inventory yet are named as such.
 fn unknown_adapter(inventory: Inventory, name: &str, field: FieldPath) -> Diagnostic {
     let names = inventory.names().collect::<Vec<_>>();
     let hint = match name {

@@ -15,16 +15,16 @@ use mixer_config::message::{decode_over, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
 use mixer_expr::{Language, Program};
 
-/// What became of an instance resource.
+/// The state of an instance resource.
 #[derive(Debug, Clone)]
 pub(super) enum InstanceState {
-    /// Of a built-in template, and sound.
+    /// Of a built-in template, and valid.
     Static(Arc<InstanceConfig>),
-    /// Of a built-in template, and type-correct, but the compiler has no way to run it: rules drop it in silence.
+    /// Of a built-in template and type-correct, but not supported by the compiler: rules ignore it.
     Uncompilable,
-    /// Of a template out of process, by its reference.
+    /// Of an out-of-process template, by its reference.
     Dynamic(Arc<str>),
-    /// Left out.
+    /// Invalid.
     Broken,
 }
 
@@ -36,7 +36,7 @@ impl Located for InstanceState {
     }
 }
 
-/// A resource of kind `instance`.
+/// Builds a resource of kind `instance`.
 pub(super) fn build_instance(
     resource: &RawResource,
     language: Language,
@@ -90,7 +90,7 @@ pub(super) fn build_instance(
     Built::Done(state, problems.list)
 }
 
-/// A resource of a legacy kind, named like a template.
+/// Builds a resource of a legacy kind, which is the name of a template.
 pub(super) fn build_legacy_instance(
     resource: &RawResource,
     template: &'static TemplateInfo,
@@ -168,7 +168,7 @@ struct Checker<'c, 'r> {
 impl Checker<'_, '_> {
     /// The program of a leaf; `None` for an empty text and after an error.
     fn leaf(&mut self, leaf: &ParamLeaf, path: &FieldPath) -> Option<Arc<Program>> {
-        // In a map even an empty text is an expression.
+        // In a map, an empty text is an expression too.
         if leaf.text.is_empty() && leaf.key.is_none() {
             return None;
         }
@@ -219,16 +219,17 @@ impl Checker<'_, '_> {
         self.problem(problem, leaf, text);
     }
 
-    /// Reports a problem of a leaf. The originals report only the first of an instance.
+    /// Reports a problem of a leaf.
     fn problem(&mut self, mut problem: Diagnostic, leaf: &ParamLeaf, text: String) {
         problem.message = match &leaf.outer {
             Some(outer) => format!("failed to evaluate expression for field '{outer}'; {text}"),
             None => text,
         };
-        self.first(problem);
+        self.report_error(problem);
     }
 
-    fn first(&mut self, mut problem: Diagnostic) {
+    /// Reports an error. Istio Mixer logs only the first error of an instance.
+    fn report_error(&mut self, mut problem: Diagnostic) {
         if self.errors == 0 {
             problem.legacy = Some(format!("instance='{}': {}", self.resource.key, problem.message));
         }
@@ -275,7 +276,7 @@ impl Checker<'_, '_> {
                     "error evaluating AttributeBinding: type '{wanted}' for attribute '{attribute}' does not match \
                      type '{found}' for expression '{text}'"
                 );
-                self.first(Diagnostic::error("expression-type", field, message));
+                self.report_error(Diagnostic::error("expression-type", field, message));
                 continue;
             }
             match self.programs.vocabulary.slot(attribute.as_bytes()) {
@@ -295,18 +296,18 @@ impl Checker<'_, '_> {
     fn binding_refused(&mut self, field: FieldPath, text: &str, refusal: &Refusal, message: String) {
         let vocabulary = self.programs.vocabulary.clone();
         let problem = self.problems.expression(field, text, refusal, message, &*vocabulary);
-        self.first(problem);
+        self.report_error(problem);
     }
 
-    /// Bindings stand beside the parameters, or inside them.
+    /// The path of a binding: bindings are configured in the spec or in its params.
     fn binding_field(&self, path: &FieldPath, attribute: &str) -> FieldPath {
-        let inside = path.field("attributeBindings").key(attribute);
-        let beside = FieldPath::root().field("spec").field("attributeBindings").key(attribute);
+        let in_params = path.field("attributeBindings").key(attribute);
+        let in_spec = FieldPath::root().field("spec").field("attributeBindings").key(attribute);
         let document = self.problems.document();
-        if document.at(&beside).span != document.at(&FieldPath::root().field("spec")).span {
-            beside
+        if document.at(&in_spec).span != document.at(&FieldPath::root().field("spec")).span {
+            in_spec
         } else {
-            inside
+            in_params
         }
     }
 }

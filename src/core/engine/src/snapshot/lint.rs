@@ -1,4 +1,4 @@
-//! Passes over a finished snapshot that find configuration that builds and is wrong or suspicious.
+//! Passes over a built snapshot that find suspicious configuration.
 //!
 //! [`check_params`] validates parameters with their adapters; [`pitfalls`] finds mistakes that no adapter reports; [`lint`] finds
 //! useless configuration. Each is a pure function of the snapshot. Spec: cli-operations.md 9.4,
@@ -15,23 +15,23 @@ use super::model::{Condition, InstanceConfig, RuleConfig, Snapshot};
 use mixer_attribute::Vocabulary;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
-/// Validates the parameters of every handler with its adapter, bound to the instances that rules send to it.
+/// Validates the parameters of every handler with its adapter and bound instances.
 ///
-/// Code `adapter-config`; the field is that of the resource, the message the adapter's own text. A handler that no rule uses is
-/// never built, so its problems are warnings.
+/// Code `adapter-config`; the field is relative to the resource, the message is that of the adapter. An unused handler is never
+/// built, so its problems are warnings.
 pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
     let used = instances_by_handler(snapshot);
     let mut out = Diagnostics::new();
     for handler in &snapshot.handlers {
         let instances = used.get(&handler.key).into_iter().flat_map(BTreeMap::values);
-        let idle = !used.contains_key(&handler.key);
+        let is_unused = !used.contains_key(&handler.key);
         let bound = instances.map(|i| i.bound.clone()).collect::<Vec<_>>();
         let mut problems = Diagnostics::new();
         handler.adapter.validate(&handler.params, &bound, &mut problems);
         for problem in problems {
             let field = params_path(handler).join(&problem.field);
             let legacy = problem.message.clone();
-            let severity = if idle { problem.severity.max(Severity::Warning) } else { problem.severity };
+            let severity = if is_unused { problem.severity.max(Severity::Warning) } else { problem.severity };
             let problem =
                 Diagnostic { code: "adapter-config", severity, field, ..problem }.with_legacy(legacy);
             out.push(placed(problem, &handler.key, &handler.origin));
@@ -49,9 +49,9 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
         params::check(handler, &instances, &mut out);
     }
     for (name, _) in snapshot.vocabulary.declared() {
-        if let Some(word) = name.split('.').find(|segment| mixer_expr::is_keyword(segment)) {
+        if let Some(keyword) = name.split('.').find(|segment| mixer_expr::is_keyword(segment)) {
             let message =
-                format!("attribute {name} cannot be used in expressions: `{word}` is a keyword there");
+                format!("attribute {name} cannot be used in expressions: `{keyword}` is a keyword there");
             out.push(Diagnostic::warning("attribute-keyword", FieldPath::root(), message));
         }
     }
@@ -62,9 +62,9 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
 pub fn lint(snapshot: &Snapshot) -> Diagnostics {
     let mut out = Diagnostics::new();
     unused(snapshot, &mut out);
-    let nothing = Vocabulary::builder().build();
+    let no_attributes = Vocabulary::builder().build();
     for rule in &snapshot.rules {
-        constant_match(rule, &nothing, &mut out);
+        constant_match(rule, &no_attributes, &mut out);
     }
     shadowed(snapshot, &mut out);
     out
@@ -99,17 +99,19 @@ fn unused(snapshot: &Snapshot, out: &mut Diagnostics) {
     }
 }
 
-/// Conditions that compile without any attribute.
-fn constant_match(rule: &RuleConfig, nothing: &Vocabulary, out: &mut Diagnostics) {
+/// Reports conditions that compile without any attribute.
+fn constant_match(rule: &RuleConfig, no_attributes: &Vocabulary, out: &mut Diagnostics) {
     let text = rule.match_text.trim();
     let (severity, message) = match &rule.condition {
         Condition::Always if !text.is_empty() => {
             (Severity::Info, "the condition is always true: it can be left out".to_owned())
         }
-        Condition::When(_) if mixer_expr::compile(rule.language, &rule.match_text, nothing).is_ok() => (
-            Severity::Warning,
-            format!("the condition `{text}` reads no attribute: it is the same for every request"),
-        ),
+        Condition::When(_) if mixer_expr::compile(rule.language, &rule.match_text, no_attributes).is_ok() => {
+            (
+                Severity::Warning,
+                format!("the condition `{text}` reads no attribute: it is the same for every request"),
+            )
+        }
         _ => return,
     };
     let field = FieldPath::root().field("spec").field("match");
@@ -120,13 +122,13 @@ fn constant_match(rule: &RuleConfig, nothing: &Vocabulary, out: &mut Diagnostics
 /// The effects of a rule: pairs of handler and instance.
 type RuleEffects<'s> = BTreeSet<(&'s ResourceKey, &'s ResourceKey)>;
 
-/// Rules that do only what another rule of the same namespace does on the same condition.
+/// Reports rules whose effects are a subset of an earlier rule with the same namespace and condition.
 fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
     let mut seen: BTreeMap<_, Vec<(&ResourceKey, RuleEffects<'_>)>> = BTreeMap::new();
     for rule in
         snapshot.rules.iter().filter(|r| r.request_headers.is_empty() && r.response_headers.is_empty())
     {
-        // A rule in dry run repeats another one on purpose.
+        // A rule in dry run may repeat another one intentionally.
         if rule.dry_run {
             continue;
         }

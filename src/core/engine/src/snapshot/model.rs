@@ -1,4 +1,4 @@
-//! What a snapshot is made of.
+//! The data model of a snapshot.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
 use mixer_config::{Diagnostics, Origin, ResourceKey};
 use mixer_expr::{Language, Program};
 
-/// The number of a snapshot: 0 is the empty one at start, 1 the first real one, then one more a build.
+/// The id of a snapshot: 0 for the empty one at start, incremented by every build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct SnapshotId(pub u64);
 
@@ -22,46 +22,46 @@ impl std::fmt::Display for SnapshotId {
     }
 }
 
-/// All configuration, resolved. Handlers are described here, not built. Two snapshots share what they have in common.
+/// All configuration, resolved. Contains handler configurations, not handlers. Snapshots share unchanged parts.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Its number.
+    /// Its id.
     pub id: SnapshotId,
-    /// All attributes.
+    /// All declared attributes.
     pub vocabulary: Arc<Vocabulary>,
-    /// Every configured handler that decoded, by key, used or not.
+    /// Every handler that decoded, by key, used or not.
     pub handlers: SharedMap<Arc<HandlerConfig>>,
-    /// Every instance that passed its checks, by key, used or not.
+    /// Every valid instance, by key, used or not.
     pub instances: SharedMap<Arc<InstanceConfig>>,
-    /// Every rule with something left to do.
+    /// Every rule with a valid action or header operation.
     pub rules: Rules,
-    /// What rules give to handlers, by the key of the handler; handlers that no rule uses are not among them.
-    pub bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
-    /// Everything found wrong, by file and place.
+    /// The used handlers with their instances, by the key of the handler.
+    pub(crate) bindings: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
+    /// Problems, by file and position.
     pub diagnostics: Diagnostics,
     /// The configurations of extensions.
     pub extensions: Arc<[Arc<dyn ExtensionConfig>]>,
-    /// What its resources could refer to.
+    /// The registry it was built with.
     pub registry: Registry,
-    /// What was counted, for the metrics.
+    /// Counts for the metrics.
     pub counts: SnapshotCounts,
     /// Namespace of mesh-wide rules.
     pub default_namespace: Arc<str>,
 }
 
 impl Snapshot {
-    /// The configuration of an extension. Cost: a comparison an extension.
+    /// The configuration of an extension. Cost: one comparison per extension.
     pub fn extension<T: ExtensionConfig>(&self) -> Option<&T> {
         self.extensions.iter().find_map(|config| (&**config as &dyn Any).downcast_ref::<T>())
     }
 
-    /// Where what callers send leads to, by all extensions.
+    /// The mappings of all extensions.
     pub fn mappings(&self) -> Vec<MappingOutline> {
         self.extensions.iter().flat_map(|config| config.outline(&self.vocabulary)).collect()
     }
 }
 
-/// The rules of a snapshot in the order in which they apply: those of the default namespace first, then by namespace and name.
+/// The rules of a snapshot in evaluation order: those of the default namespace first, then by namespace and name.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     mesh: SharedMap<Arc<RuleConfig>>,
@@ -69,22 +69,22 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// All of them, in order.
+    /// All rules, in order.
     pub fn iter(&self) -> std::iter::Chain<Iter<'_, Arc<RuleConfig>>, Iter<'_, Arc<RuleConfig>>> {
         self.mesh.iter().chain(self.own.iter())
     }
 
-    /// How many there are.
+    /// Number of rules.
     pub fn len(&self) -> usize {
         self.mesh.len() + self.own.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rule number `index`, from 0.
+    /// The rule at `index`, from 0.
     pub fn nth(&self, index: usize) -> Option<&Arc<RuleConfig>> {
         self.mesh.nth(index).or_else(|| self.own.nth(index.checked_sub(self.mesh.len())?))
     }
@@ -94,20 +94,14 @@ impl Rules {
         self.mesh.get(key).or_else(|| self.own.get(key))
     }
 
-    /// The rules that are others in `newer`, each as it was and as it is. Cost: see [`SharedMap::changes`].
+    /// The rules that differ in `newer`, old and new version. Cost: see [`SharedMap::changes`].
     pub fn changes<'r>(&'r self, newer: &'r Rules) -> Vec<Changed<'r, Arc<RuleConfig>>> {
         let mut changes = self.mesh.changes(&newer.mesh, Arc::ptr_eq);
         changes.extend(self.own.changes(&newer.own, Arc::ptr_eq));
         changes
     }
 
-    /// How much memory is shared with `other`: chunks that both have, and chunks of `self`.
-    pub fn shared_chunks(&self, other: &Rules) -> (usize, usize) {
-        let (mesh, own) = (self.mesh.shared_chunks(&other.mesh), self.own.shared_chunks(&other.own));
-        (mesh.0 + own.0, mesh.1 + own.1)
-    }
-
-    /// Replaces the rule with this key, or takes it out.
+    /// Replaces or removes the rule with this key.
     pub(super) fn set(&mut self, key: &ResourceKey, rule: Option<&Arc<RuleConfig>>, default_namespace: &str) {
         let rules = if *key.namespace == *default_namespace { &mut self.mesh } else { &mut self.own };
         match rule {
@@ -157,16 +151,16 @@ impl Keyed for InstanceConfig {
     }
 }
 
-/// A handler and the instances that rules give it.
+/// A handler and the instances that rules send to it.
 #[derive(Debug)]
-pub struct HandlerBinding {
+pub(crate) struct HandlerBinding {
     /// The handler.
-    pub handler: Arc<HandlerConfig>,
-    /// In the order of their names. The place of an instance may be that of an earlier version of the same text.
-    pub instances: Vec<Arc<InstanceConfig>>,
+    pub(crate) handler: Arc<HandlerConfig>,
+    /// In name order. The position of an instance may be that of an earlier version of the file if the text is unchanged.
+    pub(crate) instances: Vec<Arc<InstanceConfig>>,
 }
 
-/// Counters of one build; the names are those of the `mixer_config_*` metrics.
+/// Counts of one build, with the names of the `mixer_config_*` metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SnapshotCounts {
     /// Declared attributes, outputs of built-in templates included.
@@ -183,25 +177,25 @@ pub struct SnapshotCounts {
     pub rule_config_errors: u64,
     /// Conditions that do not compile.
     pub rule_config_match_errors: u64,
-    /// Adapter resources (out of process).
+    /// Adapter resources (out-of-process).
     pub adapter_info_configs: u64,
     /// Messages about them.
     pub adapter_info_config_errors: u64,
-    /// Template resources (out of process).
+    /// Template resources (out-of-process).
     pub template_configs: u64,
     /// Messages about them.
     pub template_config_errors: u64,
 }
 
-/// What to answer when something fails. `None` in a rule or handler means the behaviour of the originals: an error in a
-/// condition is "no match", an error in an instance or adapter fails the call.
+/// The failure policy. Without one, a rule or handler behaves like Istio Mixer: an error in a condition is "no match", an error in
+/// an instance or adapter fails the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnError {
-    /// Refuse with PERMISSION_DENIED and a text that says what failed.
+    /// Deny with PERMISSION_DENIED and a message that names the failure.
     Deny,
-    /// Go on as if the action had nothing to say.
+    /// Ignore the action.
     Allow,
-    /// Repeat the last good answer of the same handler and instance to the same question, of bounded age; else refuse.
+    /// Reuse the last successful result of the same handler and instance values, of bounded age; otherwise deny.
     LastKnown,
 }
 
@@ -216,19 +210,19 @@ pub struct HandlerConfig {
     pub adapter: &'static dyn ErasedAdapter,
     /// Effective parameters.
     pub params: ErasedParams,
-    /// What to answer when it fails.
+    /// Its failure policy.
     pub on_error: Option<OnError>,
-    /// Where it comes from.
+    /// Its source.
     pub origin: Origin,
 }
 
 /// An attribute set from the output of a generator.
 #[derive(Debug, Clone)]
-pub struct AttributeBinding {
+pub(crate) struct AttributeBinding {
     /// The attribute to set.
-    pub target: SlotId,
-    /// Its value, over the outputs and the request.
-    pub value: Arc<Program>,
+    pub(crate) target: SlotId,
+    /// Its expression over outputs and request attributes.
+    pub(crate) value: Arc<Program>,
 }
 
 /// A checked and compiled instance.
@@ -236,21 +230,21 @@ pub struct AttributeBinding {
 pub struct InstanceConfig {
     /// Identity.
     pub key: ResourceKey,
-    /// Name, template and leaves, as handlers know it.
+    /// The static part that handlers receive.
     pub bound: BoundInstance,
-    /// One program a leaf of `bound`, in the same order; `None` where no expression is configured.
+    /// One program per leaf of `bound`, in the same order; `None` without an expression.
     pub programs: Vec<Option<Arc<Program>>>,
     /// The name of each leaf in error texts, in the same order: `Value`, `Dimensions[user]`, `Subject.User`.
     pub leaf_names: Vec<Box<str>>,
-    /// For attribute generators: output field name and slot of every output, then the bindings.
+    /// For attribute generators: field name and slot of every output.
     pub outputs: Vec<(&'static str, SlotId)>,
-    /// For attribute generators.
-    pub bindings: Vec<AttributeBinding>,
+    /// For attribute generators: attributes set from the outputs.
+    pub(crate) bindings: Vec<AttributeBinding>,
     /// Dialect of its expressions.
     pub language: Language,
     /// The parameters as configured, for dumps.
     pub params: serde_json::Value,
-    /// Where it comes from.
+    /// Its source.
     pub origin: Origin,
 }
 
@@ -273,7 +267,7 @@ pub enum Condition {
     Always,
     /// A program of type BOOL.
     When(Arc<Program>),
-    /// It does not compile or is not BOOL: the rule never applies. The text is the cause.
+    /// It does not compile or is not BOOL: the rule never applies. Holds the cause.
     Broken(Arc<str>),
 }
 
@@ -282,59 +276,59 @@ pub enum Condition {
 pub struct ActionConfig {
     /// Its name, often empty.
     pub name: Arc<str>,
-    /// The handler. Its place may be that of an earlier version of the same text, as may those of the instances.
+    /// The handler. Its position, and that of the instances, may be from an earlier version of the file if the text is unchanged.
     pub handler: Arc<HandlerConfig>,
-    /// At least one instance.
+    /// The instances, at least one.
     pub instances: Vec<Arc<InstanceConfig>>,
-    /// Its index in the rule as written.
+    /// Its index among the configured actions of the rule.
     pub index: usize,
 }
 
-/// What a header operation does.
+/// The kind of a header operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeaderOperationKind {
     /// Sets the header.
     Replace,
     /// Removes the header.
     Remove,
-    /// Adds a value.
+    /// Appends a value.
     Append,
 }
 
-/// A header operation, compiled; one a value.
+/// A compiled header operation, with one value.
 #[derive(Debug, Clone)]
 pub struct HeaderOperationConfig {
     /// Header name.
     pub name: Arc<str>,
-    /// What it does.
+    /// Its kind.
     pub kind: HeaderOperationKind,
-    /// The value as written; empty for REMOVE.
+    /// The text of the value; empty for REMOVE.
     pub text: Arc<str>,
-    /// Its value; `None` for REMOVE.
+    /// The compiled value; `None` for REMOVE.
     pub value: Option<Arc<Program>>,
 }
 
-/// A rule with something to do.
+/// A rule with a valid action or header operation.
 #[derive(Debug, Clone)]
 pub struct RuleConfig {
     /// Identity.
     pub key: ResourceKey,
-    /// The condition as written.
+    /// The text of the condition.
     pub match_text: Arc<str>,
     /// The condition, compiled.
     pub condition: Condition,
     /// Dialect of its expressions.
     pub language: Language,
-    /// What to do, in order.
+    /// Its actions, in order.
     pub actions: Vec<ActionConfig>,
-    /// Changes to the request; empty if any operation of the rule does not compile.
+    /// Operations on request headers; empty if any operation of the rule does not compile.
     pub request_headers: Vec<HeaderOperationConfig>,
-    /// Changes to the response; likewise.
+    /// Operations on response headers; likewise.
     pub response_headers: Vec<HeaderOperationConfig>,
-    /// It is tried, counted and shown, and not enforced.
+    /// Whether it is in dry run: evaluated and counted, not enforced.
     pub dry_run: bool,
-    /// What to answer when something of it fails.
+    /// Its failure policy.
     pub on_error: Option<OnError>,
-    /// Where it comes from.
+    /// Its source.
     pub origin: Origin,
 }

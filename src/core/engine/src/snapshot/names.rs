@@ -1,8 +1,8 @@
-//! What a reference means. Spec: runtime.md section 2.
+//! Resolution of references. Spec: runtime.md section 2.
 
 use mixer_config::message::suggestion;
 
-/// The fully qualified names that a reference can mean, in the order in which they are tried.
+/// The fully qualified names that a reference may resolve to, in lookup order.
 pub(super) fn candidates(reference: &str, kind: &str, namespace: &str) -> (String, Option<String>) {
     let mut parts = reference.split('.');
     match (parts.next(), parts.next(), parts.next()) {
@@ -23,14 +23,14 @@ pub(super) fn short_name(full: &str) -> &str {
     }
 }
 
-/// How to mend a reference that leads nowhere, given everything that is there.
-pub(super) fn advice<'n>(
+/// A hint for an unresolved reference, given the existing full names.
+pub(super) fn reference_hint<'n>(
     reference: &str,
     kind: &str,
     namespace: &str,
-    there: impl Iterator<Item = &'n str> + Clone,
+    existing: impl Iterator<Item = &'n str> + Clone,
 ) -> Option<String> {
-    // As short as a rule of this namespace may write it.
+    // The shortest form that resolves in this namespace.
     let spelled = |full: &str| -> String {
         let parts = full.split('.').collect::<Vec<_>>();
         match parts.as_slice() {
@@ -40,17 +40,17 @@ pub(super) fn advice<'n>(
             _ => full.to_owned(),
         }
     };
-    let wanted = reference.split('.').next().unwrap_or(reference);
-    let elsewhere = there.clone().filter(|full| short_name(full) == wanted).min();
+    let short = reference.split('.').next().unwrap_or(reference);
+    let elsewhere = existing.clone().filter(|full| short_name(full) == short).min();
     if let Some(full) = elsewhere {
         let reach = if reference.contains('.') {
             ""
         } else {
-            ": a bare name is looked for in the namespace of the rule"
+            ": a short name is resolved in the namespace of the rule"
         };
         return Some(format!("did you mean `{}`?{reach}", spelled(full)));
     }
-    let spellings = there.map(spelled).collect::<Vec<_>>();
+    let spellings = existing.map(spelled).collect::<Vec<_>>();
     suggestion(reference, spellings.iter().map(String::as_str))
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_tried_in_order() {
+    fn references_resolve_in_order() {
         let cases = [
             ("a", ("a.handler.ns", None)),
             ("a.b", ("a.b.ns", Some("a.handler.b"))),
@@ -74,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn advice_spells_the_name_as_briefly_as_it_may_be() {
-        let there = ["deny.handler.istio-system", "gate.denier.shop", "other.handler.shop"];
-        let advice = |reference| advice(reference, "handler", "shop", there.iter().copied());
-        let bare = ": a bare name is looked for in the namespace of the rule";
-        assert_eq!(advice("deny"), Some(format!("did you mean `deny.istio-system`?{bare}")));
-        assert_eq!(advice("gate"), Some(format!("did you mean `gate.denier`?{bare}")));
-        assert_eq!(advice("othr"), Some("did you mean `other`?".to_owned()));
-        assert_eq!(advice("zzz"), None);
+    fn hints_use_the_shortest_form() {
+        let existing = ["deny.handler.istio-system", "gate.denier.shop", "other.handler.shop"];
+        let hint = |reference| reference_hint(reference, "handler", "shop", existing.iter().copied());
+        let lookup = ": a short name is resolved in the namespace of the rule";
+        assert_eq!(hint("deny"), Some(format!("did you mean `deny.istio-system`?{lookup}")));
+        assert_eq!(hint("gate"), Some(format!("did you mean `gate.denier`?{lookup}")));
+        assert_eq!(hint("othr"), Some("did you mean `other`?".to_owned()));
+        assert_eq!(hint("zzz"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The parameters of an instance: the fields of its template, each the text of an expression. Spec: runtime.md 5.1.
+//! The parameters of an instance: one expression per field of its template. Spec: runtime.md 5.1.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use mixer_config::message::{
 };
 use mixer_config::{FieldPath, Node};
 
-/// A field of the parameters, with its expression if one is configured.
+/// A leaf field of the parameters.
 #[derive(Debug)]
 pub(super) struct ParamLeaf {
     /// The name in the adapter API: `value`, `subject.user`.
@@ -21,11 +21,11 @@ pub(super) struct ParamLeaf {
     pub(super) key: Option<Box<str>>,
     /// The name in error texts: `Value`, `Dimensions[user]`, `Subject.User`.
     pub(super) shown: Box<str>,
-    /// The enclosing nested message, as error texts name it.
+    /// The name of the enclosing message in error texts.
     pub(super) outer: Option<String>,
     /// The types it accepts.
     pub(super) kind: FieldKind,
-    /// The expression; empty when none is configured.
+    /// The expression; empty if not configured.
     pub(super) text: String,
     /// Relative to the parameters.
     pub(super) path: FieldPath,
@@ -34,9 +34,9 @@ pub(super) struct ParamLeaf {
 /// Decoded parameters.
 #[derive(Debug, Default)]
 pub(super) struct Params {
-    /// In field-number order, map keys in byte order.
+    /// Leaf fields in field-number order, map keys in byte order.
     pub(super) leaves: Vec<ParamLeaf>,
-    /// Nested messages that are configured.
+    /// Configured nested messages.
     pub(super) messages: Vec<&'static str>,
     /// Attribute bindings.
     pub(super) bindings: BTreeMap<String, String>,
@@ -144,7 +144,7 @@ fn leaf(
     ParamLeaf { field, key: key.map(Into::into), shown: shown.into(), outer, kind: info.kind, text, path }
 }
 
-/// `subject.user` for `subject` and `user`. The names come from the table of templates, so there are few.
+/// `subject.user` for `subject` and `user`. Leaks one string per nested field of the template table.
 fn nested_name(outer: &'static str, inner: &'static str) -> &'static str {
     static NAMES: LazyLock<HashMap<(&'static str, &'static str), &'static str>> = LazyLock::new(|| {
         let mut names = HashMap::new();
@@ -200,7 +200,7 @@ impl Params {
     }
 }
 
-/// The object under a field, inserted if missing.
+/// The object in a field, inserted if missing.
 fn child<'m>(object: &'m mut Map<String, Json>, name: &str) -> Option<&'m mut Map<String, Json>> {
     object.entry(lower_camel(name)).or_insert_with(|| Json::Object(Map::new())).as_object_mut()
 }

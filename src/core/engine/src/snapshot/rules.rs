@@ -266,7 +266,12 @@ impl<'b> RuleBuilder<'b> {
             return Some("the handler is there, but its adapter is not".to_owned());
         }
         let there = self.known.handlers.iter().filter(|(_, s)| matches!(s, HandlerState::Static(_)));
-        names::advice(reference, "handler", &self.resource.key.namespace, there.map(|(name, _)| &**name))
+        names::reference_hint(
+            reference,
+            "handler",
+            &self.resource.key.namespace,
+            there.map(|(name, _)| &**name),
+        )
     }
 
     fn instance(
@@ -291,7 +296,7 @@ impl<'b> RuleBuilder<'b> {
                 Some(InstanceState::Broken) => {
                     Some("the instance is there, but it is broken: its own diagnostic says why".to_owned())
                 }
-                _ => names::advice(reference, "instance", &namespace, there.map(|(name, _)| &**name)),
+                _ => names::reference_hint(reference, "instance", &namespace, there.map(|(name, _)| &**name)),
             };
             let message = format!("Instance not found: instance='{reference}'");
             let mut problem = Diagnostic::error("instance-unknown", field.clone(), message);

@@ -1,4 +1,4 @@
-//! Attributes: from manifests and from the outputs of templates. Spec: runtime.md 4.1.
+//! The vocabulary: attributes of manifests, template outputs and extensions. Spec: runtime.md 4.1.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::message::decode_over;
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
 
-/// What a manifest declares.
+/// The declarations of a manifest.
 #[derive(Debug)]
 pub(super) struct Manifest(pub(super) Arc<BTreeMap<String, ValueType>>);
 
@@ -35,7 +35,7 @@ pub(super) fn build_manifest(resource: &RawResource, failure: &dyn Fn(&str) -> S
     Built::Done(Manifest(Arc::new(types)), problems.list)
 }
 
-/// Merges manifests, given in the order of namespace and name: of two types the first wins.
+/// Merges manifests, given in order of namespace and name. The first of conflicting types wins.
 pub(super) fn merge<'m>(
     manifests: impl Iterator<Item = (&'m Arc<RawResource>, &'m Manifest)>,
     registry: Registry,

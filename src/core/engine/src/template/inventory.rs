@@ -1,4 +1,4 @@
-//! The one table of templates. Spec: runtime.md 5.1.
+//! The table of templates. Spec: runtime.md 5.1.
 
 use super::{FieldInfo, FieldKind, OutputInfo, TemplateInfo, Variety};
 use mixer_attribute::ValueType;

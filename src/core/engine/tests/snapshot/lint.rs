@@ -1,4 +1,4 @@
-//! What `validate` finds beyond what does not compile.
+//! Lints of `validate`.
 
 use mixer_config::store::{ConfigStore, MemoryStore};
 use mixer_config::{Diagnostic, Diagnostics};
@@ -56,7 +56,7 @@ fn found(problems: Diagnostics) -> Vec<String> {
 }
 
 #[test]
-fn useless_and_misleading_configuration_is_found() {
+fn suspicious_configuration_is_reported() {
     let contents = MemoryStore::new("memory://test", [("a.yaml", CONFIG)]).contents();
     let snapshot = SnapshotBuilder::new(options()).build(&contents);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Parameters that name instances and their dimensions.
+//! Lints of parameters that refer to instances and their dimensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 
 type Instances<'i> = BTreeMap<&'i str, &'i Arc<InstanceConfig>>;
 
-/// Looks at the parameters of one handler.
+/// Checks the parameters of one handler.
 pub(super) fn check(handler: &HandlerConfig, instances: &Instances<'_>, out: &mut Diagnostics) {
     let params = handler.params.json();
     match handler.adapter.info().name {

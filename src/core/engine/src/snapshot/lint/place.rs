@@ -1,9 +1,9 @@
-//! Positions of diagnostics about finished snapshots.
+//! Positions of lint diagnostics.
 
 use crate::snapshot::HandlerConfig;
 use mixer_config::{Diagnostic, FieldPath, Origin, ResourceKey, yaml};
 
-/// The field of the parameters of a handler.
+/// The path of the parameters of a handler.
 pub(super) fn params_path(handler: &HandlerConfig) -> FieldPath {
     let spec = FieldPath::root().field("spec");
     if &*handler.key.kind == "handler" { spec.field("params") } else { spec }
