@@ -7,9 +7,8 @@ fn main() {
     }
 }
 
-/// Whether the program will run where packed relocations are understood: the table of plain ones takes 0.8 MB of memory, all of which
-/// the loader reads. They came with glibc 2.36; Rust links for x86-64 with a linker that makes them. Only a build for the machine
-/// that it runs on can know.
+/// Whether the target supports packed relocations; the loader reads all of the plain table, which takes 0.8 MB of memory. They need
+/// glibc 2.36, and the linker that Rust uses on x86-64. Only a native build can check that.
 fn loads_packed_relocations() -> bool {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     if variable("TARGET") != variable("HOST") || variable("TARGET") != "x86_64-unknown-linux-gnu" {

@@ -1,4 +1,4 @@
-//! The command line: one file a subcommand, each `parse flags -> resolve -> call the core -> render`.
+//! The command line: one file per subcommand, each `parse flags -> resolve -> call the core -> render`.
 //!
 //! [`parse`] turns arguments into an [`Invocation`]; [`Invocation::run`] runs it over an [`Io`]. The program name selects the
 //! personality: `mixer` has all commands and its own texts; `mixs`, `mixc` and `galley` print the texts of Istio Mixer and Galley.

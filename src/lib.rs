@@ -1,3 +1,3 @@
-//! Command line of mixer: one file a subcommand, over the crates in `src/core/`. `docs/architecture.md` is the map.
+//! The command line of mixer: one file per subcommand, over the crates in `src/core/`. See `docs/architecture.md`.
 
 pub mod cmd;

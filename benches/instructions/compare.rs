@@ -28,7 +28,7 @@ impl Counts {
     /// The record as a file.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
-            "# Instructions a call, from the bytes of a request to the bytes of its answer, without the network.\n\
+            "# Instructions per call, from request bytes to response bytes, without the network.\n\
              # Written by `cargo bench --bench instructions -- --accept`; benches/README.md says how to compare.\n\
              compiler = \"{}\"\n\n[calls]\n",
             self.compiler

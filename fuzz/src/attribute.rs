@@ -1,4 +1,4 @@
-//! The wire encoding of attributes, compared with the generated messages; what is decoded encodes and decodes to itself.
+//! The wire encoding of attributes, compared with the generated messages; decoded attributes survive a round trip.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -48,12 +48,12 @@ fn canonical(bag: &AttributeBag<'_>) -> Vec<u8> {
     OwnedAttributes::from_bag(bag).to_bytes(0)
 }
 
-/// Whether a decoder of ours may refuse what the generated one takes: times have narrower bounds.
+/// Whether our decoder may reject what the generated one accepts: time ranges are narrower.
 fn is_out_of_range<T>(result: &Result<T, DecodeError>) -> bool {
     matches!(result, Err(DecodeError::TimestampRange { .. } | DecodeError::DurationRange { .. }))
 }
 
-/// The same for bytes that are not canonical: prost does not look at the wire type of a map.
+/// The same for non-canonical bytes: prost ignores the wire type of a map.
 fn is_stricter<T>(result: &Result<T, DecodeError>) -> bool {
     is_out_of_range(result) || matches!(result, Err(DecodeError::WrongWireType { .. }))
 }
@@ -82,14 +82,14 @@ fn compressed(body: &[u8]) {
             assert_eq!(both[0], both[1], "{message:?}");
         }
     }
-    // Nothing was lost, so the order alone may differ.
+    // Nothing was lost; only the order may differ.
     if bytes.len() == body.len() {
         let Ok(read) = read else { return };
         assert_eq!(canonical(&read), canonical(&bag), "{message:?}");
     }
 }
 
-/// What a message says, when it says nothing twice and names nothing that there is not.
+/// The content of a message without duplicates and invalid indexes.
 fn model_of(message: &proto::CompressedAttributes) -> Option<OwnedAttributes> {
     let word = |index: i32| -> Option<Vec<u8>> {
         match usize::try_from(index) {
@@ -113,7 +113,7 @@ fn model_of(message: &proto::CompressedAttributes) -> Option<OwnedAttributes> {
     values.extend(message.doubles.iter().map(|(name, value)| (*name, OwnedValue::Double(*value))));
     values.extend(message.bools.iter().map(|(name, value)| (*name, OwnedValue::Bool(*value))));
     for (name, time) in &message.timestamps {
-        // A value that is not there is the year 1, which the generated message does not tell from the year 1970.
+        // An absent value is the year 1; the generated message does not distinguish it from 1970.
         let is_default = (time.seconds, time.nanos) == (0, 0);
         let seconds = if is_default { Timestamp::YEAR_ONE.seconds } else { time.seconds };
         let instant = Timestamp { seconds, nanos: u32::try_from(time.nanos).ok()? };
@@ -156,7 +156,7 @@ fn check_request(body: &[u8]) {
     let arena = Bump::new();
     let read = CheckRequest::decode(body, &arena);
     if let Ok(request) = &read {
-        // It is read as it is written.
+        // It reads back as written.
         let bag = AttributeBag::new(&request.attributes, None, &VOCABULARY, &arena);
         let quotas: BTreeMap<String, (i64, bool)> =
             request.quotas.iter().map(|q| (q.name.to_owned(), (q.amount, q.best_effort))).collect();
@@ -209,12 +209,12 @@ fn report_request(body: &[u8]) {
     }
 }
 
-/// Walks over the records as a call does, and one by one.
+/// Iterates over the records as a call does, and one at a time.
 fn records<'a>(request: &ReportRequest<'a>, arena: &'a Bump) {
     let vocabulary = &*VOCABULARY;
     let words = Words::new(request.default_words, vocabulary, arena);
     let mut walk = ReportRecords::new(request, vocabulary, arena);
-    // What the records so far say together; `None` when that is not plain to see.
+    // The accumulated records; `None` if they are ambiguous.
     let mut sum: Option<OwnedAttributes> = None;
     let mut count = 0;
     while let Some(record) = walk.next() {
@@ -248,7 +248,7 @@ fn records<'a>(request: &ReportRequest<'a>, arena: &'a Bump) {
     assert_eq!(count, expected);
 }
 
-/// Encodes attributes made of the input in every way, and reads them.
+/// Encodes attributes made from the input in every way, and decodes them.
 fn written(input: &mut Input<'_>) {
     let mut bags = Vec::new();
     while !input.is_empty() && bags.len() < 8 {

@@ -1,5 +1,5 @@
-//! The messages of Envoy: what the generated decoder takes, is read; what is read agrees with the generated message, and the
-//! attributes made of it encode and decode to themselves.
+//! Envoy's messages: what the generated decoder accepts is accepted here and has the same content; its attributes survive a round
+//! trip.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// The attributes of a CheckRequest and whether it is one of HTTP; `None` if the bytes are refused.
+/// The attributes of a CheckRequest and whether it is an HTTP request; `None` if the bytes are rejected.
 fn attributes_of(body: &[u8]) -> Option<(OwnedAttributes, bool)> {
     let arena = Bump::new();
     let body = arena.alloc_slice_copy(body);
@@ -46,7 +46,7 @@ fn attributes_of(body: &[u8]) -> Option<(OwnedAttributes, bool)> {
     Some((encodes_to_itself(&out), facts.is_http))
 }
 
-/// The attributes, which are the same in the bag and after encoding and decoding.
+/// The attributes, which are equal in the bag and after a round trip.
 fn encodes_to_itself(out: &Attributes<'_>) -> OwnedAttributes {
     let owned = out.to_owned_attributes();
     let expected = owned.to_bytes(0);
@@ -66,7 +66,7 @@ fn check_request(body: &[u8]) {
         panic!("the canonical form is refused: {message:?}")
     };
     if bytes.len() == body.len() {
-        // Nothing was lost, so the order alone may differ; a map of another wire type is refused here alone.
+        // Nothing was lost; only the order may differ. Only this decoder rejects maps of another wire type.
         if let Some((same, same_kind)) = read {
             assert_eq!((same.to_bytes(0), same_kind), (attributes.to_bytes(0), is_http), "{message:?}");
         }
@@ -159,7 +159,7 @@ fn access_log(body: &[u8]) {
     assert!(entries(&read, &mut counters), "prost takes an entry that is refused: {message:?}");
 }
 
-/// Makes attributes of every entry; whether none was refused.
+/// Maps every entry to attributes; returns whether all were accepted.
 fn entries(message: &LogMessage<'_>, counters: &mut ConnectionCounters) -> bool {
     let identity = message.identifier.and_then(|bytes| LogIdentity::read(bytes).ok()).unwrap_or_default();
     let mut good = true;

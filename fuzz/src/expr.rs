@@ -1,5 +1,5 @@
-//! The three languages: checking agrees with compiling, evaluation agrees with the checked type, reads what the program says
-//! it reads, gives the same again, and is what its explanation tells.
+//! The three languages: checking agrees with compiling, evaluation has the checked type, reads only the attributes that the
+//! program lists, is repeatable, and agrees with its explanation.
 
 use std::sync::LazyLock;
 
@@ -73,7 +73,7 @@ pub(crate) fn run(data: &[u8]) {
     let program = match compile(language, text, vocabulary) {
         Ok(program) => program,
         Err(error) => {
-            // The classic language has types that check and do not compile; CEL has none.
+            // The classic language has type-correct expressions that do not compile; CEL does not.
             assert!(language == Language::Cexl || checked.is_err(), "{text:?} checks, but: {error}");
             return;
         }

@@ -1,4 +1,4 @@
-//! The HPACK decoder, compared with another one over the blocks of one connection.
+//! The HPACK decoder, compared with another implementation over the blocks of one connection.
 
 use fluke_hpack::Decoder;
 use fluke_hpack::decoder::DecoderError;
@@ -18,12 +18,12 @@ pub(crate) fn run(data: &[u8]) {
         let decoded = decoder.decode(block);
         assert!(decoder.table_bytes() <= 4096, "the table has {} bytes", decoder.table_bytes());
         let Some(fields) = decoded else {
-            // The connection is over.
+            // Connection error.
             return;
         };
         let expected = match reference.decode(block) {
             Ok(expected) => expected,
-            // RFC 7541 section 4.2 asks for a size update at the beginning, and a block may have nothing else.
+            // RFC 7541 section 4.2 requires a size update at the start of a block, which may contain nothing else.
             Err(DecoderError::SizeUpdateAtEnd) => return,
             Err(error) => panic!("{block:x?} is {fields:?}, but refused by the reference: {error:?}"),
         };

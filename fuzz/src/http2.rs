@@ -1,5 +1,5 @@
-//! A session fed frame by frame, beside a client that knows RFC 9113: every malformed frame is answered by an error of its
-//! class, every frame of the server is one that the client may get, and nothing grows past its bound.
+//! A server session, fed frame by frame, against a model of the client side of RFC 9113: every malformed frame is answered with
+//! an error of its class, every frame of the server is valid, and all state stays bounded.
 
 mod client;
 mod oracle;
@@ -33,7 +33,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// The same bytes at once and in pieces have the same outcome.
+/// The result does not depend on how the bytes are split.
 fn pieces(input: &mut Input<'_>, greeted: bool) {
     let sizes: Vec<usize> = input.short().iter().map(|size| usize::from(*size) + 1).collect();
     let mut wire = if greeted { greeting() } else { Vec::new() };
@@ -45,7 +45,7 @@ fn greeting() -> Vec<u8> {
     [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat()
 }
 
-/// What is sent, and the requests with the bytes of their bodies.
+/// The output, and the requests with their bodies.
 fn played(wire: &[u8], sizes: &[usize]) -> (Vec<u8>, Vec<(u32, usize)>) {
     let mut session = Session::new(LIMITS, &GRPC);
     let (mut kept, mut at) = (Vec::new(), 0);
@@ -144,7 +144,7 @@ impl Pair {
         }
     }
 
-    /// A request, sometimes with its block in pieces.
+    /// A request, sometimes with CONTINUATION frames.
     fn request(&mut self, input: &mut Input<'_>, block: Vec<u8>) {
         let how = input.byte();
         let stream = self.client.next_stream();
@@ -157,7 +157,7 @@ impl Pair {
         }
     }
 
-    /// A stream near those that are open.
+    /// A stream identifier close to the open ones.
     fn stream(&self, input: &mut Input<'_>) -> u32 {
         let back = input.below(6) as u32 * 2;
         (self.client.next_stream() + 2).saturating_sub(back)
@@ -218,14 +218,14 @@ impl Pair {
         }
     }
 
-    /// Reads what has arrived of every body.
+    /// Reads the received part of every body.
     fn read_bodies(&mut self) {
         for request in &mut self.requests {
             while let Some(Some(Ok(_))) = request.body.frame().now_or_never() {}
         }
     }
 
-    /// The client takes what was sent; gives the resets among it.
+    /// Passes the output to the client; returns the reset streams.
     fn drain(&mut self) -> Vec<(u32, u32)> {
         let sizes = self.session.sizes();
         assert!(sizes.streams <= LIMITS.max_streams as usize, "{sizes:?}");

@@ -1,4 +1,4 @@
-//! Takes an input apart. Every read succeeds: at the end of the input numbers are 0 and texts are empty.
+//! Splits an input into values. Every read succeeds: after the end numbers are 0 and strings are empty.
 
 pub(crate) struct Input<'d> {
     rest: &'d [u8],
@@ -36,7 +36,7 @@ impl<'d> Input<'d> {
         taken
     }
 
-    /// Bytes with their length in front.
+    /// Length-prefixed bytes.
     pub(crate) fn short(&mut self) -> &'d [u8] {
         let length = usize::from(self.byte());
         self.take(length)

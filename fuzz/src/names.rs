@@ -1,5 +1,5 @@
-//! Functions over URLs, e-mail addresses, DNS names, IP addresses and timestamps: equality is reflexive and symmetric,
-//! what one function accepts the others accept, and case does not count where it must not.
+//! URLs, e-mail addresses, DNS names, IP addresses and timestamps: equality is reflexive and symmetric, functions agree on what
+//! is valid, and comparison is case-insensitive where required.
 
 use bumpalo::Bump;
 use mixer_attribute::{Timestamp, text};
@@ -39,7 +39,7 @@ fn symmetric(what: &str, there: Option<bool>, back: Option<bool>) {
     assert_eq!(there, back, "{what} compared in both directions");
 }
 
-/// Registering a name and looking it up have rules of their own, so that either may refuse what the other takes.
+/// Registration and look-up have different rules (IDNA), so either may reject what the other accepts.
 fn check_dns_name(name: &[u8], arena: &Bump) {
     let Ok(normal) = dns_name(name, arena) else { return };
     assert_eq!(dns_name(normal, arena), Ok(normal), "{}", name.escape_ascii());
@@ -60,7 +60,7 @@ fn check_email(text: &[u8], arena: &Bump) {
 fn check_uri(text: &[u8], arena: &Bump) {
     let Ok(kept) = uri(text, arena) else { return };
     assert_eq!(kept, text);
-    // A host may be no DNS name, which only comparing finds out.
+    // A host need not be a DNS name; only comparison detects that.
     if let Ok(same) = uri_equal(text, text, arena) {
         assert!(same, "{}", text.escape_ascii());
     }

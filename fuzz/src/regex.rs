@@ -1,5 +1,5 @@
-//! Regular expressions: what the translation accepts compiles; where Rust's syntax means the same, so does the result;
-//! a set matches when one of its patterns does.
+//! Regular expressions: what the translation accepts compiles; where the syntaxes agree, so do the results; a set matches if one
+//! of its patterns does.
 
 use mixer_expr::functions::{Regex, RegexSet};
 
@@ -32,14 +32,14 @@ fn check_refusal(pattern: &[u8], text: &str) {
     let detail = text
         .strip_prefix("error parsing regexp: ")
         .unwrap_or_else(|| panic!("{}: {text}", pattern.escape_ascii()));
-    // RE2 lets a repetition stand behind a group of flags, where it repeats what is before that; here it is refused.
+    // RE2 accepts a repetition after a group of flags and applies it to the previous atom; the translation rejects it.
     let flagged = pattern.windows(2).any(|pair| pair[0] == b')' && b"*+?{".contains(&pair[1]));
-    // Otherwise the translation knows the whole syntax: no refusal comes from the library behind it.
+    // Otherwise the translation is complete: the library accepts everything that it produces.
     let unknown = detail.starts_with("invalid or unsupported syntax");
     assert!(!unknown || flagged, "{}: {text}", pattern.escape_ascii());
 }
 
-/// Compares with the library alone, for patterns that mean the same to it.
+/// Compares with the library alone, for patterns with the same meaning in both syntaxes.
 fn compare(pattern: &[u8], regex: &Regex, subject: &[u8]) {
     let is_common = |byte: &u8| byte.is_ascii_alphanumeric() || b"()|*+?.^$ /:".contains(byte);
     let (true, Ok(text), Ok(subject)) =

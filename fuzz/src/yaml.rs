@@ -1,4 +1,4 @@
-//! The YAML reader: the reader of plain documents gives what the parser gives, and what is read is JSON.
+//! The YAML reader: the fast path agrees with the parser, and every result is representable in JSON.
 
 use mixer_config::{Node, NodeKind, yaml};
 
@@ -14,13 +14,13 @@ pub(crate) fn run(data: &[u8]) {
             Err(error) => panic!("{text:?} is read as plain, but the parser refuses it: {error}"),
         }
     }
-    // Written as JSON, which is YAML, a document reads as itself.
+    // JSON is YAML: the document written as JSON reads back as itself.
     let Ok(parsed) = parsed else { return };
     let mut json = String::new();
     write_json(&parsed.root, &mut json);
     match yaml::parse(&json) {
         Ok(again) => assert!(same(&again.root, &parsed.root), "{text:?} is {json}, which reads as {again:?}"),
-        // The bounds of depth and size count differently once aliases are expanded.
+        // Limits of depth and size count differently after alias expansion.
         Err(error) if error.cause().contains("deeper than") || error.cause().contains("larger than") => {}
         Err(error) => panic!("{json}, made of {text:?}, is refused: {error}"),
     }
@@ -54,7 +54,7 @@ fn write_json(node: &Node, out: &mut String) {
     }
 }
 
-/// YAML 1.1 wants an exponent to have a sign.
+/// YAML 1.1 requires a sign in exponents.
 fn write_float(number: f64, out: &mut String) {
     let written = format!("{number:e}");
     let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
@@ -75,7 +75,7 @@ fn write_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Whether two trees have the same values, wherever they stand.
+/// Whether two trees have equal values, regardless of positions.
 fn same(a: &Node, b: &Node) -> bool {
     match (&a.kind, &b.kind) {
         (NodeKind::Sequence(a), NodeKind::Sequence(b)) => {

@@ -33,7 +33,7 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     namespace: NamespaceFlags,
     /// Maximum groups of changes in a table, most frequent first.
-    #[arg(long, default_value_t = 20, value_name = "KINDS")]
+    #[arg(long, default_value_t = 20, value_name = "COUNT")]
     limit: usize,
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]

@@ -102,13 +102,13 @@ pub(crate) fn failure(error: &clap::Error, title: &str) -> Failure {
             (format!("invalid value `{value}` for `{}`", arg.unwrap_or_default()), cause)
         }
         ErrorKind::NoEquals => {
-            (format!("flag `{}` takes its value after `=`", arg.unwrap_or_default()), None)
+            (format!("flag `{}` requires its value after `=`", arg.unwrap_or_default()), None)
         }
         ErrorKind::MissingRequiredArgument => (format!("missing `{}`", arg.unwrap_or_default()), None),
         ErrorKind::MissingSubcommand => ("missing command".to_owned(), None),
         ErrorKind::ArgumentConflict => {
             let other = get(ContextKind::PriorArg).map(|a| flag_name(&a)).unwrap_or_default();
-            (format!("`{}` and `{other}` exclude each other", arg.unwrap_or_default()), None)
+            (format!("`{}` cannot be combined with `{other}`", arg.unwrap_or_default()), None)
         }
         ErrorKind::TooManyValues | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             (format!("wrong number of values for `{}`", arg.unwrap_or_default()), None)

@@ -82,7 +82,7 @@ fn numbers_match_the_calls() {
     let in_flight = || (number(&pools()["api"], "inFlight"), number(&pools()["adapter"], "inFlight"));
     assert!(wait_for(DEADLINE, || (in_flight() == (3, 3)).then_some(())).is_some(), "{}", pools());
     let queue = handler("hanging.").unwrap()["queues"][0].clone();
-    assert_eq!((queue["name"].as_str(), queue["length"].as_u64()), (Some("calls under way"), Some(3)));
+    assert_eq!((queue["name"].as_str(), queue["length"].as_u64()), (Some("calls in flight"), Some(3)));
     let metrics = http("GET", &stage.server.monitoring_url("/metrics"), "").unwrap().body;
     assert!(metrics.contains("mixer_pool_in_flight{pool=\"api\"} 3"), "{metrics}");
     drop(clients);

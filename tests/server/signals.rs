@@ -241,7 +241,7 @@ fn the_pid_file_lasts_as_long_as_the_server() {
     assert_eq!(written, Some(format!("{}\n", server.id())));
     let second = on(&directory).with(&["--pid-file", &name]).try_start();
     let refused = second.err().unwrap_or_default();
-    let reason = format!("process {}, which it names, is running", server.id());
+    let reason = format!("it belongs to the running process {}", server.id());
     assert!(refused.contains(&reason), "{refused}");
     assert_eq!(server.terminate(), Ok(Some(0)));
     assert!(wait_for(Duration::from_secs(1), || (!path.exists()).then_some(())).is_some());

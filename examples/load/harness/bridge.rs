@@ -56,7 +56,7 @@ pub(crate) fn run(
         (Work::CheckCached, "Mixer's Check, sample configuration", ""),
         (Work::CheckUncached, "Mixer's Check, no cache", ""),
         (Work::EnvoyLimit, "rate limit, one descriptor", "6"),
-        (Work::EnvoyLog, "access-log entry, 25 a message", "5"),
+        (Work::EnvoyLog, "access-log entry, 25 per message", "5"),
     ];
     for (work, title, budget) in rows {
         let able = super::able(programs, work);

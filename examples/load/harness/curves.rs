@@ -36,7 +36,7 @@ const SWEEPS: [Sweep; 4] = [
         size: "rules",
         set: |options, rules| options.rules = rules,
         quantities: &[Quantity {
-            title: "Check: CPU time a call",
+            title: "Check: CPU time per call",
             unit: "us",
             digits: 2,
             pick: |f| f.cpu_micros,
@@ -47,7 +47,7 @@ const SWEEPS: [Sweep; 4] = [
         size: "metrics",
         set: |options, metrics| options.metrics = metrics,
         quantities: &[Quantity {
-            title: "Report: CPU time a bag",
+            title: "Report: CPU time per bag",
             unit: "us",
             digits: 2,
             pick: |f| f.cpu_micros,

@@ -69,13 +69,13 @@ pub(crate) struct Options {
 pub(crate) enum Work {
     /// Every scenario that has a row in the table of budgets.
     Table,
-    /// What a check costs with 10 to 100 000 rules, a report with 1 to 64 metrics, and an edit in time and memory.
+    /// Cost of a check with 10 to 100 000 rules, of a report with 1 to 64 metrics, and of an edit in time and memory.
     Curves,
     /// Latencies at half and at four fifths of the highest rate, quiet and while a rule is edited every second.
     Tails,
-    /// What the services of Envoy cost: directly, beside other servers, and through Envoy.
+    /// Cost of the services for Envoy: directly, compared with other servers, and through Envoy.
     Envoy,
-    /// An empty report: what any call costs.
+    /// An empty report: the base cost of any call.
     NoOp,
     /// Checks of the sample configuration, answered from the cache.
     CheckCached,

@@ -23,13 +23,13 @@ fn row(work: Work) -> Row {
     let memory = |title, budget| Row { title, budget, unit: "MB", digits: 1, pick: |f| f.megabytes };
     match work {
         Work::NoOp | Work::Table | Work::Curves | Work::Tails | Work::Envoy => {
-            cpu("empty Report: what any call costs", None)
+            cpu("empty Report: cost of any call", None)
         }
         Work::CheckCached => cpu("Check, served from cache, 31 attributes", Some(6.0)),
         Work::CheckUncached => cpu("Check, uncached, sample config", Some(8.0)),
         Work::CheckRules => cpu("Check, uncached, 10 000 rules", Some(15.0)),
-        Work::Report => cpu("Report, 25 bags x 4 metrics x 17 dimensions, a bag", Some(4.0)),
-        Work::ReportLog => cpu("Report as above + JSON access log, a bag", Some(6.0)),
+        Work::Report => cpu("Report, 25 bags x 4 metrics x 17 dimensions, per bag", Some(4.0)),
+        Work::ReportLog => cpu("Report as above + JSON access log, per bag", Some(6.0)),
         Work::EnvoyCheck => cpu("Envoy: ext_authz check", Some(8.0)),
         Work::EnvoyCheckUncached => cpu("Envoy: ext_authz check, no cache", Some(8.0)),
         Work::EnvoyLimit => cpu("Envoy: rate-limit call, one descriptor", Some(6.0)),

@@ -1,4 +1,4 @@
-//! The client's side of the connection: its streams, its windows, and what the server may send.
+//! The client side of the connection: streams, windows, and the frames that the server may send.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ const HEAD_LEN: usize = 9;
 
 pub(super) struct Client {
     pub(super) last_stream: u32,
-    /// The stream whose header block is not complete, and whether the stream ends with it.
+    /// The stream with an incomplete header block, and whether the block ends the stream.
     pub(super) block: Option<u32>,
     block_ends: bool,
-    /// Bytes that the server may send on the connection.
+    /// Send window of the server on the connection.
     pub(super) window: i64,
     initial_window: i64,
     max_frame: usize,
@@ -25,14 +25,14 @@ pub(super) struct ClientStream {
     pub(super) client_ended: bool,
     server_ended: bool,
     reset: bool,
-    /// Whether the server reset it; then nothing follows.
+    /// Whether the server reset it; no frame may follow.
     reset_by_server: bool,
     answered: bool,
     pub(super) window: i64,
 }
 
 impl ClientStream {
-    /// Whether both sides know it.
+    /// Whether both sides have applied it.
     pub(super) fn is_open(&self) -> bool {
         !(self.reset || self.client_ended && self.server_ended)
     }
@@ -60,7 +60,7 @@ impl Client {
         self.streams.contains_key(&stream)
     }
 
-    /// The server took this frame.
+    /// The server accepted this frame.
     pub(super) fn sent(&mut self, frame: &Frame) {
         match frame.kind {
             0 if frame.flags & 1 != 0 => self.end(frame.stream),
@@ -94,7 +94,7 @@ impl Client {
         }
     }
 
-    /// A header block is complete: it opens a stream, or it is trailers.
+    /// A complete header block: a new stream, or trailers.
     fn complete(&mut self, stream: u32) {
         if stream > self.last_stream {
             self.last_stream = stream;
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// The frames of the server, taken apart.
+    /// Splits the output of the server into frames.
     fn frames(output: &[u8]) -> Vec<Frame> {
         let mut rest = output;
         let mut frames = Vec::new();
@@ -147,7 +147,7 @@ impl Client {
         frames
     }
 
-    /// Checks what the server sent before it gave up: the last frame says why.
+    /// Checks the output before a connection error: the last frame is GOAWAY with the code.
     pub(super) fn takes_end(&mut self, output: &[u8], reason: u32) {
         let frames = Self::frames(output);
         let last = frames.last().expect("the connection ends without a word");
@@ -155,7 +155,7 @@ impl Client {
         assert_eq!(last.payload[4..], reason.to_be_bytes(), "{last:?}");
     }
 
-    /// Checks what the server sent; gives the streams that it reset, and why.
+    /// Checks the output; returns the streams that the server reset, with codes.
     pub(super) fn takes(&mut self, output: &[u8]) -> Vec<(u32, u32)> {
         let mut resets = Vec::new();
         let mut block: Option<(Frame, Vec<u8>)> = None;
@@ -209,7 +209,7 @@ impl Client {
         resets
     }
 
-    /// The stream of a frame that only an open stream can have.
+    /// The stream of a frame that is valid on open streams only.
     fn known(&mut self, frame: &Frame) -> &mut ClientStream {
         let stream = self.streams.get_mut(&frame.stream).unwrap_or_else(|| panic!("no stream for {frame:?}"));
         assert!(!stream.reset_by_server && !stream.server_ended, "a stream is over: {frame:?}");

@@ -1,4 +1,4 @@
-//! What RFC 9113 says of a frame of a client.
+//! The errors that RFC 9113 requires for a client frame.
 
 use super::client::Client;
 
@@ -31,7 +31,7 @@ impl Frame {
         out
     }
 
-    /// The number that is the whole payload.
+    /// The payload as one number.
     pub(super) fn number(&self) -> Option<u32> {
         Some(u32::from_be_bytes(self.payload.as_slice().try_into().ok()?))
     }
@@ -41,7 +41,7 @@ impl Frame {
     }
 }
 
-/// Errors of the connection, any of which this frame must cause.
+/// Connection errors that this frame must cause; any of them is valid.
 pub(super) fn violations(frame: &Frame, client: &Client) -> Vec<u32> {
     let mut found = Vec::new();
     let mut rule = |broken: bool, reason: u32| found.extend(broken.then_some(reason));
@@ -109,12 +109,12 @@ pub(super) fn settings(payload: &[u8]) -> impl Iterator<Item = (u16, u32)> {
     })
 }
 
-/// Errors of the connection that this frame may cause because of what was before it.
+/// Connection errors that this frame may cause, given earlier frames.
 pub(super) fn state_violations(frame: &Frame) -> Vec<u32> {
     match frame.kind {
         0 => vec![FLOW_CONTROL_ERROR, ENHANCE_YOUR_CALM],
         1 | 9 => vec![COMPRESSION_ERROR, STREAM_CLOSED, ENHANCE_YOUR_CALM],
-        // A priority of a stream that is not begun.
+        // PRIORITY on an idle stream.
         2 if frame.payload.len() != 5 => vec![FRAME_SIZE_ERROR],
         3 | 8 => vec![ENHANCE_YOUR_CALM],
         4 => vec![FLOW_CONTROL_ERROR],
@@ -122,7 +122,7 @@ pub(super) fn state_violations(frame: &Frame) -> Vec<u32> {
     }
 }
 
-/// The stream that this frame must end, and why.
+/// The stream error that this frame must cause.
 pub(super) fn stream_violation(frame: &Frame, client: &Client) -> Option<(u32, u32)> {
     let stream = client.streams.get(&frame.stream).filter(|stream| stream.is_open())?;
     let reason = match frame.kind {

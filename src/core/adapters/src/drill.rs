@@ -48,7 +48,7 @@ pub(crate) struct Drill {
 impl Adapter for Drill {
     const INFO: AdapterInfo = AdapterInfo {
         name: "drill",
-        about: "Delays, fails, panics or hangs on purpose (for exercises)",
+        about: "Injects delays, errors, panics and hangs (for testing)",
         templates: &[
             "authorization",
             "checknothing",

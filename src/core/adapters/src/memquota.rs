@@ -243,7 +243,7 @@ impl Memquota {
             1,
             adapter = &*self.handler_name,
             evicted,
-            "quota cells exceed the memory of the handler; those used least recently were evicted"
+            "quota cells exceeded the memory limit of the handler; the least recently used ones were evicted"
         );
     }
 

@@ -208,7 +208,7 @@ fn check_prefix(framed: &[u8], max_message: usize) -> Result<(), GrpcError> {
     match expected_length(framed) {
         Some(length) if length - PREFIX > max_message => Err(too_large(length - PREFIX, max_message)),
         Some(length) if framed.len() > length => {
-            Err(GrpcError::new(Code::Internal, "a unary call carries one message; this one carries more"))
+            Err(GrpcError::new(Code::Internal, "more than one message in a unary call"))
         }
         _ => Ok(()),
     }

@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn callers_share_the_rate() {
-        // 50 a second is half of the rate: the modest caller stays within its share.
+        // 50 per second is half of the rate: the modest caller stays within its share.
         let (_, unfair) = admitted(false);
         let (greedy, fair) = admitted(true);
         assert!(fair > 480, "of 500 calls within its share {fair} were admitted");

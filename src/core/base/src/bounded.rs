@@ -121,7 +121,7 @@ const EXPIRED_PER_INSERTION: usize = 2;
 const LEAST_CAPACITY: usize = 1024;
 
 impl<T: Bounded> BoundedTable<T> {
-    /// Bytes of an entry beside what it owns on the heap: its slot, and its position and control byte in the index.
+    /// Bytes of an entry besides what it owns on the heap: its slot, and its position and control byte in the index.
     pub const ENTRY_BYTES: usize = size_of::<Slot<T>>() + size_of::<u32>() + 1;
 
     /// An empty table with a budget of bytes.

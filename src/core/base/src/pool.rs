@@ -42,7 +42,7 @@ impl Default for PoolOptions {
 
 /// The pool and its queue are full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{in_flight} calls are under way and {queued} wait, which is the limit")]
+#[error("the limit is reached: {in_flight} calls in flight, {queued} queued")]
 pub struct PoolFull {
     /// Calls in flight.
     pub in_flight: usize,

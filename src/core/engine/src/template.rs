@@ -65,7 +65,7 @@ pub enum FieldKind {
     Value,
     /// A map from strings to values of any type.
     ValueMap,
-    /// A value of one type.
+    /// A value of a fixed type.
     Typed(ValueType),
     /// A nested message.
     Message(&'static [FieldInfo]),

@@ -126,7 +126,7 @@ impl Endpoint {
             config_of(published.routes.snapshot()).settings.check.http_path_prefix.clone()
         };
         let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
-            return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or broke off\n");
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or incomplete\n");
         };
         let body = body.to_bytes();
         match (&head.method, path) {
@@ -138,7 +138,7 @@ impl Endpoint {
             _ => {}
         }
         let Some(path) = strip_prefix(path, &prefix) else {
-            return plain(StatusCode::NOT_FOUND, &format!("nothing is here; checks are below {prefix}\n"));
+            return plain(StatusCode::NOT_FOUND, &format!("not found; checks are served below {prefix}\n"));
         };
         let request = check_request(&head.method, path, &head.headers, peer, &body);
         let request = request.encode_to_vec();
@@ -149,7 +149,7 @@ impl Endpoint {
         }
     }
 
-    /// Every limit of the configuration, one a line.
+    /// Every limit of the configuration, one per line.
     fn limits(&self) -> String {
         let published = self.shared.runtime().load();
         let domains = &config_of(published.routes.snapshot()).domains;

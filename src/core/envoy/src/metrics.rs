@@ -92,7 +92,7 @@ impl EnvoyMetrics {
                     1,
                     op,
                     count,
-                    "header operations of a rule cannot be expressed to Envoy and were left out"
+                    "header operations that the API of Envoy does not support were left out"
                 );
             }
         }

@@ -88,7 +88,8 @@ impl EnvoyShared {
         &self.engine.runtime
     }
 
-    /// The cache for this configuration; `None` if the settings disable it. A configuration that decides alike keeps the cache.
+    /// The cache for this configuration; `None` if the settings disable it. Kept across configurations that give the same check
+    /// results.
     fn cache_for(&self, published: &Published) -> Option<Arc<CheckCache<CachedVerdict>>> {
         let settings = &config_of(published.routes.snapshot()).settings.check.cache;
         if settings.entries == 0 {
@@ -240,7 +241,7 @@ fn require_enabled(enabled: bool, what: &str) -> Result<(), GrpcError> {
     if enabled {
         return Ok(());
     }
-    Err(GrpcError::new(Code::Unimplemented, format!("{what} of Envoy are turned off by the envoybridge")))
+    Err(GrpcError::new(Code::Unimplemented, format!("{what} are disabled by the envoybridge resource")))
 }
 
 fn now() -> Timestamp {

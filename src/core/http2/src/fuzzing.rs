@@ -1,4 +1,4 @@
-//! What the fuzz targets see of a connection beside its bytes.
+//! Internals of a connection that the fuzz targets check.
 
 pub use super::hpack::fuzzing::{FuzzedName, HpackDecoder};
 pub use super::session::fuzzing::SessionSizes;

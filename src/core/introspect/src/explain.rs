@@ -130,8 +130,8 @@ fn read_line(line: &str, vocabulary: &Vocabulary, attributes: &mut OwnedAttribut
         attributes.insert(name, OwnedValue::StringMap(entries));
         return Ok(());
     }
-    let value =
-        typed(value, value_type).ok_or_else(|| format!("`{name}` is a {value_type}: `{value}` is none"))?;
+    let value = typed(value, value_type)
+        .ok_or_else(|| format!("`{value}` is not a valid {value_type}, the type of `{name}`"))?;
     attributes.insert(name, value);
     Ok(())
 }
@@ -177,7 +177,7 @@ async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>
     let framed = match answered {
         Ok(Ok(framed)) => framed,
         Ok(Err(error)) => return Err(vec![error.message]),
-        Err(error) => return Err(vec![format!("the decision ended early: {error}")]),
+        Err(error) => return Err(vec![format!("the evaluation failed: {error}")]),
     };
     let message = framed.get(FRAMING..).unwrap_or_default();
     let response: ExplainResponse = prost::Message::decode(message).map_err(|e| vec![e.to_string()])?;

@@ -58,7 +58,7 @@ impl From<&QueueStatus> for Queue {
 fn waiting(pool: PoolStatus) -> Option<QueueStatus> {
     let has_any = pool.in_flight > 0 || pool.refused > 0;
     has_any.then(|| QueueStatus {
-        name: "calls under way".to_owned(),
+        name: "calls in flight".to_owned(),
         length: pool.in_flight + pool.queued,
         capacity: pool.limit,
         dropped: pool.refused,

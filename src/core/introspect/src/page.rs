@@ -248,7 +248,7 @@ pub(super) fn stopping(server: &Introspection) -> Response {
         lead: html! { "The server refuses new calls and answers those in flight." },
         body: html! {
             p.notice #stopping data-stopping {
-                "When this page can no longer be refreshed, the process has ended. Its last words are in its log."
+                "When this page can no longer be refreshed, the process has exited. See its log."
             }
         },
         json: "",

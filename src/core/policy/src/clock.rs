@@ -1,29 +1,29 @@
-//! A clock that stands until it is moved.
+//! A manual clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mixer_engine::adapter::Clock;
 
-/// A clock that stands until it is moved.
+/// A clock that only moves when it is set.
 #[derive(Debug)]
 pub struct ManualClock {
-    /// Since 1970.
+    /// Time since 1970.
     nanos: AtomicU64,
 }
 
 impl ManualClock {
-    /// A clock that stands at `time` since 1970.
+    /// A clock at `time` since 1970.
     pub fn at(time: Duration) -> Self {
         Self { nanos: AtomicU64::new(nanos(time)) }
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.nanos.fetch_add(nanos(by), Ordering::SeqCst);
     }
 
-    /// Moves the clock to `time`, never backwards.
+    /// Sets the clock to `time`, never backwards.
     pub fn advance_to(&self, time: Duration) {
         self.nanos.fetch_max(nanos(time), Ordering::SeqCst);
     }

@@ -1,10 +1,10 @@
-//! An answer against what is expected of it.
+//! Compares an answer with its expectations.
 
 use super::expect::{Expectation, InstancePattern, ReferencePattern, RuleName};
 use mixer_attribute::SignedDuration;
 use mixer_engine::decision::{Answer, Decision, DirectiveText, HeaderText, InstanceText, status_name};
 
-/// Expected and found, if they are not the same.
+/// The expected and the actual text, if they differ.
 pub(super) type Mismatch = Option<(String, String)>;
 
 /// Compares one expectation with an answer.
@@ -60,7 +60,7 @@ pub(super) fn compare(expectation: &Expectation, found: &Decision) -> Mismatch {
         }
         of_answer => match &found.answer {
             Some(answer) => compare_answer(of_answer, answer),
-            // Said once, by the step.
+            // Reported once, by the step.
             None => None,
         },
     }
@@ -141,7 +141,7 @@ fn no_quota(expected: String, answer: &Answer) -> Mismatch {
     Some((expected, format!("no grant: {why}")))
 }
 
-/// Times are compared as lengths, not as texts.
+/// Durations are compared by value, not as text.
 fn duration(wanted: SignedDuration, found: &str) -> Mismatch {
     differ(SignedDuration::parse(found) == Ok(wanted), || wanted.to_string(), || found.to_owned())
 }
@@ -185,7 +185,7 @@ fn fits(pattern: &InstancePattern, found: &InstanceText) -> bool {
         && pattern.values.iter().all(|(name, value)| found.values.get(name) == Some(value))
 }
 
-/// Every pattern has an instance of its own, and none is left over.
+/// Every pattern matches a distinct instance, and no instance remains.
 fn same_instances(wanted: &[InstancePattern], found: &[InstanceText]) -> Mismatch {
     let mut left: Vec<&InstanceText> = found.iter().collect();
     let all = wanted.iter().all(|pattern| {

@@ -1,16 +1,16 @@
-//! What can be expected of an answer.
+//! Expectations of an answer.
 
 use regex::Regex;
 
 use mixer_attribute::SignedDuration;
 use mixer_engine::decision::HeaderText;
 
-/// A rule, as short as it is clear: `name`, `name.namespace` or the full name.
+/// A rule by `name`, `name.namespace` or full name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RuleName(pub(super) String);
 
 impl RuleName {
-    /// Whether a full name, `name.rule.namespace`, is meant.
+    /// Whether it refers to the full name `name.rule.namespace`.
     pub(super) fn means(&self, full: &str) -> bool {
         if self.0 == full {
             return true;
@@ -20,7 +20,7 @@ impl RuleName {
     }
 }
 
-/// An attribute that decided: `name`, `name[key]`, with ` EXACT` or ` ABSENCE` or either.
+/// A referenced attribute: `name` or `name[key]`, with ` EXACT`, ` ABSENCE` or no suffix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReferencePattern {
     pub(super) name: String,
@@ -28,7 +28,7 @@ pub(super) struct ReferencePattern {
 }
 
 impl ReferencePattern {
-    /// Whether `name CONDITION` is meant.
+    /// Whether it matches `name CONDITION`.
     pub(super) fn means(&self, found: &str) -> bool {
         let (name, condition) = found.rsplit_once(' ').unwrap_or((found, ""));
         self.name == name && self.condition.as_deref().is_none_or(|wanted| wanted == condition)
@@ -42,7 +42,7 @@ impl std::fmt::Display for ReferencePattern {
     }
 }
 
-/// A text, exact or by pattern.
+/// A string, exact or by pattern.
 #[derive(Debug, Clone)]
 pub(super) enum TextPattern {
     Exact(String),
@@ -67,14 +67,14 @@ impl std::fmt::Display for TextPattern {
     }
 }
 
-/// An instance that should be reported.
+/// A reported instance.
 #[derive(Debug, Clone)]
 pub(super) struct InstancePattern {
     /// Full name, or the part before the first dot.
     pub(super) instance: String,
     /// Name of the handler.
     pub(super) handler: Option<String>,
-    /// Values that it should have; others do not matter.
+    /// Expected values; other values are ignored.
     pub(super) values: Vec<(String, String)>,
 }
 
@@ -91,12 +91,12 @@ impl std::fmt::Display for InstancePattern {
     }
 }
 
-/// One thing that is expected of an answer.
+/// One expectation.
 #[derive(Debug, Clone)]
 pub(super) enum Expectation {
     Status(i32),
     Message(TextPattern),
-    /// The call fails, with this text.
+    /// The call fails with this text.
     Error(TextPattern),
     ValidDuration(SignedDuration),
     ValidUseCount(i64),
@@ -104,9 +104,9 @@ pub(super) enum Expectation {
     Rules(Vec<RuleName>),
     RulesInclude(Vec<RuleName>),
     RulesExclude(Vec<RuleName>),
-    /// What a rule in dry run would have done.
+    /// The outcome of a rule in dry run.
     DryRun(RuleName, String),
-    /// Exactly these attributes decide.
+    /// Exactly these attributes are referenced.
     Referenced(Vec<ReferencePattern>),
     ReferencedInclude(Vec<ReferencePattern>),
     ReferencedExclude(Vec<ReferencePattern>),
@@ -122,7 +122,7 @@ pub(super) enum Expectation {
 }
 
 impl Expectation {
-    /// The field that says so.
+    /// The name of its field.
     pub(super) fn what(&self) -> String {
         match self {
             Expectation::Status(_) => "status".to_owned(),

@@ -1,8 +1,8 @@
-//! Policy on the bench: a configuration answers without a server, on a clock that is moved by hand.
+//! Offline policy evaluation: answers requests without a server, on a manual clock.
 //!
-//! [`Offline`] is an engine over one snapshot whose report handlers deliver nothing. [`Suite`] is a file of declared requests with
-//! what is expected of them, run by [`run_case`]; [`replay()`] puts recorded calls to two configurations and tells what differs. The
-//! answers come from the same code that serves calls. Nothing here prints, and nothing opens a port.
+//! [`Offline`] is an engine over one snapshot whose report handlers deliver nothing. [`Suite`] is a file of declared requests and
+//! expectations, run by [`run_case`]; [`replay()`] replays recorded calls against two configurations and reports the differences.
+//! Answers come from the code that serves calls. This crate prints nothing and opens no port.
 
 mod clock;
 mod compare;

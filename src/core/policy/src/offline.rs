@@ -26,25 +26,25 @@ use mixer_engine::runtime::Runtime;
 use mixer_engine::snapshot::Snapshot;
 use mixer_wire::istio::mixer::v1::CheckResponse;
 
-/// How long one handler may take to build.
+/// Time limit for building one handler.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long handlers may take to close.
+/// Time limit for closing all handlers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a configuration cannot be put on the bench.
+/// Why a configuration cannot be evaluated offline.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{} handlers cannot be built", problems.len())]
 pub struct OfflineError {
-    /// What is wrong with each.
+    /// One diagnostic per handler.
     pub problems: Vec<Diagnostic>,
 }
 
-/// A configuration that answers in this process. Report handlers deliver nothing; check and quota handlers are real ones, unless
-/// they are stubbed, and take the time from a clock that is moved by hand.
+/// A configuration that is evaluated in this process. Report handlers deliver nothing; check and quota handlers are real unless
+/// they are stubbed, and use a manual clock.
 pub struct Offline {
     service: MixerService,
     runtime: Arc<Runtime>,
-    /// The time that handlers see.
+    /// The clock of the handlers.
     pub clock: Arc<ManualClock>,
 }
 
@@ -90,8 +90,8 @@ impl Offline {
         Err(OfflineError { problems })
     }
 
-    /// Asks for a decision. `principal` is the name in the certificate of the caller, where callers are asked for one. `full` brings
-    /// values of instances and what rules in dry run wait for.
+    /// Evaluates a check. `principal` is the name in the client certificate, if client certificates are requested. `full` also
+    /// records values of instances and awaits rules in dry run.
     pub async fn check(
         &self,
         attributes: &OwnedAttributes,
@@ -112,7 +112,7 @@ impl Offline {
         decision
     }
 
-    /// Reports records. `principal` as of [`check`](Self::check).
+    /// Evaluates a report. `principal` as in [`check`](Self::check).
     pub async fn report(&self, records: &[OwnedAttributes], principal: Option<&str>) -> Decision {
         let body = encode_report_request(records, 0, ReportWords::Own, Semantics::Independent);
         let trace = RefCell::new(DispatchTrace::full());
@@ -129,7 +129,7 @@ impl Offline {
         let Offline { service, runtime, .. } = self;
         let handlers = runtime.load_full().routes.handlers().iter().cloned().collect();
         drop((service, runtime));
-        // What does not close in time is left behind: the process ends soon.
+        // Handlers that do not close in time are abandoned: the process exits soon.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, retire(handlers, CLOSE_TIMEOUT)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Files of declared requests: from YAML to a [`Suite`].
+//! Parses test files: from YAML to a [`Suite`].
 
 mod expect;
 
@@ -17,9 +17,9 @@ use mixer_engine::decision::{owned_value, status_code};
 use mixer_engine::snapshot::Snapshot;
 use mixer_expr::Scope as _;
 
-/// The `kind` of a file of tests.
+/// The `kind` of a test file.
 const KIND: &str = "PolicyTest";
-/// When clocks start unless a file says otherwise: 2026-01-01T00:00:00Z.
+/// The default start time of clocks: 2026-01-01T00:00:00Z.
 const START: Duration = Duration::from_secs(1_767_225_600);
 
 const SUITE: &[&str] = &["apiVersion", "kind", "metadata", "config", "time", "defaults", "stubs", "tests"];
@@ -29,7 +29,7 @@ const CHECK: &[&str] = &["attributes", "quotas", "deduplicationId", "defaults"];
 const REPORT: &[&str] = &["attributes", "records", "defaults"];
 const STUB: &[&str] = &["handler", "status", "message", "validDuration", "validUseCount", "granted", "error"];
 
-/// A file of tests whose configuration is not known yet.
+/// A test file before its configuration is loaded.
 #[derive(Debug)]
 pub struct SuiteDocument {
     file: Arc<str>,
@@ -37,9 +37,9 @@ pub struct SuiteDocument {
 }
 
 impl SuiteDocument {
-    /// Reads a file; `None` if it is something else than a file of tests.
+    /// Parses a file; `None` if it is not a test file.
     ///
-    /// Errors: it is no YAML, or more than one document.
+    /// Errors: invalid YAML, or several documents.
     pub fn read(file: &Arc<str>, text: &str) -> Result<Option<Self>, Problem> {
         let problem = |location, message: String, hint: Option<&str>| Problem {
             file: Arc::clone(file),
@@ -49,7 +49,7 @@ impl SuiteDocument {
         };
         let parsed = match yaml::parse(text) {
             Ok(parsed) => parsed,
-            // Configuration beside the tests has mistakes of its own, and a command of its own that finds them.
+            // Errors in configuration files are reported by `mixer validate`.
             Err(_) if !text.contains(KIND) => return Ok(None),
             Err(error) => {
                 let location = error.location.unwrap_or(Location { line: 1, column: 1 });
@@ -62,15 +62,11 @@ impl SuiteDocument {
         for note in &parsed.notes {
             match note {
                 yaml::Note::SeveralDocuments { at } => {
-                    let hint = "put the second one into a file of its own";
-                    return Err(problem(*at, "a file of tests is one document".to_owned(), Some(hint)));
+                    let hint = "move the second one to a separate file";
+                    return Err(problem(*at, "a test file must be a single document".to_owned(), Some(hint)));
                 }
                 yaml::Note::DuplicateKey { key, span } => {
-                    return Err(problem(
-                        span.start,
-                        format!("`{key}` stands twice in one mapping"),
-                        Some("remove one"),
-                    ));
+                    return Err(problem(span.start, format!("duplicate key `{key}`"), Some("remove one")));
                 }
                 _ => {}
             }
@@ -78,7 +74,7 @@ impl SuiteDocument {
         Ok(Some(Self { file: Arc::clone(file), root: parsed.root }))
     }
 
-    /// The configuration that the file names: paths beside the file, or URLs. Empty if it names none.
+    /// The configuration that the file names: paths relative to the file, or URLs. Empty if it names none.
     pub fn config(&self) -> Vec<String> {
         let mut reader = Reader::new(&self.file);
         let Some(node) = self.root.get("config") else { return Vec::new() };
@@ -93,7 +89,7 @@ impl SuiteDocument {
             .collect()
     }
 
-    /// Where the configuration is named, for complaints about it.
+    /// The position of `config`, for error messages.
     pub fn config_location(&self) -> Location {
         self.root.get("config").map_or(self.root.span.start, |node| node.span.start)
     }
@@ -103,7 +99,7 @@ impl SuiteDocument {
         &self.file
     }
 
-    /// Understands the tests. Errors: everything that is wrong with them.
+    /// Parses the tests. Errors: all problems.
     pub fn parse(&self, snapshot: &Snapshot) -> Result<Suite, Vec<Problem>> {
         let mut parser =
             SuiteParser { reader: Reader::new(&self.file), snapshot, defaults: OwnedAttributes::new() };
@@ -151,7 +147,7 @@ impl SuiteParser<'_> {
             let Some(case) = self.case(node) else { continue };
             if let Some(first) = names.insert(case.name.clone(), case.location) {
                 let message =
-                    format!("two tests are called `{}`; the other stands on line {}", case.name, first.line);
+                    format!("duplicate test name `{}`; first used on line {}", case.name, first.line);
                 self.reader.problem(case.location, message, Some("rename one".to_owned()));
             }
             suite.cases.push(case);
@@ -164,7 +160,7 @@ impl SuiteParser<'_> {
         let read = Timestamp::parse_rfc3339(&text).ok().and_then(|t| u64::try_from(t.unix_nanos()).ok());
         if read.is_none() {
             let hint = Some("write 2026-01-01T00:00:00Z, in quotes".to_owned());
-            self.reader.problem(node.span.start, format!("`{text}` is no time"), hint);
+            self.reader.problem(node.span.start, format!("`{text}` is not a time"), hint);
         }
         read.map(Duration::from_nanos)
     }
@@ -224,7 +220,7 @@ impl SuiteParser<'_> {
         };
         let expectations = node.get("expect").map_or_else(Vec::new, |node| self.expect(node));
         if let (Act::Advance(_), [(at, _), ..]) = (&act, expectations.as_slice()) {
-            self.reader.problem(*at, "nothing can be expected of `advance`", None);
+            self.reader.problem(*at, "`advance` cannot have expectations", None);
         }
         Some(Step { location, act, expectations })
     }
@@ -281,7 +277,7 @@ impl SuiteParser<'_> {
         Act::Report { records }
     }
 
-    /// The default attributes, unless `defaults: false`, and those written over them.
+    /// The attributes of a request over the default ones; without these if `defaults: false`.
     fn with_defaults(&mut self, node: &Node, attributes: Option<&Node>) -> OwnedAttributes {
         let wanted = node.get("defaults").is_none_or(|n| self.reader.truth(n, "`defaults`").unwrap_or(true));
         let mut all = if wanted { self.defaults.clone() } else { OwnedAttributes::new() };
@@ -317,7 +313,7 @@ impl SuiteParser<'_> {
                 );
                 continue;
             };
-            // Null takes a default away.
+            // Null removes a default.
             if matches!(entry.value.kind, NodeKind::Null) {
                 attributes.remove(&*entry.key);
                 continue;
@@ -383,7 +379,7 @@ impl SuiteParser<'_> {
         if code.is_none() {
             let hint = suggestion(&text, (0..17).filter_map(rpc_code::name))
                 .unwrap_or_else(|| "write a name such as OK or PERMISSION_DENIED, or a number".to_owned());
-            self.reader.problem(node.span.start, format!("`{text}` is no status"), Some(hint));
+            self.reader.problem(node.span.start, format!("unknown status `{text}`"), Some(hint));
         }
         code
     }

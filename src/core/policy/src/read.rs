@@ -1,4 +1,4 @@
-//! Reads documents field by field and notes everything that is wrong with them, with its place.
+//! Reads documents field by field and collects all problems with their positions.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use mixer_attribute::SignedDuration;
 use mixer_config::message::suggestion;
 use mixer_config::{Location, MappingEntry, Node, NodeKind};
 
-/// Something wrong with a file of tests or requests.
+/// A problem in a file of tests or requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file as given.
     pub file: Arc<str>,
-    /// Where in it.
+    /// The position.
     pub location: Location,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
@@ -60,51 +60,55 @@ impl Reader {
         node.entries()
     }
 
-    /// A text; numbers are texts too, truth values are not.
+    /// A string; numbers are accepted, Booleans are not.
     pub(super) fn text(&mut self, node: &Node, what: &str) -> Option<String> {
         match &node.kind {
             NodeKind::String(text) => Some(text.to_string()),
             NodeKind::Int(number) => Some(number.to_string()),
             NodeKind::Float(number) => Some(number.to_string()),
             NodeKind::Bool(_) => {
-                let hint = "write it in quotes: a bare yes, no, on or off is a truth value";
+                let hint = "quote it: a bare yes, no, on or off is a Boolean";
                 self.problem(
                     node.span.start,
-                    format!("{what} is a text, not a truth value"),
+                    format!("{what} must be a string, not a Boolean"),
                     Some(hint.to_owned()),
                 );
                 None
             }
             _ => {
-                self.problem(node.span.start, format!("{what} is a text, not {}", kind(node)), None);
+                self.problem(node.span.start, format!("{what} must be a string, not {}", kind(node)), None);
                 None
             }
         }
     }
 
-    /// A whole number.
+    /// An integer.
     pub(super) fn number(&mut self, node: &Node, what: &str) -> Option<i64> {
         match &node.kind {
             NodeKind::Int(number) => Some(*number),
             _ => {
-                self.problem(node.span.start, format!("{what} is a whole number, not {}", kind(node)), None);
+                self.problem(node.span.start, format!("{what} must be an integer, not {}", kind(node)), None);
                 None
             }
         }
     }
 
-    /// A truth value.
+    /// A Boolean.
     pub(super) fn truth(&mut self, node: &Node, what: &str) -> Option<bool> {
         match &node.kind {
             NodeKind::Bool(truth) => Some(*truth),
             _ => {
-                self.problem(node.span.start, format!("{what} is true or false, not {}", kind(node)), None);
+                self.problem(
+                    node.span.start,
+                    format!("{what} must be true or false, not {}", kind(node)),
+                    None,
+                );
                 None
             }
         }
     }
 
-    /// A length of time.
+    /// A duration.
     pub(super) fn duration(&mut self, node: &Node, what: &str) -> Option<SignedDuration> {
         let text = self.text(node, what)?;
         let read = SignedDuration::parse(&text)
@@ -112,12 +116,12 @@ impl Reader {
             .or_else(|| humantime::parse_duration(&text).ok().map(SignedDuration::from_std));
         if read.is_none() {
             let hint = Some("durations are written 250ms, 10s, 1m30s".to_owned());
-            self.problem(node.span.start, format!("`{text}` is no duration"), hint);
+            self.problem(node.span.start, format!("`{text}` is not a duration"), hint);
         }
         read
     }
 
-    /// The items of a list. One item need not be in a list.
+    /// The items of a list; a single item need not be in a list.
     pub(super) fn items<'n>(&mut self, node: &'n Node) -> Vec<&'n Node> {
         match &node.kind {
             NodeKind::Sequence(items) => items.iter().collect(),
@@ -126,20 +130,20 @@ impl Reader {
         }
     }
 
-    /// Texts in a list.
+    /// A list of strings.
     pub(super) fn texts(&mut self, node: &Node, what: &str) -> Vec<(String, Location)> {
         let items = self.items(node);
         items.into_iter().filter_map(|item| Some((self.text(item, what)?, item.span.start))).collect()
     }
 }
 
-/// What a node is, in words.
+/// The kind of a node, for error messages.
 pub(super) fn kind(node: &Node) -> &'static str {
     match &node.kind {
         NodeKind::Null => "nothing",
-        NodeKind::Bool(_) => "a truth value",
+        NodeKind::Bool(_) => "a Boolean",
         NodeKind::Int(_) | NodeKind::Float(_) => "a number",
-        NodeKind::String(_) => "a text",
+        NodeKind::String(_) => "a string",
         NodeKind::Sequence(_) => "a list",
         NodeKind::Mapping(_) => "a mapping",
     }

@@ -1,4 +1,4 @@
-//! Recorded calls, put to two configurations.
+//! Replays recorded calls against two configurations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -12,7 +12,7 @@ use mixer_engine::decision::{AttributeMap, Decision, InstanceText, Method, owned
 use mixer_engine::snapshot::Snapshot;
 use mixer_expr::Scope as _;
 
-/// Longest line of a recording, in bytes.
+/// Maximum length of a line of a recording, in bytes.
 const MAX_LINE: usize = 8 << 20;
 
 /// Why a recording cannot be read.
@@ -21,15 +21,16 @@ const MAX_LINE: usize = 8 << 20;
 pub struct RequestsError {
     /// From 1.
     pub line: usize,
-    /// From 1; 1 when it is the line as a whole.
+    /// From 1; 1 for the whole line.
     pub column: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
-/// Reads a recording or a decision log: one JSON object a line. Empty lines are skipped. The numbers are those of the lines.
+/// Reads a recording or a decision log: one JSON object per line. Empty lines are skipped. Returns decisions with their line
+/// numbers.
 ///
-/// Errors: the first line that is no decision.
+/// Errors: the first line that is not a decision.
 pub fn read_requests(input: &mut dyn BufRead) -> Result<Vec<(usize, Decision)>, RequestsError> {
     let mut decisions = Vec::new();
     let mut text = Vec::new();
@@ -48,14 +49,14 @@ pub fn read_requests(input: &mut dyn BufRead) -> Result<Vec<(usize, Decision)>, 
         let decision: Decision = serde_json::from_slice(&text).map_err(|error| {
             let cause = error.to_string();
             let cause = cause.split(" at line ").next().unwrap_or_default().to_owned();
-            refuse(error.column().max(1), format!("no recorded call: {cause}"))
+            refuse(error.column().max(1), format!("not a recorded call: {cause}"))
         })?;
         decisions.push((line, decision));
     }
     Ok(decisions)
 }
 
-/// One thing that is not the same.
+/// One difference between two answers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
     /// `status`, `message`, `error`, `request headers`, `response headers`, `direct response`, `quota NAME` or `reported`.
@@ -66,37 +67,37 @@ pub struct Difference {
     pub to: String,
 }
 
-/// A call that is answered differently.
+/// A call whose answers differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The line of the recording.
     pub line: usize,
     /// When it was recorded.
     pub time: String,
-    /// What differs.
+    /// The differences.
     pub differences: Vec<Difference>,
-    /// Why: `+ rule` applies now, `- rule` does not any more, `~ rule` does something else.
+    /// The causes: `+ rule` applies now, `- rule` no longer applies, `~ rule` has another result.
     pub causes: Vec<String>,
-    /// Masked attributes on which one of the answers depends: what really happens may be something else.
+    /// Masked attributes that an answer depends on: the real result may differ.
     pub masked: Vec<String>,
 }
 
-/// What became of a recording.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replay {
-    /// Calls that were put to both.
+    /// Replayed calls.
     pub calls: usize,
-    /// Those that are answered differently, in order.
+    /// Calls whose answers differ, in order.
     pub changes: Vec<Change>,
-    /// Calls that could not be put, with the reason.
+    /// Calls that could not be replayed, with the reason.
     pub skipped: Vec<(usize, String)>,
     /// Calls whose answer depends on a masked attribute, changed or not.
     pub unsure: usize,
-    /// Lines of calls that the first configuration does not answer as it was recorded.
+    /// Lines of calls whose answer by the first configuration is not the recorded one.
     pub drifted: Vec<usize>,
 }
 
-/// One of two configurations on the bench.
+/// One of the two configurations.
 struct Side {
     offline: Offline,
     snapshot: Arc<Snapshot>,
@@ -111,7 +112,7 @@ impl Side {
         match decision.method {
             Method::Check => {
                 let attributes = self.attributes(&decision.attributes)?;
-                // Calls without an id get one, so that none is taken for the repetition of another.
+                // Calls without an id get a unique one, so that none is deduplicated.
                 let id = match decision.deduplication_id.as_str() {
                     "" => format!("line {line}"),
                     id => id.to_owned(),
@@ -121,7 +122,7 @@ impl Side {
                 let call = CheckCall { deduplication_id: &id, quotas };
                 Ok(self.offline.check(&attributes, &call, principal, false).await)
             }
-            Method::Limit => Err("calls for limits are not put again".to_owned()),
+            Method::Limit => Err("rate-limit calls cannot be replayed".to_owned()),
             Method::Report => {
                 let records = decision.records.iter().map(|record| self.attributes(record));
                 let records = records.collect::<Result<Vec<_>, _>>()?;
@@ -131,7 +132,7 @@ impl Side {
     }
 
     fn attributes(&self, map: &AttributeMap) -> Result<OwnedAttributes, String> {
-        // A text stays a text, as it was received; only what is masked has lost its type.
+        // Strings are parsed as received; only masked values have lost their type.
         let vocabulary = &self.snapshot.vocabulary;
         let declared = |name: &str| {
             let (_, kind) = vocabulary.attribute(name)?;
@@ -141,7 +142,7 @@ impl Side {
     }
 }
 
-/// Puts recorded calls to two configurations, in order, on clocks that follow the recording, and compares the answers.
+/// Replays recorded calls against two configurations, in order, on clocks that follow the recording, and compares the answers.
 /// Must run inside a tokio runtime.
 pub async fn replay(
     from: (Arc<Snapshot>, Offline),
@@ -182,7 +183,7 @@ pub async fn replay(
     result
 }
 
-/// A clock that stands where a recording begins.
+/// A clock at the start of a recording.
 pub fn clock_of(decisions: &[(usize, Decision)]) -> ManualClock {
     ManualClock::at(decisions.iter().find_map(|(_, decision)| time_of(decision)).unwrap_or(Duration::ZERO))
 }
@@ -192,7 +193,7 @@ fn time_of(decision: &Decision) -> Option<Duration> {
     u64::try_from(instant.unix_nanos()).ok().map(Duration::from_nanos)
 }
 
-/// The masked attributes that decided.
+/// The referenced attributes that are masked.
 fn depends_on_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> {
     let read: BTreeSet<String> = answers
         .iter()
@@ -206,7 +207,7 @@ fn depends_on_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> 
     recorded.masked.iter().filter(|name| read.contains(*name)).cloned().collect()
 }
 
-/// Whether the answer is another one than was recorded: state from before the recording, or a backend that says something else.
+/// Whether the answer differs from the recorded one: because of state from before the recording, or of a backend.
 fn drifted(recorded: &Decision, now: &Decision) -> bool {
     let (Some(then), Some(now)) = (&recorded.answer, &now.answer) else { return false };
     let grants = |answer: &mixer_engine::decision::Answer| -> Vec<(String, i64)> {
@@ -242,7 +243,7 @@ fn differences(before: &Decision, after: &Decision) -> Vec<Difference> {
         code => format!("{code} {:?}", d.direct_response_body),
     };
     note("direct response", direct(&x), direct(&y));
-    // A refusal takes all grants with it; that is the status's difference.
+    // A denial has no grants: the status is the only difference to report.
     if a.status.code == 0 && b.status.code == 0 {
         let names: BTreeSet<&String> = a.quotas.keys().chain(b.quotas.keys()).collect();
         for name in names {
@@ -262,7 +263,7 @@ fn headers(list: &[mixer_engine::decision::HeaderText]) -> String {
     }
 }
 
-/// Instances that are sent to one side only, and fields that differ.
+/// Instances that only one side sends, and fields that differ.
 fn reported_differences(before: &[InstanceText], after: &[InstanceText]) -> Vec<Difference> {
     let (old, new) = (numbered(before), numbered(after));
     let keys: BTreeSet<&InstanceKey<'_>> = old.keys().chain(new.keys()).collect();
@@ -291,7 +292,7 @@ fn reported_differences(before: &[InstanceText], after: &[InstanceText]) -> Vec<
     all
 }
 
-/// Instance, handler, record, and which of several it is.
+/// Instance, handler, record, and number among equal ones.
 type InstanceKey<'d> = (&'d str, &'d str, usize, usize);
 
 fn numbered(list: &[InstanceText]) -> BTreeMap<InstanceKey<'_>, &InstanceText> {
@@ -314,7 +315,7 @@ fn numbered(list: &[InstanceText]) -> BTreeMap<InstanceKey<'_>, &InstanceText> {
     all
 }
 
-/// Which rules make the difference.
+/// The rules that cause the difference.
 fn causes(before: &Decision, after: &Decision) -> Vec<String> {
     let (old, new) = (effects(before), effects(after));
     let mut causes = Vec::new();
@@ -327,13 +328,13 @@ fn causes(before: &Decision, after: &Decision) -> Vec<String> {
     }
     causes.extend(old.keys().filter(|rule| !new.contains_key(*rule)).map(|rule| format!("- {rule}")));
     if causes.is_empty() {
-        // The same rules act the same way, and yet: their headers say something else.
+        // The same rules with the same results: their header operations differ.
         causes.extend(new.keys().map(|rule| format!("~ {rule}")));
     }
     causes
 }
 
-/// What every rule did.
+/// The results of every rule.
 fn effects(decision: &Decision) -> BTreeMap<&str, Vec<String>> {
     let mut effects: BTreeMap<&str, Vec<String>> =
         decision.rules.iter().map(|rule| (rule.as_str(), Vec::new())).collect();

@@ -1,4 +1,4 @@
-//! Runs declared requests.
+//! Runs tests.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,38 +12,38 @@ use mixer_config::Location;
 use mixer_engine::decision::Decision;
 use mixer_engine::snapshot::Snapshot;
 
-/// One expectation that was not met.
+/// A failed expectation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Miss {
-    /// Where it stands.
+    /// Its position.
     pub location: Location,
-    /// Which field says so.
+    /// The name of its field.
     pub what: String,
-    /// What it says.
+    /// The expected value.
     pub expected: String,
-    /// What there was.
+    /// The actual value.
     pub found: String,
-    /// Rules that applied, for the search.
+    /// Rules that applied, for diagnosis.
     pub rules: Vec<String>,
 }
 
-/// How a test went.
+/// The result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaseResult {
-    /// What was not as expected; nothing if it passed.
+    /// The failed expectations; empty if the test passed.
     pub misses: Vec<Miss>,
-    /// How long it took.
+    /// Duration.
     pub took: std::time::Duration,
 }
 
 impl CaseResult {
-    /// Whether everything was as expected.
+    /// Whether all expectations hold.
     pub fn passed(&self) -> bool {
         self.misses.is_empty()
     }
 }
 
-/// Runs one test on handlers of its own. Must run inside a tokio runtime.
+/// Runs one test on its own handlers. Must run inside a tokio runtime.
 ///
 /// Errors: handlers that cannot be built.
 pub async fn run_case(

@@ -1,4 +1,4 @@
-//! Declared requests and what is expected of them.
+//! Test suites: declared requests and expectations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,32 +12,32 @@ use mixer_engine::adapter::{
     Instance, QuotaCall, QuotaResult, Reply, Status,
 };
 
-/// What a handler says instead of being built.
+/// The fixed answers of a stubbed handler.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stub {
-    /// The answer to checks.
+    /// The result of checks.
     pub check: CheckResult,
-    /// How much is granted of a quota at most; `None` grants what is asked.
+    /// Maximum grant of a quota; `None` grants the requested amount.
     pub granted: Option<i64>,
-    /// How long grants hold.
+    /// Valid duration of grants.
     pub quota_valid: Option<SignedDuration>,
     /// Every call fails with this text.
     pub error: Option<String>,
 }
 
-/// Stubs by name of the handler.
+/// Stubs by handler name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stubs {
     stubs: BTreeMap<String, Stub>,
 }
 
 impl Stubs {
-    /// Puts a stub in the place of a handler.
+    /// Replaces a handler with a stub.
     pub fn insert(&mut self, handler: impl Into<String>, stub: Stub) {
         self.stubs.insert(handler.into(), stub);
     }
 
-    /// These, and those of `other`, which win.
+    /// Merges both; `other` takes precedence.
     #[must_use]
     pub fn with(&self, other: &Stubs) -> Stubs {
         let mut stubs = self.stubs.clone();
@@ -45,14 +45,14 @@ impl Stubs {
         Stubs { stubs }
     }
 
-    /// What stands in the place of a handler.
+    /// The stub of a handler.
     pub(super) fn handler(&self, name: &str) -> Option<Box<dyn Handler>> {
         let stub = self.stubs.get(name)?.clone();
         Some(Box::new(StubHandler(stub)))
     }
 }
 
-/// A handler that says what it is told to.
+/// A stubbed handler.
 struct StubHandler(Stub);
 
 impl StubHandler {
@@ -117,24 +117,24 @@ impl Stub {
     }
 }
 
-/// What is done in one step of a case.
+/// The action of a step.
 #[derive(Debug)]
 pub(super) enum Act {
-    /// Asks for a decision.
+    /// A check.
     Check {
         attributes: OwnedAttributes,
         /// Amount and best effort by name.
         quotas: BTreeMap<String, (i64, bool)>,
-        /// `None`: one that no other step has.
+        /// `None`: unique per step.
         deduplication_id: Option<String>,
     },
-    /// Reports records.
+    /// A report.
     Report { records: Vec<OwnedAttributes> },
-    /// Lets time pass.
+    /// Advances the clock.
     Advance(Duration),
 }
 
-/// One step of a case.
+/// A step of a test.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) location: Location,
@@ -142,25 +142,25 @@ pub(super) struct Step {
     pub(super) expectations: Vec<(Location, Expectation)>,
 }
 
-/// One test: steps on handlers that are built for it alone.
+/// A test: steps on their own handlers.
 #[derive(Debug)]
 pub struct Case {
     /// As written.
     pub name: String,
-    /// Where it stands.
+    /// Its position.
     pub location: Location,
     pub(super) stubs: Stubs,
     pub(super) steps: Vec<Step>,
 }
 
-/// A file of tests.
+/// A test file.
 #[derive(Debug)]
 pub struct Suite {
     /// As given.
     pub file: Arc<str>,
-    /// When the clock of every test starts, since 1970.
+    /// Start time of the clock of every test, since 1970.
     pub(super) start: Duration,
-    /// What stands in the place of handlers, in every test.
+    /// Stubs of all tests.
     pub(super) stubs: Stubs,
     /// The tests, in order.
     pub cases: Vec<Case>,

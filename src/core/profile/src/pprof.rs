@@ -44,7 +44,7 @@ fn seconds(uri: &Uri) -> Result<Option<Duration>, String> {
         .map(|(_, value)| value.into_owned());
     let parsed = given.map(|text| {
         let number = text.parse::<u64>().ok().filter(|seconds| (1..=MAX_SECONDS).contains(seconds));
-        number.ok_or_else(|| format!("seconds: `{text}` is no number from 1 to {MAX_SECONDS}\n"))
+        number.ok_or_else(|| format!("seconds: `{text}` is not a number from 1 to {MAX_SECONDS}\n"))
     });
     Ok(parsed.transpose()?.map(Duration::from_secs))
 }

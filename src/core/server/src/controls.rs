@@ -154,7 +154,7 @@ impl Controls {
             let turned = self.workers.heartbeats().get(number).map_or(Duration::ZERO, |t| t.elapsed());
             let _ = writeln!(
                 text,
-                "worker {number}: {connections} connections, last turn {} ms ago",
+                "worker {number}: {connections} connections, last heartbeat {} ms ago",
                 turned.as_millis()
             );
         }

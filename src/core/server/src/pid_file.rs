@@ -51,7 +51,7 @@ fn read(path: &Path) -> Option<u32> {
 fn refuse_running(path: &Path) -> io::Result<()> {
     match read(path) {
         Some(pid) if pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists() => {
-            Err(io::Error::other(format!("process {pid}, which it names, is running")))
+            Err(io::Error::other(format!("it belongs to the running process {pid}")))
         }
         _ => Ok(()),
     }
@@ -80,7 +80,7 @@ mod tests {
         let path = directory.path().join("mixer.pid");
         std::fs::write(&path, "1\n").unwrap();
         let error = PidFile::write(&path).unwrap_err();
-        assert_eq!(error.to_string(), "process 1, which it names, is running");
+        assert_eq!(error.to_string(), "it belongs to the running process 1");
         assert!(PidFile::rehearse(&path).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n");
         std::fs::remove_file(&path).unwrap();

@@ -58,7 +58,7 @@ impl ApiService {
         if peer.is_local() {
             return self.mixer.explain(body).await;
         }
-        let text = "decisions are explained to callers on this machine only";
+        let text = "explanations are available to local clients only";
         Err(GrpcError::new(Code::PermissionDenied, text))
     }
 

@@ -12,7 +12,7 @@ use crate::causes::with_causes;
 pub(super) const MAX_BODY: usize = 16 << 20;
 /// Longest timeout of a fetch, even if the refresh interval is longer.
 const MAX_FETCH_TIME: Duration = Duration::from_secs(30);
-/// The source of entries beside the overrides.
+/// The source of entries other than the overrides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListSource {
     /// No provider.

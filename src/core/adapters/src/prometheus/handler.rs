@@ -107,7 +107,7 @@ impl PrometheusHandler {
                 adapter = &*self.name,
                 metric = metric.definition.name,
                 suppressed,
-                "a report is dropped because its metric has as many series as its maxSeries allows"
+                "report dropped: the metric has reached maxSeries"
             );
         }
     }

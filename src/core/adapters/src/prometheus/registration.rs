@@ -61,7 +61,7 @@ pub(super) fn register(
             Some(twin) if twin.metric.definition.is_same_metric(&definition) => Arc::clone(&twin.metric),
             Some(_) => {
                 errors.push(format!(
-                    "could not register metric: a metric {:?} with other labels, help or kind exists already",
+                    "could not register metric: metric {:?} already exists with different labels, help or kind",
                     definition.name
                 ));
                 continue;

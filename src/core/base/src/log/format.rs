@@ -12,7 +12,7 @@ use super::LogLevel;
 use crate::json::push_string;
 use crate::time::Timestamp;
 
-/// What a record carries beside its message and fields.
+/// The metadata of a record: everything but message and fields.
 pub(super) struct RecordContext {
     pub(super) level: LogLevel,
     pub(super) scope: &'static str,

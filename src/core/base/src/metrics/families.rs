@@ -93,14 +93,14 @@ families! {
     BridgeLogStreams: Gauge "bridge_als_streams" "Streams of access logs that are open." [&[]];
     BridgeAttributeErrors: Counter "bridge_attribute_errors_total"
         "Values of extensions, metadata and mappings that are not of the type of their attribute." [&[]];
-    BridgeCheckCache: Counter "bridge_check_cache_total" "Look-ups of kept answers to checks of Envoy, by result."
+    BridgeCheckCache: Counter "bridge_check_cache_total" "Look-ups in the decision cache for Envoy, by result."
         [&["result"]];
     BridgeChecks: Counter "bridge_check_total" "Answers to checks of Envoy, by code and result." [&["code", "result"]];
     BridgeRateLimits: Counter "bridge_ratelimit_total" "Answers to rate-limit calls of Envoy, by domain and result."
         [&["domain", "result"]];
-    BridgeTcpState: Gauge "bridge_tcp_state_entries" "TCP connections whose counters are kept." [&[]];
+    BridgeTcpState: Gauge "bridge_tcp_state_entries" "TCP connections with tracked counters." [&[]];
     BridgeUnsupported: Counter "bridge_unsupported_total"
-        "Header operations that cannot be expressed to Envoy, by kind." [&["op"]];
+        "Header operations that the API of Envoy does not support, by kind." [&["op"]];
     RpcsCompleted: Counter "grpc_io_server_completed_rpcs" "Count of RPCs by method and status."
         [&["grpc_server_method", "grpc_server_status"]];
     RpcBytesReceived: Histogram "grpc_io_server_received_bytes_per_rpc"
@@ -111,7 +111,7 @@ families! {
         "Distribution of server latency in milliseconds, by method." [METHOD] (MILLISECONDS, per 1e6);
     Build: Gauge "istio_build" "Istio component build info" [&["component", "tag"]];
     CheckDenials: Counter "mixer_check_denials_total"
-        "The number of checks that were refused, by the code of the refusal." [&["code"]];
+        "Denied checks, by status code." [&["code"]];
     CheckCacheEvictions: Gauge "mixer_checkcache_cache_evictions_total"
         "The number of entries that have been evicted from the cache." [&[]];
     CheckCacheHits: Gauge "mixer_checkcache_cache_hits_total"
@@ -147,7 +147,7 @@ families! {
     ConfigUnsatisfiedActions: Gauge "mixer_config_unsatisfied_action_handler_total"
         "The number of actions that failed due to handlers being unavailable." [&[]];
     DecisionsLost: Counter "mixer_decision_log_lost_total"
-        "Decisions that were to be logged or recorded and are lost: the queue was full, or the file could not be written."
+        "Decisions dropped from log and recording: the queue was full, or the file could not be written."
         [&["reason"]];
     DecisionsWritten: Counter "mixer_decision_log_written_total"
         "Decisions written to the decision log or the recording." [&["file"]];
@@ -160,7 +160,7 @@ families! {
     DispatcherInstances: Histogram "mixer_dispatcher_instances_per_request"
         "Number of instances created per request by Mixer" [&[]] (FEW, per 1.0);
     DryRunOutcomes: Counter "mixer_dry_run_outcomes_total"
-        "What rules in dry run would have done, by rule and variety." [&["outcome", "rule", "variety"]];
+        "Outcomes of rules in dry run, by rule and variety." [&["outcome", "rule", "variety"]];
     HandlerClosed: Gauge "mixer_handler_closed_handlers_total"
         "The number of handlers that were closed during config transition." [&[]];
     HandlerDaemons: Gauge "mixer_handler_daemons_total"
@@ -181,12 +181,12 @@ families! {
         "The number of log records that could not be written." [&[]];
     MemquotaCellsForgotten: Counter "mixer_memquota_cells_forgotten_total"
         "The number of quota cells in use that the memquota adapter evicted to stay within its memory limit." [&["handler"]];
-    PoolInFlight: Gauge "mixer_pool_in_flight" "The number of calls under way that wait for something, by pool."
+    PoolInFlight: Gauge "mixer_pool_in_flight" "Asynchronous calls in flight, by pool."
         [&["pool"]];
-    PoolLimit: Gauge "mixer_pool_limit" "The number of such calls that may be under way, by pool." [&["pool"]];
-    PoolQueued: Gauge "mixer_pool_queued" "The number of calls that wait for their turn, by pool." [&["pool"]];
+    PoolLimit: Gauge "mixer_pool_limit" "Limit of asynchronous calls in flight, by pool." [&["pool"]];
+    PoolQueued: Gauge "mixer_pool_queued" "Calls in the queue, by pool." [&["pool"]];
     PoolRefused: Counter "mixer_pool_refused_total"
-        "The number of calls that were refused because pool and queue were full, by pool." [&["pool"]];
+        "Calls rejected because pool and queue were full, by pool." [&["pool"]];
     ProcessMemory: Gauge "mixer_process_memory_bytes"
         "Resident memory in bytes: private (heap and stacks) and mapped (executable and other files)." [&["kind"]];
     ProcessThreads: Gauge "mixer_process_threads" "Number of operating system threads." [&[]];
@@ -206,10 +206,10 @@ families! {
     StdioLinesLost: Counter "mixer_stdio_lines_lost_total"
         "The number of lines that the stdio adapter could not write." [&["handler"]];
     TlsCertificateExpiry: Gauge "mixer_tls_certificate_expiry_timestamp_seconds"
-        "When the certificate of the API port ceases to be valid, in seconds since unix epoch." [&[]];
+        "Expiry of the certificate of the API port, in seconds since unix epoch." [&[]];
     SpansLost: Counter "mixer_tracing_spans_lost_total"
-        "Spans that no collector has: too many waited, or the collector did not take them." [&["reason"]];
-    SpansSent: Counter "mixer_tracing_spans_sent_total" "Spans that the collectors took." [&[]];
+        "Spans lost because the queue was full or the collector did not accept them." [&["reason"]];
+    SpansSent: Counter "mixer_tracing_spans_sent_total" "Spans accepted by the collectors." [&[]];
     ProcessCpu: Counter "process_cpu_seconds_total" "Total user and system CPU time spent in seconds." [&[]];
     ProcessMaxFds: Gauge "process_max_fds" "Maximum number of open file descriptors." [&[]];
     ProcessOpenFds: Gauge "process_open_fds" "Number of open file descriptors." [&[]];
@@ -222,7 +222,7 @@ families! {
     RatelimitNearLimit: Counter "ratelimit_service_rate_limit_near_limit" "Hits close to a limit." [LIMIT];
     RatelimitOverLimit: Counter "ratelimit_service_rate_limit_over_limit" "Hits over a limit." [LIMIT];
     RatelimitShadowMode: Counter "ratelimit_service_rate_limit_shadow_mode"
-        "Hits over a limit in shadow mode, which were let through." [LIMIT];
+        "Hits over a limit in shadow mode, which were allowed." [LIMIT];
     RatelimitTotalHits: Counter "ratelimit_service_rate_limit_total_hits" "All hits of a limit." [LIMIT];
     RatelimitWithinLimit: Counter "ratelimit_service_rate_limit_within_limit" "Hits within a limit." [LIMIT];
 }

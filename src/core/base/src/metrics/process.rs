@@ -1,11 +1,11 @@
-//! What the operating system says about the process.
+//! Metrics of the process, from `/proc`.
 
 use super::{Collected, Family};
 
-/// Clock ticks a second in `/proc`; the kernel shows user space 100 on every architecture that we build for.
+/// Clock ticks per second in `/proc`: always 100 in user space on the supported architectures.
 const TICKS: f64 = 100.0;
 
-/// Adds what `/proc` tells; nothing where it cannot be read.
+/// Adds the values from `/proc`; unreadable ones are omitted.
 pub(super) fn collect(into: &mut Collected) {
     let mut add = |family, value: Option<f64>| {
         if let Some(value) = value {
@@ -36,7 +36,7 @@ pub(super) fn collect(into: &mut Collected) {
     }
 }
 
-/// User and system time that the process has used so far, in seconds.
+/// User and system CPU time of the process in seconds.
 pub fn cpu_seconds() -> Option<f64> {
     Stat::parse(&std::fs::read_to_string("/proc/self/stat").ok()?).map(|stat| stat.cpu_seconds)
 }
@@ -50,11 +50,11 @@ struct Stat {
 }
 
 impl Stat {
-    /// Reads `/proc/PID/stat`. The name in brackets may hold anything, so fields count from behind it.
+    /// Parses `/proc/PID/stat`. The process name may contain anything, so fields are counted after its closing parenthesis.
     fn parse(text: &str) -> Option<Stat> {
         let (_, tail) = text.rsplit_once(')')?;
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-        // proc(5) counts from 1, and the first field behind the name is number 3.
+        // proc(5) numbers fields from 1; the first one after the name is 3.
         let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         Some(Stat {
             cpu_seconds: (field(14)? + field(15)?) / TICKS,

@@ -193,7 +193,7 @@ impl ChunkPlace<'_> {
         let warning = |code, span, message: String| self.diagnostic(Severity::Warning, code, span, message);
         match note {
             Note::DuplicateKey { key, span } => {
-                warning("key-duplicate", *span, format!("key `{key}` stands twice; the last one counts"))
+                warning("key-duplicate", *span, format!("duplicate key `{key}`; the last one wins"))
             }
             Note::BooleanKey { written, key, span } => {
                 warning("key-boolean", *span, format!("key `{written}` reads as `{key}`"))
@@ -215,7 +215,7 @@ impl ChunkPlace<'_> {
                 warning(
                     "document-ignored",
                     Span { start: *at, end: Location { line: at.line, column: at.column.saturating_add(3) } },
-                    "a second YAML document begins here, inside the first one's chunk; it is not read"
+                    "a second YAML document begins here, within the chunk of the first; it is ignored"
                         .to_owned(),
                 )
                 .with_hint(hint)

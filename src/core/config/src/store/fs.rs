@@ -421,7 +421,7 @@ fn walk_error(path: &Path, error: &std::io::Error) -> String {
 fn unreadable(path: &Path, text: &str) -> Diagnostic {
     let mut diagnostic = Diagnostic::error("store-unreadable", FieldPath::root(), text.to_owned())
         .with_legacy(format!("failure during filepath.Walk: {text}"))
-        .with_hint("until it can be read, what was read from it before stays in force");
+        .with_hint("its last contents stay in effect until it can be read again");
     diagnostic.file = Some(path.display().to_string().into());
     diagnostic
 }

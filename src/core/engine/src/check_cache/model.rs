@@ -1,4 +1,4 @@
-//! The cache under every order in which threads get the lock of a shard.
+//! Explores all orders in which threads acquire the lock of a shard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
 
 use super::{CachedAnswer, CheckCache, CheckCacheCounters, CheckCacheLimits};
 
-/// A lock whose waits the scheduler of the model sees.
+/// A lock that the model's scheduler controls.
 struct ModelLock(BatchSemaphore);
 
 #[expect(unsafe_code, reason = "the trait of locks is unsafe to implement")]
@@ -41,13 +41,13 @@ impl CachedAnswer for Answer {
     }
 }
 
-/// Looks a request up, and keeps its answer if there is none. Gives whether there was one.
+/// Looks up a request and stores its answer on a miss. Returns whether it was a hit.
 fn ask(cache: &CheckCache<Answer, ModelLock>, vocabulary: &Vocabulary, number: i64) -> bool {
     let attributes = OwnedAttributes::from_iter([("a", number)]);
     let (arena, body) = (Bump::new(), attributes.to_bytes(0));
     let bag = AttributeBag::decode(&body, None, vocabulary, &arena).unwrap();
     let found = cache.find(&bag, 0, |answer, _| {
-        // Others may run while this one has the lock.
+        // Yields while the lock is held.
         shuttle::thread::yield_now();
         *answer
     });
@@ -66,7 +66,7 @@ fn scenario() {
     builder.declare("a", ValueType::Int64);
     let vocabulary = Arc::new(builder.build());
     let counters = Arc::new(CheckCacheCounters::default());
-    // Too few entries for two shards, so that all threads meet in one.
+    // Too few entries for two shards: all threads share one.
     let limits = CheckCacheLimits { entries: 8, bytes: 1 << 20 };
     let cache = Arc::new(CheckCache::new(limits, Arc::clone(&counters)));
     let threads: Vec<_> = [[1, 2], [2, 1]]
@@ -81,7 +81,7 @@ fn scenario() {
     let hits: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
     assert_eq!((counters.hits(), counters.misses()), (hits, 4 - hits));
     assert_eq!(counters.writes(), counters.misses());
-    // Each number was kept once or twice, and nothing else is there.
+    // Each answer was stored once or twice; nothing else is cached.
     assert_eq!(cache.len(), 2);
     assert!(ask(&cache, &vocabulary, 1) && ask(&cache, &vocabulary, 2));
 }

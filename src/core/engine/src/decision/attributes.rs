@@ -90,7 +90,7 @@ pub fn owned_value(value: &Value, declared: Option<ValueType>) -> Result<OwnedVa
             _ => string_map(members),
         },
         (Value::Null | Value::Array(_), _) => {
-            Err("expected a text, a number, a truth value or a map".to_owned())
+            Err("expected a string, a number, a Boolean or a map".to_owned())
         }
     }
 }
@@ -124,14 +124,16 @@ fn scalar(value: &Value) -> Result<String, String> {
 }
 
 fn hex(text: &str) -> Result<OwnedValue, String> {
-    let byte =
-        |part: &str| u8::from_str_radix(part, 16).map_err(|_| format!("`{part}` is no byte; write 0a:ff"));
+    let byte = |part: &str| {
+        u8::from_str_radix(part, 16)
+            .map_err(|_| format!("`{part}` is not a byte; expected hex such as 0a:ff"))
+    };
     text.split(':').map(byte).collect::<Result<_, _>>().map(OwnedValue::Bytes)
 }
 
 /// Parses a string as a value of a type.
 fn typed(text: &str, kind: ValueType) -> Result<OwnedValue, String> {
-    let expected = |what: &str| format!("`{text}` is no {kind}; expected {what}");
+    let expected = |what: &str| format!("`{text}` is not a valid {kind}; expected {what}");
     match kind {
         ValueType::Int64 => text.parse().map(OwnedValue::Int64).map_err(|_| expected("a whole number")),
         ValueType::Double => text.parse().map(OwnedValue::Double).map_err(|_| expected("a number")),

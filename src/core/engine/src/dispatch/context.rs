@@ -10,7 +10,7 @@ use crate::routing::Destination;
 use crate::snapshot::RuleConfig;
 use mixer_base::metrics::Metrics;
 
-/// What a dispatch needs beside routing table and attribute bag.
+/// The inputs of a dispatch besides routing table and attribute bag.
 pub struct DispatchContext<'c> {
     /// The metrics of the server.
     pub metrics: &'c Metrics,

@@ -132,7 +132,7 @@ impl LiveHandler {
     }
 }
 
-/// Whether a handler implements what instances of a variety need.
+/// Whether a handler implements the trait for a variety.
 pub(super) fn supports(handler: &dyn Handler, variety: Variety) -> bool {
     match variety {
         Variety::Check | Variety::CheckWithOutput => handler.as_check().is_some(),
@@ -346,7 +346,7 @@ mod tests {
         let third = call().await.unwrap().unwrap_err();
         assert_eq!(
             third.message,
-            "too many calls of this handler: 1 calls are under way and 1 wait, which is the limit"
+            "too many calls of this handler: the limit is reached: 1 calls in flight, 1 queued"
         );
         let Reply::Later(mut unpolled) = handler.check(&INSTANCE) else { panic!("synchronous") };
         assert!(futures_util::poll!(unpolled.as_mut()).is_pending());

@@ -11,7 +11,7 @@ const DRAIN_CHECK: Duration = Duration::from_millis(20);
 /// Closes replaced handlers, each after its last call and when no table holds it. After `timeout` a warning is logged and the wait
 /// continues: a handler is never closed during a call and never leaked. Closing itself is bounded by `timeout`.
 ///
-/// Returns the number of handlers closed and of those that failed to close cleanly.
+/// Returns how many handlers were closed, and how many of them failed to close cleanly.
 pub async fn retire(retired: Vec<Arc<LiveHandler>>, timeout: Duration) -> (u64, u64) {
     retire_with(retired, timeout, || tokio::time::sleep(DRAIN_CHECK)).await
 }

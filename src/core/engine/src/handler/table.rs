@@ -1,4 +1,4 @@
-//! All live handlers of one snapshot.
+//! The live handlers of one snapshot.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -218,7 +218,7 @@ fn uncompiled(rule: &RuleConfig, cause: &str) -> Diagnostic {
     let mut diagnostic = Diagnostic::new(Severity::Warning, "rule-skipped", field, text.clone())
         .with_legacy(text)
         .with_resource(rule.key.to_string())
-        .with_hint("the rule never applies until its condition is mended");
+        .with_hint("the rule never applies until its condition is fixed");
     diagnostic.file = Some(Arc::clone(&rule.origin.file));
     diagnostic
 }
@@ -232,7 +232,7 @@ fn unsatisfied(rule: &RuleConfig, action: &ActionConfig) -> Diagnostic {
     let mut diagnostic = Diagnostic::new(Severity::Warning, "handler-missing", field, text.clone())
         .with_legacy(text)
         .with_resource(rule.key.to_string())
-        .with_hint("the handler could not be built; its own diagnostic says why");
+        .with_hint("the handler could not be built; see its own diagnostic");
     diagnostic.file = Some(Arc::clone(&rule.origin.file));
     diagnostic
 }

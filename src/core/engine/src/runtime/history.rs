@@ -81,7 +81,7 @@ pub(super) fn differences(before: &Resources, after: &Resources) -> Vec<Resource
     changes.into_iter().filter_map(change).collect()
 }
 
-/// Resources of a store.
+/// The resources of a store.
 type Resources = SharedMap<Arc<RawResource>>;
 
 impl HistoryEntry {

@@ -25,9 +25,11 @@ pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_
         None | Some("false") => false,
         Some(other) => {
             let message =
-                format!("annotation {DRY_RUN} does not know `{other}` and is ignored: the rule is enforced");
+                format!("invalid value `{other}` of annotation {DRY_RUN} is ignored: the rule is enforced");
             let problem = Diagnostic::warning("dry-run-unknown", field_path(DRY_RUN), message);
-            problems.push(problem.with_hint("write \"true\" to try the rule only, \"false\" to enforce it"));
+            problems.push(
+                problem.with_hint("\"true\" evaluates the rule without enforcing it, \"false\" enforces it"),
+            );
             false
         }
     }
@@ -40,7 +42,7 @@ pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'
         "allow" => Some(OnError::Allow),
         "lastKnown" => Some(OnError::LastKnown),
         other => {
-            let message = format!("annotation {ON_ERROR} does not know `{other}` and is ignored");
+            let message = format!("invalid value `{other}` of annotation {ON_ERROR} is ignored");
             let hint = suggestion(other, ["deny", "allow", "lastKnown"]);
             let hint = hint.unwrap_or_else(|| "one of deny, allow, lastKnown".to_owned());
             problems
@@ -57,7 +59,7 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
             continue;
         }
         let kind = &resource.key.kind;
-        let message = format!("annotation {name} means nothing on a {kind} and is ignored");
+        let message = format!("annotation {name} is not supported on a {kind} and is ignored");
         let hint = if OF_RULES.contains(&name.as_str()) {
             "it belongs on a rule".to_owned()
         } else {

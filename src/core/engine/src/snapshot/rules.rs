@@ -263,7 +263,7 @@ impl<'b> RuleBuilder<'b> {
         let (first, second) = names::candidates(reference, "handler", &self.resource.key.namespace);
         let unknown = |name: &str| matches!(self.known.handlers.get(name), Some(HandlerState::Unknown));
         if unknown(&first) || second.is_some_and(|s| unknown(&s)) {
-            return Some("the handler is there, but its adapter is not".to_owned());
+            return Some("the handler exists, but its adapter does not".to_owned());
         }
         let there = self.known.handlers.iter().filter(|(_, s)| matches!(s, HandlerState::Static(_)));
         names::reference_hint(
@@ -294,7 +294,7 @@ impl<'b> RuleBuilder<'b> {
             let (first, _) = names::candidates(reference, "instance", &namespace);
             let hint = match self.known.instances.get(first.as_str()) {
                 Some(InstanceState::Broken) => {
-                    Some("the instance is there, but it is broken: its own diagnostic says why".to_owned())
+                    Some("the instance exists, but is invalid: see its own diagnostic".to_owned())
                 }
                 _ => names::reference_hint(reference, "instance", &namespace, there.map(|(name, _)| &**name)),
             };
@@ -338,7 +338,7 @@ impl<'b> RuleBuilder<'b> {
             FieldPath::root().field("metadata").field("name"),
             "No valid actions found in rule",
         )
-        .with_hint("the rule does nothing: give it an action that is sound, or header operations");
+        .with_hint("the rule has no effect: add a valid action or a header operation");
         self.error(&format!("rule={}", self.name), problem);
     }
 }

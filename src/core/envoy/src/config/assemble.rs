@@ -109,7 +109,7 @@ impl Assembler<'_> {
                 self.apply(settings, Some(resource));
             }
             Some(first) => {
-                let text = format!("{first} is in force already; these settings do nothing");
+                let text = format!("{first} is in effect already; these settings are ignored");
                 let problem =
                     Diagnostic::warning("envoy-settings-ignored", FieldPath::root().field("metadata"), text)
                         .with_hint("keep one envoybridge; merge the settings into it");
@@ -125,7 +125,7 @@ impl Assembler<'_> {
         self.config.origin_ip = match origin_ip(&settings.check.origin_ip) {
             Some(origin) => origin,
             None => {
-                let text = format!("`{}` is no source of origin.ip", settings.check.origin_ip);
+                let text = format!("`{}` is not a source of origin.ip", settings.check.origin_ip);
                 let hint = "write peer, external_address, or xff:N with N from 1, counted from the right";
                 let problem =
                     Diagnostic::error("envoy-setting", check.field("originIp"), text).with_hint(hint);
@@ -155,9 +155,8 @@ impl Assembler<'_> {
         for (index, quota) in settings.ratelimit.quotas.iter().enumerate() {
             let field = limits.field("quotas").index(index);
             if quota.quota.is_empty() {
-                let problem =
-                    Diagnostic::error("envoy-setting", field.clone(), "the descriptors are given no quota")
-                        .with_hint("add `quota:` with the name of a quota instance");
+                let problem = Diagnostic::error("envoy-setting", field.clone(), "the entry has no quota")
+                    .with_hint("add `quota:` with the name of a quota instance");
                 self.problem(resource, problem);
                 continue;
             }
@@ -184,7 +183,7 @@ impl Assembler<'_> {
                 Some(number) => mask |= 1 << number,
                 None => {
                     let field = report.field("accessLogTypes").index(index);
-                    let text = format!("`{name}` is no type of access-log entries");
+                    let text = format!("unknown access log type `{name}`");
                     let hint = suggestion(name, ACCESS_LOG_TYPES)
                         .unwrap_or_else(|| format!("known are {}", ACCESS_LOG_TYPES.join(", ")));
                     self.problem(resource, Diagnostic::error("envoy-setting", field, text).with_hint(hint));
@@ -242,7 +241,7 @@ impl Assembler<'_> {
         let arena = bumpalo::Bump::new();
         let value = typed_text(text.as_bytes(), value_type, &arena).map(OwnedValue::from);
         if value.is_none() {
-            let text = format!("`{text}` is no {value_type}, the type of attribute `{name}`");
+            let text = format!("`{text}` is not a valid {value_type}, the type of attribute `{name}`");
             let problem = Diagnostic::error("envoy-value-type", field, text).with_hint(example(value_type));
             self.problem(resource, problem);
         }
@@ -366,9 +365,11 @@ fn text_test(test: &StringMatch) -> Result<TextTest, String> {
     match (&test.exact, &test.prefix, &test.regex) {
         (Some(exact), None, None) => Ok(TextTest::Exact(exact.clone())),
         (None, Some(prefix), None) => Ok(TextTest::Prefix(prefix.clone())),
-        (None, None, Some(regex)) => Regex::new(&format!("^(?:{regex})$"))
-            .map(TextTest::Regex)
-            .map_err(|e| format!("`{regex}` is no regular expression: {}", e.to_string().replace('\n', " "))),
+        (None, None, Some(regex)) => {
+            Regex::new(&format!("^(?:{regex})$")).map(TextTest::Regex).map_err(|e| {
+                format!("`{regex}` is not a regular expression: {}", e.to_string().replace('\n', " "))
+            })
+        }
         _ => Err("a test has exactly one kind".to_owned()),
     }
 }

@@ -22,9 +22,9 @@ pub(super) async fn should_rate_limit(
     let request = match serde_json::from_slice::<Value>(body) {
         Ok(value) => match request_of(&value) {
             Some(request) => request,
-            None => return plain(StatusCode::BAD_REQUEST, "this is no RateLimitRequest\n"),
+            None => return plain(StatusCode::BAD_REQUEST, "not a RateLimitRequest\n"),
         },
-        Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("this is no JSON: {error}\n")),
+        Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("invalid JSON: {error}\n")),
     };
     let framed = match pool
         .run(service.should_rate_limit(request.encode_to_vec().into(), CallInfo::default()), None)
@@ -34,7 +34,7 @@ pub(super) async fn should_rate_limit(
         Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message)),
     };
     let Ok(response) = RateLimitResponse::decode(unframed(&framed)) else {
-        return plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be shown\n");
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, "the response cannot be encoded\n");
     };
     let status = match response.overall_code() {
         rate_limit_response::Code::Ok => StatusCode::OK,

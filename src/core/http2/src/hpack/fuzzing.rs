@@ -1,4 +1,4 @@
-//! The decoder by itself, for the fuzz target that compares it with another one.
+//! The HPACK decoder alone, for the fuzz target that compares it with another implementation.
 
 use super::{Decoder, Name};
 
@@ -15,14 +15,14 @@ impl Default for HpackDecoder {
 /// The name of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FuzzedName {
-    /// A name that a request may have.
+    /// A valid name.
     Text(Vec<u8>),
-    /// Another one, which is not kept.
+    /// An invalid name, which is not stored.
     Forbidden,
 }
 
 impl HpackDecoder {
-    /// The fields of a block, the values `None` that no field may have; `None` for a block that does not decode.
+    /// The fields of a block, with `None` for invalid values; `None` if the block does not decode.
     pub fn decode(&mut self, block: &[u8]) -> Option<Vec<(FuzzedName, Option<Vec<u8>>)>> {
         let mut fields = Vec::new();
         let decoded = self.0.decode(block, |field| {
@@ -39,7 +39,7 @@ impl HpackDecoder {
         decoded.ok().map(|()| fields)
     }
 
-    /// Bytes of the dynamic table as RFC 7541 section 4.1 counts them.
+    /// Size of the dynamic table. Spec: RFC 7541 section 4.1.
     pub fn table_bytes(&self) -> usize {
         self.0.table_bytes()
     }

@@ -1,24 +1,24 @@
-//! The sizes of what a client can make grow.
+//! The sizes of all state that a client can make grow.
 
 use super::Session;
 
-/// Sizes of the state of a connection, each of which has a bound.
+/// Sizes of the state of a connection; each is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionSizes {
-    /// Streams that have not ended.
+    /// Open streams.
     pub streams: usize,
-    /// Requests that are not delivered yet, reset ones included.
+    /// Requests not yet delivered, including reset ones.
     pub new_requests: usize,
     /// Streams reset by the server on which frames may still be in flight.
     pub recently_reset: usize,
-    /// Streams that wait for a window, repeated ones included.
+    /// Streams blocked on flow control, possibly repeated.
     pub blocked: usize,
-    /// Bytes of a header block that is not complete.
+    /// Bytes of an incomplete header block.
     pub block: usize,
 }
 
 impl Session {
-    /// The sizes now.
+    /// The current sizes.
     #[doc(hidden)]
     pub fn sizes(&self) -> SessionSizes {
         SessionSizes {

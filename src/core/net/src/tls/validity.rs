@@ -19,7 +19,7 @@ pub fn valid_until(path: &Path) -> Result<Timestamp, TlsError> {
     let certificates = files::certificates(path)?;
     let first = certificates.first().and_then(|certificate| not_after(certificate));
     first.ok_or_else(|| {
-        let text = "it does not say how long it is valid";
+        let text = "it has no validity period";
         TlsError::unusable(format!("the certificate in `{}`", path.display()), text)
     })
 }

@@ -1,13 +1,13 @@
-//! Which worker gets the next connection.
+//! Assigns new connections to workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A counter of connections. The model has one of its own.
+/// A connection counter. The model has its own implementation.
 pub(super) trait Counter: Default {
     /// The count.
     fn get(&self) -> usize;
-    /// Adds 1 if the count is `seen`; false if it is not.
+    /// Adds 1 if the current count is `seen`; false otherwise.
     fn try_increment(&self, seen: usize) -> bool;
     /// Subtracts 1.
     fn decrement(&self);
@@ -27,18 +27,18 @@ impl Counter for AtomicUsize {
     }
 }
 
-/// The number of connections of every worker.
+/// The connection count of every worker.
 pub(super) struct Balance<C: Counter = AtomicUsize> {
     counts: Arc<[C]>,
 }
 
 impl<C: Counter> Balance<C> {
-    /// No connections on `workers` workers, at least one.
+    /// Counters for `workers` workers, at least one.
     pub(super) fn new(workers: usize) -> Self {
         Self { counts: (0..workers.max(1)).map(|_| C::default()).collect() }
     }
 
-    /// Claims a place on the worker that has the fewest connections. Of claims at the same time, no two count on the same place.
+    /// Claims a slot on the worker with the fewest connections. Concurrent claims never get the same slot.
     pub(super) fn claim(&self) -> Claim<C> {
         loop {
             let counts = self.counts.iter().map(C::get).enumerate();
@@ -49,20 +49,20 @@ impl<C: Counter> Balance<C> {
         }
     }
 
-    /// Connections of each worker.
+    /// Connections by worker.
     pub(super) fn counts(&self) -> Vec<usize> {
         self.counts.iter().map(C::get).collect()
     }
 }
 
-/// One connection in the count of its worker. Dropped with the connection, however that ends.
+/// A connection counted for its worker; released on drop.
 pub(super) struct Claim<C: Counter = AtomicUsize> {
     counts: Arc<[C]>,
     worker: usize,
 }
 
 impl<C: Counter> Claim<C> {
-    /// The number of the worker.
+    /// The index of the worker.
     pub(super) fn worker(&self) -> usize {
         self.worker
     }

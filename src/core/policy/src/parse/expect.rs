@@ -1,4 +1,4 @@
-//! What declared requests are expected to bring about.
+//! Parses expectations.
 
 use super::SuiteParser;
 use crate::expect::{Expectation, InstancePattern, ReferencePattern, RuleName, TextPattern};
@@ -32,7 +32,7 @@ const EXPECT: &[&str] = &[
 ];
 
 impl SuiteParser<'_> {
-    /// Every expectation with the place where it stands.
+    /// Every expectation with its position.
     pub(super) fn expect(&mut self, node: &Node) -> Vec<(Location, Expectation)> {
         let mut all = Vec::new();
         for entry in self.reader.fields(node, "`expect`", EXPECT) {
@@ -67,7 +67,7 @@ impl SuiteParser<'_> {
             "directResponse" => self.direct_response(node),
             "reported" => one(Some(Expectation::Reported(self.instances(node)))),
             "reportedInclude" => one(Some(Expectation::ReportedInclude(self.instances(node)))),
-            // Noted by whoever read the fields.
+            // Already reported as unknown field.
             _ => Vec::new(),
         }
     }
@@ -83,7 +83,7 @@ impl SuiteParser<'_> {
             Err(error) => {
                 let cause = error.to_string();
                 let cause = cause.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                let message = format!("`{text}` is no regular expression: {cause}");
+                let message = format!("`{text}` is not a regular expression: {cause}");
                 self.reader.problem(
                     node.span.start,
                     message,
@@ -99,7 +99,7 @@ impl SuiteParser<'_> {
         texts.into_iter().map(|(text, location)| self.rule(text, location)).collect()
     }
 
-    /// A rule that the configuration has.
+    /// A reference to a rule of the configuration.
     fn rule(&mut self, text: String, location: Location) -> RuleName {
         let rule = RuleName(text);
         let rules = &self.snapshot.rules;
@@ -123,7 +123,11 @@ impl SuiteParser<'_> {
             } else {
                 let hint = suggestion(&outcome, OUTCOMES.iter().copied())
                     .unwrap_or_else(|| format!("one of {}", OUTCOMES.join(", ")));
-                self.reader.problem(entry.value.span.start, format!("`{outcome}` is no outcome"), Some(hint));
+                self.reader.problem(
+                    entry.value.span.start,
+                    format!("unknown outcome `{outcome}`"),
+                    Some(hint),
+                );
             }
         }
         if !matches!(node.kind, NodeKind::Mapping(_)) {
@@ -200,7 +204,7 @@ impl SuiteParser<'_> {
             let operation = text(self, "operation").unwrap_or_else(|| "REPLACE".to_owned());
             if !["REPLACE", "REMOVE", "APPEND"].contains(&operation.as_str()) {
                 let hint = Some("one of REPLACE, REMOVE, APPEND".to_owned());
-                self.reader.problem(item.span.start, format!("`{operation}` is no header operation"), hint);
+                self.reader.problem(item.span.start, format!("unknown header operation `{operation}`"), hint);
             }
             all.push(HeaderText { name, value: text(self, "value").unwrap_or_default(), operation });
         }

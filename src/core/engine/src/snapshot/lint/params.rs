@@ -52,7 +52,7 @@ fn instance_name(
         return;
     }
     let full = instances.keys().find(|full| full.split('.').next() == Some(name));
-    let message = format!("`{name}` is the name of no instance, so this entry is never used");
+    let message = format!("there is no instance `{name}`; this entry is never used");
     let mut problem = Diagnostic::warning("instance-name-unknown", path, message);
     problem.hint = match full {
         Some(full) => Some(format!("instances are named in full here: `{full}`")),

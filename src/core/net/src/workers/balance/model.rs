@@ -1,4 +1,4 @@
-//! Every order in which listeners claim, workers finish, and a drain ends what is left.
+//! Explores all interleavings of claims, closed connections and a drain.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ impl Counter for AtomicUsize {
 
 type ModelBalance = Balance<AtomicUsize>;
 
-/// Runs a scenario in every order; gives their number.
+/// Runs a scenario in every interleaving; returns their number.
 fn orders(scenario: fn()) -> usize {
     let orders =
         shuttle::Runner::new(DfsScheduler::new(None, false), shuttle::Config::default()).run(scenario);
@@ -74,7 +74,7 @@ fn counts_end_at_zero_however_connections_end() {
                 drop(taken);
             })
         };
-        // The drain ends: what waits is dropped.
+        // The drain ends: queued connections are dropped.
         let left = queue.lock().unwrap().take();
         drop(left);
         listener.join().unwrap();
