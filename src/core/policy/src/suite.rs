@@ -1,10 +1,10 @@
-//! Declared requests and what is expected of them.
+//! Test suites: requests, stubs and expectations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::expect::Expectation;
+use super::expectation::Expectation;
 use mixer_attribute::{OwnedAttributes, SignedDuration};
 use mixer_config::Location;
 use mixer_engine::adapter::{
@@ -12,51 +12,51 @@ use mixer_engine::adapter::{
     Instance, QuotaCall, QuotaResult, Reply, Status,
 };
 
-/// What a handler says instead of being built.
+/// The answers that replace a handler.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stub {
-    /// The answer to checks.
-    pub check: CheckResult,
-    /// How much is granted of a quota at most; `None` grants what is asked.
-    pub granted: Option<i64>,
-    /// How long grants hold.
-    pub quota_valid: Option<SignedDuration>,
+pub(crate) struct Stub {
+    /// The result of checks.
+    pub(crate) check: CheckResult,
+    /// The largest amount granted of a quota; `None` grants every requested amount.
+    pub(crate) granted: Option<i64>,
+    /// The valid duration of grants.
+    pub(crate) quota_valid: Option<SignedDuration>,
     /// Every call fails with this text.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
-/// Stubs by name of the handler.
+/// Stubs by handler name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stubs {
     stubs: BTreeMap<String, Stub>,
 }
 
 impl Stubs {
-    /// Puts a stub in the place of a handler.
-    pub fn insert(&mut self, handler: impl Into<String>, stub: Stub) {
+    /// Replaces a handler by a stub.
+    pub(crate) fn insert(&mut self, handler: impl Into<String>, stub: Stub) {
         self.stubs.insert(handler.into(), stub);
     }
 
-    /// These, and those of `other`, which win.
+    /// These stubs and those of `other`, which take precedence.
     #[must_use]
-    pub fn with(&self, other: &Stubs) -> Stubs {
+    pub(crate) fn merged_with(&self, other: &Stubs) -> Stubs {
         let mut stubs = self.stubs.clone();
         stubs.extend(other.stubs.iter().map(|(name, stub)| (name.clone(), stub.clone())));
         Stubs { stubs }
     }
 
-    /// What stands in the place of a handler.
+    /// The replacement of a handler, if it has a stub.
     pub(super) fn handler(&self, name: &str) -> Option<Box<dyn Handler>> {
         let stub = self.stubs.get(name)?.clone();
         Some(Box::new(StubHandler(stub)))
     }
 }
 
-/// A handler that says what it is told to.
+/// A handler with fixed answers.
 struct StubHandler(Stub);
 
 impl StubHandler {
-    fn say<T>(&self, answer: T) -> Reply<T> {
+    fn reply<T>(&self, answer: T) -> Reply<T> {
         Reply::Ready(match &self.0.error {
             Some(text) => Err(HandlerError::new(text.clone())),
             None => Ok(answer),
@@ -66,28 +66,28 @@ impl StubHandler {
 
 impl HandleCheck for StubHandler {
     fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
-        self.say(self.0.check.clone())
+        self.reply(self.0.check.clone())
     }
 }
 
 impl HandleQuota for StubHandler {
     fn quota(&self, _: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
-        let most = self.0.granted.unwrap_or(call.amount);
-        let granted = if most >= call.amount || call.best_effort { most.min(call.amount) } else { 0 };
+        let limit = self.0.granted.unwrap_or(call.amount);
+        let granted = if limit >= call.amount || call.best_effort { limit.min(call.amount) } else { 0 };
         let valid_duration = self.0.quota_valid.unwrap_or(SignedDuration::from_secs(60));
-        self.say(QuotaResult { granted, valid_duration })
+        self.reply(QuotaResult { granted, valid_duration })
     }
 }
 
 impl HandleReport for StubHandler {
     fn report(&self, _: &[Instance<'_>]) -> Reply<()> {
-        self.say(())
+        self.reply(())
     }
 }
 
 impl HandleGenerate for StubHandler {
     fn generate(&self, _: &Instance<'_>) -> Reply<Generated> {
-        self.say(Generated::default())
+        self.reply(Generated::default())
     }
 }
 
@@ -111,57 +111,57 @@ impl Handler for StubHandler {
 
 impl Stub {
     /// A stub that answers checks with this status.
-    pub fn refusing(code: i32, message: impl Into<String>) -> Self {
+    pub(crate) fn with_status(code: i32, message: impl Into<String>) -> Self {
         let status = Status { code, message: message.into(), details: Vec::new() };
         Self { check: CheckResult { status, ..CheckResult::default() }, ..Self::default() }
     }
 }
 
-/// What is done in one step of a case.
+/// The action of a step.
 #[derive(Debug)]
-pub(super) enum Act {
-    /// Asks for a decision.
+pub(super) enum StepAction {
+    /// Sends a check.
     Check {
         attributes: OwnedAttributes,
         /// Amount and best effort by name.
         quotas: BTreeMap<String, (i64, bool)>,
-        /// `None`: one that no other step has.
+        /// `None`: an id that no other step uses.
         deduplication_id: Option<String>,
     },
-    /// Reports records.
+    /// Sends a report.
     Report { records: Vec<OwnedAttributes> },
-    /// Lets time pass.
+    /// Advances the clock.
     Advance(Duration),
 }
 
-/// One step of a case.
+/// A step of a test.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct TestStep {
     pub(super) location: Location,
-    pub(super) act: Act,
+    pub(super) action: StepAction,
     pub(super) expectations: Vec<(Location, Expectation)>,
 }
 
-/// One test: steps on handlers that are built for it alone.
+/// A test. Each test has its own handlers.
 #[derive(Debug)]
-pub struct Case {
-    /// As written.
+pub struct TestCase {
+    /// The name, unique in its file.
     pub name: String,
-    /// Where it stands.
+    /// The position in the file.
     pub location: Location,
     pub(super) stubs: Stubs,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<TestStep>,
 }
 
-/// A file of tests.
+/// The tests of a file.
 #[derive(Debug)]
 pub struct Suite {
-    /// As given.
+    /// The path as given.
     pub file: Arc<str>,
-    /// When the clock of every test starts, since 1970.
+    /// Unix time at which the clock of every test starts.
     pub(super) start: Duration,
-    /// What stands in the place of handlers, in every test.
+    /// Stubs of every test.
     pub(super) stubs: Stubs,
-    /// The tests, in order.
-    pub cases: Vec<Case>,
+    /// The tests, in file order.
+    pub cases: Vec<TestCase>,
 }
