@@ -16,7 +16,7 @@ use super::source;
 use mixer_config::Severity;
 use mixer_engine::decision::Decision;
 use mixer_engine::snapshot::Snapshot;
-use mixer_policy::{Change, Offline, Replay, Stubs, clock_of, read_requests, replay};
+use mixer_policy::{ChangedCall, Offline, Replay, Stubs, clock_of, read_requests, replay};
 
 /// Flags of `diff`.
 #[derive(Debug, Clone, clap::Args)]
@@ -44,7 +44,7 @@ pub(crate) struct DiffArgs {
 struct ChangeGroup<'c> {
     change: String,
     why: String,
-    calls: Vec<&'c Change>,
+    calls: Vec<&'c ChangedCall>,
 }
 
 /// Replays the calls against both configurations and prints the differences.
@@ -126,8 +126,8 @@ async fn start_offline(
 }
 
 /// Groups changes by differences and causes, most frequent first.
-fn groups(changes: &[Change]) -> Vec<ChangeGroup<'_>> {
-    let mut groups: BTreeMap<(String, String), Vec<&Change>> = BTreeMap::new();
+fn groups(changes: &[ChangedCall]) -> Vec<ChangeGroup<'_>> {
+    let mut groups: BTreeMap<(String, String), Vec<&ChangedCall>> = BTreeMap::new();
     for change in changes {
         let differences: Vec<String> =
             change.differences.iter().map(|d| format!("{} {} -> {}", d.what, d.from, d.to)).collect();

@@ -16,7 +16,7 @@ use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::NamespaceFlags;
 use super::io::Io;
 use super::output::OutputFormat;
-use mixer_policy::{Problem, run_case};
+use mixer_policy::{SuiteProblem, run_case};
 
 /// Flags of `test`.
 #[derive(Debug, Clone, clap::Args)]
@@ -80,7 +80,7 @@ async fn run_all(
                 continue;
             }
             let result = run_case(suite, case, snapshot).await.map_err(|error| {
-                let problems = error.problems.iter().map(|problem| Problem {
+                let problems = error.problems.iter().map(|problem| SuiteProblem {
                     file: suite.file.clone(),
                     location: case.location,
                     message: format!("handler {} cannot be built: {}", problem.resource, problem.message),

@@ -193,28 +193,28 @@ fn mistakes_in_tests_are_reported_with_position_and_hint() {
     let expected = "\
 4:25: unknown attribute `sorce.name`
   hint: did you mean `source.name`?
-9:18: attribute `source.ip`: `10.0.0` is not a valid IP_ADDRESS; expected an address such as 10.0.0.1
-10:21: attribute `request.size`: `many` is not a valid INT64; expected a whole number
+9:18: attribute `source.ip`: `10.0.0` is no IP_ADDRESS; expected an address such as 10.0.0.1
+10:21: attribute `request.size`: `many` is no INT64; expected a whole number
 11:5: unknown field `quota` in `check`
   hint: did you mean `quotas`?
-13:13: unknown status `PERMISION_DENIED`
+13:13: `PERMISION_DENIED` is not a status code
   hint: did you mean `PERMISSION_DENIED`?
-14:21: `a(` is not a regular expression: unclosed group
+14:21: invalid regular expression `a(`: unclosed group
   hint: escape `( ) [ ] . *` with a backslash
 15:13: the configuration has no rule `closed-servise`
   hint: did you mean `closed-service`?
 16:20: `soon` is not a duration
-  hint: durations are written 250ms, 10s, 1m30s
-17:13: `quotas` is a mapping, not a number
+  hint: write a duration as 250ms, 10s or 1m30s
+17:13: `quotas` must be a mapping, not a number
   hint: write `quotas: {request-count: 1}`
-18:30: unknown outcome `refusd`
+18:30: `refusd` is not an outcome
   hint: did you mean `refused`?
-19:3: nothing to do
+19:3: missing `check`, `report` or `steps`
   hint: write `check:` with the attributes of a request, `report:`, or `steps:` with a list of them
 19:3: duplicate test name `a`; first used on line 6
   hint: rename one
-21:3: a test without a name
-  hint: give it a `name`
+21:3: missing `name`
+  hint: give the test a unique name
 23:21: unknown handler `limit.istio-system`
   hint: did you mean `limits.istio-system`?
 24:11: a report without records
@@ -250,7 +250,7 @@ fn unreadable_tests_have_exit_status_2() {
         (write("bad.yaml", &format!("kind: PolicyTest\nconfig: {broken}\n{test}")), "[expression-parse]"),
         (
             write("two.yaml", &format!("kind: PolicyTest\nconfig: {config}\n{test}---\nkind: PolicyTest\n")),
-            "a test file must be a single document",
+            "a test file must have one document",
         ),
         (directory.path().join("missing.yaml").display().to_string(), "cannot read "),
     ] {

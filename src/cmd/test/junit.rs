@@ -46,10 +46,10 @@ fn write_case(xml: &mut String, case: &FinishedTest) {
         return;
     }
     let _ = writeln!(xml, "{head}>");
-    for miss in &case.result.misses {
-        let message = format!("{}: expected {}, found {}", miss.what, miss.expected, miss.found);
-        let place = format!("{}:{}:{}", case.file, miss.location.line, miss.location.column);
-        let rules = if miss.rules.is_empty() { "none".to_owned() } else { miss.rules.join(", ") };
+    for failure in &case.result.failures {
+        let message = format!("{}: expected {}, found {}", failure.field, failure.expected, failure.found);
+        let place = format!("{}:{}:{}", case.file, failure.location.line, failure.location.column);
+        let rules = if failure.rules.is_empty() { "none".to_owned() } else { failure.rules.join(", ") };
         let _ = writeln!(
             xml,
             "      <failure type=\"expectation\" message=\"{}\">{}\nrules: {}</failure>",

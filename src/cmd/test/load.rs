@@ -11,7 +11,7 @@ use crate::cmd::io::Io;
 use crate::cmd::source;
 use mixer_config::{Diagnostic, Location, Severity};
 use mixer_engine::snapshot::{Snapshot, check_params};
-use mixer_policy::{Problem, Suite, SuiteDocument};
+use mixer_policy::{Suite, SuiteDocument, SuiteProblem};
 
 /// Maximum depth of directories.
 const MAX_DEPTH: usize = 32;
@@ -36,7 +36,7 @@ pub(super) fn load(
     for document in documents {
         let sources = if config.is_empty() { document.config() } else { config.to_vec() };
         if sources.is_empty() {
-            problems.push(Problem {
+            problems.push(SuiteProblem {
                 file: document.file().clone(),
                 location: document.config_location(),
                 message: "no configuration to test".to_owned(),
@@ -62,7 +62,7 @@ pub(super) fn load(
 }
 
 /// Prints the problems; returns the failure of the command.
-pub(super) fn problems_failure(problems: &[Problem], io: &mut Io) -> Stop {
+pub(super) fn problems_failure(problems: &[SuiteProblem], io: &mut Io) -> Stop {
     let count = problems.len();
     for problem in problems {
         // The exit status remains if standard error is closed.
@@ -90,14 +90,14 @@ fn read(
 }
 
 /// The errors of the configuration. A server would serve the valid rest; tests require all of it.
-fn configuration_problems(snapshot: &Snapshot) -> Vec<Problem> {
+fn configuration_problems(snapshot: &Snapshot) -> Vec<SuiteProblem> {
     let params = check_params(snapshot);
     let errors = snapshot.diagnostics.iter().chain(&params).filter(|d| d.severity == Severity::Error);
     errors.map(problem).collect()
 }
 
-fn problem(diagnostic: &Diagnostic) -> Problem {
-    Problem {
+fn problem(diagnostic: &Diagnostic) -> SuiteProblem {
+    SuiteProblem {
         file: diagnostic.file.clone().unwrap_or_else(|| "configuration".into()),
         location: diagnostic.span.map_or(Location { line: 1, column: 1 }, |span| span.start),
         message: format!("{}: {} [{}]", diagnostic.resource, diagnostic.message, diagnostic.code),
@@ -106,7 +106,7 @@ fn problem(diagnostic: &Diagnostic) -> Problem {
 }
 
 /// All test files, sorted by path.
-fn documents(paths: &[PathBuf], problems: &mut Vec<Problem>) -> Result<Vec<SuiteDocument>, Stop> {
+fn documents(paths: &[PathBuf], problems: &mut Vec<SuiteProblem>) -> Result<Vec<SuiteDocument>, Stop> {
     let mut documents = Vec::new();
     for path in paths {
         let unreadable = |path: &Path, error: &std::io::Error| {
@@ -126,7 +126,7 @@ fn documents(paths: &[PathBuf], problems: &mut Vec<Problem>) -> Result<Vec<Suite
             match SuiteDocument::read(&name, &text) {
                 Ok(Some(document)) => documents.push(document),
                 Ok(None) if kind.is_dir() => {}
-                Ok(None) => problems.push(Problem {
+                Ok(None) => problems.push(SuiteProblem {
                     file: name,
                     location: Location { line: 1, column: 1 },
                     message: "not a test file".to_owned(),

@@ -8,7 +8,7 @@ use super::session::{FinishedTest, TestRun};
 use crate::cmd::exit::Stop;
 use crate::cmd::io::{Io, Style};
 use crate::cmd::output::{self, OutputFormat};
-use mixer_policy::Miss;
+use mixer_policy::FailedExpectation;
 
 /// Prints results as tests complete, or as one document at the end.
 pub(super) struct TestRenderer {
@@ -44,8 +44,8 @@ impl TestRenderer {
                 writeln!(io.out, "{status} {}: {}", ran.file, ran.name)?;
             }
         }
-        for miss in &ran.result.misses {
-            write_miss(&ran.file, miss, io)?;
+        for failure in &ran.result.failures {
+            write_failure(&ran.file, failure, io)?;
         }
         Ok(())
     }
@@ -73,13 +73,13 @@ impl TestRenderer {
     }
 }
 
-fn write_miss(file: &str, miss: &Miss, io: &mut Io) -> Result<(), Stop> {
-    let place = format!("{file}:{}:{}", miss.location.line, miss.location.column);
-    writeln!(io.out, "      {}: {}", io.paint(Style::Dim, &place), miss.what)?;
-    writeln!(io.out, "        expected  {}", miss.expected)?;
-    writeln!(io.out, "        found     {}", miss.found)?;
-    if miss.what != "rules" {
-        let rules = if miss.rules.is_empty() { "none".to_owned() } else { miss.rules.join(", ") };
+fn write_failure(file: &str, failure: &FailedExpectation, io: &mut Io) -> Result<(), Stop> {
+    let place = format!("{file}:{}:{}", failure.location.line, failure.location.column);
+    writeln!(io.out, "      {}: {}", io.paint(Style::Dim, &place), failure.field)?;
+    writeln!(io.out, "        expected  {}", failure.expected)?;
+    writeln!(io.out, "        found     {}", failure.found)?;
+    if failure.field != "rules" {
+        let rules = if failure.rules.is_empty() { "none".to_owned() } else { failure.rules.join(", ") };
         writeln!(io.out, "        rules     {rules}")?;
     }
     Ok(())
@@ -108,14 +108,14 @@ fn test(ran: &FinishedTest) -> Value {
         "name": ran.name,
         "passed": ran.result.passed(),
         "durationSeconds": ran.result.took.as_secs_f64(),
-        "failures": ran.result.misses.iter().map(|miss| json!({
+        "failures": ran.result.failures.iter().map(|failure| json!({
             "file": ran.file,
-            "line": miss.location.line,
-            "column": miss.location.column,
-            "what": miss.what,
-            "expected": miss.expected,
-            "found": miss.found,
-            "rules": miss.rules,
+            "line": failure.location.line,
+            "column": failure.location.column,
+            "what": failure.field,
+            "expected": failure.expected,
+            "found": failure.found,
+            "rules": failure.rules,
         })).collect::<Vec<_>>(),
     })
 }

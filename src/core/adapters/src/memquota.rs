@@ -179,7 +179,6 @@ impl HandleQuota for Memquota {
         let limit = limits.select(instance);
         let result = KEY.with(|scratch| {
             let mut key = scratch.borrow_mut();
-            key.clear();
             key::encode(instance, &mut key);
             self.deduplicated(&key, limit, call)
         });

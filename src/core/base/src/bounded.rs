@@ -8,9 +8,31 @@
 //! Unlike a cache with an admission policy such as `quick_cache`, a table always admits a new entry, never evicts a live entry
 //! while an expired one is at the head of a queue, and can refuse instead of evicting.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
+
+/// Longest key that [`stored_key`] leaves as it is, in bytes.
+pub const MAX_KEY_BYTES: usize = 128;
+
+/// SHA-256 of a key that is too long to be stored.
+pub fn key_digest(key: &[u8]) -> [u8; 32] {
+    let mut digest = [0; 32];
+    digest.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, key).as_ref());
+    digest
+}
+
+/// The form in which a table stores a key that a client chose: the key itself, or its digest if it is longer than [`MAX_KEY_BYTES`]. A client
+/// cannot evict other keys by their length. Different keys have different forms: a digest is padded to a length that no stored key has.
+pub fn stored_key(key: &[u8]) -> Cow<'_, [u8]> {
+    if key.len() <= MAX_KEY_BYTES {
+        return Cow::Borrowed(key);
+    }
+    let mut stored = key_digest(key).to_vec();
+    stored.resize(MAX_KEY_BYTES + 1, 0);
+    Cow::Owned(stored)
+}
 
 /// An entry of a [`BoundedTable`]: a value with its key.
 pub trait Bounded {

@@ -1,30 +1,30 @@
-//! A manual clock.
+//! A clock that moves only when told to.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mixer_engine::adapter::Clock;
 
-/// A clock that only moves when it is set.
+/// A clock that moves only when told to.
 #[derive(Debug)]
 pub struct ManualClock {
-    /// Time since 1970.
+    /// Unix time.
     nanos: AtomicU64,
 }
 
 impl ManualClock {
-    /// A clock at `time` since 1970.
-    pub fn at(time: Duration) -> Self {
+    /// A clock at this Unix time.
+    pub(crate) fn at(time: Duration) -> Self {
         Self { nanos: AtomicU64::new(nanos(time)) }
     }
 
     /// Advances the clock.
-    pub fn advance(&self, by: Duration) {
+    pub(crate) fn advance(&self, by: Duration) {
         self.nanos.fetch_add(nanos(by), Ordering::SeqCst);
     }
 
-    /// Sets the clock to `time`, never backwards.
-    pub fn advance_to(&self, time: Duration) {
+    /// Advances the clock to `time`; never moves it backwards.
+    pub(crate) fn advance_to(&self, time: Duration) {
         self.nanos.fetch_max(nanos(time), Ordering::SeqCst);
     }
 }

@@ -1,20 +1,20 @@
-//! Compares an answer with its expectations.
+//! Compares answers with expectations.
 
-use super::expect::{Expectation, InstancePattern, ReferencePattern, RuleName};
+use super::expectation::{Expectation, InstancePattern, ReferencePattern, RuleName};
 use mixer_attribute::SignedDuration;
 use mixer_engine::decision::{Answer, Decision, DirectiveText, HeaderText, InstanceText, status_name};
 
-/// The expected and the actual text, if they differ.
+/// Expected and found value if they differ.
 pub(super) type Mismatch = Option<(String, String)>;
 
-/// Compares one expectation with an answer.
+/// Compares a decision with an expectation.
 pub(super) fn compare(expectation: &Expectation, found: &Decision) -> Mismatch {
     match expectation {
         Expectation::Error(wanted) => {
             let text = found.error.as_ref().map(|error| error.message.as_str());
-            let fits = text.is_some_and(|text| wanted.fits(text));
-            differ(
-                fits,
+            let matches = text.is_some_and(|text| wanted.matches(text));
+            mismatch_unless(
+                matches,
                 || format!("the call to fail with {wanted}"),
                 || match text {
                     Some(text) => format!("{text:?}"),
@@ -25,42 +25,42 @@ pub(super) fn compare(expectation: &Expectation, found: &Decision) -> Mismatch {
         Expectation::Rules(wanted) => same_rules(wanted, &found.rules),
         Expectation::RulesInclude(wanted) => {
             let missing: Vec<&RuleName> =
-                wanted.iter().filter(|rule| !found.rules.iter().any(|name| rule.means(name))).collect();
-            differ(missing.is_empty(), || rule_list(missing.iter().copied()), || list(&found.rules))
+                wanted.iter().filter(|rule| !found.rules.iter().any(|name| rule.matches(name))).collect();
+            mismatch_unless(missing.is_empty(), || rule_list(missing.iter().copied()), || list(&found.rules))
         }
         Expectation::RulesExclude(wanted) => {
-            let there: Vec<&RuleName> =
-                wanted.iter().filter(|rule| found.rules.iter().any(|name| rule.means(name))).collect();
-            let text = || format!("not {}", rule_list(there.iter().copied()));
-            differ(there.is_empty(), text, || list(&found.rules))
+            let unexpected: Vec<&RuleName> =
+                wanted.iter().filter(|rule| found.rules.iter().any(|name| rule.matches(name))).collect();
+            let text = || format!("not {}", rule_list(unexpected.iter().copied()));
+            mismatch_unless(unexpected.is_empty(), text, || list(&found.rules))
         }
         Expectation::DryRun(rule, outcome) => {
-            let said: Vec<&str> = found
+            let outcomes: Vec<&str> = found
                 .dry_run
                 .iter()
-                .filter(|tried| rule.means(&tried.rule))
-                .map(|tried| tried.outcome.as_str())
+                .filter(|trial| rule.matches(&trial.rule))
+                .map(|trial| trial.outcome.as_str())
                 .collect();
-            let none = outcome == "none" && said.is_empty();
-            let fits = none || said.contains(&outcome.as_str());
-            differ(
-                fits,
+            let none = outcome == "none" && outcomes.is_empty();
+            let matches = none || outcomes.contains(&outcome.as_str());
+            mismatch_unless(
+                matches,
                 || outcome.clone(),
-                || if said.is_empty() { "none".to_owned() } else { said.join(", ") },
+                || if outcomes.is_empty() { "none".to_owned() } else { outcomes.join(", ") },
             )
         }
         Expectation::Reported(wanted) => same_instances(wanted, &found.reported),
         Expectation::ReportedInclude(wanted) => {
             let missing: Vec<String> = wanted
                 .iter()
-                .filter(|pattern| !found.reported.iter().any(|instance| fits(pattern, instance)))
+                .filter(|pattern| !found.reported.iter().any(|instance| instance_matches(pattern, instance)))
                 .map(ToString::to_string)
                 .collect();
-            differ(missing.is_empty(), || list(&missing), || instance_list(&found.reported))
+            mismatch_unless(missing.is_empty(), || list(&missing), || instance_list(&found.reported))
         }
         of_answer => match &found.answer {
             Some(answer) => compare_answer(of_answer, answer),
-            // Reported once, by the step.
+            // The step has reported the failed call.
             None => None,
         },
     }
@@ -70,36 +70,36 @@ fn compare_answer(expectation: &Expectation, answer: &Answer) -> Mismatch {
     let directive = answer.directive.clone().unwrap_or_default();
     match expectation {
         Expectation::Status(code) => {
-            differ(answer.status.code == *code, || status_name(*code), || status(answer))
+            mismatch_unless(answer.status.code == *code, || status_name(*code), || status(answer))
         }
         Expectation::Message(wanted) => {
             let text = &answer.status.message;
-            differ(wanted.fits(text), || wanted.to_string(), || format!("{text:?}"))
+            mismatch_unless(wanted.matches(text), || wanted.to_string(), || format!("{text:?}"))
         }
         Expectation::ValidDuration(wanted) => duration(*wanted, &answer.valid_duration),
         Expectation::ValidUseCount(wanted) => {
             let found = i64::from(answer.valid_use_count);
-            differ(*wanted == found, || wanted.to_string(), || found.to_string())
+            mismatch_unless(*wanted == found, || wanted.to_string(), || found.to_string())
         }
         Expectation::Referenced(wanted) => {
             let found = referenced(answer);
             let exact = found.len() == wanted.len() && missing(wanted, &found).is_empty();
-            differ(exact, || reference_list(wanted.iter()), || list(&found))
+            mismatch_unless(exact, || reference_list(wanted.iter()), || list(&found))
         }
         Expectation::ReferencedInclude(wanted) => {
             let found = referenced(answer);
             let missing = missing(wanted, &found);
-            differ(missing.is_empty(), || reference_list(missing.iter().copied()), || list(&found))
+            mismatch_unless(missing.is_empty(), || reference_list(missing.iter().copied()), || list(&found))
         }
         Expectation::ReferencedExclude(wanted) => {
             let found = referenced(answer);
-            let there: Vec<_> = wanted.iter().filter(|p| found.iter().any(|f| p.means(f))).collect();
-            let text = || format!("not {}", reference_list(there.iter().copied()));
-            differ(there.is_empty(), text, || list(&found))
+            let unexpected: Vec<_> = wanted.iter().filter(|p| found.iter().any(|f| p.matches(f))).collect();
+            let text = || format!("not {}", reference_list(unexpected.iter().copied()));
+            mismatch_unless(unexpected.is_empty(), text, || list(&found))
         }
         Expectation::QuotaGranted(name, wanted) => match answer.quotas.get(name) {
             Some(quota) => {
-                differ(quota.granted == *wanted, || wanted.to_string(), || quota.granted.to_string())
+                mismatch_unless(quota.granted == *wanted, || wanted.to_string(), || quota.granted.to_string())
             }
             None => no_quota(wanted.to_string(), answer),
         },
@@ -111,22 +111,22 @@ fn compare_answer(expectation: &Expectation, answer: &Answer) -> Mismatch {
         Expectation::ResponseHeaders(wanted) => headers(wanted, &directive.response_headers),
         Expectation::DirectResponseCode(wanted) => {
             let found = i64::from(directive.direct_response_code);
-            differ(*wanted == found, || wanted.to_string(), || direct(&directive))
+            mismatch_unless(*wanted == found, || wanted.to_string(), || direct_response(&directive))
         }
         Expectation::DirectResponseBody(wanted) => {
             let body = &directive.direct_response_body;
-            differ(wanted.fits(body), || wanted.to_string(), || format!("{body:?}"))
+            mismatch_unless(wanted.matches(body), || wanted.to_string(), || format!("{body:?}"))
         }
         _ => None,
     }
 }
 
-fn differ(
-    same: bool,
+fn mismatch_unless(
+    holds: bool,
     expected: impl FnOnce() -> String,
     found: impl FnOnce() -> String,
 ) -> Option<(String, String)> {
-    (!same).then(|| (expected(), found()))
+    (!holds).then(|| (expected(), found()))
 }
 
 fn status(answer: &Answer) -> String {
@@ -137,16 +137,16 @@ fn status(answer: &Answer) -> String {
 }
 
 fn no_quota(expected: String, answer: &Answer) -> Mismatch {
-    let why = if answer.status.code == 0 { "it was not asked for" } else { "the check is refused" };
-    Some((expected, format!("no grant: {why}")))
+    let reason = if answer.status.code == 0 { "it was not requested" } else { "the check is denied" };
+    Some((expected, format!("no grant: {reason}")))
 }
 
-/// Durations are compared by value, not as text.
+/// Compares values, not spellings.
 fn duration(wanted: SignedDuration, found: &str) -> Mismatch {
-    differ(SignedDuration::parse(found) == Ok(wanted), || wanted.to_string(), || found.to_owned())
+    mismatch_unless(SignedDuration::parse(found) == Ok(wanted), || wanted.to_string(), || found.to_owned())
 }
 
-fn direct(directive: &DirectiveText) -> String {
+fn direct_response(directive: &DirectiveText) -> String {
     match directive.direct_response_code {
         0 => "no direct response".to_owned(),
         code => code.to_string(),
@@ -154,9 +154,9 @@ fn direct(directive: &DirectiveText) -> String {
 }
 
 fn same_rules(wanted: &[RuleName], found: &[String]) -> Mismatch {
-    let all = wanted.iter().all(|rule| found.iter().any(|name| rule.means(name)));
-    let only = found.iter().all(|name| wanted.iter().any(|rule| rule.means(name)));
-    differ(all && only, || rule_list(wanted.iter()), || list(found))
+    let all = wanted.iter().all(|rule| found.iter().any(|name| rule.matches(name)));
+    let only = found.iter().all(|name| wanted.iter().any(|rule| rule.matches(name)));
+    mismatch_unless(all && only, || rule_list(wanted.iter()), || list(found))
 }
 
 fn headers(wanted: &[HeaderText], found: &[HeaderText]) -> Mismatch {
@@ -165,7 +165,7 @@ fn headers(wanted: &[HeaderText], found: &[HeaderText]) -> Mismatch {
             a.name.eq_ignore_ascii_case(&b.name) && a.value == b.value && a.operation == b.operation
         });
     let texts = |list: &[HeaderText]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-    differ(same, || list(&texts(wanted)), || list(&texts(found)))
+    mismatch_unless(same, || list(&texts(wanted)), || list(&texts(found)))
 }
 
 fn referenced(answer: &Answer) -> Vec<String> {
@@ -173,10 +173,10 @@ fn referenced(answer: &Answer) -> Vec<String> {
 }
 
 fn missing<'p>(wanted: &'p [ReferencePattern], found: &[String]) -> Vec<&'p ReferencePattern> {
-    wanted.iter().filter(|pattern| !found.iter().any(|found| pattern.means(found))).collect()
+    wanted.iter().filter(|pattern| !found.iter().any(|found| pattern.matches(found))).collect()
 }
 
-fn fits(pattern: &InstancePattern, found: &InstanceText) -> bool {
+fn instance_matches(pattern: &InstancePattern, found: &InstanceText) -> bool {
     let named = pattern.instance == found.instance
         || found.instance.split('.').next() == Some(pattern.instance.as_str());
     found.error.is_none()
@@ -185,15 +185,15 @@ fn fits(pattern: &InstancePattern, found: &InstanceText) -> bool {
         && pattern.values.iter().all(|(name, value)| found.values.get(name) == Some(value))
 }
 
-/// Every pattern matches a distinct instance, and no instance remains.
+/// Each pattern matches a different instance, and no instance remains.
 fn same_instances(wanted: &[InstancePattern], found: &[InstanceText]) -> Mismatch {
-    let mut left: Vec<&InstanceText> = found.iter().collect();
+    let mut remaining: Vec<&InstanceText> = found.iter().collect();
     let all = wanted.iter().all(|pattern| {
-        let at = left.iter().position(|instance| fits(pattern, instance));
-        at.map(|at| left.swap_remove(at)).is_some()
+        let at = remaining.iter().position(|instance| instance_matches(pattern, instance));
+        at.map(|at| remaining.swap_remove(at)).is_some()
     });
     let patterns = || wanted.iter().map(ToString::to_string).collect::<Vec<_>>();
-    differ(all && left.is_empty(), || list(&patterns()), || instance_list(found))
+    mismatch_unless(all && remaining.is_empty(), || list(&patterns()), || instance_list(found))
 }
 
 fn instance_list(found: &[InstanceText]) -> String {

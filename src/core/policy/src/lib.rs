@@ -1,12 +1,12 @@
-//! Offline policy evaluation: answers requests without a server, on a manual clock.
+//! Policy tests and replay of recorded calls: evaluates a configuration without a server, on a manual clock.
 //!
-//! [`Offline`] is an engine over one snapshot whose report handlers deliver nothing. [`Suite`] is a file of declared requests and
-//! expectations, run by [`run_case`]; [`replay()`] replays recorded calls against two configurations and reports the differences.
-//! Answers come from the code that serves calls. This crate prints nothing and opens no port.
+//! [`Offline`] is an engine over one snapshot whose report handlers deliver nothing. [`Suite`] is a test file with requests and
+//! expectations, run by [`run_case`]; [`replay()`] sends recorded calls to two configurations and compares the answers. Calls run
+//! through the code that serves them. Nothing here prints or listens.
 
 mod clock;
 mod compare;
-mod expect;
+mod expectation;
 mod offline;
 mod parse;
 mod read;
@@ -17,7 +17,7 @@ mod suite;
 pub use clock::ManualClock;
 pub use offline::{Offline, OfflineError};
 pub use parse::SuiteDocument;
-pub use read::Problem;
-pub use replay::{Change, Difference, Replay, RequestsError, clock_of, read_requests, replay};
-pub use run::{CaseResult, Miss, run_case};
-pub use suite::{Case, Stub, Stubs, Suite};
+pub use read::SuiteProblem;
+pub use replay::{ChangedCall, Difference, Replay, RequestsError, clock_of, read_requests, replay};
+pub use run::{CaseResult, FailedExpectation, run_case};
+pub use suite::{Stubs, Suite, TestCase};

@@ -1,4 +1,4 @@
-//! An engine without a server.
+//! Evaluates calls on a snapshot without a server.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -28,24 +28,24 @@ use mixer_wire::istio::mixer::v1::CheckResponse;
 
 /// Time limit for building one handler.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time limit for closing all handlers.
+/// Time limit for closing the handlers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a configuration cannot be evaluated offline.
+/// Handlers of the configuration cannot be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{} handlers cannot be built", problems.len())]
 pub struct OfflineError {
-    /// One diagnostic per handler.
+    /// One error per handler.
     pub problems: Vec<Diagnostic>,
 }
 
-/// A configuration that is evaluated in this process. Report handlers deliver nothing; check and quota handlers are real unless
-/// they are stubbed, and use a manual clock.
+/// Evaluates calls on one snapshot in this process. Report handlers deliver nothing; check and quota handlers are the real ones
+/// unless they are stubbed, and use a manual clock.
 pub struct Offline {
     service: MixerService,
     runtime: Arc<Runtime>,
     /// The clock of the handlers.
-    pub clock: Arc<ManualClock>,
+    pub(crate) clock: Arc<ManualClock>,
 }
 
 impl std::fmt::Debug for Offline {
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Offline {
 }
 
 impl Offline {
-    /// Builds the handlers of a snapshot. Must run inside a tokio runtime.
+    /// Builds the handlers of a snapshot. Requires a tokio runtime.
     ///
     /// Errors: handlers that cannot be built, unless they are stubbed.
     pub async fn start(
@@ -66,9 +66,9 @@ impl Offline {
         mixer_net::tls::install_crypto_provider();
         let clock = Arc::new(clock);
         let metrics = Arc::new(Metrics::new());
-        let seen: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let handler_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let environment = HandlerEnvironment {
-            clock: seen,
+            clock: handler_clock,
             runtime: tokio::runtime::Handle::current(),
             metrics_port: 0,
             metrics: Arc::clone(&metrics),
@@ -90,9 +90,9 @@ impl Offline {
         Err(OfflineError { problems })
     }
 
-    /// Evaluates a check. `principal` is the name in the client certificate, if client certificates are requested. `full` also
-    /// records values of instances and awaits rules in dry run.
-    pub async fn check(
+    /// Sends a check. `principal` is the identity in the client certificate, `None` without client certificates. `full` adds the
+    /// values of instances, and waits for the results of rules in dry run.
+    pub(crate) async fn check(
         &self,
         attributes: &OwnedAttributes,
         call: &CheckCall<'_>,
@@ -112,8 +112,8 @@ impl Offline {
         decision
     }
 
-    /// Evaluates a report. `principal` as in [`check`](Self::check).
-    pub async fn report(&self, records: &[OwnedAttributes], principal: Option<&str>) -> Decision {
+    /// Sends a report. `principal` is that of [`check`](Self::check).
+    pub(crate) async fn report(&self, records: &[OwnedAttributes], principal: Option<&str>) -> Decision {
         let body = encode_report_request(records, 0, ReportWords::Own, Semantics::Independent);
         let trace = RefCell::new(DispatchTrace::full());
         let info = CallInfo { principal, ..CallInfo::default() };
@@ -125,11 +125,11 @@ impl Offline {
     }
 
     /// Closes the handlers.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         let Offline { service, runtime, .. } = self;
         let handlers = runtime.load_full().routes.handlers().iter().cloned().collect();
         drop((service, runtime));
-        // Handlers that do not close in time are abandoned: the process exits soon.
+        // A handler that does not close in time is abandoned: the process ends soon.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, retire(handlers, CLOSE_TIMEOUT)).await;
     }
 }

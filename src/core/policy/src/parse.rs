@@ -1,25 +1,25 @@
-//! Parses test files: from YAML to a [`Suite`].
+//! Parses test files into a [`Suite`].
 
-mod expect;
+mod expectation;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::read::{Problem, Reader, json, kind};
-use super::suite::{Act, Case, Step, Stub, Stubs, Suite};
+use self::expectation::parse_expectations;
+use super::read::{NodeReader, SuiteProblem, json, node_type};
+use super::suite::{StepAction, Stub, Stubs, Suite, TestCase, TestStep};
 use mixer_attribute::{OwnedAttributes, Timestamp};
-use mixer_base::rpc_code;
 use mixer_config::message::suggestion;
 use mixer_config::{Location, Node, NodeKind, yaml};
-use mixer_engine::decision::{owned_value, status_code};
+use mixer_engine::decision::owned_value;
 use mixer_engine::snapshot::Snapshot;
 use mixer_expr::Scope as _;
 
 /// The `kind` of a test file.
 const KIND: &str = "PolicyTest";
-/// The default start time of clocks: 2026-01-01T00:00:00Z.
+/// Default start of the clocks: 2026-01-01T00:00:00Z.
 const START: Duration = Duration::from_secs(1_767_225_600);
 
 const SUITE: &[&str] = &["apiVersion", "kind", "metadata", "config", "time", "defaults", "stubs", "tests"];
@@ -37,11 +37,11 @@ pub struct SuiteDocument {
 }
 
 impl SuiteDocument {
-    /// Parses a file; `None` if it is not a test file.
+    /// Parses the YAML of a file; `None` if it is not a test file.
     ///
-    /// Errors: invalid YAML, or several documents.
-    pub fn read(file: &Arc<str>, text: &str) -> Result<Option<Self>, Problem> {
-        let problem = |location, message: String, hint: Option<&str>| Problem {
+    /// Errors: invalid YAML, duplicate keys, several documents.
+    pub fn read(file: &Arc<str>, text: &str) -> Result<Option<Self>, SuiteProblem> {
+        let problem = |location, message: String, hint: Option<&str>| SuiteProblem {
             file: Arc::clone(file),
             location,
             message,
@@ -49,7 +49,7 @@ impl SuiteDocument {
         };
         let parsed = match yaml::parse(text) {
             Ok(parsed) => parsed,
-            // Errors in configuration files are reported by `mixer validate`.
+            // Possibly configuration beside the tests; `mixer validate` reports its errors.
             Err(_) if !text.contains(KIND) => return Ok(None),
             Err(error) => {
                 let location = error.location.unwrap_or(Location { line: 1, column: 1 });
@@ -62,8 +62,8 @@ impl SuiteDocument {
         for note in &parsed.notes {
             match note {
                 yaml::Note::SeveralDocuments { at } => {
-                    let hint = "move the second one to a separate file";
-                    return Err(problem(*at, "a test file must be a single document".to_owned(), Some(hint)));
+                    let hint = "move the second document to another file";
+                    return Err(problem(*at, "a test file must have one document".to_owned(), Some(hint)));
                 }
                 yaml::Note::DuplicateKey { key, span } => {
                     return Err(problem(span.start, format!("duplicate key `{key}`"), Some("remove one")));
@@ -74,9 +74,9 @@ impl SuiteDocument {
         Ok(Some(Self { file: Arc::clone(file), root: parsed.root }))
     }
 
-    /// The configuration that the file names: paths relative to the file, or URLs. Empty if it names none.
+    /// The URLs and paths in `config`; paths are relative to the file. Empty without `config`.
     pub fn config(&self) -> Vec<String> {
-        let mut reader = Reader::new(&self.file);
+        let mut reader = NodeReader::new(&self.file);
         let Some(node) = self.root.get("config") else { return Vec::new() };
         let directory = Path::new(&*self.file).parent().unwrap_or(Path::new(""));
         let texts = reader.texts(node, "config");
@@ -89,20 +89,20 @@ impl SuiteDocument {
             .collect()
     }
 
-    /// The position of `config`, for error messages.
+    /// The position of `config`, or of the document without it.
     pub fn config_location(&self) -> Location {
         self.root.get("config").map_or(self.root.span.start, |node| node.span.start)
     }
 
-    /// The file.
+    /// The path as given.
     pub fn file(&self) -> &Arc<str> {
         &self.file
     }
 
-    /// Parses the tests. Errors: all problems.
-    pub fn parse(&self, snapshot: &Snapshot) -> Result<Suite, Vec<Problem>> {
+    /// Parses the tests against their configuration. Errors: every problem, by position.
+    pub fn parse(&self, snapshot: &Snapshot) -> Result<Suite, Vec<SuiteProblem>> {
         let mut parser =
-            SuiteParser { reader: Reader::new(&self.file), snapshot, defaults: OwnedAttributes::new() };
+            SuiteParser { reader: NodeReader::new(&self.file), snapshot, defaults: OwnedAttributes::new() };
         let suite = parser.suite(&self.root);
         let mut problems = parser.reader.problems;
         problems.sort_by_key(|problem| problem.location);
@@ -111,7 +111,7 @@ impl SuiteDocument {
 }
 
 struct SuiteParser<'s> {
-    reader: Reader,
+    reader: NodeReader,
     snapshot: &'s Snapshot,
     defaults: OwnedAttributes,
 }
@@ -124,7 +124,7 @@ impl SuiteParser<'_> {
             stubs: Stubs::default(),
             cases: Vec::new(),
         };
-        self.reader.fields(root, "a file of tests", SUITE);
+        self.reader.fields(root, "a test file", SUITE);
         if let Some(node) = root.get("defaults") {
             self.reader.fields(node, "`defaults`", &["attributes"]);
             if let Some(node) = node.get("attributes") {
@@ -138,7 +138,7 @@ impl SuiteParser<'_> {
             suite.stubs = self.stubs(node);
         }
         let Some(tests) = root.get("tests") else {
-            let hint = "write `tests:` and below it a list, each with `name`, `check` and `expect`";
+            let hint = "write `tests:` with a list below it, each with `name`, `check` and `expect`";
             self.reader.problem(root.span.start, "no tests", Some(hint.to_owned()));
             return suite;
         };
@@ -160,16 +160,16 @@ impl SuiteParser<'_> {
         let read = Timestamp::parse_rfc3339(&text).ok().and_then(|t| u64::try_from(t.unix_nanos()).ok());
         if read.is_none() {
             let hint = Some("write 2026-01-01T00:00:00Z, in quotes".to_owned());
-            self.reader.problem(node.span.start, format!("`{text}` is not a time"), hint);
+            self.reader.problem(node.span.start, format!("`{text}` is not a timestamp"), hint);
         }
         read.map(Duration::from_nanos)
     }
 
-    fn case(&mut self, node: &Node) -> Option<Case> {
+    fn case(&mut self, node: &Node) -> Option<TestCase> {
         self.reader.fields(node, "a test", CASE);
         let location = node.span.start;
         let Some(name) = node.get("name").map(|name| self.reader.text(name, "`name`")) else {
-            self.reader.problem(location, "a test without a name", Some("give it a `name`".to_owned()));
+            self.reader.problem(location, "missing `name`", Some("give the test a unique name".to_owned()));
             return None;
         };
         let stubs = node.get("stubs").map_or_else(Stubs::default, |node| self.stubs(node));
@@ -178,7 +178,7 @@ impl SuiteParser<'_> {
                 for key in ["check", "report", "expect"] {
                     if let Some(node) = node.get(key) {
                         let message = format!("`{key}` beside `steps`");
-                        self.reader.problem(node.span.start, message, Some("put it into a step".to_owned()));
+                        self.reader.problem(node.span.start, message, Some("move it into a step".to_owned()));
                     }
                 }
                 let items = self.reader.items(steps);
@@ -192,61 +192,60 @@ impl SuiteParser<'_> {
             }
             None => self.step(node).into_iter().collect(),
         };
-        Some(Case { name: name?, location, stubs, steps })
+        Some(TestCase { name: name?, location, stubs, steps })
     }
 
-    fn step(&mut self, node: &Node) -> Option<Step> {
-        let acts = ["check", "report", "advance"];
+    fn step(&mut self, node: &Node) -> Option<TestStep> {
+        let actions = ["check", "report", "advance"];
         let location = node.span.start;
-        let found: Vec<&str> = acts.into_iter().filter(|key| node.get(key).is_some()).collect();
-        let act = match found.as_slice() {
+        let found: Vec<&str> = actions.into_iter().filter(|key| node.get(key).is_some()).collect();
+        let action = match found.as_slice() {
             ["check"] => self.check(node.get("check")?),
             ["report"] => self.report(node.get("report")?),
             ["advance"] => {
                 let by = self.reader.duration(node.get("advance")?, "`advance`")?;
-                Act::Advance(by.to_std_or_zero())
+                StepAction::Advance(by.to_std_or_zero())
             }
             [] => {
                 let hint = "write `check:` with the attributes of a request, `report:`, or `steps:` with a list of them";
-                self.reader.problem(location, "nothing to do", Some(hint.to_owned()));
+                self.reader.problem(location, "missing `check`, `report` or `steps`", Some(hint.to_owned()));
                 return None;
             }
             several => {
-                let message = format!("{} at once", several.join(" and "));
-                let hint = "use `steps` to do one after the other";
+                let message = format!("{} in one step", several.join(" and "));
+                let hint = "write `steps`, with one action each";
                 self.reader.problem(location, message, Some(hint.to_owned()));
                 return None;
             }
         };
-        let expectations = node.get("expect").map_or_else(Vec::new, |node| self.expect(node));
-        if let (Act::Advance(_), [(at, _), ..]) = (&act, expectations.as_slice()) {
-            self.reader.problem(*at, "`advance` cannot have expectations", None);
+        let expectations = node
+            .get("expect")
+            .map_or_else(Vec::new, |node| parse_expectations(node, &mut self.reader, self.snapshot));
+        if let (StepAction::Advance(_), [(at, _), ..]) = (&action, expectations.as_slice()) {
+            self.reader.problem(*at, "`advance` has no result to expect", None);
         }
-        Some(Step { location, act, expectations })
+        Some(TestStep { location, action, expectations })
     }
 
-    fn check(&mut self, node: &Node) -> Act {
+    fn check(&mut self, node: &Node) -> StepAction {
         self.reader.fields(node, "`check`", CHECK);
         let attributes = self.with_defaults(node, node.get("attributes"));
         let mut quotas = BTreeMap::new();
         if let Some(node) = node.get("quotas") {
             for entry in node.entries() {
-                if let Some(asked) = self.quota(&entry.value) {
-                    quotas.insert(entry.key.to_string(), asked);
+                if let Some(requested) = self.quota(&entry.value) {
+                    quotas.insert(entry.key.to_string(), requested);
                 }
             }
             if !matches!(node.kind, NodeKind::Mapping(_)) {
                 let hint = "write `quotas: {request-count: 1}`";
-                self.reader.problem(
-                    node.span.start,
-                    format!("`quotas` is a mapping, not {}", kind(node)),
-                    Some(hint.to_owned()),
-                );
+                let message = format!("`quotas` must be a mapping, not {}", node_type(node));
+                self.reader.problem(node.span.start, message, Some(hint.to_owned()));
             }
         }
         let deduplication_id =
             node.get("deduplicationId").and_then(|id| self.reader.text(id, "`deduplicationId`"));
-        Act::Check { attributes, quotas, deduplication_id }
+        StepAction::Check { attributes, quotas, deduplication_id }
     }
 
     fn quota(&mut self, node: &Node) -> Option<(i64, bool)> {
@@ -255,11 +254,12 @@ impl SuiteParser<'_> {
         }
         self.reader.fields(node, "a quota", &["amount", "bestEffort"]);
         let amount = self.reader.number(node.get("amount")?, "`amount`")?;
-        let best_effort = node.get("bestEffort").map_or(Some(true), |b| self.reader.truth(b, "`bestEffort`"));
+        let best_effort =
+            node.get("bestEffort").map_or(Some(true), |b| self.reader.boolean(b, "`bestEffort`"));
         Some((amount, best_effort?))
     }
 
-    fn report(&mut self, node: &Node) -> Act {
+    fn report(&mut self, node: &Node) -> StepAction {
         self.reader.fields(node, "`report`", REPORT);
         let mut records = Vec::new();
         if let Some(list) = node.get("records") {
@@ -274,13 +274,14 @@ impl SuiteParser<'_> {
             let hint = "write `attributes`, or `records` with a list of them";
             self.reader.problem(node.span.start, "a report without records", Some(hint.to_owned()));
         }
-        Act::Report { records }
+        StepAction::Report { records }
     }
 
-    /// The attributes of a request over the default ones; without these if `defaults: false`.
+    /// The default attributes, unless `defaults: false`, overridden by those of the request.
     fn with_defaults(&mut self, node: &Node, attributes: Option<&Node>) -> OwnedAttributes {
-        let wanted = node.get("defaults").is_none_or(|n| self.reader.truth(n, "`defaults`").unwrap_or(true));
-        let mut all = if wanted { self.defaults.clone() } else { OwnedAttributes::new() };
+        let uses_defaults =
+            node.get("defaults").is_none_or(|n| self.reader.boolean(n, "`defaults`").unwrap_or(true));
+        let mut all = if uses_defaults { self.defaults.clone() } else { OwnedAttributes::new() };
         if let Some(attributes) = attributes {
             for (name, value) in self.attributes(attributes).iter() {
                 all.insert(name, value.clone());
@@ -293,19 +294,14 @@ impl SuiteParser<'_> {
         let vocabulary = &self.snapshot.vocabulary;
         let mut attributes = OwnedAttributes::new();
         if !matches!(node.kind, NodeKind::Mapping(_)) {
-            let hint = Some("write `attributes:` and below it `name: value`".to_owned());
-            self.reader.problem(
-                node.span.start,
-                format!("attributes are a mapping, not {}", kind(node)),
-                hint,
-            );
+            let hint = Some("write `attributes:` with `name: value` below it".to_owned());
+            let message = format!("attributes must be a mapping, not {}", node_type(node));
+            self.reader.problem(node.span.start, message, hint);
         }
         for entry in node.entries() {
             let Some((_, declared)) = vocabulary.attribute(&entry.key) else {
-                let hint = suggestion(&entry.key, vocabulary.names()).unwrap_or_else(|| {
-                    "declare it in an attributemanifest of the configuration, or use one that is declared"
-                        .to_owned()
-                });
+                let hint = suggestion(&entry.key, vocabulary.names())
+                    .unwrap_or_else(|| "declare it in an attributemanifest of the configuration".to_owned());
                 self.reader.problem(
                     entry.key_span.start,
                     format!("unknown attribute `{}`", entry.key),
@@ -354,11 +350,11 @@ impl SuiteParser<'_> {
     }
 
     fn stub(&mut self, node: &Node) -> Stub {
-        let code = node.get("status").and_then(|n| self.status(n)).unwrap_or(0);
+        let code = node.get("status").and_then(|n| self.reader.status(n)).unwrap_or(0);
         let text = |parser: &mut Self, key: &str| {
             node.get(key).and_then(|n| parser.reader.text(n, &format!("`{key}`")))
         };
-        let mut stub = Stub::refusing(code, text(self, "message").unwrap_or_default());
+        let mut stub = Stub::with_status(code, text(self, "message").unwrap_or_default());
         stub.error = text(self, "error");
         if let Some(duration) =
             node.get("validDuration").and_then(|n| self.reader.duration(n, "`validDuration`"))
@@ -371,16 +367,5 @@ impl SuiteParser<'_> {
         }
         stub.granted = node.get("granted").and_then(|n| self.reader.number(n, "`granted`"));
         stub
-    }
-
-    fn status(&mut self, node: &Node) -> Option<i32> {
-        let text = self.reader.text(node, "`status`")?;
-        let code = status_code(&text);
-        if code.is_none() {
-            let hint = suggestion(&text, (0..17).filter_map(rpc_code::name))
-                .unwrap_or_else(|| "write a name such as OK or PERMISSION_DENIED, or a number".to_owned());
-            self.reader.problem(node.span.start, format!("unknown status `{text}`"), Some(hint));
-        }
-        code
     }
 }

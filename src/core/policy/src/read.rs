@@ -1,26 +1,28 @@
-//! Reads documents field by field and collects all problems with their positions.
+//! Reads the nodes of a test file and collects every problem with its position.
 
 use std::sync::Arc;
 
 use mixer_attribute::SignedDuration;
+use mixer_base::rpc_code;
 use mixer_config::message::suggestion;
 use mixer_config::{Location, MappingEntry, Node, NodeKind};
+use mixer_engine::decision::status_code;
 
-/// A problem in a file of tests or requests.
+/// A problem of a test file or of its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The file as given.
+pub struct SuiteProblem {
+    /// The path as given.
     pub file: Arc<str>,
-    /// The position.
+    /// The position in the file.
     pub location: Location,
-    /// The message.
+    /// The error.
     pub message: String,
     /// How to fix it.
     pub hint: Option<String>,
 }
 
-/// `file:line:column: message (hint)`.
-impl std::fmt::Display for Problem {
+/// `file:line:column: message`, and the hint on a line of its own.
+impl std::fmt::Display for SuiteProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Location { line, column } = self.location;
         write!(f, "{}:{line}:{column}: {}", self.file, self.message)?;
@@ -29,54 +31,59 @@ impl std::fmt::Display for Problem {
 }
 
 /// Collects the problems of one file.
-pub(super) struct Reader {
+pub(super) struct NodeReader {
     pub(super) file: Arc<str>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<SuiteProblem>,
 }
 
-impl Reader {
+impl NodeReader {
     pub(super) fn new(file: &Arc<str>) -> Self {
         Self { file: Arc::clone(file), problems: Vec::new() }
     }
 
     pub(super) fn problem(&mut self, location: Location, message: impl Into<String>, hint: Option<String>) {
         let file = Arc::clone(&self.file);
-        self.problems.push(Problem { file, location, message: message.into(), hint });
+        self.problems.push(SuiteProblem { file, location, message: message.into(), hint });
     }
 
     /// The fields of a mapping; unknown ones are problems.
     pub(super) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> &'n [MappingEntry] {
         if !matches!(node.kind, NodeKind::Mapping(_)) {
             let hint = format!("its fields are {}", known.join(", "));
-            self.problem(node.span.start, format!("{what} is a mapping, not {}", kind(node)), Some(hint));
+            self.problem(
+                node.span.start,
+                format!("{what} must be a mapping, not {}", node_type(node)),
+                Some(hint),
+            );
             return &[];
         }
         for entry in node.entries().iter().filter(|entry| !known.contains(&&*entry.key)) {
             let hint = suggestion(&entry.key, known.iter().copied())
-                .unwrap_or_else(|| format!("known here: {}", known.join(", ")));
+                .unwrap_or_else(|| format!("known fields: {}", known.join(", ")));
             let message = format!("unknown field `{}` in {what}", entry.key);
             self.problem(entry.key_span.start, message, Some(hint));
         }
         node.entries()
     }
 
-    /// A string; numbers are accepted, Booleans are not.
+    /// A string or number; Booleans are rejected.
     pub(super) fn text(&mut self, node: &Node, what: &str) -> Option<String> {
         match &node.kind {
             NodeKind::String(text) => Some(text.to_string()),
             NodeKind::Int(number) => Some(number.to_string()),
             NodeKind::Float(number) => Some(number.to_string()),
             NodeKind::Bool(_) => {
-                let hint = "quote it: a bare yes, no, on or off is a Boolean";
-                self.problem(
-                    node.span.start,
-                    format!("{what} must be a string, not a Boolean"),
-                    Some(hint.to_owned()),
-                );
+                let hint = "quote it: yes, no, on and off without quotes are Booleans";
+                let message = format!("{what} must be a string, not a Boolean");
+                self.problem(node.span.start, message, Some(hint.to_owned()));
                 None
             }
             _ => {
-                self.problem(node.span.start, format!("{what} must be a string, not {}", kind(node)), None);
+                self.problem(
+                    node.span.start,
+                    format!("{what} must be a string, not {}", node_type(node)),
+                    None,
+                );
                 None
             }
         }
@@ -87,22 +94,20 @@ impl Reader {
         match &node.kind {
             NodeKind::Int(number) => Some(*number),
             _ => {
-                self.problem(node.span.start, format!("{what} must be an integer, not {}", kind(node)), None);
+                let message = format!("{what} must be an integer, not {}", node_type(node));
+                self.problem(node.span.start, message, None);
                 None
             }
         }
     }
 
     /// A Boolean.
-    pub(super) fn truth(&mut self, node: &Node, what: &str) -> Option<bool> {
+    pub(super) fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
         match &node.kind {
-            NodeKind::Bool(truth) => Some(*truth),
+            NodeKind::Bool(value) => Some(*value),
             _ => {
-                self.problem(
-                    node.span.start,
-                    format!("{what} must be true or false, not {}", kind(node)),
-                    None,
-                );
+                let message = format!("{what} must be true or false, not {}", node_type(node));
+                self.problem(node.span.start, message, None);
                 None
             }
         }
@@ -115,13 +120,25 @@ impl Reader {
             .ok()
             .or_else(|| humantime::parse_duration(&text).ok().map(SignedDuration::from_std));
         if read.is_none() {
-            let hint = Some("durations are written 250ms, 10s, 1m30s".to_owned());
+            let hint = Some("write a duration as 250ms, 10s or 1m30s".to_owned());
             self.problem(node.span.start, format!("`{text}` is not a duration"), hint);
         }
         read
     }
 
-    /// The items of a list; a single item need not be in a list.
+    /// The code of a status, given as name or number.
+    pub(super) fn status(&mut self, node: &Node) -> Option<i32> {
+        let text = self.text(node, "`status`")?;
+        let code = status_code(&text);
+        if code.is_none() {
+            let hint = suggestion(&text, (0..17).filter_map(rpc_code::name))
+                .unwrap_or_else(|| "write a name such as OK or PERMISSION_DENIED, or a number".to_owned());
+            self.problem(node.span.start, format!("`{text}` is not a status code"), Some(hint));
+        }
+        code
+    }
+
+    /// The items of a list; a single item may stand without one.
     pub(super) fn items<'n>(&mut self, node: &'n Node) -> Vec<&'n Node> {
         match &node.kind {
             NodeKind::Sequence(items) => items.iter().collect(),
@@ -130,15 +147,15 @@ impl Reader {
         }
     }
 
-    /// A list of strings.
+    /// The strings of a list, with their positions.
     pub(super) fn texts(&mut self, node: &Node, what: &str) -> Vec<(String, Location)> {
         let items = self.items(node);
         items.into_iter().filter_map(|item| Some((self.text(item, what)?, item.span.start))).collect()
     }
 }
 
-/// The kind of a node, for error messages.
-pub(super) fn kind(node: &Node) -> &'static str {
+/// The type of a node, for messages.
+pub(super) fn node_type(node: &Node) -> &'static str {
     match &node.kind {
         NodeKind::Null => "nothing",
         NodeKind::Bool(_) => "a Boolean",
@@ -154,7 +171,7 @@ pub(super) fn json(node: &Node) -> serde_json::Value {
     use serde_json::Value;
     match &node.kind {
         NodeKind::Null => Value::Null,
-        NodeKind::Bool(truth) => Value::from(*truth),
+        NodeKind::Bool(value) => Value::from(*value),
         NodeKind::Int(number) => Value::from(*number),
         NodeKind::Float(number) => Value::from(*number),
         NodeKind::String(text) => Value::from(&**text),

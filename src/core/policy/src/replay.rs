@@ -1,4 +1,4 @@
-//! Replays recorded calls against two configurations.
+//! Replays recorded calls on two configurations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -15,20 +15,19 @@ use mixer_expr::Scope as _;
 /// Maximum length of a line of a recording, in bytes.
 const MAX_LINE: usize = 8 << 20;
 
-/// Why a recording cannot be read.
+/// A recording cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct RequestsError {
     /// From 1.
     pub line: usize,
-    /// From 1; 1 for the whole line.
+    /// From 1; 1 for errors of the whole line.
     pub column: usize,
-    /// The message.
+    /// The error.
     pub message: String,
 }
 
-/// Reads a recording or a decision log: one JSON object per line. Empty lines are skipped. Returns decisions with their line
-/// numbers.
+/// Reads a recording or a decision log, one JSON object per line: decisions with their line numbers. Blank lines are skipped.
 ///
 /// Errors: the first line that is not a decision.
 pub fn read_requests(input: &mut dyn BufRead) -> Result<Vec<(usize, Decision)>, RequestsError> {
@@ -56,7 +55,7 @@ pub fn read_requests(input: &mut dyn BufRead) -> Result<Vec<(usize, Decision)>, 
     Ok(decisions)
 }
 
-/// One difference between two answers.
+/// A difference between two answers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
     /// `status`, `message`, `error`, `request headers`, `response headers`, `direct response`, `quota NAME` or `reported`.
@@ -67,44 +66,44 @@ pub struct Difference {
     pub to: String,
 }
 
-/// A call whose answers differ.
+/// A call with different answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The line of the recording.
+pub struct ChangedCall {
+    /// Its line in the recording.
     pub line: usize,
-    /// When it was recorded.
+    /// When it was recorded, as in the recording.
     pub time: String,
     /// The differences.
     pub differences: Vec<Difference>,
-    /// The causes: `+ rule` applies now, `- rule` no longer applies, `~ rule` has another result.
+    /// The rules that cause it: `+ rule` applies only after the change, `- rule` only before, `~ rule` with another result.
     pub causes: Vec<String>,
-    /// Masked attributes that an answer depends on: the real result may differ.
+    /// Masked attributes that an answer references; with the real values the answers may differ from these.
     pub masked: Vec<String>,
 }
 
 /// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replay {
-    /// Replayed calls.
+    /// Number of calls replayed on both configurations.
     pub calls: usize,
-    /// Calls whose answers differ, in order.
-    pub changes: Vec<Change>,
-    /// Calls that could not be replayed, with the reason.
+    /// Calls with different answers, in the order of the recording.
+    pub changes: Vec<ChangedCall>,
+    /// Lines of calls that cannot be replayed, with the reason.
     pub skipped: Vec<(usize, String)>,
-    /// Calls whose answer depends on a masked attribute, changed or not.
+    /// Number of calls whose answer references a masked attribute.
     pub unsure: usize,
-    /// Lines of calls whose answer by the first configuration is not the recorded one.
+    /// Lines of calls that the first configuration answers differently from the recording.
     pub drifted: Vec<usize>,
 }
 
 /// One of the two configurations.
-struct Side {
+struct ReplaySide {
     offline: Offline,
     snapshot: Arc<Snapshot>,
 }
 
-impl Side {
-    async fn play(&self, decision: &Decision, line: usize) -> Result<Decision, String> {
+impl ReplaySide {
+    async fn replay(&self, decision: &Decision, line: usize) -> Result<Decision, String> {
         if let Some(time) = time_of(decision) {
             self.offline.clock.advance_to(time);
         }
@@ -112,17 +111,17 @@ impl Side {
         match decision.method {
             Method::Check => {
                 let attributes = self.attributes(&decision.attributes)?;
-                // Calls without an id get a unique one, so that none is deduplicated.
+                // A unique id, so that no call counts as a retry of another.
                 let id = match decision.deduplication_id.as_str() {
                     "" => format!("line {line}"),
                     id => id.to_owned(),
                 };
-                let asked = decision.quotas.iter();
-                let quotas = asked.map(|(name, q)| (name.clone(), (q.amount, q.best_effort))).collect();
+                let requested = decision.quotas.iter();
+                let quotas = requested.map(|(name, q)| (name.clone(), (q.amount, q.best_effort))).collect();
                 let call = CheckCall { deduplication_id: &id, quotas };
                 Ok(self.offline.check(&attributes, &call, principal, false).await)
             }
-            Method::Limit => Err("rate-limit calls cannot be replayed".to_owned()),
+            Method::Limit => Err("rate-limit calls are not replayed".to_owned()),
             Method::Report => {
                 let records = decision.records.iter().map(|record| self.attributes(record));
                 let records = records.collect::<Result<Vec<_>, _>>()?;
@@ -132,7 +131,7 @@ impl Side {
     }
 
     fn attributes(&self, map: &AttributeMap) -> Result<OwnedAttributes, String> {
-        // Strings are parsed as received; only masked values have lost their type.
+        // Strings keep the type with which they were received; masked values have lost theirs.
         let vocabulary = &self.snapshot.vocabulary;
         let declared = |name: &str| {
             let (_, kind) = vocabulary.attribute(name)?;
@@ -142,18 +141,18 @@ impl Side {
     }
 }
 
-/// Replays recorded calls against two configurations, in order, on clocks that follow the recording, and compares the answers.
-/// Must run inside a tokio runtime.
+/// Replays recorded calls in order on two configurations, with clocks that follow the recording, and compares the answers.
+/// Requires a tokio runtime.
 pub async fn replay(
     from: (Arc<Snapshot>, Offline),
     to: (Arc<Snapshot>, Offline),
     decisions: &[(usize, Decision)],
 ) -> Replay {
-    let from = Side { snapshot: from.0, offline: from.1 };
-    let to = Side { snapshot: to.0, offline: to.1 };
+    let from = ReplaySide { snapshot: from.0, offline: from.1 };
+    let to = ReplaySide { snapshot: to.0, offline: to.1 };
     let mut result = Replay::default();
     for (line, decision) in decisions {
-        let (before, after) = match (from.play(decision, *line).await, to.play(decision, *line).await) {
+        let (before, after) = match (from.replay(decision, *line).await, to.replay(decision, *line).await) {
             (Ok(before), Ok(after)) => (before, after),
             (Err(cause), _) | (_, Err(cause)) => {
                 result.skipped.push((*line, cause));
@@ -161,7 +160,7 @@ pub async fn replay(
             }
         };
         result.calls += 1;
-        let masked = depends_on_masked(decision, &[&before, &after]);
+        let masked = referenced_masked(decision, &[&before, &after]);
         result.unsure += usize::from(!masked.is_empty());
         if drifted(decision, &before) {
             result.drifted.push(*line);
@@ -169,7 +168,7 @@ pub async fn replay(
         let differences = differences(&before, &after);
         if !differences.is_empty() {
             let causes = causes(&before, &after);
-            result.changes.push(Change {
+            result.changes.push(ChangedCall {
                 line: *line,
                 time: decision.time.clone(),
                 differences,
@@ -183,7 +182,7 @@ pub async fn replay(
     result
 }
 
-/// A clock at the start of a recording.
+/// A clock at the time of the first recorded call.
 pub fn clock_of(decisions: &[(usize, Decision)]) -> ManualClock {
     ManualClock::at(decisions.iter().find_map(|(_, decision)| time_of(decision)).unwrap_or(Duration::ZERO))
 }
@@ -193,8 +192,8 @@ fn time_of(decision: &Decision) -> Option<Duration> {
     u64::try_from(instant.unix_nanos()).ok().map(Duration::from_nanos)
 }
 
-/// The referenced attributes that are masked.
-fn depends_on_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> {
+/// The masked attributes that an answer references.
+fn referenced_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> {
     let read: BTreeSet<String> = answers
         .iter()
         .filter_map(|decision| decision.answer.as_ref())
@@ -207,7 +206,7 @@ fn depends_on_masked(recorded: &Decision, answers: &[&Decision]) -> Vec<String> 
     recorded.masked.iter().filter(|name| read.contains(*name)).cloned().collect()
 }
 
-/// Whether the answer differs from the recorded one: because of state from before the recording, or of a backend.
+/// Whether the answer differs from the recorded one, because of earlier state or another answer of a backend.
 fn drifted(recorded: &Decision, now: &Decision) -> bool {
     let (Some(then), Some(now)) = (&recorded.answer, &now.answer) else { return false };
     let grants = |answer: &mixer_engine::decision::Answer| -> Vec<(String, i64)> {
@@ -243,7 +242,7 @@ fn differences(before: &Decision, after: &Decision) -> Vec<Difference> {
         code => format!("{code} {:?}", d.direct_response_body),
     };
     note("direct response", direct(&x), direct(&y));
-    // A denial has no grants: the status is the only difference to report.
+    // A denied check has no grants: the status has the difference.
     if a.status.code == 0 && b.status.code == 0 {
         let names: BTreeSet<&String> = a.quotas.keys().chain(b.quotas.keys()).collect();
         for name in names {
@@ -263,7 +262,7 @@ fn headers(list: &[mixer_engine::decision::HeaderText]) -> String {
     }
 }
 
-/// Instances that only one side sends, and fields that differ.
+/// Instances reported on one side only, and fields with different values.
 fn reported_differences(before: &[InstanceText], after: &[InstanceText]) -> Vec<Difference> {
     let (old, new) = (numbered(before), numbered(after));
     let keys: BTreeSet<&InstanceKey<'_>> = old.keys().chain(new.keys()).collect();
@@ -284,15 +283,15 @@ fn reported_differences(before: &[InstanceText], after: &[InstanceText]) -> Vec<
                 }
             }
             (was, is) => {
-                let word = |there: bool| if there { "sent" } else { "not sent" }.to_owned();
-                note(what, word(was.is_some()), word(is.is_some()));
+                let text = |is_sent: bool| if is_sent { "sent" } else { "not sent" }.to_owned();
+                note(what, text(was.is_some()), text(is.is_some()));
             }
         }
     }
     all
 }
 
-/// Instance, handler, record, and number among equal ones.
+/// Instance, handler, record, and the index among equal ones.
 type InstanceKey<'d> = (&'d str, &'d str, usize, usize);
 
 fn numbered(list: &[InstanceText]) -> BTreeMap<InstanceKey<'_>, &InstanceText> {
@@ -315,20 +314,20 @@ fn numbered(list: &[InstanceText]) -> BTreeMap<InstanceKey<'_>, &InstanceText> {
     all
 }
 
-/// The rules that cause the difference.
+/// The rules that cause a difference.
 fn causes(before: &Decision, after: &Decision) -> Vec<String> {
     let (old, new) = (effects(before), effects(after));
     let mut causes = Vec::new();
-    for (rule, said) in &new {
+    for (rule, results) in &new {
         match old.get(rule) {
             None => causes.push(format!("+ {rule}")),
-            Some(was) if was != said => causes.push(format!("~ {rule}")),
+            Some(before) if before != results => causes.push(format!("~ {rule}")),
             Some(_) => {}
         }
     }
     causes.extend(old.keys().filter(|rule| !new.contains_key(*rule)).map(|rule| format!("- {rule}")));
     if causes.is_empty() {
-        // The same rules with the same results: their header operations differ.
+        // The rules have equal results, so their header operations differ.
         causes.extend(new.keys().map(|rule| format!("~ {rule}")));
     }
     causes
@@ -340,16 +339,16 @@ fn effects(decision: &Decision) -> BTreeMap<&str, Vec<String>> {
         decision.rules.iter().map(|rule| (rule.as_str(), Vec::new())).collect();
     for handler in &decision.handlers {
         let status = handler.status.as_ref().map(|status| (status.code, &status.message));
-        let said = format!(
+        let result = format!(
             "{} {} {status:?} {:?} {:?}",
             handler.handler, handler.instance, handler.granted, handler.error
         );
-        effects.entry(&handler.rule).or_default().push(said);
+        effects.entry(&handler.rule).or_default().push(result);
     }
     for instance in &decision.reported {
-        let said =
+        let result =
             format!("{} {} {:?} {:?}", instance.handler, instance.instance, instance.values, instance.error);
-        effects.entry(&instance.rule).or_default().push(said);
+        effects.entry(&instance.rule).or_default().push(result);
     }
     effects
 }

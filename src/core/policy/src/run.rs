@@ -4,77 +4,77 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::compare::compare;
-use super::expect::Expectation;
-use super::suite::{Act, Case, Step, Suite};
+use super::expectation::Expectation;
+use super::suite::{StepAction, Suite, TestCase, TestStep};
 use super::{ManualClock, Offline, OfflineError};
 use mixer_attribute::request::CheckCall;
 use mixer_config::Location;
 use mixer_engine::decision::Decision;
 use mixer_engine::snapshot::Snapshot;
 
-/// A failed expectation.
+/// An expectation that does not hold, or a call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Miss {
-    /// Its position.
+pub struct FailedExpectation {
+    /// The position in the file.
     pub location: Location,
-    /// The name of its field.
-    pub what: String,
+    /// The field of `expect`, or `call`.
+    pub field: String,
     /// The expected value.
     pub expected: String,
-    /// The actual value.
+    /// The value found.
     pub found: String,
-    /// Rules that applied, for diagnosis.
+    /// The rules that applied.
     pub rules: Vec<String>,
 }
 
 /// The result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaseResult {
-    /// The failed expectations; empty if the test passed.
-    pub misses: Vec<Miss>,
-    /// Duration.
+    /// Failed expectations; empty if the test passed.
+    pub failures: Vec<FailedExpectation>,
+    /// The time that it took.
     pub took: std::time::Duration,
 }
 
 impl CaseResult {
-    /// Whether all expectations hold.
+    /// Whether the test passed.
     pub fn passed(&self) -> bool {
-        self.misses.is_empty()
+        self.failures.is_empty()
     }
 }
 
-/// Runs one test on its own handlers. Must run inside a tokio runtime.
+/// Runs one test with its own handlers. Requires a tokio runtime.
 ///
 /// Errors: handlers that cannot be built.
 pub async fn run_case(
     suite: &Suite,
-    case: &Case,
+    case: &TestCase,
     snapshot: &Arc<Snapshot>,
 ) -> Result<CaseResult, OfflineError> {
     let started = Instant::now();
-    let stubs = suite.stubs.with(&case.stubs);
+    let stubs = suite.stubs.merged_with(&case.stubs);
     let offline = Offline::start(snapshot, ManualClock::at(suite.start), &stubs).await?;
-    let mut misses = Vec::new();
+    let mut failures = Vec::new();
     for (number, step) in case.steps.iter().enumerate() {
-        run_step(&offline, number, step, &mut misses).await;
+        run_step(&offline, number, step, &mut failures).await;
     }
     offline.close().await;
-    Ok(CaseResult { misses, took: started.elapsed() })
+    Ok(CaseResult { failures, took: started.elapsed() })
 }
 
-async fn run_step(offline: &Offline, number: usize, step: &Step, misses: &mut Vec<Miss>) {
-    let found = match &step.act {
-        Act::Advance(by) => return offline.clock.advance(*by),
-        Act::Check { attributes, quotas, deduplication_id } => {
+async fn run_step(offline: &Offline, number: usize, step: &TestStep, failures: &mut Vec<FailedExpectation>) {
+    let found = match &step.action {
+        StepAction::Advance(by) => return offline.clock.advance(*by),
+        StepAction::Check { attributes, quotas, deduplication_id } => {
             let id = deduplication_id.clone().unwrap_or_else(|| format!("step {number}"));
             let call = CheckCall { deduplication_id: &id, quotas: quotas.clone() };
             offline.check(attributes, &call, None, true).await
         }
-        Act::Report { records } => offline.report(records, None).await,
+        StepAction::Report { records } => offline.report(records, None).await,
     };
     let wants_error = step.expectations.iter().any(|(_, e)| matches!(e, Expectation::Error(_)));
     if let Some(error) = found.error.as_ref().filter(|_| !wants_error) {
-        misses.push(miss(
+        failures.push(failure(
             step.location,
             "call",
             "an answer",
@@ -84,15 +84,21 @@ async fn run_step(offline: &Offline, number: usize, step: &Step, misses: &mut Ve
     }
     for (location, expectation) in &step.expectations {
         if let Some((expected, was)) = compare(expectation, &found) {
-            misses.push(miss(*location, &expectation.what(), &expected, &was, &found));
+            failures.push(failure(*location, &expectation.field(), &expected, &was, &found));
         }
     }
 }
 
-fn miss(location: Location, what: &str, expected: &str, found: &str, decision: &Decision) -> Miss {
-    Miss {
+fn failure(
+    location: Location,
+    field: &str,
+    expected: &str,
+    found: &str,
+    decision: &Decision,
+) -> FailedExpectation {
+    FailedExpectation {
         location,
-        what: what.to_owned(),
+        field: field.to_owned(),
         expected: expected.to_owned(),
         found: found.to_owned(),
         rules: decision.rules.clone(),

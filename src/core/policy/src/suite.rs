@@ -1,10 +1,10 @@
-//! Test suites: declared requests and expectations.
+//! Test suites: requests, stubs and expectations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::expect::Expectation;
+use super::expectation::Expectation;
 use mixer_attribute::{OwnedAttributes, SignedDuration};
 use mixer_config::Location;
 use mixer_engine::adapter::{
@@ -12,17 +12,17 @@ use mixer_engine::adapter::{
     Instance, QuotaCall, QuotaResult, Reply, Status,
 };
 
-/// The fixed answers of a stubbed handler.
+/// The answers that replace a handler.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stub {
+pub(crate) struct Stub {
     /// The result of checks.
-    pub check: CheckResult,
-    /// Maximum grant of a quota; `None` grants the requested amount.
-    pub granted: Option<i64>,
-    /// Valid duration of grants.
-    pub quota_valid: Option<SignedDuration>,
+    pub(crate) check: CheckResult,
+    /// The largest amount granted of a quota; `None` grants every requested amount.
+    pub(crate) granted: Option<i64>,
+    /// The valid duration of grants.
+    pub(crate) quota_valid: Option<SignedDuration>,
     /// Every call fails with this text.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// Stubs by handler name.
@@ -32,31 +32,31 @@ pub struct Stubs {
 }
 
 impl Stubs {
-    /// Replaces a handler with a stub.
-    pub fn insert(&mut self, handler: impl Into<String>, stub: Stub) {
+    /// Replaces a handler by a stub.
+    pub(crate) fn insert(&mut self, handler: impl Into<String>, stub: Stub) {
         self.stubs.insert(handler.into(), stub);
     }
 
-    /// Merges both; `other` takes precedence.
+    /// These stubs and those of `other`, which take precedence.
     #[must_use]
-    pub fn with(&self, other: &Stubs) -> Stubs {
+    pub(crate) fn merged_with(&self, other: &Stubs) -> Stubs {
         let mut stubs = self.stubs.clone();
         stubs.extend(other.stubs.iter().map(|(name, stub)| (name.clone(), stub.clone())));
         Stubs { stubs }
     }
 
-    /// The stub of a handler.
+    /// The replacement of a handler, if it has a stub.
     pub(super) fn handler(&self, name: &str) -> Option<Box<dyn Handler>> {
         let stub = self.stubs.get(name)?.clone();
         Some(Box::new(StubHandler(stub)))
     }
 }
 
-/// A stubbed handler.
+/// A handler with fixed answers.
 struct StubHandler(Stub);
 
 impl StubHandler {
-    fn say<T>(&self, answer: T) -> Reply<T> {
+    fn reply<T>(&self, answer: T) -> Reply<T> {
         Reply::Ready(match &self.0.error {
             Some(text) => Err(HandlerError::new(text.clone())),
             None => Ok(answer),
@@ -66,28 +66,28 @@ impl StubHandler {
 
 impl HandleCheck for StubHandler {
     fn check(&self, _: &Instance<'_>) -> Reply<CheckResult> {
-        self.say(self.0.check.clone())
+        self.reply(self.0.check.clone())
     }
 }
 
 impl HandleQuota for StubHandler {
     fn quota(&self, _: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
-        let most = self.0.granted.unwrap_or(call.amount);
-        let granted = if most >= call.amount || call.best_effort { most.min(call.amount) } else { 0 };
+        let limit = self.0.granted.unwrap_or(call.amount);
+        let granted = if limit >= call.amount || call.best_effort { limit.min(call.amount) } else { 0 };
         let valid_duration = self.0.quota_valid.unwrap_or(SignedDuration::from_secs(60));
-        self.say(QuotaResult { granted, valid_duration })
+        self.reply(QuotaResult { granted, valid_duration })
     }
 }
 
 impl HandleReport for StubHandler {
     fn report(&self, _: &[Instance<'_>]) -> Reply<()> {
-        self.say(())
+        self.reply(())
     }
 }
 
 impl HandleGenerate for StubHandler {
     fn generate(&self, _: &Instance<'_>) -> Reply<Generated> {
-        self.say(Generated::default())
+        self.reply(Generated::default())
     }
 }
 
@@ -111,7 +111,7 @@ impl Handler for StubHandler {
 
 impl Stub {
     /// A stub that answers checks with this status.
-    pub fn refusing(code: i32, message: impl Into<String>) -> Self {
+    pub(crate) fn with_status(code: i32, message: impl Into<String>) -> Self {
         let status = Status { code, message: message.into(), details: Vec::new() };
         Self { check: CheckResult { status, ..CheckResult::default() }, ..Self::default() }
     }
@@ -119,16 +119,16 @@ impl Stub {
 
 /// The action of a step.
 #[derive(Debug)]
-pub(super) enum Act {
-    /// A check.
+pub(super) enum StepAction {
+    /// Sends a check.
     Check {
         attributes: OwnedAttributes,
         /// Amount and best effort by name.
         quotas: BTreeMap<String, (i64, bool)>,
-        /// `None`: unique per step.
+        /// `None`: an id that no other step uses.
         deduplication_id: Option<String>,
     },
-    /// A report.
+    /// Sends a report.
     Report { records: Vec<OwnedAttributes> },
     /// Advances the clock.
     Advance(Duration),
@@ -136,32 +136,32 @@ pub(super) enum Act {
 
 /// A step of a test.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct TestStep {
     pub(super) location: Location,
-    pub(super) act: Act,
+    pub(super) action: StepAction,
     pub(super) expectations: Vec<(Location, Expectation)>,
 }
 
-/// A test: steps on their own handlers.
+/// A test. Each test has its own handlers.
 #[derive(Debug)]
-pub struct Case {
-    /// As written.
+pub struct TestCase {
+    /// The name, unique in its file.
     pub name: String,
-    /// Its position.
+    /// The position in the file.
     pub location: Location,
     pub(super) stubs: Stubs,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<TestStep>,
 }
 
-/// A test file.
+/// The tests of a file.
 #[derive(Debug)]
 pub struct Suite {
-    /// As given.
+    /// The path as given.
     pub file: Arc<str>,
-    /// Start time of the clock of every test, since 1970.
+    /// Unix time at which the clock of every test starts.
     pub(super) start: Duration,
-    /// Stubs of all tests.
+    /// Stubs of every test.
     pub(super) stubs: Stubs,
-    /// The tests, in order.
-    pub cases: Vec<Case>,
+    /// The tests, in file order.
+    pub cases: Vec<TestCase>,
 }

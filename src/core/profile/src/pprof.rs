@@ -31,7 +31,7 @@ const IN_USE: &str = "Could not enable CPU profiling: cpu profiling already in u
 /// Content type of error texts.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The routes of both profiles. Query: `seconds`, 1 to 300. Errors: 400 for a bad length, 500 while another profile of the same type
+/// The routes of both profiles. Query: `seconds`, 1 to 300. Errors: 400 for an invalid length, 500 while a profile of the same type
 /// is being taken.
 pub fn routes() -> Router {
     Router::new().route("/debug/pprof/profile", any(cpu_time)).route("/debug/pprof/heap", any(heap_in_use))

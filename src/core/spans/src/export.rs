@@ -16,10 +16,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A collector did not accept spans.
 #[derive(Debug, thiserror::Error)]
-#[error("{url}: {why}")]
+#[error("{url}: {cause}")]
 pub(super) struct ExportError {
     url: String,
-    why: String,
+    cause: String,
 }
 
 /// The format of a collector.
@@ -96,7 +96,7 @@ impl Exporter {
         let mut outcome = Ok(());
         for (url, encoding) in &self.collectors {
             let sent = self.post(url, *encoding, encoding.encode(spans, self.service)).await;
-            outcome = outcome.and(sent.map_err(|why| ExportError { url: url.clone(), why }));
+            outcome = outcome.and(sent.map_err(|cause| ExportError { url: url.clone(), cause }));
         }
         outcome
     }

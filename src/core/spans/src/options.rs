@@ -3,7 +3,7 @@
 /// The collectors and the sampling rate.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TracingOptions {
-    /// Zipkin collector; empty means none. A URL with `/api/v2/` is sent JSON, any other Thrift.
+    /// Zipkin collector; empty means none. JSON for a URL with `/api/v2/`, otherwise Thrift.
     pub zipkin_url: String,
     /// Jaeger collector; empty means none.
     pub jaeger_url: String,
@@ -11,7 +11,7 @@ pub struct TracingOptions {
     pub otlp_url: String,
     /// Whether every span is logged.
     pub log_spans: bool,
-    /// Share of new traces that are sampled, from 0 to 1.
+    /// Fraction of new traces that are sampled, from 0 to 1.
     pub sampling_rate: f64,
 }
 
@@ -51,7 +51,7 @@ impl TracingOptions {
         }
         for (flag, url) in self.urls().filter(|(_, url)| !url.is_empty()) {
             let parsed = reqwest::Url::parse(url)
-                .map_err(|error| TracingError(format!("{flag}: `{url}` is no URL: {error}")))?;
+                .map_err(|error| TracingError(format!("{flag}: `{url}` is not a URL: {error}")))?;
             if !matches!(parsed.scheme(), "http" | "https") {
                 return Err(TracingError(format!("{flag}: `{url}` must begin with http:// or https://")));
             }
@@ -92,7 +92,7 @@ mod tests {
                 TracingOptions { log_spans: true, sampling_rate: f64::NAN, ..TracingOptions::default() },
                 "sampling rate must be in the range: [0.0, 1.0]",
             ),
-            (zipkin("zipkin"), "--trace-zipkin-url: `zipkin` is no URL: relative URL without a base"),
+            (zipkin("zipkin"), "--trace-zipkin-url: `zipkin` is not a URL: relative URL without a base"),
             (zipkin("udp://z"), "--trace-zipkin-url: `udp://z` must begin with http:// or https://"),
         ] {
             assert_eq!(options.check().map_err(|e| e.0), Err(text.to_owned()));

@@ -70,7 +70,7 @@ impl std::fmt::Display for Value {
 /// A name and a value.
 pub type Tag = (&'static str, Value);
 
-/// Something that happened within a span.
+/// An event within a span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// The time of the event.
@@ -106,7 +106,7 @@ impl Span {
         self.tags.iter().any(|(name, value)| *name == "error" && *value == Value::Bool(true))
     }
 
-    /// Start time in microseconds since 1970.
+    /// Start time in Unix microseconds.
     pub(super) fn started_micros(&self) -> i64 {
         micros(self.started)
     }
@@ -117,7 +117,7 @@ impl Span {
     }
 }
 
-/// Microseconds since 1970.
+/// Unix time in microseconds.
 pub(super) fn micros(at: SystemTime) -> i64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)

@@ -14,9 +14,9 @@ use super::{Format, Span, SpanContext, TraceId, TracingError, TracingOptions, ex
 
 /// Capacity of the queue, in spans; spans beyond it are dropped.
 const QUEUE_CAPACITY: usize = 8192;
-/// Largest batch, in spans.
+/// Maximum batch size, in spans.
 const BATCH: usize = 100;
-/// Longest time to wait for a full batch.
+/// Maximum wait for a full batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Counters of the export.
@@ -30,7 +30,7 @@ pub struct SpanCounts {
     pub failed: AtomicU64,
 }
 
-/// Samples calls and takes their finished spans.
+/// Samples calls and queues their finished spans.
 pub struct Tracer {
     spans: mpsc::Sender<Span>,
     format: Format,
@@ -190,7 +190,7 @@ async fn export(
             Err(error) => {
                 counts.failed.fetch_add(spans, Relaxed);
                 if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(%error, spans, "spans are lost: the collector does not take them");
+                    tracing::warn!(%error, spans, "spans lost: export to the collector failed");
                 }
             }
         }

@@ -2,10 +2,25 @@
 
 use mixer_attribute::Value;
 use mixer_attribute::text::ip_from_bytes;
+use mixer_base::bounded::{MAX_KEY_BYTES, key_digest};
 use mixer_engine::adapter::Instance;
 
-/// Appends an injective encoding of the instance and its values.
+/// The tag of a digest, which stands for all values of a long key.
+const DIGEST: u8 = 0xfe;
+
+/// Writes an injective encoding of the instance and its values to `out`. Values of more than [`MAX_KEY_BYTES`] are replaced by their
+/// digest, so that no client evicts the cells of others by the length of its values.
 pub(super) fn encode(instance: &Instance<'_>, out: &mut Vec<u8>) {
+    out.clear();
+    encode_values(instance, out);
+    if out.len() > MAX_KEY_BYTES {
+        let digest = key_digest(out);
+        out.truncate(size_of::<u32>());
+        tagged(DIGEST, &digest, out);
+    }
+}
+
+fn encode_values(instance: &Instance<'_>, out: &mut Vec<u8>) {
     // The instance determines names and order of the dimensions.
     out.extend_from_slice(&(instance.bound as u32).to_le_bytes());
     for value in instance.values {
@@ -55,6 +70,11 @@ fn value(tag: u8, rest: &mut &[u8]) -> Option<String> {
     use mixer_attribute::{SignedDuration, Timestamp};
     Some(match tag {
         0 => "–".to_owned(),
+        DIGEST => {
+            let digest: [u8; 32] = take(rest)?;
+            let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            format!("long values, SHA-256 {hex}…")
+        }
         1 => String::from_utf8_lossy(prefixed(rest)?).into_owned(),
         2 => i64::from_le_bytes(take(rest)?).to_string(),
         3 => double_text(f64::from_bits(u64::from_le_bytes(take(rest)?))).to_string(),

@@ -2,14 +2,14 @@
 
 use std::hash::BuildHasher as _;
 
-use mixer_base::bounded::{Bounded, BoundedTable, Modified, WhenFull};
+use mixer_base::bounded::{Bounded, BoundedTable, Modified, WhenFull, stored_key};
 use parking_lot::Mutex;
 
 /// Independent parts; each has its own lock.
 const SHARDS: usize = 64;
-/// Budget of all counters: more than a million with keys of 60 bytes. Beyond it, the counters whose windows end first are
-/// evicted.
-const MAX_BYTES: usize = 128 << 20;
+/// Budget of all counters: more than a million, whatever the length of their keys. Beyond it, the counters whose windows end first
+/// are evicted.
+const MAX_BYTES: usize = 256 << 20;
 
 /// The count of the current window of each key. Survives configuration changes, because keys identify what they count.
 ///
@@ -76,6 +76,7 @@ impl WindowCounters {
     /// Adds `amount` to the counter of `key` in the window of `length` seconds that contains `now`, in seconds since 1970.
     /// Returns the new count. An amount of 0 reads the counter; a negative amount is refunded, to no less than 0.
     pub(super) fn add(&self, key: &[u8], length: u64, now: u64, amount: i64) -> i64 {
+        let key = &*stored_key(key);
         let length = length.max(1);
         let start = now - now % length;
         let hash = self.hasher.hash_one((key, length));
@@ -144,6 +145,21 @@ mod tests {
         assert_eq!(windows.add(&0_u64.to_le_bytes(), 86_400, 7, 0), 1, "this window ends last");
         let long = vec![0; budget];
         assert_eq!(windows.add(&long, 3600, 7, 1), 1);
-        assert_eq!(windows.add(&long, 3600, 7, 0), 0, "a key larger than the budget is not counted");
+        assert_eq!(windows.add(&long, 3600, 7, 0), 1, "a key larger than the budget is counted");
+    }
+
+    #[test]
+    fn long_keys_evict_no_more_than_short_ones() {
+        let windows = WindowCounters::default();
+        for victim in 0..50_u8 {
+            windows.add(&[victim; 20], 3600, 7, 3);
+        }
+        for i in 0..300_u64 {
+            let mut long = vec![b'x'; 1 << 20];
+            long.extend_from_slice(&i.to_le_bytes());
+            assert_eq!((windows.add(&long, 3600, 7, 1), windows.add(&long, 3600, 7, 1)), (1, 2));
+        }
+        assert_eq!(len(&windows), 350);
+        assert!((0..50_u8).all(|victim| windows.add(&[victim; 20], 3600, 7, 0) == 3));
     }
 }

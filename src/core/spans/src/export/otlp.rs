@@ -185,7 +185,7 @@ fn key_value((name, value): &Tag) -> KeyValue {
     attribute(name, value.clone())
 }
 
-/// Nanoseconds since 1970.
+/// Unix time in nanoseconds.
 fn nanos(at: SystemTime) -> u64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

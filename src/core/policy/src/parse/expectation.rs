@@ -1,11 +1,11 @@
-//! Parses expectations.
+//! Parses `expect`.
 
-use super::SuiteParser;
-use crate::expect::{Expectation, InstancePattern, ReferencePattern, RuleName, TextPattern};
-use crate::read::kind;
+use crate::expectation::{Expectation, InstancePattern, ReferencePattern, RuleName, TextPattern};
+use crate::read::{NodeReader, node_type};
 use mixer_config::message::suggestion;
 use mixer_config::{Location, Node, NodeKind};
 use mixer_engine::decision::HeaderText;
+use mixer_engine::snapshot::Snapshot;
 use mixer_expr::Scope as _;
 
 const EXPECT: &[&str] = &[
@@ -31,23 +31,33 @@ const EXPECT: &[&str] = &[
     "reportedInclude",
 ];
 
-impl SuiteParser<'_> {
-    /// Every expectation with its position.
-    pub(super) fn expect(&mut self, node: &Node) -> Vec<(Location, Expectation)> {
-        let mut all = Vec::new();
-        for entry in self.reader.fields(node, "`expect`", EXPECT) {
-            let location = entry.value.span.start;
-            let added = self.expectation(&entry.key, &entry.value);
-            all.extend(added.into_iter().map(|(own, e)| (own.unwrap_or(location), e)));
-        }
-        all
+/// The expectations of a step with their positions.
+pub(super) fn parse_expectations(
+    node: &Node,
+    reader: &mut NodeReader,
+    snapshot: &Snapshot,
+) -> Vec<(Location, Expectation)> {
+    let mut parser = ExpectationParser { reader, snapshot };
+    let mut all = Vec::new();
+    for entry in parser.reader.fields(node, "`expect`", EXPECT) {
+        let location = entry.value.span.start;
+        let added = parser.expectation(&entry.key, &entry.value);
+        all.extend(added.into_iter().map(|(own, e)| (own.unwrap_or(location), e)));
     }
+    all
+}
 
+struct ExpectationParser<'p> {
+    reader: &'p mut NodeReader,
+    snapshot: &'p Snapshot,
+}
+
+impl ExpectationParser<'_> {
     fn expectation(&mut self, key: &str, node: &Node) -> Vec<(Option<Location>, Expectation)> {
         let what = format!("`{key}`");
         let one = |expectation: Option<Expectation>| expectation.map(|e| (None, e)).into_iter().collect();
         match key {
-            "status" => one(self.status(node).map(Expectation::Status)),
+            "status" => one(self.reader.status(node).map(Expectation::Status)),
             "message" => one(self.exact(node, &what).map(Expectation::Message)),
             "messageMatches" => one(self.pattern(node).map(Expectation::Message)),
             "error" => one(self.exact(node, &what).map(Expectation::Error)),
@@ -67,7 +77,7 @@ impl SuiteParser<'_> {
             "directResponse" => self.direct_response(node),
             "reported" => one(Some(Expectation::Reported(self.instances(node)))),
             "reportedInclude" => one(Some(Expectation::ReportedInclude(self.instances(node)))),
-            // Already reported as unknown field.
+            // `NodeReader::fields` has reported it.
             _ => Vec::new(),
         }
     }
@@ -83,7 +93,7 @@ impl SuiteParser<'_> {
             Err(error) => {
                 let cause = error.to_string();
                 let cause = cause.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                let message = format!("`{text}` is not a regular expression: {cause}");
+                let message = format!("invalid regular expression `{text}`: {cause}");
                 self.reader.problem(
                     node.span.start,
                     message,
@@ -99,14 +109,13 @@ impl SuiteParser<'_> {
         texts.into_iter().map(|(text, location)| self.rule(text, location)).collect()
     }
 
-    /// A reference to a rule of the configuration.
+    /// The name of a rule of the configuration.
     fn rule(&mut self, text: String, location: Location) -> RuleName {
         let rule = RuleName(text);
         let rules = &self.snapshot.rules;
-        if !rules.iter().any(|known| rule.means(&known.key.to_string())) {
+        if !rules.iter().any(|known| rule.matches(&known.key.to_string())) {
             let hint = suggestion(&rule.0, rules.iter().map(|known| &*known.key.name));
-            let hint =
-                hint.or_else(|| Some("`mixer routes show` lists the rules that are in effect".to_owned()));
+            let hint = hint.or_else(|| Some("`mixer routes show` lists the active rules".to_owned()));
             self.reader.problem(location, format!("the configuration has no rule `{}`", rule.0), hint);
         }
         rule
@@ -125,14 +134,18 @@ impl SuiteParser<'_> {
                     .unwrap_or_else(|| format!("one of {}", OUTCOMES.join(", ")));
                 self.reader.problem(
                     entry.value.span.start,
-                    format!("unknown outcome `{outcome}`"),
+                    format!("`{outcome}` is not an outcome"),
                     Some(hint),
                 );
             }
         }
         if !matches!(node.kind, NodeKind::Mapping(_)) {
             let hint = Some("write `dryRun: {RULE: denied}`".to_owned());
-            self.reader.problem(node.span.start, format!("`dryRun` is a mapping, not {}", kind(node)), hint);
+            self.reader.problem(
+                node.span.start,
+                format!("`dryRun` must be a mapping, not {}", node_type(node)),
+                hint,
+            );
         }
         all
     }
@@ -152,7 +165,7 @@ impl SuiteParser<'_> {
                 let vocabulary = &self.snapshot.vocabulary;
                 if vocabulary.attribute(attribute).is_none() {
                     let hint = suggestion(attribute, vocabulary.names()).unwrap_or_else(|| {
-                        "write name, name[key], and after it EXACT or ABSENCE or nothing".to_owned()
+                        "write name or name[key], with EXACT, ABSENCE or no suffix".to_owned()
                     });
                     self.reader.problem(location, format!("unknown attribute `{attribute}`"), Some(hint));
                 }
@@ -185,7 +198,11 @@ impl SuiteParser<'_> {
         }
         if !matches!(node.kind, NodeKind::Mapping(_)) {
             let hint = Some("write `quotas: {request-count: 1}`".to_owned());
-            self.reader.problem(node.span.start, format!("`quotas` is a mapping, not {}", kind(node)), hint);
+            self.reader.problem(
+                node.span.start,
+                format!("`quotas` must be a mapping, not {}", node_type(node)),
+                hint,
+            );
         }
         all
     }
@@ -204,7 +221,11 @@ impl SuiteParser<'_> {
             let operation = text(self, "operation").unwrap_or_else(|| "REPLACE".to_owned());
             if !["REPLACE", "REMOVE", "APPEND"].contains(&operation.as_str()) {
                 let hint = Some("one of REPLACE, REMOVE, APPEND".to_owned());
-                self.reader.problem(item.span.start, format!("unknown header operation `{operation}`"), hint);
+                self.reader.problem(
+                    item.span.start,
+                    format!("`{operation}` is not a header operation"),
+                    hint,
+                );
             }
             all.push(HeaderText { name, value: text(self, "value").unwrap_or_default(), operation });
         }
@@ -250,7 +271,7 @@ impl SuiteParser<'_> {
             let mut values = Vec::new();
             for entry in item.get("values").map_or(&[][..], Node::entries) {
                 let value = match &entry.value.kind {
-                    NodeKind::Bool(truth) => Some(truth.to_string()),
+                    NodeKind::Bool(value) => Some(value.to_string()),
                     _ => self.reader.text(&entry.value, "a value"),
                 };
                 values.extend(value.map(|value| (entry.key.to_string(), value)));

@@ -10,8 +10,8 @@ use mixer_engine::decision::HeaderText;
 pub(super) struct RuleName(pub(super) String);
 
 impl RuleName {
-    /// Whether it refers to the full name `name.rule.namespace`.
-    pub(super) fn means(&self, full: &str) -> bool {
+    /// Whether this is the rule with the full name `name.rule.namespace`.
+    pub(super) fn matches(&self, full: &str) -> bool {
         if self.0 == full {
             return true;
         }
@@ -20,7 +20,7 @@ impl RuleName {
     }
 }
 
-/// A referenced attribute: `name` or `name[key]`, with ` EXACT`, ` ABSENCE` or no suffix.
+/// A referenced attribute: `name` or `name[key]`, with ` EXACT`, ` ABSENCE` or any condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReferencePattern {
     pub(super) name: String,
@@ -28,8 +28,8 @@ pub(super) struct ReferencePattern {
 }
 
 impl ReferencePattern {
-    /// Whether it matches `name CONDITION`.
-    pub(super) fn means(&self, found: &str) -> bool {
+    /// Whether this is the reference `name CONDITION`.
+    pub(super) fn matches(&self, found: &str) -> bool {
         let (name, condition) = found.rsplit_once(' ').unwrap_or((found, ""));
         self.name == name && self.condition.as_deref().is_none_or(|wanted| wanted == condition)
     }
@@ -42,7 +42,7 @@ impl std::fmt::Display for ReferencePattern {
     }
 }
 
-/// A string, exact or by pattern.
+/// A string or a regular expression.
 #[derive(Debug, Clone)]
 pub(super) enum TextPattern {
     Exact(String),
@@ -50,7 +50,7 @@ pub(super) enum TextPattern {
 }
 
 impl TextPattern {
-    pub(super) fn fits(&self, text: &str) -> bool {
+    pub(super) fn matches(&self, text: &str) -> bool {
         match self {
             TextPattern::Exact(wanted) => wanted == text,
             TextPattern::Matches(pattern) => pattern.is_match(text),
@@ -67,14 +67,14 @@ impl std::fmt::Display for TextPattern {
     }
 }
 
-/// A reported instance.
+/// An instance that is expected in a report.
 #[derive(Debug, Clone)]
 pub(super) struct InstancePattern {
-    /// Full name, or the part before the first dot.
+    /// Full name, or its part before the first dot.
     pub(super) instance: String,
-    /// Name of the handler.
+    /// Name of the handler; `None` means any.
     pub(super) handler: Option<String>,
-    /// Expected values; other values are ignored.
+    /// Expected values; others are ignored.
     pub(super) values: Vec<(String, String)>,
 }
 
@@ -91,12 +91,12 @@ impl std::fmt::Display for InstancePattern {
     }
 }
 
-/// One expectation.
+/// One expectation of an answer.
 #[derive(Debug, Clone)]
 pub(super) enum Expectation {
     Status(i32),
     Message(TextPattern),
-    /// The call fails with this text.
+    /// The call fails, with this text.
     Error(TextPattern),
     ValidDuration(SignedDuration),
     ValidUseCount(i64),
@@ -122,8 +122,8 @@ pub(super) enum Expectation {
 }
 
 impl Expectation {
-    /// The name of its field.
-    pub(super) fn what(&self) -> String {
+    /// The name of the field.
+    pub(super) fn field(&self) -> String {
         match self {
             Expectation::Status(_) => "status".to_owned(),
             Expectation::Message(_) => "message".to_owned(),
