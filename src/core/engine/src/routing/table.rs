@@ -130,7 +130,7 @@ impl RoutingTable {
     }
 
     /// The namespace whose own rules apply to a request, if the request names one; records what it reads.
-    pub(crate) fn namespace_of<'a>(&self, bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
+    pub fn namespace_of<'a>(&self, bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
         request_namespace(bag)
     }
 
