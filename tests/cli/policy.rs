@@ -193,8 +193,8 @@ fn mistakes_in_tests_are_reported_with_position_and_hint() {
     let expected = "\
 4:25: unknown attribute `sorce.name`
   hint: did you mean `source.name`?
-9:18: attribute `source.ip`: `10.0.0` is no IP_ADDRESS; expected an address such as 10.0.0.1
-10:21: attribute `request.size`: `many` is no INT64; expected a whole number
+9:18: attribute `source.ip`: `10.0.0` is not a valid IP_ADDRESS; expected an address such as 10.0.0.1
+10:21: attribute `request.size`: `many` is not a valid INT64; expected a whole number
 11:5: unknown field `quota` in `check`
   hint: did you mean `quotas`?
 13:13: `PERMISION_DENIED` is not a status code

@@ -183,6 +183,9 @@ mod tests {
         let value = |text: &str, kind| owned_value(&Value::from(text), Some(kind));
         assert_eq!(value("10.0.0.1", ValueType::IpAddress), Ok(OwnedValue::Bytes(vec![10, 0, 0, 1])));
         assert_eq!(value("1m", ValueType::Duration), Ok(SignedDuration::from_secs(60).into()));
-        assert_eq!(value("x", ValueType::Int64).unwrap_err(), "`x` is no INT64; expected a whole number");
+        assert_eq!(
+            value("x", ValueType::Int64).unwrap_err(),
+            "`x` is not a valid INT64; expected a whole number"
+        );
     }
 }
