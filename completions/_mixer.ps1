@@ -127,7 +127,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--decision-log-max-size', '--decision-log-max-size', [CompletionResultType]::ParameterName, 'Size at which the decision log is rotated. Example: 100MiB')
             [CompletionResult]::new('--decision-log-max-backups', '--decision-log-max-backups', [CompletionResultType]::ParameterName, 'Rotated decision logs to keep; 0 means all')
             [CompletionResult]::new('--decision-queue', '--decision-queue', [CompletionResultType]::ParameterName, 'Length of the decision queue; further decisions are dropped and counted')
-            [CompletionResult]::new('--decision-mask', '--decision-mask', [CompletionResultType]::ParameterName, 'Attributes whose values are masked as `***` in log and recording: NAME or NAME[KEY], separated by commas')
+            [CompletionResult]::new('--decision-mask', '--decision-mask', [CompletionResultType]::ParameterName, 'Attributes whose values are masked as `***` in log and recording: `NAME` or `NAME[KEY]`, separated by commas')
             [CompletionResult]::new('--record-requests', '--record-requests', [CompletionResultType]::ParameterName, 'Recording of the first calls, with attributes and results, for `mixer diff`')
             [CompletionResult]::new('--record-max-requests', '--record-max-requests', [CompletionResultType]::ParameterName, 'Maximum calls in the recording')
             [CompletionResult]::new('--record-max-size', '--record-max-size', [CompletionResultType]::ParameterName, 'Maximum size of the recording. Example: 64MiB')

@@ -108,7 +108,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --decision-log-max-size 'Size at which the decision log is rotated. Example: 100MiB'
             cand --decision-log-max-backups 'Rotated decision logs to keep; 0 means all'
             cand --decision-queue 'Length of the decision queue; further decisions are dropped and counted'
-            cand --decision-mask 'Attributes whose values are masked as `***` in log and recording: NAME or NAME[KEY], separated by commas'
+            cand --decision-mask 'Attributes whose values are masked as `***` in log and recording: `NAME` or `NAME[KEY]`, separated by commas'
             cand --record-requests 'Recording of the first calls, with attributes and results, for `mixer diff`'
             cand --record-max-requests 'Maximum calls in the recording'
             cand --record-max-size 'Maximum size of the recording. Example: 64MiB'

@@ -116,7 +116,7 @@ denied\t'Denials, failures, quotas not granted in full, and denials of dry-run r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l decision-log-max-size -d 'Size at which the decision log is rotated. Example: 100MiB' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l decision-log-max-backups -d 'Rotated decision logs to keep; 0 means all' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l decision-queue -d 'Length of the decision queue; further decisions are dropped and counted' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l decision-mask -d 'Attributes whose values are masked as `***` in log and recording: NAME or NAME[KEY], separated by commas' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l decision-mask -d 'Attributes whose values are masked as `***` in log and recording: `NAME` or `NAME[KEY]`, separated by commas' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l record-requests -d 'Recording of the first calls, with attributes and results, for `mixer diff`' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l record-max-requests -d 'Maximum calls in the recording' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l record-max-size -d 'Maximum size of the recording. Example: 64MiB' -r

@@ -1,6 +1,6 @@
 //! The command line: one file per subcommand, each `parse flags -> resolve -> call the core -> render`.
 //!
-//! [`parse`] turns arguments into an [`Invocation`]; [`Invocation::run`] runs it over an [`Io`]. The program name selects the
+//! [`parse()`] turns arguments into an [`Invocation`]; [`Invocation::run`] runs it over an [`Io`]. The program name selects the
 //! personality: `mixer` has all commands and its own texts; `mixs`, `mixc` and `galley` print the texts of Istio Mixer and Galley.
 //! Parsing opens nothing; all output goes through [`Io`].
 //!

@@ -38,7 +38,7 @@ pub(crate) struct DecisionFlags {
     /// Length of the decision queue; further decisions are dropped and counted.
     #[arg(long, default_value = "4096", value_parser = value::uint, value_name = "DECISIONS")]
     decision_queue: u64,
-    /// Attributes whose values are masked as `***` in log and recording: NAME or NAME[KEY], separated by commas.
+    /// Attributes whose values are masked as `***` in log and recording: `NAME` or `NAME[KEY]`, separated by commas.
     ///
     /// A trailing `*` matches any text. The list replaces the default; an empty list masks nothing.
     #[arg(long, default_value_t = DEFAULT_MASKS.join(","), value_name = "LIST")]

@@ -153,7 +153,7 @@ where
 
     /// The next message; `None` at the end of the stream. Cancel-safe.
     ///
-    /// Errors: as [`read_message`].
+    /// Errors: as `read_message`.
     pub async fn next(&mut self) -> Result<Option<Bytes>, GrpcError> {
         loop {
             if self.rest.first().is_some_and(|flag| *flag != 0) {

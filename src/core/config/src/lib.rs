@@ -1,6 +1,6 @@
 //! Configuration as documents: values with positions, typed messages, resources with identity and origin, stores.
 //!
-//! A [`Node`] tree keeps the position of every value; [`message!`](crate::message) types decode from it the way Istio Mixer
+//! A [`Node`] tree keeps the position of every value; [`message!`](crate::message!) types decode from it the way Istio Mixer
 //! decodes YAML through JSON into protobuf messages; every problem is a [`Diagnostic`]. This crate decodes no resource by
 //! kind: that is up to its users.
 //! Spec: runtime.md sections 1 to 4.

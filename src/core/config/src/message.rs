@@ -41,7 +41,7 @@ pub struct FieldInfo {
     pub number: u32,
 }
 
-/// A message: a struct declared by [`message!`](crate::message).
+/// A message: a struct declared by [`message!`](crate::message!).
 pub trait Message: Field + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     /// Full protobuf name.
     const NAME: &'static str;

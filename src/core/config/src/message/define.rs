@@ -1,4 +1,4 @@
-//! The [`message!`](crate::message) macro and the functions that its expansion calls.
+//! The [`message!`](crate::message!) macro and the functions that its expansion calls.
 
 use super::context::DecodeContext;
 use super::field::json_kind;
@@ -6,7 +6,7 @@ use super::{FieldInfo, suggestion};
 use crate::field_name::{go_type, is_lower_camel_of, lower_camel};
 use crate::{Node, NodeKind};
 
-/// Declares a message: a struct with defaults, [`Field`] and [`Message`].
+/// Declares a message: a struct with defaults, [`Field`](crate::message::Field) and [`Message`](crate::message::Message).
 #[macro_export]
 macro_rules! message {
     ($(#[$meta:meta])* pub struct $name:ident : $full:literal {
