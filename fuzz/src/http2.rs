@@ -2,6 +2,7 @@
 //! an error of its class, every frame of the server is valid, and all state stays bounded.
 
 mod client;
+mod frame;
 mod oracle;
 
 use std::sync::LazyLock;
@@ -14,7 +15,7 @@ use mixer_http2::{ErrorCode, FixedResponse, IncomingRequest, Limits, Session};
 
 use crate::input::Input;
 use client::Client;
-use oracle::Frame;
+use frame::Frame;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const POST: &[u8] = b"\x83\x86\x04\x02/a";

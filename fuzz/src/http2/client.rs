@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fluke_hpack::Decoder;
 
-use super::oracle::{Frame, settings};
+use super::frame::{Frame, settings};
 
 const HEAD_LEN: usize = 9;
 

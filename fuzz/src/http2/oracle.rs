@@ -1,6 +1,7 @@
 //! The errors that RFC 9113 requires for a client frame.
 
 use super::client::Client;
+use super::frame::{Frame, settings};
 
 pub(super) const PROTOCOL_ERROR: u32 = 1;
 pub(super) const FLOW_CONTROL_ERROR: u32 = 3;
@@ -8,38 +9,6 @@ pub(super) const STREAM_CLOSED: u32 = 5;
 pub(super) const FRAME_SIZE_ERROR: u32 = 6;
 pub(super) const COMPRESSION_ERROR: u32 = 9;
 pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
-
-#[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) kind: u8,
-    pub(super) flags: u8,
-    pub(super) stream: u32,
-    pub(super) payload: Vec<u8>,
-}
-
-impl Frame {
-    pub(super) fn new(kind: u8, flags: u8, stream: u32, payload: Vec<u8>) -> Self {
-        Self { kind, flags, stream: stream & 0x7fff_ffff, payload }
-    }
-
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        let length = u32::try_from(self.payload.len()).expect("frames are small").to_be_bytes();
-        let mut out = length[1..].to_vec();
-        out.extend([self.kind, self.flags]);
-        out.extend(self.stream.to_be_bytes());
-        out.extend_from_slice(&self.payload);
-        out
-    }
-
-    /// The payload as one number.
-    pub(super) fn number(&self) -> Option<u32> {
-        Some(u32::from_be_bytes(self.payload.as_slice().try_into().ok()?))
-    }
-
-    fn is_padded_too_much(&self) -> bool {
-        self.flags & 8 != 0 && self.payload.first().is_none_or(|pad| usize::from(*pad) >= self.payload.len())
-    }
-}
 
 /// Connection errors that this frame must cause; any of them is valid.
 pub(super) fn violations(frame: &Frame, client: &Client) -> Vec<u32> {
@@ -99,14 +68,6 @@ pub(super) fn violations(frame: &Frame, client: &Client) -> Vec<u32> {
         _ => {}
     }
     found
-}
-
-pub(super) fn settings(payload: &[u8]) -> impl Iterator<Item = (u16, u32)> {
-    payload.chunks_exact(6).map(|setting| {
-        let (name, value) = setting.split_at(2);
-        let byte = |number: u32, byte: &u8| number << 8 | u32::from(*byte);
-        (name.iter().fold(0, |number, byte| number << 8 | u16::from(*byte)), value.iter().fold(0, byte))
-    })
 }
 
 /// Connection errors that this frame may cause, given earlier frames.
