@@ -97,8 +97,9 @@ impl WindowCounters {
             Some(count) => count,
             None if amount <= 0 => 0,
             None => {
-                table.insert(hash, WindowCounter { key: key.into(), length, start, count: amount }, now);
-                amount
+                let counter = WindowCounter { key: key.into(), length, start, count: amount };
+                // What cannot be counted is over every limit. Stored keys are far smaller than a shard.
+                if table.insert(hash, counter, now) { amount } else { i64::MAX }
             }
         }
     }
@@ -161,5 +162,11 @@ mod tests {
         }
         assert_eq!(len(&windows), 350);
         assert!((0..50_u8).all(|victim| windows.add(&[victim; 20], 3600, 7, 0) == 3));
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_counted_is_over_every_limit() {
+        let windows = WindowCounters::with_budget(SHARDS);
+        assert_eq!(windows.add(b"k", 60, 0, 1), i64::MAX);
     }
 }
