@@ -40,7 +40,7 @@ pub(crate) struct DecisionFlags {
     decision_queue: u64,
     /// Attributes whose values are masked as `***` in log and recording: `NAME` or `NAME[KEY]`, separated by commas.
     ///
-    /// A trailing `*` matches any text. The list replaces the default; an empty list masks nothing.
+    /// A trailing `*` matches any text. Everything secret by its name or form is masked too; an empty list masks nothing.
     #[arg(long, default_value_t = DEFAULT_MASKS.join(","), value_name = "LIST")]
     decision_mask: String,
     /// Recording of the first calls, with attributes and results, for `mixer diff`.

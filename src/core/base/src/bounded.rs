@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
+use crate::budget::Account;
+
 /// Longest key that [`stored_key`] leaves as it is, in bytes.
 pub const MAX_KEY_BYTES: usize = 128;
 
@@ -103,8 +105,7 @@ pub enum Modified {
 /// Entries found by hash, within a budget of bytes. The caller hashes: tables are often shards of one structure, and the same
 /// hash selects the shard.
 ///
-/// The budget covers slots, index and what entries own on the heap. Allocators round up, and vectors grow by doubling, so that
-/// the memory in use can be twice the budget.
+/// The budget covers slots, index and what entries own on the heap, with the room that vectors and allocators keep spare.
 #[derive(Debug)]
 pub struct BoundedTable<T> {
     /// Positions in `slots`.
@@ -114,6 +115,8 @@ pub struct BoundedTable<T> {
     queues: Vec<Queue>,
     bytes: usize,
     budget: usize,
+    /// Where its bytes are taken from, if several tables share a budget.
+    account: Option<Arc<Account>>,
     when_full: WhenFull,
     evicted: u64,
 }
@@ -142,21 +145,61 @@ const EXPIRED_PER_INSERTION: usize = 2;
 /// Slots below which a table keeps its memory.
 const LEAST_CAPACITY: usize = 1024;
 
-impl<T: Bounded> BoundedTable<T> {
-    /// Bytes of an entry besides what it owns on the heap: its slot, and its position and control byte in the index.
-    pub const ENTRY_BYTES: usize = size_of::<Slot<T>>() + size_of::<u32>() + 1;
+impl<T> Drop for BoundedTable<T> {
+    fn drop(&mut self) {
+        if let Some(account) = &self.account {
+            account.give_back(self.bytes);
+        }
+    }
+}
 
-    /// An empty table with a budget of bytes.
+impl<T: Bounded> BoundedTable<T> {
+    /// Bytes of an entry besides what it owns on the heap: its slot, its position and control byte in the index, twice because both
+    /// grow by doubling, and what the allocator adds to its key.
+    pub const ENTRY_BYTES: usize = 2 * (size_of::<Slot<T>>() + size_of::<u32>() + 1) + 16;
+
+    /// An empty table with a budget of bytes of its own.
     pub fn new(budget: usize, when_full: WhenFull) -> Self {
+        Self::with(budget, None, when_full)
+    }
+
+    /// An empty table that takes its bytes from an account.
+    pub fn within(account: Arc<Account>, when_full: WhenFull) -> Self {
+        Self::with(usize::MAX, Some(account), when_full)
+    }
+
+    fn with(budget: usize, account: Option<Arc<Account>>, when_full: WhenFull) -> Self {
         Self {
             index: HashTable::new(),
             slots: Vec::new(),
             queues: Vec::new(),
             bytes: 0,
             budget,
+            account,
             when_full,
             evicted: 0,
         }
+    }
+
+    /// Takes bytes from budget and account, if both have them.
+    fn take(&mut self, bytes: usize) -> bool {
+        let fits = self.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.budget);
+        let taken = fits && self.account.as_ref().is_none_or(|account| account.take(bytes));
+        self.bytes += if taken { bytes } else { 0 };
+        taken
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        if let Some(account) = &self.account {
+            account.give_back(bytes);
+        }
+    }
+
+    /// Whether an entry of this size would fit into an empty table.
+    fn can_hold(&self, bytes: usize) -> bool {
+        bytes <= self.budget && self.account.as_ref().is_none_or(|account| bytes <= account.share().limit())
     }
 
     /// Changes the budget. Entries above it stay until the next insertion.
@@ -211,14 +254,17 @@ impl<T: Bounded> BoundedTable<T> {
             return Some(result);
         }
         let after = slot.value.heap_bytes();
-        self.bytes = (self.bytes + after).saturating_sub(before);
         self.unlink(at, queue);
         self.link_newest(at);
+        let grown = after.saturating_sub(before);
+        self.give_back(before.saturating_sub(after));
         match modified {
             Modified::Removed => {
+                self.overdraw(grown);
                 self.remove_at(at);
             }
-            _ => self.evict_others(at, now),
+            _ if grown > 0 => self.grow(at, grown, now),
+            _ => {}
         }
         Some(result)
     }
@@ -232,21 +278,23 @@ impl<T: Bounded> BoundedTable<T> {
             }
         }
         let bytes = Self::ENTRY_BYTES + value.heap_bytes();
-        while self.bytes + bytes > self.budget {
+        while !self.take(bytes) {
             let has_made_room = match self.when_full {
                 WhenFull::Refuse => self.remove_expired(now),
-                WhenFull::Evict => bytes <= self.budget && self.evict(now, NONE),
+                WhenFull::Evict => self.can_hold(bytes) && self.evict(now, NONE),
             };
             if !has_made_room {
                 return false;
             }
         }
-        let Some(at) = u32::try_from(self.slots.len()).ok().filter(|at| *at != NONE) else { return false };
+        let Some(at) = u32::try_from(self.slots.len()).ok().filter(|at| *at != NONE) else {
+            self.give_back(bytes);
+            return false;
+        };
         let slots = &mut self.slots;
         slots.push(Slot { hash, older: NONE, newer: NONE, value });
         let hash_of = |at: &u32| slots.get(*at as usize).map_or(0, |slot| slot.hash);
         self.index.insert_unique(hash, at, hash_of);
-        self.bytes += bytes;
         self.link_newest(at);
         true
     }
@@ -281,16 +329,24 @@ impl<T: Bounded> BoundedTable<T> {
         expired.is_some_and(|at| self.remove_at(at).is_some())
     }
 
-    /// Evicts entries other than the one at `kept`, which has grown.
-    fn evict_others(&mut self, kept: u32, now: u64) {
+    /// Takes `bytes` for the entry at `kept`, which has grown. Evicts others until there is room; without others, the budget is exceeded.
+    fn grow(&mut self, kept: u32, bytes: usize, now: u64) {
         let mut kept = kept;
-        while self.bytes > self.budget {
+        while !self.take(bytes) {
             let last = u32::try_from(self.slots.len() - 1).unwrap_or(NONE);
-            let Some(victim) = self.victim(now, kept) else { return };
+            let Some(victim) = self.victim(now, kept) else { return self.overdraw(bytes) };
             self.evict_at(victim, now);
             if kept == last {
                 kept = victim;
             }
+        }
+    }
+
+    /// Counts bytes that exist already.
+    fn overdraw(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if let Some(account) = &self.account {
+            account.take_overdrawn(bytes);
         }
     }
 
@@ -322,7 +378,7 @@ impl<T: Bounded> BoundedTable<T> {
             self.rename(last, at);
         }
         let removed = self.slots.swap_remove(at as usize);
-        self.bytes = self.bytes.saturating_sub(Self::ENTRY_BYTES + removed.value.heap_bytes());
+        self.give_back(Self::ENTRY_BYTES + removed.value.heap_bytes());
         self.shrink();
         Some(removed.value)
     }

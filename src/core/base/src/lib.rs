@@ -4,6 +4,7 @@
 //! | module | subject |
 //! | --- | --- |
 //! | [`bounded`] | hash table with a budget of bytes |
+//! | [`budget`] | bytes of everything that callers can make a server keep |
 //! | [`build_info`] | version and build stamps |
 //! | [`exposition`] | the text format of Prometheus |
 //! | [`json`] | string escaping of JSON log lines |
@@ -23,6 +24,7 @@
 //! Spec: cli-operations.md sections 5 and 6.
 
 pub mod bounded;
+pub mod budget;
 pub mod build_info;
 pub mod exposition;
 pub mod json;

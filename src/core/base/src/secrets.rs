@@ -1,31 +1,173 @@
-//! Masking of secrets, which are recognised by name.
+//! What is secret, and how it is masked: one definition for ControlZ, the decision log, recordings, explanations and dumps.
+//!
+//! | form | masked by |
+//! | --- | --- |
+//! | a value with the name of a secret, such as `authorization`, `apiKey` or `DB_PASSWORD` | [`mask_value`] |
+//! | an address with a password, or a query parameter with the name of a secret, anywhere in a text | [`mask_text`] |
+//! | the credentials of `Bearer` and `Basic`, anywhere in a text | [`mask_text`] |
+//! | both in a document | [`mask_document`] |
+//! | both in the text of a YAML or JSON file | [`mask_source`] |
+//! | both on a command line | [`mask_arguments`] |
+
+use std::borrow::Cow;
 
 use serde_json::Value;
+
+mod source;
+
+pub use source::mask_source;
 
 /// Replaces a secret value.
 pub const MASKED: &str = "***";
 
-/// Whether a value with this name must be masked.
+/// Parts of names of secrets. `…key` is one too; see [`is_secret`].
+const SECRET: [&str; 9] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "authorization",
+    "cookie",
+    "raw_claims",
+];
+
+/// Names that end in `key` and are no secrets, without separators.
+const OPEN_KEYS: [&str; 6] =
+    ["generickey", "publickey", "descriptorkey", "headerkey", "websocketkey", "idempotencykey"];
+
+/// Names with these ends tell where a secret is, not what it is.
+const PLACES: [&str; 4] = ["file", "path", "dir", "url"];
+
+/// Whether a value with this name must be masked: the name of an attribute, header, field, environment variable or flag.
+/// Letter case and separators make no difference. `key` alone is no secret: entries of maps and descriptors have it.
 pub fn is_secret(name: &str) -> bool {
-    const SECRET: [&str; 7] = ["token", "secret", "password", "passwd", "key", "authorization", "cookie"];
     let name = name.to_ascii_lowercase();
-    SECRET.iter().any(|part| name.contains(part))
+    if PLACES.iter().any(|place| name.ends_with(place)) {
+        return false;
+    }
+    if SECRET.iter().any(|part| name.contains(part)) {
+        return true;
+    }
+    let plain: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let plain = plain.trim_end_matches('s');
+    plain.len() > "key".len() && plain.ends_with("key") && !OPEN_KEYS.iter().any(|open| plain.ends_with(open))
 }
 
-/// Masks strings in a document whose names are those of secrets, at any depth.
+/// The value as it may be shown under its name.
+pub fn mask_value<'v>(name: &str, value: &'v str) -> Cow<'v, str> {
+    if !value.is_empty() && is_secret(name) { Cow::Borrowed(MASKED) } else { mask_text(value) }
+}
+
+/// Masks what is secret in any text: the user information of addresses (`scheme://user:password@host`), query parameters with the
+/// names of secrets, and what follows `Bearer` and `Basic`. Allocates only if there is something to mask.
+pub fn mask_text(text: &str) -> Cow<'_, str> {
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    spans
+        .extend(text.match_indices("://").filter_map(|(at, found)| user_information(text, at + found.len())));
+    for scheme in ["bearer ", "basic "] {
+        spans
+            .extend(starts_ignoring_case(text, scheme).filter_map(|at| credentials(text, at + scheme.len())));
+    }
+    spans.extend(text.match_indices(['?', '&']).filter_map(|(at, _)| parameter(text, at + 1)));
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    spans.sort_unstable();
+    let mut masked = String::with_capacity(text.len());
+    let mut shown = 0;
+    for (start, end) in spans {
+        if start >= shown {
+            masked.push_str(text.get(shown..start).unwrap_or_default());
+            masked.push_str(MASKED);
+        }
+        shown = shown.max(end);
+    }
+    masked.push_str(text.get(shown..).unwrap_or_default());
+    Cow::Owned(masked)
+}
+
+/// The range from `start` to the next character that ends it, or to the end of the text.
+fn until(text: &str, start: usize, ends: impl Fn(char) -> bool) -> (usize, usize) {
+    let rest = text.get(start..).unwrap_or_default();
+    (start, start + rest.find(ends).unwrap_or(rest.len()))
+}
+
+/// The user information of an authority that holds a password.
+fn user_information(text: &str, start: usize) -> Option<(usize, usize)> {
+    let (_, end) = until(text, start, |c| matches!(c, '/' | '?' | '#' | '"' | '\'') || c.is_whitespace());
+    let user = text.get(start..end)?.rsplit_once('@')?.0;
+    user.contains(':').then_some((start, start + user.len()))
+}
+
+/// What follows the name of an authentication scheme, if it is long enough for credentials: `basic auth` is none.
+fn credentials(text: &str, start: usize) -> Option<(usize, usize)> {
+    let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~' | '+' | '/' | '='));
+    let (start, end) = until(text, start, ends);
+    (end - start >= 8).then_some((start, end))
+}
+
+/// The value of a query parameter with the name of a secret.
+fn parameter(text: &str, start: usize) -> Option<(usize, usize)> {
+    let is_end = |c: char| matches!(c, '&' | '#' | '"' | '\'' | ';') || c.is_whitespace();
+    let (_, end) = until(text, start, is_end);
+    let (name, value) = text.get(start..end)?.split_once('=')?;
+    (!value.is_empty() && is_secret(name)).then_some((end - value.len(), end))
+}
+
+/// Where `pattern`, which is ASCII in lower case, occurs at the start of a word.
+fn starts_ignoring_case<'t>(text: &'t str, pattern: &'t str) -> impl Iterator<Item = usize> + 't {
+    let bytes = text.as_bytes();
+    let at_word = move |at: usize| at == 0 || bytes.get(at - 1).is_some_and(|b| !b.is_ascii_alphanumeric());
+    let windows = bytes.windows(pattern.len()).enumerate();
+    windows
+        .filter(move |(at, w)| w.eq_ignore_ascii_case(pattern.as_bytes()) && at_word(*at))
+        .map(|(at, _)| at)
+}
+
+/// Masks a document at any depth: strings with the names of secrets, lists of strings with such names, and secrets in other
+/// strings.
 pub fn mask_document(value: &mut Value) {
+    mask_member(false, value);
+}
+
+fn mask_member(named_secret: bool, value: &mut Value) {
     match value {
-        Value::Object(members) => {
-            for (name, member) in members {
-                match member {
-                    Value::String(text) if !text.is_empty() && is_secret(name) => *text = MASKED.to_owned(),
-                    other => mask_document(other),
-                }
+        Value::String(text) if named_secret && !text.is_empty() => MASKED.clone_into(text),
+        Value::String(text) => {
+            if let Cow::Owned(masked) = mask_text(text) {
+                *text = masked;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(mask_document),
+        Value::Object(members) => {
+            for (name, member) in members {
+                mask_member(is_secret(name), member);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_member(named_secret, item)),
         _ => {}
     }
+}
+
+/// A command line as it may be shown: values of flags with the names of secrets, and secrets in other arguments, are masked.
+pub fn mask_arguments(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut hide_next = false;
+    let mask = |argument: String| {
+        let is_flag = argument.starts_with('-');
+        if std::mem::replace(&mut hide_next, false) && !is_flag {
+            return MASKED.to_owned();
+        }
+        match argument.split_once('=') {
+            Some((name, _)) if is_flag && is_secret(name) => format!("{name}={MASKED}"),
+            None if is_flag && is_secret(&argument) => {
+                hide_next = true;
+                argument
+            }
+            _ => mask_text(&argument).into_owned(),
+        }
+    };
+    arguments.into_iter().map(mask).collect()
 }
 
 #[cfg(test)]
@@ -34,18 +176,97 @@ mod tests {
 
     #[test]
     fn secrets_are_recognised_by_name() {
-        assert!(is_secret("AWS_SECRET_ACCESS_KEY") && is_secret("x-api-key") && is_secret("Cookie"));
-        assert!(!is_secret("PATH"));
+        for name in [
+            "AWS_SECRET_ACCESS_KEY",
+            "x-api-key",
+            "Cookie",
+            "set-cookie",
+            "proxy-authorization",
+            "apiKey",
+            "request.api_key",
+            "request.auth.raw_claims",
+            "signingKeys",
+            "--password",
+            "dbCredentials",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "keyCount",
+            "key",
+            "generic_key",
+            "sec-websocket-key",
+            "monkeys.count",
+            "--tls-key-file",
+            "tokenUrl",
+            "",
+        ] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_recognised_in_a_text() {
+        for (text, shown) in [
+            ("redis://ann:hunter2@db:6379/0", "redis://***@db:6379/0"),
+            ("a b://c:d:e@f g://h@i", "a b://***@f g://h@i"),
+            ("postgres://ann:pw@db/x", "postgres://***@db/x"),
+            ("a=http://u:p@h b", "a=http://***@h b"),
+            ("http://host/?q=1&token=abc&x=2#t", "http://host/?q=1&token=***&x=2#t"),
+            ("/login?api_key=abc", "/login?api_key=***"),
+            ("it was bEarer abc.def-123, no", "it was bEarer ***, no"),
+            ("Basic dXNlcjpwYXNz", "Basic ***"),
+            ("?token=Bearer 12345678", "?token=*** ***"),
+            ("\"https://a:b@c/d\"", "\"https://***@c/d\""),
+        ] {
+            assert_eq!(mask_text(text), shown);
+        }
+        for text in [
+            "",
+            "basic auth",
+            "a://b@c",
+            "http://host:80/a@b:c",
+            "user@host",
+            "https://ann@host/",
+            "a:b@c",
+            "://",
+            "?token=",
+            "forbearer 12345678",
+            "x?y",
+            "ä://ü?ö=&",
+        ] {
+            assert!(matches!(mask_text(text), Cow::Borrowed(_)), "{text}");
+        }
     }
 
     #[test]
     fn secrets_are_masked_at_any_depth() {
-        let mut value =
-            serde_json::json!({"apiKey": "x", "list": [{"authToken": "y", "name": "z"}], "keyCount": 3});
+        let mut value = serde_json::json!({
+            "apiKey": "x", "list": [{"authToken": "y", "name": "z"}], "keyCount": 3,
+            "tokens": ["a", {"name": "b"}], "url": "redis://u:p@h", "password": "",
+        });
         mask_document(&mut value);
+        let masked = serde_json::json!({
+            "apiKey": "***", "list": [{"authToken": "***", "name": "z"}], "keyCount": 3,
+            "tokens": ["***", {"name": "b"}], "url": "redis://***@h", "password": "",
+        });
+        assert_eq!(value, masked);
+    }
+
+    #[test]
+    fn arguments_are_masked() {
+        let mask = |text: &str| mask_arguments(text.split(' ').map(str::to_owned)).join(" ");
         assert_eq!(
-            value,
-            serde_json::json!({"apiKey": "***", "list": [{"authToken": "***", "name": "z"}], "keyCount": 3})
+            mask("mixer --password hunter2 --api-key=x --tls-key-file k --store http://u:p@h/ --token --v 1"),
+            "mixer --password *** --api-key=*** --tls-key-file k --store http://***@h/ --token --v 1"
         );
+    }
+
+    #[test]
+    fn a_value_is_masked_by_its_name_or_its_form() {
+        assert_eq!(mask_value("cookie", "a=b"), MASKED);
+        assert_eq!(mask_value("cookie", ""), "");
+        assert_eq!(mask_value("referer", "http://a:b@c"), "http://***@c");
     }
 }

@@ -18,7 +18,7 @@ use mixer_attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::{Collect, Collected, Family};
 use mixer_base::rpc_code;
-use mixer_base::secrets::{MASKED, is_secret};
+use mixer_base::secrets::{mask_text, mask_value};
 use mixer_base::shard::{self, ShardedCounters};
 
 /// Maximum number of recorded denials.
@@ -213,7 +213,7 @@ impl RecordedDenial {
             id: self.id,
             time: self.time,
             code: self.code,
-            message: String::from_utf8_lossy(message).into_owned(),
+            message: mask_text(&String::from_utf8_lossy(message)).into_owned(),
             snapshot: self.snapshot,
             cached: self.cached,
             attributes,
@@ -254,10 +254,7 @@ fn truncated(text: &str) -> String {
 
 /// Names and values for display.
 fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
-    let display = |name: &str, value: &str| match is_secret(name) && !value.is_empty() {
-        true => MASKED.to_owned(),
-        false => truncated(value),
-    };
+    let display = |name: &str, value: &str| truncated(&mask_value(name, value));
     let mut list = Vec::new();
     for named in bag.all() {
         let Some(value) = named.value else { continue };
@@ -285,6 +282,7 @@ fn attributes(bag: &AttributeBag<'_>) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use mixer_attribute::{OwnedValue, ValueType};
+    use mixer_base::secrets::MASKED;
 
     fn vocabulary() -> Vocabulary {
         let mut builder = Vocabulary::builder();

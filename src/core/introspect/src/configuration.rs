@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::excerpt;
 use super::page::Page;
 use super::{Server, form, format, page, parameter};
+use mixer_base::secrets::mask_source;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, RawResource, Severity};
 use mixer_engine::runtime::Published;
@@ -260,7 +261,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
             (excerpt::numbered(&found.origin.text, found.origin.first_line))
             @if let Some(effective) = effective {
                 h2 { "Effective parameters" }
-                pre.source { (excerpt::without_secrets(&effective)) }
+                pre.source { (mask_source(&effective)) }
             }
             @if !users.is_empty() {
                 h2 { "Used by" }

@@ -1,12 +1,8 @@
 //! Source excerpts of diagnostics with the position marked, and masked source.
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
-
 use maud::{Markup, html};
-use regex::Regex;
 
-use super::format::MASKED;
+use mixer_base::secrets::mask_source;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, RawResource, ResourceKey};
 
@@ -18,18 +14,6 @@ const AFTER: u32 = 1;
 const WIDEST: usize = 240;
 /// Maximum size of a file that is read for an excerpt.
 const MAX_FILE: u64 = 1 << 20;
-
-/// Masks the values of secret keys.
-pub(super) fn without_secrets(text: &str) -> Cow<'_, str> {
-    static SECRETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        let value = r#"(?:"[^"\n]*"|'[^'\n]*'|[^\s,}\]"'][^,}\n]*)"#;
-        Regex::new(&format!(r#"(?i)([\w.-]*(?:token|secret|password|passwd|api_?key|private_?key)[\w.-]*["']?[ \t]*:[ \t]+){value}"#)).ok()
-    });
-    match &*SECRETS {
-        Some(secrets) => secrets.replace_all(text, format!("${{1}}{MASKED}")),
-        None => Cow::Borrowed(MASKED),
-    }
-}
 
 /// The resource with this full name.
 pub(super) fn find<'c>(contents: &'c StoreContents, full_name: &str) -> Option<&'c RawResource> {
@@ -79,7 +63,7 @@ fn columns(diagnostic: &Diagnostic, line: &str) -> (usize, usize) {
 pub(super) fn excerpt(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
     let Some((text, first_line)) = source(diagnostic, contents) else { return html! {} };
     let wanted = diagnostic.span.map_or(0, |span| span.start.line);
-    let text = without_secrets(&text);
+    let text = mask_source(&text);
     let shown = text
         .lines()
         .zip(first_line..)
@@ -99,7 +83,7 @@ pub(super) fn excerpt(diagnostic: &Diagnostic, contents: &StoreContents) -> Mark
 
 /// A text with line numbers.
 pub(super) fn numbered(text: &str, first_line: u32) -> Markup {
-    let text = without_secrets(text);
+    let text = mask_source(text);
     html! {
         pre.source { @for (line, number) in text.lines().zip(first_line..) {
             span.line { span.number { (number) } (line) "\n" }
@@ -111,19 +95,6 @@ pub(super) fn numbered(text: &str, first_line: u32) -> Markup {
 mod tests {
     use super::*;
     use mixer_config::{ExpressionPlace, FieldPath, Location, Span};
-
-    #[test]
-    fn secret_values_are_masked() {
-        for (text, hidden) in [
-            ("password: hunter2", "password: ***"),
-            ("  clientSecret: \"a: b\" # c", "  clientSecret: *** # c"),
-            ("{\"api_key\": \"x\", \"b\": 1}", "{\"api_key\": ***, \"b\": 1}"),
-            ("token:\n  nested: 1", "token:\n  nested: 1"),
-            ("match: request.headers[\"x\"] == \"y\"", "match: request.headers[\"x\"] == \"y\""),
-        ] {
-            assert_eq!(without_secrets(text), hidden);
-        }
-    }
 
     #[test]
     fn the_position_in_an_expression_is_marked() {

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 use maud::{Markup, html};
 
 use mixer_attribute::Timestamp;
-pub(super) use mixer_base::secrets::{MASKED, is_secret};
 
 /// `1.5 MiB`.
 pub(super) fn bytes(count: f64) -> String {

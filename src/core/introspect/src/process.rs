@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::{Server, format, parameter};
 use mixer_base::build_info::BuildInfo;
+use mixer_base::secrets::{mask_arguments, mask_value};
 
 /// compat(1.3): members and their order.
 #[derive(Debug, Serialize)]
@@ -142,19 +143,10 @@ pub(super) fn environment(server: &Server, parameters: &[(String, String)]) -> V
     variables
         .into_iter()
         .map(|(name, value)| {
-            let is_secret = format::is_secret(&name) || has_credentials(&value);
-            let hidden = !reveal && is_secret && !value.is_empty();
-            Variable { value: if hidden { format::MASKED.to_owned() } else { value }, name }
+            let value = if reveal { value } else { mask_value(&name, &value).into_owned() };
+            Variable { value, name }
         })
         .collect()
-}
-
-/// Whether the value contains a URL with credentials: `scheme://name:password@host`.
-fn has_credentials(value: &str) -> bool {
-    value.split("://").skip(1).any(|rest| {
-        let authority = rest.split(['/', ' ', '?', '#']).next().unwrap_or_default();
-        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
-    })
 }
 
 /// The environment page.
@@ -187,24 +179,7 @@ pub(super) fn environment_page(server: &Server, parameters: &[(String, String)])
 
 /// The arguments; secret values are masked.
 pub(super) fn arguments() -> Vec<String> {
-    let mut hide_next = false;
-    std::env::args_os()
-        .map(|argument| {
-            let argument = argument.to_string_lossy().into_owned();
-            if std::mem::take(&mut hide_next) {
-                return format::MASKED.to_owned();
-            }
-            let name = argument.split('=').next().unwrap_or_default();
-            let names_a_secret = name.starts_with('-') && format::is_secret(name) && !name.ends_with("file");
-            match argument.split_once('=') {
-                Some((name, _)) if names_a_secret => format!("{name}={}", format::MASKED),
-                _ => {
-                    hide_next = names_a_secret;
-                    argument
-                }
-            }
-        })
-        .collect()
+    mask_arguments(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))
 }
 
 /// The page of arguments and settings.
@@ -267,19 +242,4 @@ pub(super) fn version_page(server: &Server) -> Response {
         body: pairs(&rows),
     }
     .answer(server)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_with_credentials_are_secret() {
-        for secret in ["postgres://ann:pw@db/x", "a=http://u:p@h b"] {
-            assert!(has_credentials(secret), "{secret}");
-        }
-        for open in ["http://host:80/a@b:c", "user@host", "https://ann@host/", "a:b@c"] {
-            assert!(!has_credentials(open), "{open}");
-        }
-    }
 }

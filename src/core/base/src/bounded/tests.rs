@@ -137,6 +137,32 @@ fn an_entry_larger_than_the_budget_evicts_nothing() {
 }
 
 #[test]
+fn tables_of_one_account_share_its_bytes() {
+    let share = Arc::new(crate::budget::Share::new(8 * Table::ENTRY_BYTES));
+    let account = Arc::new(share.open());
+    let mut first = Table::within(Arc::clone(&account), WhenFull::Evict);
+    let mut second = Table::within(account, WhenFull::Evict);
+    (0..6).for_each(|key| assert!(first.insert(key, item(key, key, 0), key)));
+    (6..10).for_each(|key| assert!(second.insert(key, item(key, key, 0), key)));
+    assert_eq!((first.len(), keys(&second), second.evicted()), (6, vec![8, 9], 2));
+    assert_eq!(share.used(), 8 * Table::ENTRY_BYTES);
+    let grow = |item: &mut Item| {
+        item.heap = Table::ENTRY_BYTES;
+        (Modified::Used, ())
+    };
+    second.modify(9, |i| i.key == 9, 10, grow);
+    assert_eq!((keys(&second), share.used()), (vec![9], 8 * Table::ENTRY_BYTES));
+    drop(first);
+    assert_eq!(share.used(), 2 * Table::ENTRY_BYTES);
+    second.remove(9, |i| i.key == 9);
+    assert_consistent(&second);
+    assert_eq!(share.used(), 0);
+    let mut third = Table::within(Arc::new(share.open()), WhenFull::Refuse);
+    assert!(!third.insert(1, Item { heap: 8 * Table::ENTRY_BYTES, ..item(1, 0, 0) }, 0));
+    assert_eq!(share.used(), 0);
+}
+
+#[test]
 fn memory_is_freed_after_a_burst() {
     let mut table = table(1 << 20, WhenFull::Evict);
     (0..100_000).for_each(|key| assert!(table.insert(key, item(key, 0, 1), 0)));

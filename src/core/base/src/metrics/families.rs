@@ -179,6 +179,10 @@ families! {
         "The number of requests that have been dropped by the loadshedder." [&[]];
     LogRecordsLost: Counter "mixer_log_records_lost_total"
         "The number of log records that could not be written." [&[]];
+    MemoryExhausted: Counter "mixer_memory_exhausted_total"
+        "How often a share of --memory-limit was full: an entry was evicted or refused, or a request rejected." [&["share"]];
+    MemoryInUse: Gauge "mixer_memory_in_use_bytes" "Bytes in use of each share of --memory-limit." [&["share"]];
+    MemoryLimit: Gauge "mixer_memory_limit_bytes" "Bytes of each share of --memory-limit." [&["share"]];
     MemquotaCellsForgotten: Counter "mixer_memquota_cells_forgotten_total"
         "The number of quota cells in use that the memquota adapter evicted to stay within its memory limit." [&["handler"]];
     PoolInFlight: Gauge "mixer_pool_in_flight" "Asynchronous calls in flight, by pool."

@@ -1,11 +1,14 @@
-//! Masks of attribute values.
+//! Masks of attribute values: those that are configured, and everything that is secret by [`mixer_base::secrets`].
+
+use std::borrow::Cow;
 
 use super::attributes::AttributeMap;
+use mixer_base::secrets::{is_secret, mask_text};
 use serde_json::Value;
 
 pub use mixer_base::secrets::MASKED;
 
-/// The default masks: credentials.
+/// The default masks: credentials. All of them are secret by their names too.
 pub const DEFAULT_MASKS: &[&str] = &[
     "request.headers[authorization]",
     "request.headers[proxy-authorization]",
@@ -48,7 +51,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// All masks.
+/// All masks. Without any, nothing is masked: then recordings can be replayed in full.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MaskSet {
     masks: Vec<Mask>,
@@ -61,29 +64,43 @@ impl MaskSet {
         Ok(Self { masks: named.map(Mask::parse).collect::<Result<_, _>>()? })
     }
 
+    /// Whether nothing is masked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.masks.is_empty()
+    }
+
     /// Masks values in place. Returns the masked names, and the secrets to replace elsewhere.
     pub(super) fn apply(&self, attributes: &mut AttributeMap) -> (Vec<String>, Vec<String>) {
         let (mut masked, mut secrets) = (Vec::new(), Vec::new());
+        if self.masks.is_empty() {
+            return (masked, secrets);
+        }
         for (name, value) in attributes.iter_mut() {
-            for mask in self.masks.iter().filter(|mask| matches(&mask.attribute, name)) {
-                match &mask.key {
-                    None => {
-                        hide(value, &mut secrets);
-                        masked.push(name.clone());
-                        break;
-                    }
-                    Some(pattern) => {
-                        for (key, value) in entries(value) {
-                            if matches(pattern, &key.to_ascii_lowercase()) && *value != MASKED {
-                                hide(value, &mut secrets);
-                                masked.push(format!("{name}[{key}]"));
-                            }
-                        }
-                    }
+            if is_secret(name) || self.of(name).any(|mask| mask.key.is_none()) {
+                hide(value, &mut secrets);
+                masked.push(name.clone());
+                continue;
+            }
+            if value.is_string() && hide_parts(value) {
+                masked.push(name.clone());
+            }
+            for (key, value) in entries(value) {
+                let lower = key.to_ascii_lowercase();
+                let is_listed = || self.of(name).filter_map(|m| m.key.as_ref()).any(|p| matches(p, &lower));
+                if is_secret(key) || is_listed() {
+                    hide(value, &mut secrets);
+                    masked.push(format!("{name}[{key}]"));
+                } else if hide_parts(value) {
+                    masked.push(format!("{name}[{key}]"));
                 }
             }
         }
         (masked, secrets)
+    }
+
+    /// The masks for an attribute.
+    fn of<'m>(&'m self, name: &'m str) -> impl Iterator<Item = &'m Mask> {
+        self.masks.iter().filter(move |mask| matches(&mask.attribute, name))
     }
 }
 
@@ -105,9 +122,21 @@ fn hide(value: &mut Value, secrets: &mut Vec<String>) {
     *value = Value::from(MASKED);
 }
 
+/// Masks the secrets within a text; returns whether there were any.
+fn hide_parts(value: &mut Value) -> bool {
+    let Value::String(text) = value else { return false };
+    match mask_text(text) {
+        Cow::Owned(masked) => {
+            *text = masked;
+            true
+        }
+        Cow::Borrowed(_) => false,
+    }
+}
+
 /// Replaces the secrets in `text`.
 pub(super) fn without(text: &str, secrets: &[String]) -> String {
-    let mut text = text.to_owned();
+    let mut text = mask_text(text).into_owned();
     for secret in secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LEN) {
         if text.contains(secret.as_str()) {
             text = text.replace(secret.as_str(), MASKED);
@@ -146,6 +175,28 @@ mod tests {
             })
         );
         assert_eq!(without("alice is no friend of 1, Bearer abc", &secrets), "*** is no friend of 1, ***");
+    }
+
+    #[test]
+    fn what_is_secret_is_masked_without_being_listed() {
+        let attributes = json!({
+            "request.headers": {"x-auth-token": "t", "referer": "http://a:b@c/?password=d", "accept": "*/*", "key": "k"},
+            "request.path": "/login?api_key=abc",
+            "session.token": "t",
+        });
+        let masked = |masks: &[&str]| {
+            let mut map: AttributeMap = serde_json::from_value(attributes.clone()).unwrap();
+            let (names, _) = MaskSet::parse(masks).unwrap().apply(&mut map);
+            (serde_json::to_value(map).unwrap(), names.len())
+        };
+        let expected = json!({
+            "request.headers": {"x-auth-token": "***", "referer": "http://***@c/?password=***", "accept": "*/*", "key": "k"},
+            "request.path": "/login?api_key=***",
+            "session.token": "***",
+        });
+        assert_eq!(masked(&["source.user"]), (expected, 4));
+        assert_eq!(masked(&[""]), (attributes.clone(), 0), "an empty list masks nothing");
+        assert!(DEFAULT_MASKS.iter().all(|mask| is_secret(mask.trim_end_matches(']'))));
     }
 
     #[test]

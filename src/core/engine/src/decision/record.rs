@@ -255,7 +255,7 @@ impl Decision {
         masked.sort();
         masked.dedup();
         self.masked = masked;
-        if secrets.is_empty() {
+        if masks.is_empty() {
             return;
         }
         let clean = |text: &mut String| *text = without(text, &secrets);
