@@ -1,5 +1,5 @@
-//! The structure of the code: `docs/architecture.md` draws the crates as `cargo metadata` reports them, and no modules of a crate
-//! or of `src/cmd` import each other in a cycle.
+//! The structure of the code: `docs/architecture.md` draws the crates as `cargo metadata` reports them and lists the ways of a check
+//! and of a configuration change, and no modules of a crate or of `src/cmd` import each other in a cycle.
 //!
 //! `UPDATE_GOLDEN=1 cargo test --test architecture` rewrites the drawing.
 
@@ -93,6 +93,24 @@ fn the_architecture_page_draws_the_crates() {
         std::fs::write(PAGE, format!("{before}{BEGIN}{wanted}{END}{after}")).unwrap();
     } else {
         assert_eq!(drawn, wanted, "run UPDATE_GOLDEN=1 cargo test --test architecture");
+    }
+}
+
+#[test]
+fn the_ways_enter_every_file_once() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let entry = Regex::new(r"(\d+)\. `([^`]+\.rs)`").unwrap();
+    let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/core"));
+    for heading in ["### The way of a check\n", "### The way of a configuration change\n"] {
+        let (_, rest) = page.split_once(heading).expect("the page has the list");
+        let way = rest.split("\n#").next().unwrap();
+        let mut entered = BTreeSet::new();
+        for (index, [number, file]) in entry.captures_iter(way).map(|found| found.extract().1).enumerate() {
+            assert_eq!(number, (index + 1).to_string(), "{file}");
+            assert!(file.contains('<') || sources.join(file).is_file(), "{file} does not exist");
+            assert!(entered.insert(file), "{file} is entered twice");
+        }
+        assert!(entered.len() > 35, "{heading}: {}", entered.len());
     }
 }
 

@@ -1,13 +1,10 @@
 //! The metadata of a call, the same for every service.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 
-use super::grpc;
-use mixer_attribute::{AttributeBag, Value};
-use mixer_engine::decision::{CALLER_PRINCIPAL, CallerText, Method};
-use mixer_engine::runtime::Published;
+use mixer_engine::decision::Method;
 use mixer_http2::RequestHead;
 use mixer_net::peer::{Peer, PeerAddress};
 
@@ -57,30 +54,27 @@ impl<'c> CallInfo<'c> {
         identifies_caller: bool,
     ) -> Self {
         Self {
-            deadline: grpc::timeout(head.headers()).and_then(|timeout| started.checked_add(timeout)),
+            deadline: timeout(head.headers()).and_then(|timeout| started.checked_add(timeout)),
             principal: peer.principal(),
             address: Some(peer.address()),
             caller: if identifies_caller { peer.key() } else { 0 },
             headers: Some(head.headers()),
         }
     }
+}
 
-    /// The caller, for the decision log.
-    pub(crate) fn caller_text(&self) -> Option<CallerText> {
-        let address = self.address.map(|address| address.to_string());
-        let principal = self.principal.map(str::to_owned);
-        (address.is_some() || principal.is_some())
-            .then(|| CallerText { address: address.unwrap_or_default(), principal })
-    }
-
-    /// Sets the attribute of the caller's principal if client certificates are requested and the vocabulary has it. Returns
-    /// whether it was set: answers then depend on the caller and must not be cached.
-    pub fn set_principal(&self, published: &Published, bag: &mut AttributeBag<'_>) -> bool {
-        let Some(principal) = self.principal else { return false };
-        let vocabulary = &published.routes.snapshot().vocabulary;
-        let Some(slot) = vocabulary.slot(CALLER_PRINCIPAL.as_bytes()) else { return false };
-        let principal = bag.arena().alloc_slice_copy(principal.as_bytes());
-        bag.set(slot, Value::String(principal));
-        true
-    }
+/// The `grpc-timeout` header: digits and one of `H M S m u n`.
+fn timeout(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (unit_at, unit) = text.char_indices().next_back()?;
+    let amount: u64 = text.get(..unit_at)?.parse().ok()?;
+    Some(match unit {
+        'H' => Duration::from_secs(amount.saturating_mul(3600)),
+        'M' => Duration::from_secs(amount.saturating_mul(60)),
+        'S' => Duration::from_secs(amount),
+        'm' => Duration::from_millis(amount),
+        'u' => Duration::from_micros(amount),
+        'n' => Duration::from_nanos(amount),
+        _ => return None,
+    })
 }

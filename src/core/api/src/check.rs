@@ -6,13 +6,15 @@ use bumpalo::Bump;
 use bytes::Bytes;
 
 use super::call::CallInfo;
-use super::grpc::{Code, GrpcError, begin_message, finish_message};
+use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use super::pipeline::{self, PhaseError};
+use super::principal::set_principal;
 use super::response::ResponseBuilder;
 use super::worker::WorkerContext;
 use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_count};
 use mixer_attribute::{AttributeBag, SignedDuration};
+use mixer_engine::adapter::Status;
 use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache};
 use mixer_engine::dispatch::{DispatchContext, QuotaRequest, Trace};
 use mixer_engine::runtime::Published;
@@ -33,7 +35,7 @@ pub(super) async fn respond(
     let vocabulary = &published.routes.snapshot().vocabulary;
     let mut bag = AttributeBag::new(&request.attributes, None, vocabulary, &scope.arena);
     // Cached answers are shared by all callers.
-    let depends_on_caller = call.set_principal(published, &mut bag);
+    let depends_on_caller = set_principal(call.principal, published, &mut bag);
     let cache = published.cache.as_deref().filter(|_| !depends_on_caller);
     if let Some(framed) = cache.and_then(|cache| cached_response(cache, published, body, &request, &bag)) {
         return Ok(framed);
@@ -67,7 +69,7 @@ fn cached_response(
             published.denials.record(code, message, published.id().0, true, || body);
         }
         let mut out = Vec::with_capacity(answer.size() + 64);
-        begin_message(&mut out);
+        out.extend_from_slice(&EMPTY_MESSAGE);
         answer.push(SignedDuration::from_std(remaining), &mut out);
         finish_message(&mut out);
         Some(Bytes::from(out))
@@ -86,7 +88,10 @@ async fn decide<'a>(
 ) -> Result<Bytes, GrpcError> {
     let quotas = request.quotas.iter().map(|params| quota_request(request, params));
     let cache = cache.map(|cache| (cache, request.global_word_count));
-    let mut response = ResponseBuilder::new(request.global_word_count);
+    let mut out = Vec::with_capacity(256);
+    out.extend_from_slice(&EMPTY_MESSAGE);
+    let global_word_count = request.global_word_count;
+    let mut response = ResponseBuilder { global_word_count, status: Status::default(), out };
     pipeline::decide(published, &mut bag, cache, quotas, &mut response, context).await.map_err(|error| {
         match error {
             PhaseError::Preprocess(error) => {

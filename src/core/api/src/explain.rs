@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use bytes::Bytes;
 
 use super::check;
-use super::grpc::{GrpcError, begin_message, finish_message};
+use super::grpc::{EMPTY_MESSAGE, GrpcError, finish_message};
 use super::worker::WorkerContext;
 use mixer_attribute::AttributeBag;
 use mixer_engine::dispatch::{self, DispatchTrace};
@@ -38,7 +38,7 @@ pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes
     let explanation = explain(routes, &bag, &trace.borrow(), decided_by);
     let json = serde_json::to_string(&explanation).map_err(GrpcError::internal)?;
     let mut out = Vec::with_capacity(json.len() + 16);
-    begin_message(&mut out);
+    out.extend_from_slice(&EMPTY_MESSAGE);
     // Encoding into a Vec cannot fail.
     let _ = prost::Message::encode(&ExplainResponse { json }, &mut out);
     finish_message(&mut out);

@@ -15,6 +15,7 @@ pub mod load_shedding;
 mod mixer;
 pub mod observers;
 pub mod pipeline;
+pub mod principal;
 pub mod report;
 mod response;
 mod spans;

@@ -42,7 +42,7 @@ impl Observers {
         });
         (decision.is_some() || span.is_some()).then(|| Observation {
             operation,
-            caller: decision.and_then(|_| call.caller_text()),
+            caller: decision.and_then(|_| caller_text(call)),
             decision,
             span,
             start: CallStart { time: SystemTime::now(), instant: Instant::now() },
@@ -60,6 +60,14 @@ pub fn observe<'o>(
     call: &CallInfo<'_>,
 ) -> Option<Observation<'o>> {
     observers?.observe(operation, call)
+}
+
+/// The caller, for the decision log.
+fn caller_text(call: &CallInfo<'_>) -> Option<CallerText> {
+    let address = call.address.map(|address| address.to_string());
+    let principal = call.principal.map(str::to_owned);
+    (address.is_some() || principal.is_some())
+        .then(|| CallerText { address: address.unwrap_or_default(), principal })
 }
 
 /// One observed call.

@@ -15,7 +15,7 @@ use mixer_engine::dispatch::{
 use mixer_engine::routing::RuleKind;
 use mixer_engine::runtime::Published;
 
-/// The phase that failed. A quota that fails is a result, see [`DecisionSink::allocated`].
+/// The phase that failed. A quota that fails is a result, see [`QuotaSink::allocated`].
 #[derive(Debug)]
 pub enum PhaseError {
     /// An attribute generator failed.
@@ -39,8 +39,20 @@ pub struct Cacheable<V> {
     pub valid: Duration,
 }
 
+/// Receives the results of the quotas, after that of the check.
+pub trait QuotaSink {
+    /// Takes the result of a quota, while the references of `bag` are those of preprocessing and this quota. `Break` leaves the
+    /// other quotas out.
+    fn allocated(
+        &mut self,
+        quota: QuotaRequest<'_>,
+        result: Result<QuotaOutcome, DispatchError>,
+        bag: &AttributeBag<'_>,
+    ) -> ControlFlow<()>;
+}
+
 /// Receives the results of the phases, in their order.
-pub trait DecisionSink {
+pub trait DecisionSink: QuotaSink {
     /// An answer in the cache of the protocol.
     type Answer: CachedAnswer;
 
@@ -52,15 +64,6 @@ pub trait DecisionSink {
         bag: &AttributeBag<'_>,
         is_cacheable: bool,
     ) -> Option<Cacheable<Self::Answer>>;
-
-    /// Takes the result of a quota, while the references of `bag` are those of preprocessing and this quota. `Break` leaves the
-    /// other quotas out.
-    fn allocated(
-        &mut self,
-        quota: QuotaRequest<'_>,
-        result: Result<QuotaOutcome, DispatchError>,
-        bag: &AttributeBag<'_>,
-    ) -> ControlFlow<()>;
 }
 
 /// Decides over a bag. `cache` is where the answer is stored, with the part of its key that is not in the bag; `quotas` are

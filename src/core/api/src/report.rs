@@ -6,7 +6,8 @@ use bumpalo::Bump;
 use bytes::Bytes;
 
 use super::call::CallInfo;
-use super::grpc::{Code, GrpcError, begin_message};
+use super::grpc::{Code, EMPTY_MESSAGE, GrpcError};
+use super::principal::set_principal;
 use super::worker::WorkerContext;
 use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{ReportRequest, check_global_word_count};
@@ -30,9 +31,7 @@ pub(super) async fn respond(
     load_shedding::admit(worker.engine.shedder.as_deref(), demand)
         .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
     Box::pin(deliver(&scope.published, &request, &scope.arena, &scope.context, call)).await?;
-    let mut out = Vec::new();
-    begin_message(&mut out);
-    Ok(out.into())
+    Ok(Bytes::from_static(&EMPTY_MESSAGE))
 }
 
 async fn deliver<'a>(
@@ -50,7 +49,7 @@ async fn deliver<'a>(
     while let Some(record) = records.next() {
         match record {
             Ok(bag) => {
-                call.set_principal(published, bag);
+                set_principal(call.principal, published, bag);
                 errors.extend(collect(published, bag, &mut collector, context).await);
             }
             Err(error) => {

@@ -1,31 +1,25 @@
 //! Encodes a CheckResponse from the results of the phases.
 
-use std::ops::ControlFlow;
+mod quotas;
 
-use super::grpc::begin_message;
 use super::pipeline::{Cacheable, DecisionSink};
 use mixer_attribute::AttributeBag;
 use mixer_attribute::response::{
-    HeaderAction, HeaderOperation, Precondition, QuotaGrant, RouteDirective, push_precondition, push_quota,
+    HeaderAction, HeaderOperation, Precondition, RouteDirective, push_precondition,
 };
 use mixer_engine::adapter::Status;
 use mixer_engine::check_cache::CheckAnswer;
-use mixer_engine::dispatch::{self, CheckOutcome, DispatchError, QuotaOutcome, QuotaRequest};
+use mixer_engine::dispatch::{self, CheckOutcome};
 use mixer_engine::snapshot::HeaderOperationKind;
 
 /// Encodes a CheckResponse as the phases complete.
 pub(super) struct ResponseBuilder {
-    global_word_count: u32,
+    /// Number of global words that the client knows.
+    pub(super) global_word_count: u32,
+    /// The status of the check.
     pub(super) status: Status,
+    /// The message, with a prefix that has no length yet.
     pub(super) out: Vec<u8>,
-}
-
-impl ResponseBuilder {
-    pub(super) fn new(global_word_count: u32) -> Self {
-        let mut out = Vec::with_capacity(256);
-        begin_message(&mut out);
-        Self { global_word_count, status: Status::default(), out }
-    }
 }
 
 impl DecisionSink for ResponseBuilder {
@@ -55,27 +49,6 @@ impl DecisionSink for ResponseBuilder {
         }
         self.status = outcome.status;
         cacheable
-    }
-
-    fn allocated(
-        &mut self,
-        quota: QuotaRequest<'_>,
-        result: Result<QuotaOutcome, DispatchError>,
-        bag: &AttributeBag<'_>,
-    ) -> ControlFlow<()> {
-        let grant = match result {
-            Ok(outcome) => {
-                QuotaGrant { valid_duration: outcome.valid_duration, granted_amount: outcome.granted }
-            }
-            Err(error) => {
-                tracing::warn!(target: "api", "Quota failure: performing quota alloc failed: {error}");
-                QuotaGrant::default()
-            }
-        };
-        push_quota(&mut self.out, quota.name, grant, |out| {
-            bag.encode_references(self.global_word_count, out)
-        });
-        ControlFlow::Continue(())
     }
 }
 

@@ -52,11 +52,11 @@ impl UnaryMethod {
         F: Future<Output = Result<Bytes, GrpcError>>,
     {
         let started = Instant::now();
+        let CallLimits { pool, shedder, max_message } = &self.limits;
+        let call = CallInfo::of_request(head, peer, started, shedder.is_some());
         if let Err(error) = grpc::require_post(head.method()) {
             return grpc::response(Err(error));
         }
-        let CallLimits { pool, shedder, max_message } = &self.limits;
-        let call = CallInfo::of_request(head, peer, started, shedder.is_some());
         let mut received = 0;
         let result = match grpc::read_message(body, *max_message).await {
             Ok(message) => {
@@ -79,7 +79,7 @@ impl UnaryMethod {
 /// Records a call with its status, latency, and the bytes of its messages.
 pub fn record(counters: &RpcCounters, took: Duration, received: usize, result: &Result<Bytes, GrpcError>) {
     let (code, sent) = match result {
-        Ok(framed) => (Code::Ok, grpc::unframed(framed).len()),
+        Ok(framed) => (Code::Ok, framed.len().saturating_sub(grpc::EMPTY_MESSAGE.len())),
         Err(error) => (error.code, 0),
     };
     counters.record(code as i32, took, received, sent);

@@ -11,24 +11,23 @@
 
 mod answer;
 mod counters;
+mod insertion;
+mod lookup;
 mod shape;
 
 pub use answer::CheckAnswer;
 pub use counters::CheckCacheCounters;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::lock_api::{Mutex, RawMutex};
 use quick_cache::unsync::Cache;
 use quick_cache::{Equivalent, Lifecycle, Weighter};
 
 use self::shape::Shapes;
-use mixer_attribute::{AttributeBag, Reference};
 use mixer_base::shard;
 
-/// Look-ups after which the use counts of all shapes are halved.
-const SHAPE_AGING_INTERVAL: u32 = 1 << 14;
 /// Most entries for which a shard reserves room at its creation.
 const EXPECTED_ENTRIES: usize = 1 << 12;
 /// Fewest entries of a shard.
@@ -143,42 +142,6 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
     fn shard(&self) -> Option<&Mutex<L, Shard<V>>> {
         self.shards.get(shard::current() % self.shards.len()).map(|AlignedShard(shard)| shard)
     }
-
-    /// Finds the answer to a request and passes it to `found` with its remaining validity. Records no references. `caller` is anything
-    /// else that the answer depends on, for example how many global words the client knows.
-    ///
-    /// Cost: an uncontended lock, and for each shape up to the matching one a read of its attributes.
-    pub fn find<R>(
-        &self,
-        bag: &AttributeBag<'_>,
-        caller: u32,
-        found: impl FnOnce(&V, Duration) -> R,
-    ) -> Option<R> {
-        let mut shard = self.shard()?.lock();
-        let answer = shard.find(bag, caller);
-        let what = if answer.is_some() { CheckCacheCounters::HITS } else { CheckCacheCounters::MISSES };
-        self.counters.count(what);
-        answer.map(|(answer, left)| found(answer, left))
-    }
-
-    /// Stores an answer under its references. An answer with zero validity is not stored.
-    pub fn put(
-        &self,
-        bag: &AttributeBag<'_>,
-        caller: u32,
-        references: &[Reference<'_>],
-        valid: Duration,
-        answer: V,
-    ) {
-        if valid.is_zero() {
-            return;
-        }
-        let Some(expires) = Instant::now().checked_add(valid) else { return };
-        let Some(shard) = self.shard() else { return };
-        if shard.lock().put(bag, caller, references, CacheEntry { expires, answer }) {
-            self.counters.count(CheckCacheCounters::WRITES);
-        }
-    }
 }
 
 impl<V: CachedAnswer> Shard<V> {
@@ -193,50 +156,6 @@ impl<V: CachedAnswer> Shard<V> {
             EvictionCounter { counters },
         );
         Self { shapes: Shapes::default(), lookups: 0, answers, scratch: Vec::new() }
-    }
-
-    fn find(&mut self, bag: &AttributeBag<'_>, caller: u32) -> Option<(&V, Duration)> {
-        self.lookups = self.lookups.wrapping_add(1);
-        if self.lookups.is_multiple_of(SHAPE_AGING_INTERVAL) {
-            self.shapes.age();
-        }
-        let mut hit = None;
-        for shape in self.shapes.iter_mut() {
-            if !shape.key_of(bag, caller, &mut self.scratch) {
-                continue;
-            }
-            let key = CacheKeyRef { shape: shape.id, values: &self.scratch };
-            let Some(entry) = self.answers.get(&key) else { continue };
-            let left = entry.expires.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                self.answers.remove(&key);
-                continue;
-            }
-            shape.count_use();
-            hit = Some((shape.id, left));
-            break;
-        }
-        let (shape, left) = hit?;
-        let entry = self.answers.peek(&CacheKeyRef { shape, values: &self.scratch })?;
-        Some((&entry.answer, left))
-    }
-
-    /// Returns whether the answer was stored.
-    fn put(
-        &mut self,
-        bag: &AttributeBag<'_>,
-        caller: u32,
-        references: &[Reference<'_>],
-        entry: CacheEntry<V>,
-    ) -> bool {
-        let mut values = Vec::new();
-        let Some(shape) = self.shapes.of(references) else { return false };
-        if !shape.key_of(bag, caller, &mut values) {
-            return false;
-        }
-        let key = CacheKey { shape: shape.id, values: values.into() };
-        self.answers.insert(key, entry);
-        true
     }
 }
 

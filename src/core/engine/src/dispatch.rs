@@ -12,6 +12,7 @@ mod context;
 mod directive;
 mod dry_run;
 mod generate;
+mod headers;
 mod instances;
 mod last_known;
 mod quota;

@@ -7,11 +7,13 @@
 
 mod configurator;
 mod decisions;
+mod differences;
 mod history;
 
 pub use configurator::{Configurator, ConfiguratorOptions};
+pub use differences::ResourceChange;
 pub use history::MAX_ENTRIES as MAX_HISTORY;
-pub use history::{History, HistoryEntry, ResourceChange, Tally};
+pub use history::{History, HistoryEntry, Tally};
 
 use std::sync::Arc;
 

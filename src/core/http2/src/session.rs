@@ -1,7 +1,9 @@
 //! The state of one connection.
 
 pub(super) mod fuzzing;
+mod output;
 mod receive;
+mod requests;
 mod send;
 
 use std::collections::{HashMap, VecDeque};
@@ -10,15 +12,14 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use rustc_hash::FxBuildHasher;
-use tokio::sync::oneshot;
 
+use super::RequestHead;
 use super::flow_control::FlowControl;
 use super::frame::{
     DEFAULT_WINDOW, ErrorCode, MAX_FRAME, frame_type, push_frame_header, push_number, setting,
 };
 use super::hpack::{Decoder, Encoder, FixedResponse};
 use super::stream::Stream;
-use super::{IncomingRequest, RequestHead};
 
 /// Receive window of a stream in bytes.
 const STREAM_WINDOW: i64 = 1 << 20;
@@ -26,10 +27,6 @@ const STREAM_WINDOW: i64 = 1 << 20;
 const CONNECTION_WINDOW: i64 = 8 << 20;
 /// Received bytes before a WINDOW_UPDATE of the connection.
 const WINDOW_STEP: i64 = 1 << 20;
-/// Queued output in bytes beyond which no input is read and no DATA is encoded.
-const MAX_OUTPUT: usize = 256 << 10;
-/// Capacity of the output buffer that is kept while it is empty.
-const KEPT_OUTPUT: usize = 64 << 10;
 /// Resets and stream errors that a client may cause beyond completed responses; a defence against rapid resets.
 const PROTOCOL_VIOLATION_BUDGET: u32 = 10_000;
 /// Streams reset by the server on which frames may still be in flight.
@@ -164,46 +161,9 @@ impl Session {
         }
     }
 
-    /// The next request in order of arrival.
-    pub fn next_request(&mut self) -> Option<IncomingRequest> {
-        loop {
-            let id = self.new_requests.pop_front()?;
-            // It may have been reset.
-            let Some(stream) = self.streams.get_mut(&id) else { continue };
-            if let Some((head, body)) = stream.request(&self.flow_control, id) {
-                return Some(IncomingRequest { stream: id, head, body });
-            }
-        }
-    }
-
-    /// Completes when the stream is closed by either side; `None` if it is already closed. A new watch replaces the previous one.
-    pub fn watch_closed(&mut self, stream: u32) -> Option<oneshot::Receiver<()>> {
-        self.streams.get_mut(&stream).map(Stream::watch_closed)
-    }
-
     /// Whether all data queued on a stream has moved to the output; `None` if the stream is closed.
     pub fn is_drained(&self, stream: u32) -> Option<bool> {
         self.streams.get(&stream).map(|stream| stream.outgoing.is_empty())
-    }
-
-    /// Bytes to write to the socket.
-    pub fn output(&self) -> &[u8] {
-        self.output.get(self.sent..).unwrap_or_default()
-    }
-
-    /// Removes `count` written bytes from the output.
-    pub fn advance(&mut self, count: usize) {
-        self.sent += count;
-        if self.sent >= self.output.len() {
-            self.output.clear();
-            self.sent = 0;
-            self.output.shrink_to(KEPT_OUTPUT);
-        }
-    }
-
-    /// Whether the output is so large that reading should pause.
-    pub fn is_congested(&self) -> bool {
-        self.output.len() - self.sent > MAX_OUTPUT
     }
 
     /// Registers the waker for window updates caused by readers of request bodies.

@@ -1,8 +1,10 @@
+use std::time::Duration;
+
 use bumpalo::Bump;
 
 use super::shape::{MAX_NEW, MAX_PROVEN};
 use super::*;
-use mixer_attribute::{OwnedAttributes, Value, ValueType, Vocabulary};
+use mixer_attribute::{AttributeBag, OwnedAttributes, Value, ValueType, Vocabulary};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TestAnswer {

@@ -10,8 +10,7 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::instances::evaluate;
-use super::quota::instances_named;
+use super::instances::{evaluate, instances_named};
 use super::trace::{CallTrace, TracedPhase, started, step};
 use super::{DispatchContext, QuotaRequest};
 use crate::adapter::{CheckResult, HandlerError, QuotaCall, QuotaResult, Reply};

@@ -3,7 +3,7 @@
 use bumpalo::collections::String as ArenaString;
 
 use crate::adapter::Instance;
-use crate::routing::RouteInstance;
+use crate::routing::{Route, RouteAction, RouteInstance};
 use mixer_attribute::{AttributeBag, Value};
 
 /// An evaluated instance, and whether it has a whole received map, which references cannot express.
@@ -58,4 +58,21 @@ pub(super) fn evaluate_sharing<'a>(
     }
     let instance = Instance { bound: route.bound, name: route.config.name(), values };
     Ok(Evaluated { instance, has_map })
+}
+
+/// The instances of a route with this quota name.
+pub(super) fn instances_named<'t>(
+    route: &'t Route,
+    name: &str,
+) -> impl Iterator<Item = (&'t RouteAction, &'t RouteInstance)> {
+    route
+        .actions
+        .iter()
+        .flat_map(|action| action.instances.iter().map(move |instance| (action, instance)))
+        .filter(move |(_, instance)| equal_fold(&instance.config.key.name, name))
+}
+
+/// Equality under simple case folding.
+fn equal_fold(a: &str, b: &str) -> bool {
+    a == b || a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::instances::evaluate;
+use super::instances::{evaluate, instances_named};
 use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
 use crate::adapter::{QuotaCall, QuotaLevel, QuotaResult, Reply};
@@ -120,23 +120,6 @@ pub async fn quota<'t: 'a, 'a>(
 
 fn as_requested(amount: i64) -> QuotaResult {
     QuotaResult { granted: amount, valid_duration: DEFAULT_VALID_DURATION }
-}
-
-/// The instances of a route with this quota name.
-pub(super) fn instances_named<'t>(
-    route: &'t Route,
-    name: &str,
-) -> impl Iterator<Item = (&'t RouteAction, &'t RouteInstance)> {
-    route
-        .actions
-        .iter()
-        .flat_map(|action| action.instances.iter().map(move |instance| (action, instance)))
-        .filter(move |(_, instance)| equal_fold(&instance.config.key.name, name))
-}
-
-/// Equality under simple case folding.
-fn equal_fold(a: &str, b: &str) -> bool {
-    a == b || a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
 }
 
 async fn allocate<'t: 'a, 'a>(

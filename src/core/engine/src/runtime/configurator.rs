@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::history::{HistoryEntry, Tally, differences};
+use super::differences::differences;
+use super::history::{HistoryEntry, Tally};
 use super::{Published, Runtime};
 use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
 use crate::routing::{RoutingTable, RuleKind};

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
+use super::differences::ResourceChange;
 use crate::snapshot::SnapshotId;
-use mixer_base::shared_map::SharedMap;
 use mixer_config::{RawResource, ResourceKey};
 
 /// Maximum number of entries.
@@ -19,17 +19,6 @@ pub const MAX_ENTRIES: usize = 100;
 const MAX_CHANGES: usize = 2_000;
 /// Maximum bytes of resources over all entries; the latest entry is always kept.
 const MAX_BYTES: usize = 16 << 20;
-
-/// A resource that was added, removed or changed.
-#[derive(Debug, Clone)]
-pub struct ResourceChange {
-    /// Its key.
-    pub key: ResourceKey,
-    /// The old version; `None` if it was added.
-    pub before: Option<Arc<RawResource>>,
-    /// The new version; `None` if it was removed.
-    pub after: Option<Arc<RawResource>>,
-}
 
 /// Counts of one published configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,19 +59,6 @@ pub struct HistoryEntry {
 pub struct History {
     entries: Mutex<VecDeque<Arc<HistoryEntry>>>,
 }
-
-/// The changes from one version of a store to the next, by key.
-pub(super) fn differences(before: &Resources, after: &Resources) -> Vec<ResourceChange> {
-    let changes = before.changes(after, |old, new| old.revision == new.revision);
-    let change = |(before, after): (Option<&Arc<RawResource>>, Option<&Arc<RawResource>>)| {
-        let key = after.or(before)?.key.clone();
-        Some(ResourceChange { key, before: before.cloned(), after: after.cloned() })
-    };
-    changes.into_iter().filter_map(change).collect()
-}
-
-/// The resources of a store.
-type Resources = SharedMap<Arc<RawResource>>;
 
 impl HistoryEntry {
     /// An entry published now. `changed` is the number of changes; the first snapshot counts its resources and lists none.
@@ -155,6 +131,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use super::super::differences::{Resources, differences};
     use super::*;
     use mixer_config::Origin;
 

@@ -16,6 +16,7 @@ use mixer_api::grpc::GrpcError;
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
+use mixer_api::principal::set_principal;
 use mixer_attribute::{AttributeBag, SlotId, Value};
 use mixer_engine::check_cache::CheckCache;
 use mixer_engine::denials::request_of;
@@ -87,7 +88,7 @@ impl EnvoyService {
         let config = config_of(call.published.routes.snapshot());
         let mut bag = attributes.bag();
         // Cached decisions are shared by all callers and take no quota.
-        let depends_on_caller = call.info.set_principal(call.published, &mut bag);
+        let depends_on_caller = set_principal(call.info.principal, call.published, &mut bag);
         let quotas = required_quotas(&config.check_quotas, &bag);
         let cache = state.cache.as_deref().filter(|_| quotas.is_empty() && !depends_on_caller);
         let recorder = call.observation.filter(|observation| observation.records_payload());

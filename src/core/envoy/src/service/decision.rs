@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::super::rate_limit::{self, LimitCode, LimitInfo, LimitStatus};
 use super::recording::RecordedExchange;
 use crate::config::settings::LimitHeaders;
-use mixer_api::pipeline::{Cacheable, DecisionSink};
+use mixer_api::pipeline::{Cacheable, DecisionSink, QuotaSink};
 use mixer_attribute::AttributeBag;
 use mixer_engine::adapter::QuotaLevel;
 use mixer_engine::check_cache::CachedAnswer;
@@ -123,7 +123,9 @@ impl DecisionSink for DecisionBuilder<'_> {
         self.verdict = Some(Arc::clone(&verdict));
         is_cacheable.then_some(Cacheable { answer: CachedVerdict(verdict), valid })
     }
+}
 
+impl QuotaSink for DecisionBuilder<'_> {
     fn allocated(
         &mut self,
         quota: QuotaRequest<'_>,

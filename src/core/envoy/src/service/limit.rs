@@ -13,7 +13,7 @@ use super::recording::RecordedExchange;
 use super::{EnvoyService, SHOULD_RATE_LIMIT, require_enabled};
 use crate::config::{Unmatched, config_of};
 use mixer_api::CallInfo;
-use mixer_api::grpc::{Code, GrpcError, begin_message, finish_message};
+use mixer_api::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
@@ -89,7 +89,7 @@ impl EnvoyService {
         };
         self.metrics.rate_limit(request.domain, result);
         let mut out = Vec::with_capacity(128);
-        begin_message(&mut out);
+        out.extend_from_slice(&EMPTY_MESSAGE);
         rate_limit::encode(&statuses, &settings.headers, settings.shadow, &mut out);
         finish_message(&mut out);
         Ok(out.into())

@@ -15,6 +15,7 @@ use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
+use mixer_api::principal::set_principal;
 use mixer_api::report;
 use mixer_attribute::{DecodeError, OwnedAttributes};
 use mixer_base::metrics::Family;
@@ -149,7 +150,7 @@ impl<'b> Batch<'b> {
                 records.push(attributes.to_owned_attributes());
             }
             let mut bag = attributes.bag();
-            call.set_principal(self.published, &mut bag);
+            set_principal(call.principal, self.published, &mut bag);
             errors.extend(report::collect(self.published, &mut bag, &mut collector, self.context).await);
         }
         if let Err(error) = collector.flush(self.context).await {

@@ -7,7 +7,7 @@ use super::super::check_response::{self, AuthzResponse, RequestInfo, ResponseMet
 use super::EnvoyService;
 use super::decision::Decision;
 use crate::config::{EnvoyConfig, ErrorMode, Mode};
-use mixer_api::grpc::{begin_message, finish_message};
+use mixer_api::grpc::{EMPTY_MESSAGE, finish_message};
 
 /// A decision as the proxy receives it.
 pub(super) struct Enforced {
@@ -76,7 +76,7 @@ impl EnvoyService {
             shadow_status,
         };
         let mut out = Vec::with_capacity(384);
-        begin_message(&mut out);
+        out.extend_from_slice(&EMPTY_MESSAGE);
         let metadata = check.response_metadata.then_some(&metadata);
         let unsupported = check_response::encode(&response, &request, metadata, &mut out);
         finish_message(&mut out);

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 
 use super::super::frame::{FRAME_HEADER_LEN, FrameHeader, PREFACE, flag, frame_type};
 use super::super::{FixedResponse, IncomingRequest, RequestBody};
+use super::output::KEPT_OUTPUT;
 use super::*;
 
 static GRPC: LazyLock<FixedResponse> =

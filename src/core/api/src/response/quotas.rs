@@ -1,0 +1,32 @@
+//! Encodes the quotas of a CheckResponse.
+
+use std::ops::ControlFlow;
+
+use super::ResponseBuilder;
+use crate::pipeline::QuotaSink;
+use mixer_attribute::AttributeBag;
+use mixer_attribute::response::{QuotaGrant, push_quota};
+use mixer_engine::dispatch::{DispatchError, QuotaOutcome, QuotaRequest};
+
+impl QuotaSink for ResponseBuilder {
+    fn allocated(
+        &mut self,
+        quota: QuotaRequest<'_>,
+        result: Result<QuotaOutcome, DispatchError>,
+        bag: &AttributeBag<'_>,
+    ) -> ControlFlow<()> {
+        let grant = match result {
+            Ok(outcome) => {
+                QuotaGrant { valid_duration: outcome.valid_duration, granted_amount: outcome.granted }
+            }
+            Err(error) => {
+                tracing::warn!(target: "api", "Quota failure: performing quota alloc failed: {error}");
+                QuotaGrant::default()
+            }
+        };
+        push_quota(&mut self.out, quota.name, grant, |out| {
+            bag.encode_references(self.global_word_count, out)
+        });
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,49 @@
+//! Stores an answer.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::lock_api::RawMutex;
+
+use super::{CacheEntry, CacheKey, CachedAnswer, CheckCache, CheckCacheCounters, Shard};
+use mixer_attribute::{AttributeBag, Reference};
+
+impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
+    /// Stores an answer under its references. An answer with zero validity is not stored.
+    pub fn put(
+        &self,
+        bag: &AttributeBag<'_>,
+        caller: u32,
+        references: &[Reference<'_>],
+        valid: Duration,
+        answer: V,
+    ) {
+        if valid.is_zero() {
+            return;
+        }
+        let Some(expires) = Instant::now().checked_add(valid) else { return };
+        let Some(shard) = self.shard() else { return };
+        if shard.lock().put(bag, caller, references, CacheEntry { expires, answer }) {
+            self.counters.count(CheckCacheCounters::WRITES);
+        }
+    }
+}
+
+impl<V: CachedAnswer> Shard<V> {
+    /// Returns whether the answer was stored.
+    fn put(
+        &mut self,
+        bag: &AttributeBag<'_>,
+        caller: u32,
+        references: &[Reference<'_>],
+        entry: CacheEntry<V>,
+    ) -> bool {
+        let mut values = Vec::new();
+        let Some(shape) = self.shapes.of(references) else { return false };
+        if !shape.key_of(bag, caller, &mut values) {
+            return false;
+        }
+        let key = CacheKey { shape: shape.id, values: values.into() };
+        self.answers.insert(key, entry);
+        true
+    }
+}

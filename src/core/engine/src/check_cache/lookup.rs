@@ -1,0 +1,58 @@
+//! Finds the answer to a request.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::lock_api::RawMutex;
+
+use super::{CacheKeyRef, CachedAnswer, CheckCache, CheckCacheCounters, Shard};
+use mixer_attribute::AttributeBag;
+
+/// Look-ups after which the use counts of all shapes are halved.
+const SHAPE_AGING_INTERVAL: u32 = 1 << 14;
+
+impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
+    /// Finds the answer to a request and passes it to `found` with its remaining validity. Records no references. `caller` is anything
+    /// else that the answer depends on, for example how many global words the client knows.
+    ///
+    /// Cost: an uncontended lock, and for each shape up to the matching one a read of its attributes.
+    pub fn find<R>(
+        &self,
+        bag: &AttributeBag<'_>,
+        caller: u32,
+        found: impl FnOnce(&V, Duration) -> R,
+    ) -> Option<R> {
+        let mut shard = self.shard()?.lock();
+        let answer = shard.find(bag, caller);
+        let what = if answer.is_some() { CheckCacheCounters::HITS } else { CheckCacheCounters::MISSES };
+        self.counters.count(what);
+        answer.map(|(answer, left)| found(answer, left))
+    }
+}
+
+impl<V: CachedAnswer> Shard<V> {
+    fn find(&mut self, bag: &AttributeBag<'_>, caller: u32) -> Option<(&V, Duration)> {
+        self.lookups = self.lookups.wrapping_add(1);
+        if self.lookups.is_multiple_of(SHAPE_AGING_INTERVAL) {
+            self.shapes.age();
+        }
+        let mut hit = None;
+        for shape in self.shapes.iter_mut() {
+            if !shape.key_of(bag, caller, &mut self.scratch) {
+                continue;
+            }
+            let key = CacheKeyRef { shape: shape.id, values: &self.scratch };
+            let Some(entry) = self.answers.get(&key) else { continue };
+            let left = entry.expires.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.answers.remove(&key);
+                continue;
+            }
+            shape.count_use();
+            hit = Some((shape.id, left));
+            break;
+        }
+        let (shape, left) = hit?;
+        let entry = self.answers.peek(&CacheKeyRef { shape, values: &self.scratch })?;
+        Some((&entry.answer, left))
+    }
+}
