@@ -51,23 +51,23 @@ pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
     /// Not an error; graceful shutdown.
-    pub const NO_ERROR: ErrorCode = ErrorCode(0);
+    pub(crate) const NO_ERROR: ErrorCode = ErrorCode(0);
     /// Protocol violation.
-    pub const PROTOCOL_ERROR: ErrorCode = ErrorCode(1);
+    pub(crate) const PROTOCOL_ERROR: ErrorCode = ErrorCode(1);
     /// Internal failure of the endpoint.
     pub const INTERNAL_ERROR: ErrorCode = ErrorCode(2);
     /// Flow-control violation.
-    pub const FLOW_CONTROL_ERROR: ErrorCode = ErrorCode(3);
+    pub(crate) const FLOW_CONTROL_ERROR: ErrorCode = ErrorCode(3);
     /// Frame on a half-closed or closed stream.
-    pub const STREAM_CLOSED: ErrorCode = ErrorCode(5);
+    pub(crate) const STREAM_CLOSED: ErrorCode = ErrorCode(5);
     /// Frame with an invalid length.
-    pub const FRAME_SIZE_ERROR: ErrorCode = ErrorCode(6);
+    pub(crate) const FRAME_SIZE_ERROR: ErrorCode = ErrorCode(6);
     /// Stream refused before any processing.
-    pub const REFUSED_STREAM: ErrorCode = ErrorCode(7);
+    pub(crate) const REFUSED_STREAM: ErrorCode = ErrorCode(7);
     /// Header compression state cannot be maintained.
-    pub const COMPRESSION_ERROR: ErrorCode = ErrorCode(9);
+    pub(crate) const COMPRESSION_ERROR: ErrorCode = ErrorCode(9);
     /// Excessive load by the peer.
-    pub const ENHANCE_YOUR_CALM: ErrorCode = ErrorCode(11);
+    pub(crate) const ENHANCE_YOUR_CALM: ErrorCode = ErrorCode(11);
 }
 
 impl std::fmt::Display for ErrorCode {

@@ -37,7 +37,7 @@ impl InheritedSockets {
     /// The sockets in the environment; none if they are for another process.
     ///
     /// Errors: an unknown or duplicate name, or a socket of the wrong type.
-    pub fn from_environment() -> Result<Self, ListenError> {
+    pub(crate) fn from_environment() -> Result<Self, ListenError> {
         let mut handed = listenfd::ListenFd::from_env();
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut sockets = Vec::new();
@@ -71,7 +71,7 @@ impl InheritedSockets {
     }
 
     /// Takes the socket of an HTTP endpoint.
-    pub fn take_http(&mut self, endpoint: Endpoint) -> Option<TcpListener> {
+    pub(crate) fn take_http(&mut self, endpoint: Endpoint) -> Option<TcpListener> {
         match endpoint {
             Endpoint::Monitoring => self.monitoring.take(),
             Endpoint::Introspection => self.introspection.take(),

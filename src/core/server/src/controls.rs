@@ -71,7 +71,7 @@ impl Controls {
     }
 
     /// Requests a stop, like SIGTERM. `why` is for the log; the first request wins.
-    pub fn request_stop(&self, why: &str) {
+    pub(crate) fn request_stop(&self, why: &str) {
         self.stop.send_if_modified(|asked| {
             let first = asked.is_none();
             asked.get_or_insert_with(|| why.to_owned());
@@ -162,7 +162,7 @@ impl Controls {
     }
 
     /// A one-line status.
-    pub fn status_line(&self) -> String {
+    pub(crate) fn status_line(&self) -> String {
         let published = self.runtime.load_full();
         let counts = &published.routes.snapshot().counts;
         format!(

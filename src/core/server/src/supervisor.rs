@@ -17,7 +17,7 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// The service manager in the environment; `None` if there is none or it is unreachable.
-    pub fn from_environment() -> Option<Self> {
+    pub(crate) fn from_environment() -> Option<Self> {
         let address = std::env::var("NOTIFY_SOCKET").ok().filter(|a| !a.is_empty())?;
         // The watchdog may be for another process, for example a wrapper.
         let ours = std::env::var("WATCHDOG_PID").map_or(true, |pid| pid == std::process::id().to_string());
@@ -49,7 +49,7 @@ impl Supervisor {
     }
 
     /// The watchdog timeout, if enabled.
-    pub fn watchdog(&self) -> Option<Duration> {
+    pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
@@ -59,7 +59,7 @@ impl Supervisor {
     }
 
     /// RELOADING=1; [`ready`](Self::ready) ends the reload.
-    pub fn reloading(&self) {
+    pub(crate) fn reloading(&self) {
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_micros()));
     }
 
@@ -69,7 +69,7 @@ impl Supervisor {
     }
 
     /// WATCHDOG=1.
-    pub fn alive(&self) {
+    pub(crate) fn alive(&self) {
         self.send("WATCHDOG=1");
     }
 
