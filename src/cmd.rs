@@ -5,7 +5,6 @@
 //! Parsing opens nothing; all output goes through [`Io`].
 //!
 //! Imports inside this module go one way: `run -> parse -> tree -> subcommands -> flags, values, output, io`.
-//! Spec: cli-operations.md.
 //!
 //! ```
 //! let (mut io, captured) = mixer::cmd::Io::captured("");

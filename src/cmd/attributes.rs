@@ -1,6 +1,6 @@
 //! Attributes and quotas as flags and files spell them, and their wire form.
 //!
-//! Syntax and error texts of the flags are those of Istio Mixer. Spec: cli-operations.md 1.7 and 1.8.
+//! Syntax and error texts of the flags are those of Istio Mixer.
 
 mod document;
 mod quotas;

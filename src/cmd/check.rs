@@ -41,7 +41,7 @@ pub(crate) struct CheckArgs {
     explain: bool,
 }
 
-/// Runs the checks and prints the results. Spec: cli-operations.md 1.6 to 1.9, 9.3.
+/// Runs the checks and prints the results.
 pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Outcome {
     let flags = &args.call;
     let quotas = parse_quotas(&args.quotas)

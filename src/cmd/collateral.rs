@@ -41,7 +41,7 @@ pub(crate) struct CollateralArgs {
     html_fragment_with_front_matter: bool,
 }
 
-/// Writes the selected formats. Spec: cli-operations.md 1.5.
+/// Writes the selected formats.
 pub(crate) fn run(
     args: &CollateralArgs,
     personality: Personality,

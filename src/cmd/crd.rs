@@ -33,7 +33,7 @@ struct CrdFlags {
     api_version: String,
 }
 
-/// Adapters with a kind of their own. Spec: cli-operations.md 1.4.
+/// Adapters with a kind of their own.
 const ADAPTERS: [&str; 20] = [
     "bypass",
     "circonus",

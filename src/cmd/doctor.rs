@@ -26,7 +26,7 @@ pub(crate) struct DoctorArgs {
     flags: Vec<OsString>,
 }
 
-/// Runs all checks and prints the findings. Spec: cli-operations.md 9.8.
+/// Runs all checks and prints the findings.
 pub(crate) fn run(args: &DoctorArgs, parse: ParseOptions, io: &mut Io) -> Outcome {
     let command_line =
         ["mixer", "server"].map(OsString::from).into_iter().chain(args.flags.clone()).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// The exit statuses of `mixer`. The legacy programs use 0 and 255 only. Spec: cli-operations.md 9.1.
+/// The exit statuses of `mixer`. The legacy programs use 0 and 255 only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Exit {
     /// Success: check allowed, probe available, configuration valid.

@@ -2,7 +2,6 @@
 //!
 //! The flags come from the clap tree of `mixer`. [`parse`] reads the arguments by the legacy rules and rewrites them to
 //! `--flag=value` for clap.
-//! Spec: cli-operations.md 1.1.
 
 mod flag;
 mod help;

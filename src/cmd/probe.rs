@@ -76,7 +76,7 @@ struct ProbeResult {
     cause: Option<String>,
 }
 
-/// Probes the targets. Spec: cli-operations.md 2.1 and 9.3.
+/// Probes the targets.
 pub(crate) fn run(args: &ProbeArgs, personality: Personality, io: &mut Io) -> Outcome {
     block_on(async {
         let targets = targets(args, personality)?;

@@ -21,7 +21,7 @@ pub(crate) struct ReportArgs {
     call: CallFlags,
 }
 
-/// Sends the reports and prints the results. Spec: cli-operations.md 1.6 to 1.9, 9.3.
+/// Sends the reports and prints the results.
 pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> Outcome {
     let flags = &args.call;
     let attributes = flags.attributes.parse(&mut io.input)?;

@@ -59,7 +59,7 @@ struct ShowArgs {
     output: Option<DumpFormat>,
 }
 
-/// Prints the routes. Spec: cli-operations.md 9.5.
+/// Prints the routes.
 pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
     let RoutesCommand::Show(args) = &args.action;
     let (mut found, matches) = match &args.source.server {

@@ -22,7 +22,7 @@ use mixer_server::{LogLevel, Server, ServerOptions, StartError};
 /// The delay after which the code of the startup is no longer needed.
 const STARTUP_CODE_RELEASE_DELAY: Duration = Duration::from_secs(1);
 
-/// Starts the server and returns when it has stopped. Spec: cli-operations.md 1.2, section 3.
+/// Starts the server and returns when it has stopped.
 pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptions, io: &mut Io) -> Outcome {
     let mut options = args.options();
     if options.config_store_url.is_empty() {

@@ -54,7 +54,7 @@ struct DumpArgs {
     show_secrets: bool,
 }
 
-/// Prints or compares a snapshot. Spec: cli-operations.md 9.5.
+/// Prints or compares a snapshot.
 pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
     let SnapshotCommand::Dump(args) = &args.action;
     let mut found = match &args.source.server {

@@ -48,7 +48,7 @@ struct Totals {
     warnings: usize,
 }
 
-/// Validates the configuration and prints the diagnostics. Spec: cli-operations.md 9.4.
+/// Validates the configuration and prints the diagnostics.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     if args.live.is_some() && matches!(args.output, Some(OutputFormat::Json | OutputFormat::Yaml)) {
         let failure = Failure::usage("--live does not support JSON and YAML output");

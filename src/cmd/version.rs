@@ -26,7 +26,7 @@ pub(crate) struct VersionArgs {
     output: String,
 }
 
-/// Prints version and build information. Spec: cli-operations.md 1.5.
+/// Prints version and build information.
 pub(crate) fn run(args: &VersionArgs, personality: Personality, io: &mut Io) -> Outcome {
     let info = if personality.is_legacy() { BuildInfo::stamped() } else { BuildInfo::of_this_program() };
     let document = json!({ "clientVersion": build_info(&info, personality) });

@@ -8,7 +8,7 @@ use crate::cmd::attributes::{Quotas, from_wire};
 use crate::cmd::call::{FinishedCall, rpc_code_name, seconds_text, status_code_name};
 use mixer_wire::istio::mixer::v1::HeaderOperation;
 
-/// The document of one call. Spec: cli-operations.md 9.3, "check JSON".
+/// The document of one call.
 pub(super) fn document(finished: &FinishedCall<CheckResult>, quotas: &Quotas) -> Value {
     let latency = seconds_text(finished.latency);
     let response = match &finished.answer.response {

@@ -10,7 +10,7 @@ use crate::cmd::output;
 use mixer_wire::istio::mixer::v1::check_response::PreconditionResult;
 use mixer_wire::istio::mixer::v1::{CheckResponse, HeaderOperation};
 
-/// The text of Istio mixc. Spec: cli-operations.md 1.9.
+/// The text of Istio mixc.
 pub(super) fn plain(response: &CheckResponse) -> String {
     let precondition = response.precondition.as_ref();
     let (code, message) = status(precondition);

@@ -124,7 +124,7 @@ fn evaluate<'t: 'a, 'a>(condition: &'t Condition, bag: &AttributeBag<'a>) -> Rou
     }
 }
 
-/// The namespace of a request; may be empty. Spec: runtime.md 9.2.
+/// The namespace of a request; may be empty.
 fn namespace_of(bag: &AttributeBag<'_>) -> String {
     let vocabulary = bag.vocabulary();
     let slot = match bag.peek(vocabulary.reporter_kind()) {

@@ -51,7 +51,7 @@ impl Effects for SignalEffects {
 }
 
 /// Serves until shutdown is requested, then shuts down in order. A second SIGINT or SIGTERM exits immediately.
-/// Spec: cli-operations.md 9.6.
+/// See docs/operations.md.
 pub(super) fn serve(
     server: Server,
     effects: SignalEffects,

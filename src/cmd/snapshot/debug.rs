@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::section::Section;
 use mixer_engine::snapshot::{HeaderOperationDump, RuleDump, SnapshotDump};
 
-/// All sections after the snapshot id, or the selected sections alone. Spec: cli-operations.md 9.5, "Debug layout".
+/// All sections after the snapshot id, or the selected sections alone.
 pub(super) fn render(found: &SnapshotDump, sections: &[Section]) -> String {
     let mut text = String::new();
     if sections.is_empty() {

@@ -1,7 +1,7 @@
 //! `google.protobuf.Any` in parameters: JSON with an `@type`, kept as written and as its protobuf encoding.
 //!
 //! Encoding needs the schema of the message: `schema` has the well-known types, the error details of Google APIs and direct
-//! responses. Any other `@type` is a configuration error. Spec: adapters-inprocess.md sections 3 and 4.
+//! responses. Any other `@type` is a configuration error.
 
 mod encode;
 mod schema;

@@ -1,7 +1,7 @@
 //! Forwards every call to a gRPC backend, without TLS, over the protocol of out-of-process adapters.
 //!
 //! With `sessionBased`, parameters are sent once, when the handler is built; otherwise with every call. An unavailable backend
-//! fails calls, not the build. [`CALL_TIMEOUT`] bounds each call. Spec: adapters-inprocess.md section 3.
+//! fails calls, not the build. [`CALL_TIMEOUT`] bounds each call.
 
 mod convert;
 

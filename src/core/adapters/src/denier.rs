@@ -1,4 +1,4 @@
-//! Denies every check with a configured status, and grants no quota. Spec: adapters-inprocess.md section 4.
+//! Denies every check with a configured status, and grants no quota.
 
 use super::any::AnyField;
 use mixer_attribute::SignedDuration;

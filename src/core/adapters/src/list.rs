@@ -2,7 +2,7 @@
 //!
 //! A provider is a URL ([`Params::provider_url`], http or https) or, beyond Istio Mixer, a file ([`Params::provider_file`]). Its
 //! list is fetched when the handler is built, refreshed in the background, and purged if it could not be refreshed for
-//! [`Params::ttl`]. Readers take no lock. Spec: adapters-inprocess.md section 5.
+//! [`Params::ttl`]. Readers take no lock.
 
 mod addresses;
 mod entries;

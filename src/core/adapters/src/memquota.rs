@@ -1,7 +1,7 @@
 //! Quotas in memory: counters that hold amounts until they are released, and rolling windows.
 //!
 //! The overrides of a quota select the limit; the state is kept by instance and dimension values. It is lost with the handler
-//! and bounded in bytes: see `cells::MAX_BYTES` and `dedup::MAX_BYTES`. Spec: adapters-inprocess.md section 6.
+//! and bounded in bytes: see `cells::MAX_BYTES` and `dedup::MAX_BYTES`.
 
 mod cells;
 mod dedup;

@@ -1,4 +1,4 @@
-//! Does nothing: allows every check, grants every quota, accepts every report. Spec: adapters-inprocess.md section 7.
+//! Does nothing: allows every check, grants every quota, accepts every report.
 
 use mixer_attribute::SignedDuration;
 use mixer_config::Diagnostics;

@@ -5,7 +5,7 @@
 //! then costs one look-up in a table of the worker. Labels are rendered once, when a series is created.
 //!
 //! Beyond Istio Mixer, `maxSeries` limits the series of a metric; refused samples are counted in
-//! `mixer_prometheus_reports_refused_total`. Spec: adapters-inprocess.md section 12.
+//! `mixer_prometheus_reports_refused_total`.
 
 mod definition;
 mod endpoint;

@@ -13,7 +13,7 @@
 //! | `maxRotatedFiles` | number of rotated files to keep; 0 means all |
 //! | `writeQueueKilobytes` | size of the write queue; 0 means that reports wait for their lines |
 //!
-//! Spec: adapters-inprocess.md section 11.
+//! Lines and files are those of Istio Mixer 1.3.
 
 mod batch;
 mod line;

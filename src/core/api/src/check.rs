@@ -1,6 +1,4 @@
 //! A check, phase by phase: admit, decode, look up in the check cache, and otherwise decide with the [`pipeline`] and encode.
-//!
-//! Spec: runtime.md 11.3.
 
 use bumpalo::Bump;
 use bytes::Bytes;

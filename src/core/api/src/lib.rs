@@ -3,7 +3,7 @@
 //! A call goes from [`MixerService`] to `check` or `report`, which lead through the engine phase by phase. [`pipeline`], [`report`] and
 //! [`worker`] are shared with the services of Envoy, so that admission, observers and dry run work alike in both; so is [`unary`], which
 //! serves the methods on HTTP/2. [`grpc`] frames their messages without intermediate copies. This crate knows nothing of listeners, threads or start-up.
-//! Spec: runtime.md section 11, attributes.md.
+//! Answers are those of Istio Mixer 1.3; docs/compatibility.md lists the differences.
 
 pub mod call;
 mod call_pool;

@@ -38,7 +38,7 @@ impl MixerService {
     /// Answers a CheckRequest with a framed CheckResponse.
     ///
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be decoded or evaluated. A denial is a response, not an
-    /// error. Spec: runtime.md 11.3.
+    /// error. Codes and texts are those of Istio Mixer 1.3.
     pub async fn check(&self, body: Bytes, call: impl Into<CallInfo<'_>>) -> Result<Bytes, GrpcError> {
         let call = call.into();
         let Some(observation) = self.observe(Operation::CHECK, &call) else {
@@ -66,7 +66,7 @@ impl MixerService {
     /// Answers a ReportRequest with a framed, empty ReportResponse.
     ///
     /// Errors: UNAVAILABLE under overload, INTERNAL for a request that cannot be decoded, UNKNOWN with the list of everything that
-    /// could not be reported; the other records were reported. Spec: runtime.md 11.4.
+    /// could not be reported; the other records were reported. Codes and texts are those of Istio Mixer 1.3.
     pub async fn report(&self, body: Bytes, call: impl Into<CallInfo<'_>>) -> Result<Bytes, GrpcError> {
         let call = call.into();
         let Some(observation) = self.observe(Operation::REPORT, &call) else {

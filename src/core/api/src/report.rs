@@ -1,6 +1,4 @@
 //! A report, phase by phase: decode, admit, preprocess and collect each record, deliver to the handlers.
-//!
-//! Spec: runtime.md 11.4.
 
 use bumpalo::Bump;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! The spans of a call, built from its trace. Names, tags and logs are those of Istio Mixer. Spec: cli-operations.md 7.3.
+//! The spans of a call, built from its trace. Names, tags and logs are those of Istio Mixer.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -27,7 +27,7 @@ pub use strict::StrictError;
 ///
 /// Dictionary indexes are resolved when an attribute is first read; an invalid index makes its attribute absent and
 /// affects no other.
-/// Spec: attributes.md 4.2 and 7.
+/// References are recorded as by Istio Mixer 1.3.
 pub struct AttributeBag<'a> {
     vocabulary: &'a Vocabulary,
     arena: &'a Bump,

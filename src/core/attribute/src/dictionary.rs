@@ -1,6 +1,6 @@
 //! The global dictionary: words that all peers know and encode as an index.
 
-/// The words, by index. Append only: indexes on the wire never change their meaning. Spec: attributes.md, section 10.
+/// The words, by index. Append only: indexes on the wire never change their meaning.
 pub const GLOBAL_WORDS: [&str; 222] = [
     "source.ip",
     "source.port",

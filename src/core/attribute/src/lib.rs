@@ -3,7 +3,7 @@
 //! The main type is [`AttributeBag`]: a view of the attributes of one request or report record that borrows from the request
 //! bytes, resolves names to dense [`SlotId`]s of a [`Vocabulary`] once, and records which attributes are read.
 //! This crate knows nothing of expressions, templates or configuration files.
-//! Spec: attributes.md.
+//! The encoding is that of Istio's API `mixer/v1`.
 
 mod bag;
 mod dictionary;

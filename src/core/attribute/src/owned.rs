@@ -179,7 +179,6 @@ impl OwnedAttributes {
 
     /// The canonical encoding as CompressedAttributes. Global words below `global_word_count` are encoded as their global
     /// index: with 0 every word is a message word, with the length of [`GLOBAL_WORDS`](super::GLOBAL_WORDS) no global word is.
-    /// Spec: attributes.md 5.
     pub fn to_bytes(&self, global_word_count: u32) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(global_word_count, &mut out);

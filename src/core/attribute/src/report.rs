@@ -1,4 +1,4 @@
-//! The records of a report as attribute bags. Spec: attributes.md 6.
+//! The records of a report as attribute bags.
 
 use bumpalo::Bump;
 

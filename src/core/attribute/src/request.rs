@@ -1,7 +1,7 @@
 //! Check and Report requests: decoded from the bytes of a call, and encoded for clients.
 //!
 //! [`CheckRequest::decode`] and [`ReportRequest::decode`] validate the whole message, including the attributes, so that
-//! building a bag cannot fail. Strings that are not UTF-8 are accepted, as by Istio Mixer. Spec: attributes.md 2 to 4.
+//! building a bag cannot fail. Strings that are not UTF-8 are accepted, as by Istio Mixer.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! A response is written part by part with [`push_precondition`] and [`push_quota`]; the references of each part are written
 //! by a callback, usually [`AttributeBag::encode_references`](super::AttributeBag::encode_references).
-//! A ReportResponse is empty and needs no encoder. Spec: attributes.md 2.
+//! A ReportResponse is empty and needs no encoder.
 
 use super::SignedDuration;
 use super::wire::{nested, put_bytes, put_duration, put_nonempty, put_nonzero};

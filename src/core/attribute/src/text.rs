@@ -8,7 +8,7 @@ use super::{StringMap, Value};
 /// Appends the text form that adapters print (metric labels, log lines): STRING as its bytes, DOUBLE without exponent,
 /// TIMESTAMP `YYYY-MM-DDThh:mm:ss.uuuuuuZ`, DURATION `1m30s`, IP_ADDRESS dotted or RFC 5952, maps `stringmap[k:v]` by key.
 ///
-/// Cost: allocates only to sort the entries of an unsorted map. Spec: adapters-inprocess.md 1.5.
+/// Cost: allocates only to sort the entries of an unsorted map.
 pub fn push_text(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::String(text) => out.extend_from_slice(text),
@@ -42,7 +42,6 @@ fn push_go_text(out: &mut Vec<u8>, value: Value<'_>) {
 
 /// The text form for error texts, Go's `%v`: like [`push_text`], but DOUBLE with an exponent below 1e-4 and from 1e6,
 /// TIMESTAMP `2018-01-01 00:00:00 +0000 UTC`, IP_ADDRESS `[10 0 0 1]`. Invalid UTF-8 becomes U+FFFD. Allocates.
-/// Spec: expressions.md 2.
 pub fn go_text<'v>(value: Value<'v>) -> impl fmt::Display + 'v {
     fmt::from_fn(move |f| {
         let mut text = Vec::new();
@@ -155,7 +154,6 @@ pub fn ip_text(bytes: &[u8]) -> impl fmt::Display + '_ {
 
 /// Parses a dotted quad or IPv6 text. Ports, prefixes, zones, brackets, spaces and leading zeros in a dotted quad are
 /// rejected.
-/// Spec: expressions.md 10, `ip(s)`.
 pub fn parse_ip(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

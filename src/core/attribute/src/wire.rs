@@ -2,7 +2,7 @@
 //!
 //! [`CompressedAttributes::decode`] validates a whole message as protobuf and indexes its words and entries, all borrowed
 //! from the request bytes; [`AttributeBag`](super::AttributeBag) interprets them. [`Reader`] and the `put_` functions are
-//! the protobuf primitives that Envoy's messages are read and written with as well. Spec: attributes.md 4.1 and 5.
+//! the protobuf primitives that Envoy's messages are read and written with as well.
 
 mod message;
 mod reader;

@@ -1,6 +1,6 @@
 //! Version and build stamps.
 
-/// The stamps of a build; `unknown` where one is missing. Spec: cli-operations.md 1.5.
+/// The stamps of a build; `unknown` where one is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildInfo {
     /// For example `1.3.0`.

@@ -10,7 +10,7 @@
 //! writer.sample("hits_total", &Labels::of(&[("code", "200")]), 1e6);
 //! assert_eq!(out, b"# HELP hits_total hits\n# TYPE hits_total counter\nhits_total{code=\"200\"} 1e+06\n");
 //! ```
-//! Spec: adapters-inprocess.md 12.6.
+//! The text is that of Go's `client_golang`.
 
 use std::io::Write as _;
 

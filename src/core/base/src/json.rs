@@ -3,7 +3,7 @@
 //! `serde_json` writes only `str` and other escapes; the format of these lines is fixed by Mixer's stdio adapter.
 
 /// Appends `text` in quotes. `"`, `\`, line feed, carriage return and tab are escaped by letter, other control characters by
-/// number; bytes that are not UTF-8 become `\ufffd` each; everything else stays as it is. Spec: adapters-inprocess.md 11.3.
+/// number; bytes that are not UTF-8 become `\ufffd` each; everything else stays as it is. Go's `encoding/json` does the same.
 pub fn push_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     if is_plain(text) {

@@ -20,8 +20,6 @@
 //! | [`shared_map`] | persistent sorted map |
 //! | [`time`] | timestamps and durations with Go's text forms |
 //! | [`url`] | URL references as Go's `net/url` divides them |
-//!
-//! Spec: cli-operations.md sections 5 and 6.
 
 pub mod bounded;
 pub mod budget;

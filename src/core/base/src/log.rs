@@ -3,7 +3,7 @@
 //! [`Log`] is a `tracing` layer. The target of a record determines its scope (one table, `TARGETS`). A scope has an output level,
 //! a stack trace level and a caller switch, which can be changed at run time. Records are written synchronously to every sink as
 //! lines of text or JSON, each in one write. Logging never fails a request: records that cannot be written are counted.
-//! Spec: cli-operations.md section 6.
+//! See docs/operations.md.
 
 mod format;
 mod options;

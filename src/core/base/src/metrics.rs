@@ -13,7 +13,7 @@
 //! let mut text = Vec::new();
 //! metrics.write(&mut text);
 //! ```
-//! Spec: cli-operations.md 5.1, runtime.md section 16.
+//! See docs/metrics.md.
 
 mod cells;
 mod families;

@@ -3,7 +3,7 @@
 //! A [`Pool`] bounds the work in flight and the work that waits for a permit. Its limit is fixed, or moves between a floor and a
 //! ceiling by a `ControlLaw` that watches latencies. Synchronous calls bypass the pools. [`AdapterPools`] gives every handler
 //! a pool of its own, so that a slow handler delays no other.
-//! Spec: runtime.md section 15.
+//! See docs/operations.md.
 
 mod law;
 

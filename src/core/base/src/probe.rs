@@ -2,7 +2,7 @@
 //!
 //! [`Availability`] combines named emitters ([`ProbeEmitter`]): available while all of them are. [`FileProbe`] refreshes the file
 //! every half interval while its availability lasts, and removes it otherwise. [`inspect`] is the probe.
-//! Spec: cli-operations.md section 2.
+//! The files are those of Istio Mixer.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -28,7 +28,7 @@ pub struct RotationPolicy {
 ///
 /// A full file is renamed to `<stem>-<UTC yyyy-MM-ddTHH-mm-ss.SSS><extension>` beside the original. Files
 /// beyond the limits are removed after each rotation and when the file is first opened. Lines are buffered until
-/// [`flush`](Self::flush), so that many cost one write. Spec: adapters-inprocess.md 11.4, cli-operations.md 6.4.
+/// [`flush`](Self::flush), so that many cost one write.
 #[derive(Debug)]
 pub struct RotatingFile {
     path: PathBuf,

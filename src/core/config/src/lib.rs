@@ -3,7 +3,7 @@
 //! A [`Node`] tree keeps the position of every value; [`message!`](crate::message!) types decode from it the way Istio Mixer
 //! decodes YAML through JSON into protobuf messages; every problem is a [`Diagnostic`]. This crate decodes no resource by
 //! kind: that is up to its users.
-//! Spec: runtime.md sections 1 to 4.
+//! See docs/configuration.md.
 
 mod diagnostic;
 mod field_name;

@@ -2,7 +2,7 @@
 //!
 //! Decoding overwrites a value that may hold defaults: present fields, maps and lists are replaced as a whole, `null` changes
 //! nothing. Fields are decoded in field-number order. After the first error no field is applied; the others are decoded only to
-//! report their errors. Unknown fields are reported last. Names are accepted in lowerCamelCase and snake_case. Spec: runtime.md 1.3, adapters-inprocess.md 1.2.
+//! report their errors. Unknown fields are reported last. Names are accepted in lowerCamelCase and snake_case.
 //!
 //! ```
 //! mixer::message! {

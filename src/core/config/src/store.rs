@@ -3,7 +3,7 @@
 //! A [`ConfigStore`] holds raw resources by key and signals changes. Backends: a directory of files, the
 //! embedded sample, memory. [`open`] returns the backend for a URL; [`read_sources`] reads paths and URLs once, for tools.
 //! Stores parse documents and extract their identity; they never decode by kind.
-//! Spec: runtime.md section 3.
+//! See docs/configuration.md.
 
 mod contents;
 mod document;

@@ -1,7 +1,7 @@
 //! A YAML reader with the semantics of Istio Mixer: YAML 1.1 scalars, restricted to what JSON can represent. Keeps positions.
 //!
 //! [`parse`] turns the first document of a text into a [`Node`]. Anchors, aliases and merge keys are resolved; of duplicate keys
-//! the last wins; size, nesting and alias expansion are bounded. JSON is accepted as YAML. Spec: runtime.md 1.3.
+//! the last wins; size, nesting and alias expansion are bounded. JSON is accepted as YAML.
 
 mod error;
 #[doc(hidden)]

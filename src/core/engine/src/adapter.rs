@@ -4,7 +4,7 @@
 //! every problem) and [`Adapter::build`] (may read files, connect, listen), which returns a [`Handler`]. A handler implements the
 //! dispatch traits of the templates it supports. An [`Inventory`] is a table of adapters.
 //! This module depends on no rules, routing or gRPC service.
-//! Spec: adapters-inprocess.md.
+//! See docs/adapters.md.
 
 mod claims;
 mod env;

@@ -7,7 +7,6 @@
 //! Every worker has its own shard, so no worker waits for another; the bounds are divided among the shards. Answers that were never
 //! hit are evicted before those that were, and shapes are evicted by frequency: a flood of new values or shapes does not displace
 //! those in use. Look-ups record no attribute references.
-//! Spec: runtime.md section 13.
 
 mod answer;
 mod counters;

@@ -4,7 +4,7 @@
 //! [`AttributeBag`](mixer_attribute::AttributeBag), evaluate instances into the arena of the bag and call handlers.
 //! Handlers that answer at once run inline; asynchronous ones are awaited together. Results are combined in rule order, whatever
 //! their order of completion. This module depends on no wire format, cache or load shedding.
-//! Spec: runtime.md section 10.
+//! Phases and combination of results are those of Istio Mixer 1.3.
 
 mod check;
 mod combine;

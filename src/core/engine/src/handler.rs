@@ -2,7 +2,6 @@
 //!
 //! `HandlerTable::build` makes the table of a snapshot from the previous table; [`retire()`] closes the handlers that the new table
 //! does not reuse. This module evaluates no condition and reads no request.
-//! Spec: runtime.md section 7.
 
 mod live;
 mod offline;

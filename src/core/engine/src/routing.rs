@@ -4,7 +4,7 @@
 //! the previous table. A table is immutable; a request holds one from first to last byte. Matching evaluates only the rules that can
 //! match (see `index`), yet the outcome and the referenced attributes are those of evaluating every rule in order. This module
 //! evaluates conditions, never instances, and calls no handler.
-//! Spec: runtime.md section 9.
+//! Order and namespaces of rules are those of Istio Mixer 1.3.
 
 mod branches;
 mod condition;

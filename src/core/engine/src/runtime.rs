@@ -3,7 +3,6 @@
 //! [`Runtime`] holds an atomic pointer to the current [`Published`] table. [`Configurator`] watches a store, builds snapshot, handlers
 //! and routes in the background, publishes them atomically, and retires replaced handlers. A request uses one table from start to
 //! end. The server and the commands share this module.
-//! Spec: runtime.md sections 3.4, 7, 9 and 17.
 
 mod configurator;
 mod decisions;

@@ -3,7 +3,7 @@
 //! A build is a pure function of resources and the previous build; resources that cannot be built are left out and diagnosed. The
 //! server, `validate`, `snapshot dump`, `routes show` and admission share it. This module builds no handlers and reads no file,
 //! clock or network.
-//! Spec: runtime.md section 4.
+//! Resources mean what they mean to Istio Mixer 1.3; docs/compatibility.md lists the differences.
 
 mod annotations;
 mod bindings;

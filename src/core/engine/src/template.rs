@@ -1,7 +1,7 @@
 //! The schemas of the twelve templates: variety, fields and types.
 //!
 //! A template is the input schema of adapters: a metric has a value and dimensions, a quota has dimensions. An instance assigns
-//! expressions to the fields. This module holds the schemas only; `snapshot` checks instances against them. Spec: runtime.md section 5, adapters-inprocess.md section 2.
+//! expressions to the fields. This module holds the schemas only; `snapshot` checks instances against them.
 
 mod inventory;
 

@@ -1,4 +1,4 @@
-//! Entries of access logs as attributes. Spec: envoy-bridge.md 3.3 to 3.6.
+//! Entries of access logs as attributes. See docs/envoy.md.
 
 mod check_result;
 mod codes;

@@ -1,4 +1,4 @@
-//! `envoy.service.auth.v3.CheckRequest` as attributes. Spec: envoy-bridge.md 2.1 to 2.3.
+//! `envoy.service.auth.v3.CheckRequest` as attributes. See docs/envoy.md.
 
 mod http;
 

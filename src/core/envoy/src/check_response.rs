@@ -1,5 +1,5 @@
 //! `envoy.service.auth.v3.CheckResponse`, in the combinations of fields that Envoy supports.
-//! Spec: envoy-bridge.md 2.4.
+//! See docs/envoy.md.
 
 use http::{HeaderName, HeaderValue};
 
@@ -102,7 +102,7 @@ pub(super) fn code_name(code: i32) -> &'static str {
     rpc_code::name(code).unwrap_or("UNKNOWN")
 }
 
-/// The HTTP status of a code. Spec: envoy-bridge.md 2.4.
+/// The HTTP status of a code.
 pub(super) fn http_status(code: i32) -> u32 {
     match code {
         0 => 200,

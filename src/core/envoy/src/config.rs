@@ -1,7 +1,7 @@
 //! The configuration of Envoy's services: the kinds `envoybridge`, `attributemapping` and `ratelimit`, validated and compiled.
 //!
 //! Each resource is decoded by itself, so that the result can be memoised. [`EnvoyConfig`] is assembled from all of them and the
-//! vocabulary. Spec: envoy-bridge.md sections 1, 4.4 and 5.
+//! vocabulary. See docs/envoy.md.
 
 mod assemble;
 mod descriptors;

@@ -1,4 +1,4 @@
-//! `envoy.service.ratelimit.v3.RateLimitRequest`. Spec: envoy-bridge.md 4.1 to 4.3.
+//! `envoy.service.ratelimit.v3.RateLimitRequest`. See docs/envoy.md.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;

@@ -1,5 +1,5 @@
 //! Authorization over HTTP and rate limits as JSON, on a thread of their own.
-//! Spec: envoy-bridge.md 2.6 and 4.4.
+//! See docs/envoy.md.
 
 mod json;
 

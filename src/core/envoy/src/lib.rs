@@ -2,7 +2,7 @@
 //!
 //! Requests become attributes straight from their bytes ([`set_check_request`], [`set_entry`], [`set_descriptor`]) and go through
 //! the same dispatch as Mixer's own calls. [`GrpcEndpoint`] and [`http_endpoint`] serve the calls; this crate knows nothing of
-//! listeners or workers. Spec: envoy-bridge.md.
+//! listeners or workers. See docs/envoy.md.
 
 mod access_log;
 mod attributes;

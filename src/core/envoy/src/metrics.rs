@@ -1,4 +1,4 @@
-//! The metrics of Envoy's services. Spec: envoy-bridge.md section 7.
+//! The metrics of Envoy's services. See docs/metrics.md.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! The proxy that sends access logs. Spec: envoy-bridge.md 3.2.
+//! The proxy that sends access logs.
 
 use super::attributes::{Attributes, Known};
 use super::identity::Side;

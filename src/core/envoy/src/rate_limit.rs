@@ -1,4 +1,4 @@
-//! Rate limits of descriptors: which limits apply, and what remains of them. Spec: envoy-bridge.md 4.3 and 4.4.
+//! Rate limits of descriptors: which limits apply, and what remains of them. See docs/envoy.md.
 
 mod response;
 mod windows;

@@ -1,4 +1,4 @@
-//! Syntax trees of classic expressions. Spec: expressions.md, section 4.
+//! Syntax trees of classic expressions.
 
 use super::lexer::{Span, TokenKind};
 

@@ -4,7 +4,7 @@
 //! of its type. COMPAT parses the classic syntax and rewrites it to CEL tokens. The main type is [`CelProgram`].
 //! Trees are at most 700 levels deep and an evaluation takes at most 200000 steps, so no input overflows the stack.
 //! Dependencies: `value` <- `plan` <- `time`, `context` <- `convert` <- `ops` <- `eval`.
-//! Spec: expressions.md, section 15.
+//! Both are engines of Istio Mixer 1.3.
 
 mod ast;
 mod check;

@@ -1,4 +1,4 @@
-//! Type check of terms. Spec: expressions.md, sections 7 and 8.
+//! Type check of terms.
 
 mod hint;
 

@@ -1,6 +1,6 @@
 //! The functions of the language, shared by all modes: pure, over byte strings, with results in the arena of the bag.
 //!
-//! Error texts are those of Istio Mixer, because operators match on them. Spec: expressions.md, sections 10 and 11.
+//! Error texts are those of Istio Mixer, because operators match on them.
 
 mod dns;
 mod email;

@@ -1,4 +1,4 @@
-//! Text -> tokens, by Go's lexical rules, including automatic semicolons. Spec: expressions.md, section 3.
+//! Text -> tokens, by Go's lexical rules, including automatic semicolons.
 
 use std::sync::LazyLock;
 

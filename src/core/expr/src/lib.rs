@@ -3,7 +3,7 @@
 //! [`compile`] turns a text into a [`Program`] against a [`Scope`] of typed attributes; [`Program::eval`] runs it over an
 //! [`AttributeBag`](mixer_attribute::AttributeBag). Three modes: classic, CEL, and classic syntax with CEL semantics.
 //! Evaluating a classic program allocates in the arena of the bag only.
-//! Spec: expressions.md.
+//! Syntax, types and error texts are those of Istio Mixer 1.3.
 
 mod ast;
 mod cel;
@@ -86,7 +86,7 @@ pub fn compile(language: Language, text: &str, scope: &dyn Scope) -> Result<Prog
 ///
 /// Classic expressions that type-check but that the compiler does not implement are accepted, as by Istio Mixer. Errors:
 /// those of phase parse are wrapped as `failed to parse expression '<text>': ...`; others are those of
-/// [`compile`]. Spec: expressions.md, section 13.
+/// [`compile`].
 pub fn type_check(language: Language, text: &str, scope: &dyn Scope) -> Result<ValueType, CompileError> {
     match language {
         Language::Cexl => check::type_of(text, scope),

@@ -1,4 +1,4 @@
-//! Literals -> constants. Spec: expressions.md, section 6.
+//! Literals -> constants.
 
 use super::lexer::TokenKind;
 use mixer_attribute::{SignedDuration, ValueType};

@@ -1,4 +1,4 @@
-//! Text -> syntax tree: a Pratt parser for Go's expressions. Spec: expressions.md, sections 3 and 4.
+//! Text -> syntax tree: a Pratt parser for Go's expressions.
 //!
 //! Go expressions that this language rejects (slices, type assertions, composite literals, types) are parsed as
 //! [`SyntaxKind::Foreign`], so that errors name the construct.

@@ -1,4 +1,4 @@
-//! Syntax tree -> terms: constants, variables and function applications. Spec: expressions.md, section 5.
+//! Syntax tree -> terms: constants, variables and function applications.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! Access control of ControlZ: Host, origin, token and read-only mode.
 //!
 //! Against DNS rebinding, `Host` must be an IP address, `localhost` or a configured name. Against cross-site requests, a request that
-//! changes state must come from a page of this server or from a client that is not a browser. Spec: cli-operations.md 4.3, "Safety".
+//! changes state must come from a page of this server or from a client that is not a browser.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;

@@ -7,7 +7,7 @@
 //! ```ignore
 //! let router = mixer_introspect::routes(Introspection { runtime, store, metrics, log, connections, conditions, actions, settings, guard });
 //! ```
-//! Spec: cli-operations.md sections 4 and 9.5.
+//! See docs/operations.md.
 
 mod assets;
 mod cache;

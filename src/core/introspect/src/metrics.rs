@@ -15,7 +15,7 @@ fn number(value: f64) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Families in name order; numbers are strings. Spec: cli-operations.md 4.2.
+/// Families in name order; numbers are strings.
 pub(super) fn json(server: &Server) -> Vec<Value> {
     server
         .metrics

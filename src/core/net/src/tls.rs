@@ -2,7 +2,6 @@
 //!
 //! Call [`install_crypto_provider`] before building a TLS client or server. [`ServerTls`] reloads certificates while it is in use,
 //! [`PeerIdentity`] is the verified identity of a client, [`ClientTls`] configures clients. This module opens no connection.
-//! Spec: cli-operations.md 9.3.
 
 mod client;
 mod error;

@@ -1,7 +1,6 @@
 //! `/debug/pprof/profile` and `/debug/pprof/heap`, in the format that the pprof tool reads.
 //!
 //! The CPU profile is sampled by a CPU-time timer, see [`cpu`]; the heap profile is a sample of live allocations, see [`heap`].
-//! Spec: cli-operations.md section 5.
 
 mod profile;
 mod symbols;

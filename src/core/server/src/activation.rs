@@ -2,7 +2,7 @@
 //!
 //! `LISTEN_FDS` is the number of inherited descriptors and `LISTEN_FDNAMES` their roles: `grpc`, `monitoring`, `ctrlz` or `envoy`. A single
 //! socket with another name is for the API. The sockets belong to the service manager: they stay open across restarts, and the file of a
-//! unix socket is not removed. Spec: cli-operations.md 9.7.
+//! unix socket is not removed. See docs/operations.md.
 
 use std::net::TcpListener;
 

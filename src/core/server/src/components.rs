@@ -11,7 +11,7 @@ use mixer_base::metrics::{Collect, Metrics};
 /// Time for each remaining component after the shutdown timeout.
 const MIN_STOP_TIME: Duration = Duration::from_millis(500);
 
-/// The steps of a stop, in order. Spec: cli-operations.md 3.3.
+/// The steps of a stop, in order. See docs/operations.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StopStep {
     /// Readiness is withdrawn.

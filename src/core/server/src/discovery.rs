@@ -1,6 +1,6 @@
 //! `grpc.health.v1.Health` and gRPC server reflection.
 //!
-//! Served on the API port, exempt from load shedding. Spec: cli-operations.md 9.7.
+//! Served on the API port, exempt from load shedding.
 
 use std::pin::Pin;
 

@@ -1,6 +1,6 @@
 //! The external effects of a start as one injectable table.
 //!
-//! [`SystemEffects`] performs them. Tests make single ones fail, and [`Rehearsal`] omits those that would disturb a running server. Spec: cli-operations.md 3.1 and 3.2.
+//! [`SystemEffects`] performs them. Tests make single ones fail, and [`Rehearsal`] omits those that would disturb a running server.
 
 use std::io;
 use std::path::Path;

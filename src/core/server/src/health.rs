@@ -10,7 +10,7 @@
 //! | `store` | readiness | the store is readable |
 //! | `log` | readiness | the log is writable |
 //!
-//! Spec: cli-operations.md 2.2 and 9.7.
+//! See docs/operations.md.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -8,7 +8,7 @@
 //! let server = Server::start(&ServerOptions::default())?;
 //! let report = server.stop();
 //! ```
-//! Spec: cli-operations.md sections 1.2 and 3, runtime.md section 15.
+//! See docs/operations.md.
 
 mod activation;
 mod components;

@@ -1,4 +1,4 @@
-//! The monitoring endpoint: `/metrics`, `/version` and optionally `/debug/pprof/`. Spec: cli-operations.md section 5.
+//! The monitoring endpoint: `/metrics`, `/version` and optionally `/debug/pprof/`.
 
 use std::sync::Arc;
 

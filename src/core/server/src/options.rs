@@ -160,7 +160,6 @@ impl Default for ServerOptions {
 
 impl ServerOptions {
     /// Validates the settings: step 1 of the start. Errors: the first invalid setting, with the order and texts of 1.3.
-    /// Spec: cli-operations.md 1.2, "Start-up failure texts".
     pub fn check(&self) -> Result<(), OptionsError> {
         let refuse = |text: String| Err(OptionsError(text));
         if self.max_message_size == 0 {
@@ -184,17 +183,17 @@ impl ServerOptions {
         Ok(())
     }
 
-    /// The pool of asynchronous API calls. Spec: runtime.md section 15.
+    /// The pool of asynchronous API calls.
     pub(crate) fn api_pool(&self) -> PoolOptions {
         pool(self.api_worker_pool_size, self.api_worker_pool_floor, self.api_queue_length)
     }
 
-    /// The pool of each handler. Spec: runtime.md section 15.
+    /// The pool of each handler.
     pub(crate) fn adapter_pool(&self) -> PoolOptions {
         pool(self.adapter_worker_pool_size, self.adapter_worker_pool_floor, self.adapter_queue_length)
     }
 
-    /// Maximum number of check cache entries; `None`: no cache. Spec: runtime.md section 13.
+    /// Maximum number of check cache entries; `None`: no cache.
     pub fn check_cache_entries(&self) -> Option<usize> {
         let entries = usize::try_from(self.num_check_cache_entries).unwrap_or(0);
         (self.check_cache_requested && entries > 0).then_some(entries)

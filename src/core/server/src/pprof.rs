@@ -1,5 +1,4 @@
 //! `/debug/pprof/`: the paths of Go's pprof handler. CPU and heap profiles need the Cargo feature `profiling`.
-//! Spec: cli-operations.md section 5.
 
 use axum::Router;
 use axum::routing::any;

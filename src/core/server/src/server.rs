@@ -22,7 +22,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server and returns when it accepts calls. Spec: cli-operations.md 3.1.
+    /// Starts a server and returns when it accepts calls.
     ///
     /// Errors: the first step that failed; previous steps are rolled back.
     pub fn start(options: &ServerOptions) -> Result<Server, StartError> {
@@ -42,7 +42,7 @@ impl Server {
         })
     }
 
-    /// Runs the start without external effects and stops. Spec: cli-operations.md 9.8, `--dry-run`.
+    /// Runs the start without external effects and stops.
     ///
     /// Errors: as [`start`](Self::start).
     pub fn rehearse(options: &ServerOptions) -> Result<RehearsalReport, StartError> {
@@ -73,7 +73,7 @@ impl Server {
         self.background.handle()
     }
 
-    /// Stops gracefully: becomes not ready, drains calls, closes handlers, removes files. Spec: cli-operations.md 3.3 and 9.6.
+    /// Stops gracefully: becomes not ready, drains calls, closes handlers, removes files.
     pub fn stop(self) -> StopReport {
         let Server { background, mut components, serving, drain_delay, shutdown_timeout } = self;
         let report = background.block_on(async move {

@@ -2,7 +2,7 @@
 //!
 //! A message is a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`. The crate `sd-notify` (0.5) does neither abstract
 //! addresses nor non-blocking sends, so that a full socket buffer would block the watchdog task.
-//! Spec: cli-operations.md 9.7.
+//! See docs/operations.md.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;

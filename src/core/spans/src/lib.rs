@@ -3,7 +3,6 @@
 //! A [`Tracer`] samples calls ([`Tracer::begin`]): it follows the decision of the parent, or else its own rate. A task exports finished
 //! [`Span`]s in batches. Finishing a span never waits: spans that do not fit into the queue are dropped and counted. This crate knows
 //! nothing of Mixer's calls; `mixer-api` builds their spans.
-//! Spec: cli-operations.md section 7.
 
 mod context;
 mod export;

@@ -1,4 +1,4 @@
-//! Validated metric definitions: full name, labels, help and bounds. Spec: adapters-inprocess.md 12.3 and 12.4.
+//! Validated metric definitions: full name, labels, help and bounds.
 
 use super::{BucketsDefinition, MetricInfo, MetricKind};
 

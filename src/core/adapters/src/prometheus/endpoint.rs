@@ -1,4 +1,4 @@
-//! Shared by all prometheus handlers of a server: the metrics and the listener that exposes them. Spec: adapters-inprocess.md 12.2, 12.4.
+//! Shared by all prometheus handlers of a server: the metrics and the listener that exposes them.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};

@@ -1,4 +1,4 @@
-//! Records reports. Spec: adapters-inprocess.md 12.5 and 12.7.
+//! Records reports.
 
 use std::fmt::Write as _;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Parameters. Spec: adapters-inprocess.md 12.1.
+//! Parameters. They are those of Istio Mixer 1.3.
 
 use mixer_attribute::SignedDuration;
 

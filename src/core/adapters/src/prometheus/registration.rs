@@ -1,4 +1,4 @@
-//! Registration of metrics: which definitions share a metric, and what a redefinition keeps. Spec: adapters-inprocess.md 12.4.
+//! Registration of metrics: which definitions share a metric, and what a redefinition keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

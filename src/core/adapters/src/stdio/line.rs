@@ -1,4 +1,4 @@
-//! Line formats. Spec: adapters-inprocess.md 11.3.
+//! Line formats. They are those of Istio Mixer 1.3.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

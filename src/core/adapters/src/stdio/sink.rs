@@ -1,4 +1,4 @@
-//! Destinations of lines. Spec: adapters-inprocess.md 11.4.
+//! Destinations of lines.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Referenced attributes: the record of reads, and its wire form. Spec: attributes.md 7 and 8.
+//! Referenced attributes: the record of reads, and its wire form.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Later records of a delta report: decoded strictly, applied to the first. Spec: attributes.md 4.3.
+//! Later records of a delta report: decoded strictly, applied to the first.
 
 use bumpalo::collections::Vec as ArenaVec;
 

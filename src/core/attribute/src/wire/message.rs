@@ -37,7 +37,7 @@ impl TypedMap {
         }
     }
 
-    /// Of several entries with one name, the lowest rank wins. Spec: attributes.md 4.2, step 2.
+    /// Of several entries with one name, the lowest rank wins. Istio Mixer 1.3 does the same.
     pub(crate) fn rank(self) -> u8 {
         match self {
             TypedMap::Strings => 0,
@@ -114,7 +114,7 @@ pub struct CompressedAttributes<'a> {
 impl<'a> CompressedAttributes<'a> {
     /// Validates a message and indexes its parts. Cost: linear in the bytes; allocates in `arena` only.
     ///
-    /// Errors: invalid protobuf anywhere in the message. Spec: attributes.md 4.1.
+    /// Errors: invalid protobuf anywhere in the message.
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
         let mut parts = Parts::new(body.len(), arena);
         parts.read(body)?;

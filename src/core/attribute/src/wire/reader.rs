@@ -1,6 +1,6 @@
 //! Protobuf decoding: tags, varints and length-delimited fields.
 
-/// Why bytes are not a valid message. Spec: attributes.md 4.1.
+/// Why bytes are not a valid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {

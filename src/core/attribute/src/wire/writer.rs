@@ -152,7 +152,7 @@ impl<'w, T: Copy + Eq + Hash> SmallSet<'w, T> {
     }
 }
 
-/// The message words of an encoder: assigns every text its dictionary index. Spec: attributes.md 5.
+/// The message words of an encoder: assigns every text its dictionary index.
 pub(crate) struct WordList<'w> {
     global_word_count: u32,
     words: SmallSet<'w, &'w [u8]>,

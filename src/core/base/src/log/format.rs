@@ -1,4 +1,4 @@
-//! Record formats. Spec: cli-operations.md 6.2 and 6.3.
+//! Record formats.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};

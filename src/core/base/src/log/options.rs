@@ -1,4 +1,4 @@
-//! Log settings, their syntax and their errors. Spec: cli-operations.md 6.1 and 1.2.
+//! Log settings, their syntax and their errors.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Metric names of Mixer 1.0, for existing dashboards: the same values under both names. Spec: cli-operations.md 5.2.
+//! Metric names of Mixer 1.0, for existing dashboards: the same values under both names. See docs/metrics.md.
 
 use super::super::exposition::{FamilyKind, Labels, Writer};
 use super::{Family, FamilySample, FamilySamples, SampleValue};

@@ -51,7 +51,6 @@ impl SignedDuration {
     /// Parses `1h2m3.5s`, `250ms`, `-1.5h`, `0`; units `ns us µs μs ms s m h`.
     ///
     /// Errors: the text of Go's `time.ParseDuration`, for example `time: missing unit in duration "12"`.
-    /// Spec: cli-operations.md 1.1 and 1.7, expressions.md 6.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse(text.as_bytes()).map(Self::from_nanos).map_err(|problem| problem.text(text))
     }

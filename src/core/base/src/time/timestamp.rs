@@ -56,7 +56,6 @@ impl Timestamp {
     ///
     /// Errors: the text of Go's `time.Parse(time.RFC3339, …)`, for example
     /// `parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"`.
-    /// Spec: cli-operations.md 1.7, expressions.md 10.
     pub fn parse_rfc3339(text: &str) -> Result<Self, String> {
         Self::parse_bytes(text.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! From the text of a file to resources: chunks, documents, identities. Spec: runtime.md 3.1.
+//! From the text of a file to resources: chunks, documents, identities.
 
 mod identity;
 

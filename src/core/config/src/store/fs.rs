@@ -3,7 +3,7 @@
 //! [`FsStore`] reads only changed files and parses only changed chunks. It waits for file events (inotify), then until none
 //! arrive for a short time. If the events name plain files, only those are read; otherwise, or if events were lost, the whole
 //! tree is walked. The tree is polled only where events may be missing: on network file systems, where watches fail, or where
-//! links lead out of the tree or are broken. If the directory becomes unreadable, the last contents stay in force. Spec: runtime.md 3.1, cli-operations.md 2.2.
+//! links lead out of the tree or are broken. If the directory becomes unreadable, the last contents stay in force.
 
 pub(super) mod walk;
 mod watch;

@@ -12,7 +12,7 @@ const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
 /// Use count of such a check.
 const DEFAULT_VALID_USE_COUNT: i32 = 10_000;
 
-/// The combined answer to a check. Spec: runtime.md 10.3.
+/// The combined answer to a check. The rules are those of Istio Mixer 1.3.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckOutcome {
     /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `. Without a refusal
@@ -115,7 +115,7 @@ fn direct_response(status: &Status) -> Option<RouteDirective> {
     })
 }
 
-/// The HTTP status of an RPC code. Spec: runtime.md 10.3, table.
+/// The HTTP status of an RPC code.
 fn http_status(code: i32) -> u32 {
     match code {
         0 => 200,

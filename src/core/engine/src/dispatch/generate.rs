@@ -13,7 +13,7 @@ use crate::snapshot::InstanceConfig;
 use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
 
 /// Runs the generators and adds their attributes to the bag. A received attribute is never replaced, and generators do not see each
-/// other's output. Spec: runtime.md 10.2.
+/// other's output. Istio Mixer 1.3 does the same.
 ///
 /// Errors: an instance or binding that could not be evaluated, a handler that failed; then no attribute is set.
 pub async fn preprocess<'t: 'a, 'a>(

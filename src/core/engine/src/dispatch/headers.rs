@@ -9,7 +9,7 @@ use crate::routing::{Matched, RuleKind, SelectedRules};
 use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind};
 use mixer_attribute::{AttributeBag, Value};
 
-/// Evaluates the header operations of all rules that match. Spec: runtime.md 10.3.
+/// Evaluates the header operations of all rules that match.
 pub(super) fn add_header_changes<'t: 'a, 'a>(
     rules: SelectedRules<'t>,
     bag: &AttributeBag<'a>,

@@ -41,7 +41,7 @@ pub struct QuotaOutcome {
     pub level: Option<QuotaLevel>,
 }
 
-/// Allocates one quota over a preprocessed bag. Spec: runtime.md 10.4.
+/// Allocates one quota over a preprocessed bag.
 ///
 /// Without a matching instance the amount is granted as requested. Of several answers the first non-empty one in rule order counts.
 ///

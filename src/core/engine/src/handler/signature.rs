@@ -7,7 +7,7 @@ use crate::adapter::BoundInstance;
 use crate::snapshot::{HandlerConfig, InstanceConfig};
 
 /// A digest of the configuration of a handler: adapter, parameters, and for each bound instance its name, template,
-/// expressions, dialect and inferred types. Canonical: maps are hashed in key order. Spec: runtime.md 7.1.
+/// expressions, dialect and inferred types. Canonical: maps are hashed in key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Signature(u128);
 

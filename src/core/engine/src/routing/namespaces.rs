@@ -70,7 +70,7 @@ impl<'t> SelectedRules<'t> {
 }
 
 /// The namespace whose own rules apply to a request, if the request names one. Reads, and so records, `context.reporter.kind` and then
-/// the namespace attribute that it selects. Spec: runtime.md 9.2.
+/// the namespace attribute that it selects.
 pub(super) fn request_namespace<'a>(bag: &AttributeBag<'a>) -> Option<&'a [u8]> {
     let vocabulary = bag.vocabulary();
     let attribute = match bag.get(vocabulary.reporter_kind()) {

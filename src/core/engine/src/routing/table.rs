@@ -108,7 +108,7 @@ impl RoutingTable {
     }
 
     /// The rules that apply to a request with these attributes. Reads, and so records, `context.reporter.kind` and then the
-    /// namespace attribute that it selects. Spec: runtime.md 9.2.
+    /// namespace attribute that it selects.
     pub fn select(&self, kind: RuleKind, bag: &AttributeBag<'_>) -> SelectedRules<'_> {
         self.of(kind).select(bag)
     }

@@ -1,4 +1,4 @@
-//! The messages of the modern kinds. Spec: runtime.md 1.2.
+//! The messages of the modern kinds.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use crate::template::TEMPLATES;
 use mixer_base::secrets::mask_document;
 use mixer_config::{Diagnostic, Origin, ResourceKey};
 
-/// Everything in a snapshot, sorted by name. Serialises to the JSON of `snapshot dump`. Spec: cli-operations.md 9.5.
+/// Everything in a snapshot, sorted by name. Serialises to the JSON of `snapshot dump`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotDump {

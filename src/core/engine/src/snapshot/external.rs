@@ -1,5 +1,4 @@
 //! Templates and adapters out of process, and references to them. They are decoded and counted, not run.
-//! Spec: runtime.md 4.5.
 
 use std::sync::Arc;
 

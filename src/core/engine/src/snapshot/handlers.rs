@@ -1,4 +1,4 @@
-//! Handlers: adapters with parameters. Spec: runtime.md 4.3.
+//! Handlers: adapters with parameters.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Header operations of rules, compiled. Spec: runtime.md 4.6.
+//! Header operations of rules, compiled.
 
 use std::sync::Arc;
 

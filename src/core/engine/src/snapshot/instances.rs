@@ -1,4 +1,4 @@
-//! Instances: templates filled with expressions, checked and compiled. Spec: runtime.md 4.4.
+//! Instances: templates filled with expressions, checked and compiled.
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! Passes over a built snapshot that find suspicious configuration.
 //!
 //! [`check_params`] validates parameters with their adapters; [`pitfalls`] finds mistakes that no adapter reports; [`lint`] finds
-//! useless configuration. Each is a pure function of the snapshot. Spec: cli-operations.md 9.4,
-//! adapters-inprocess.md section 13.
+//! useless configuration. Each is a pure function of the snapshot. See docs/diagnostics.md.
 
 mod params;
 mod place;

@@ -1,4 +1,4 @@
-//! Resolution of references. Spec: runtime.md section 2.
+//! Resolution of references.
 
 use mixer_config::message::suggestion;
 

@@ -1,4 +1,4 @@
-//! The parameters of an instance: one expression per field of its template. Spec: runtime.md 5.1.
+//! The parameters of an instance: one expression per field of its template.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Rules: conditions and actions, resolved and compiled. Spec: runtime.md 4.6 and 9.1.
+//! Rules: conditions and actions, resolved and compiled.
 
 use std::sync::Arc;
 

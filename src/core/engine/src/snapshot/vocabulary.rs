@@ -1,4 +1,4 @@
-//! The vocabulary: attributes of manifests, template outputs and extensions. Spec: runtime.md 4.1.
+//! The vocabulary: attributes of manifests, template outputs and extensions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The table of templates. Spec: runtime.md 5.1.
+//! The table of templates.
 
 use super::{FieldInfo, FieldKind, OutputInfo, TemplateInfo, Variety};
 use mixer_attribute::ValueType;

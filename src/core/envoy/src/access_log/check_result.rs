@@ -1,4 +1,4 @@
-//! The result of the authorization check of the same request. Spec: envoy-bridge.md 3.6.
+//! The result of the authorization check of the same request.
 
 use super::super::attributes::{Attributes, Known};
 use super::super::check_response::code_name;

@@ -1,4 +1,4 @@
-//! `HTTPAccessLogEntry`. Spec: envoy-bridge.md 3.4.
+//! `HTTPAccessLogEntry`.
 
 use bumpalo::collections::Vec as ArenaVec;
 

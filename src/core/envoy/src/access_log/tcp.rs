@@ -1,4 +1,4 @@
-//! `TCPAccessLogEntry`, and the counters of connections. Spec: envoy-bridge.md 3.5.
+//! `TCPAccessLogEntry`, and the counters of connections.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
 //! The kind `ratelimit`, which is the file format of envoyproxy/ratelimit, and the tree of its descriptors.
-//! Spec: envoy-bridge.md 4.4.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Attributes that only Envoy's services set. Expressions can use them without a manifest. Spec: envoy-bridge.md section 5.
+//! Attributes that only Envoy's services set. Expressions can use them without a manifest.
 
 use mixer_attribute::ValueType::{self, Int64, IpAddress, String, StringMap};
 

@@ -1,4 +1,4 @@
-//! Checked terms -> typed tree. Spec: expressions.md, section 8.
+//! Checked terms -> typed tree.
 
 use bumpalo::Bump;
 

@@ -1,4 +1,4 @@
-//! Evaluation. Spec: expressions.md, section 9.
+//! Evaluation.
 //!
 //! A node is evaluated by [`Expr::value`] (absence is an error), [`Expr::attempt`] (absence is `None`, for the left of `|`) or
 //! [`Expr::is_true`] (absence is an error, for conditions).

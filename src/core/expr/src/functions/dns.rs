@@ -35,7 +35,7 @@ impl Display for Problem {
 
 /// Validates a name and returns it in NFC with its punycode labels decoded.
 ///
-/// Errors: `error converting '<s>' to dns name: '<detail>'`. Spec: expressions.md, section 10.
+/// Errors: `error converting '<s>' to dns name: '<detail>'`.
 pub fn dns_name<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
     match checked(text) {
         Ok(Cow::Borrowed(name)) => Ok(name),
@@ -49,7 +49,7 @@ pub fn dns_name<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalErr
 
 /// Whether two names are the same host: compared as mapped for look-up, ignoring a final dot.
 ///
-/// Errors: an invalid name, `idna: ...`. Spec: expressions.md, section 11.
+/// Errors: an invalid name, `idna: ...`.
 pub fn dns_name_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     same_name(a, b).map_err(|problem| EvalError::failed(arena, format_args!("{problem}")))
 }

@@ -1,4 +1,4 @@
-//! EMAIL_ADDRESS: one RFC 5322 mailbox, as parsed by Go's net/mail. Spec: expressions.md, sections 10 and 11.
+//! EMAIL_ADDRESS: one RFC 5322 mailbox, as parsed by Go's net/mail.
 
 use std::borrow::Cow;
 

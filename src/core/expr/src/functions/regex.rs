@@ -28,7 +28,7 @@ pub struct Regex {
 impl Regex {
     /// Compiles a pattern.
     ///
-    /// Errors: `error parsing regexp: <detail>: ` and the invalid part in backquotes. Spec: expressions.md, section 10.
+    /// Errors: `error parsing regexp: <detail>: ` and the invalid part in backquotes.
     pub fn compile(pattern: &[u8]) -> Result<Regex, String> {
         let rejected = |detail: &str, part: &str| format!("error parsing regexp: {detail}: `{part}`");
         let Ok(pattern) = std::str::from_utf8(pattern) else {

@@ -1,4 +1,4 @@
-//! URI: validation and comparison of URI references, as by Go's net/url. Spec: expressions.md, sections 10 and 11.
+//! URI: validation and comparison of URI references, as by Go's net/url.
 
 use std::borrow::Cow;
 use std::fmt::Display;
