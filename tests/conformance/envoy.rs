@@ -55,7 +55,7 @@ impl Suite {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/config");
         let store = store::open(&format!("fs://{}", manifest.display())).map_err(|e| e.to_string())?;
         let mut builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
-        Ok(Self { snapshot: builder.build(&store.contents()) })
+        Ok(Self { snapshot: builder.build(&store.load()) })
     }
 
     fn vocabulary(&self) -> &Vocabulary {

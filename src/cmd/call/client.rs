@@ -131,7 +131,7 @@ impl InProcess {
         let url = if url.contains("://") { url.to_owned() } else { format!("fs://{url}") };
         let store = store::open_with(&url, WhenLost::Keep).map_err(|e| refuse(e.to_string()))?;
         let store: Arc<dyn ConfigStore> = Arc::from(store);
-        if let Some(cause) = &store.contents().unavailable {
+        if let Some(cause) = &store.load().unavailable {
             return Err(refuse(cause.clone()).into());
         }
         mixer_net::tls::install_crypto_provider();

@@ -166,7 +166,7 @@ fn configuration(options: &ServerOptions) -> Finding {
             return fail("configuration", error.to_string(), hint);
         }
     };
-    let contents = opened.contents();
+    let contents = opened.load();
     if let Some(why) = &contents.unavailable {
         return fail(
             "configuration",

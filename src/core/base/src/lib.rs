@@ -12,6 +12,7 @@
 //! | [`metrics`] | the server's own metrics |
 //! | [`pool`] | adaptive concurrency limits |
 //! | [`probe`] | liveness and readiness, and probe files |
+//! | [`regular_file`] | reading files without blocking on FIFOs and devices |
 //! | [`rotate`] | log file rotation |
 //! | [`rpc_code`] | names of gRPC status codes |
 //! | [`sample`] | random sampling |
@@ -30,6 +31,7 @@ pub mod log;
 pub mod metrics;
 pub mod pool;
 pub mod probe;
+pub mod regular_file;
 pub mod rotate;
 pub mod rpc_code;
 pub mod sample;

@@ -16,7 +16,7 @@ mod url;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use contents::StoreContents;
+pub use contents::{Broken, StoreContents};
 use document::{FileContents, read_file};
 use fs::FsStore;
 pub use fs::WhenLost;
@@ -29,15 +29,30 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// The URL of the store.
     fn url(&self) -> &str;
 
-    /// The current contents. The first call may read files.
+    /// The contents as last read; empty and unavailable before the first read. Never waits for I/O.
     fn contents(&self) -> Arc<StoreContents>;
 
-    /// Waits until [`contents`](Self::contents) differs from what it last returned. Changes in quick succession are one change.
-    /// Cancel safe.
+    /// The contents, for tools: waits on this thread until they were read once.
+    fn load(&self) -> Arc<StoreContents> {
+        self.contents()
+    }
+
+    /// Waits until the contents were read once. Cancel safe.
+    fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Waits until there are other contents than when it last returned. Changes in quick succession are one change. For one
+    /// user at a time. Cancel safe.
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
     /// Checks for changes now instead of waiting for a notification; [`changed`](Self::changed) reports them.
     fn rescan(&self) {}
+
+    /// Whether the last read succeeded, and a read in progress is not overdue. Errors: the text of the readiness probe.
+    fn availability(&self) -> Result<(), String> {
+        self.contents().unavailable.clone().map_or(Ok(()), Err)
+    }
 }
 
 /// The files of the embedded sample configuration: name and text.

@@ -94,7 +94,7 @@ impl Conditions {
 
     fn look(&self) {
         let (store, emitter) = &self.store;
-        emitter.set(store.contents().unavailable.clone().map_or(Ok(()), Err));
+        emitter.set(store.availability());
         let (log, emitter) = &self.log;
         emitter.set(log.try_again());
         let (workers, emitter) = &self.workers;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::FileContents;
-use crate::{Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Span};
+use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Span};
 use mixer_base::shared_map::SharedMap;
 
 /// The contents of a store at one time. Successive contents share unchanged resources.
@@ -13,6 +13,9 @@ use mixer_base::shared_map::SharedMap;
 pub struct StoreContents {
     /// All resources by key.
     pub resources: SharedMap<Arc<RawResource>>,
+    /// The parts of the configuration that cannot be read now, in file order. What they define is unknown: a resource that is
+    /// missing although its file defined it before was not deleted while a part of the file is broken.
+    pub broken: Vec<Broken>,
     /// Unreadable files and documents, duplicates, and so on.
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
@@ -23,6 +26,17 @@ pub struct StoreContents {
     pub documents: usize,
 }
 
+/// A file, or a document of one, that cannot be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Broken {
+    /// The file, as in [`Origin::file`](crate::Origin::file).
+    pub file: Arc<str>,
+    /// The document; `None` if it is the whole file.
+    pub document: Option<Chunk>,
+    /// What is wrong; [`StoreContents::diagnostics`] has it as well.
+    pub problem: Diagnostic,
+}
+
 impl StoreContents {
     /// Adds the contents of files. A resource with the same key is replaced, with a warning that names both positions.
     pub(super) fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
@@ -31,6 +45,7 @@ impl StoreContents {
             self.files += 1;
             self.documents += file.resources.len();
             self.diagnostics.extend(file.diagnostics.iter().cloned());
+            self.broken.extend(file.broken.iter().cloned());
             all.extend(file.resources.iter().cloned());
         }
         // A stable sort: of equal keys the last wins.
@@ -45,6 +60,16 @@ impl StoreContents {
         all.dedup_by(|earlier, later| earlier.key == later.key);
         all.reverse();
         self.resources = all.into_iter().collect();
+    }
+
+    /// Adds those resources of a file that no other defines.
+    pub(super) fn add_undefined(&mut self, file: &FileContents) {
+        for resource in &file.resources {
+            if !self.resources.contains_key(&resource.key) {
+                self.resources.put(Arc::clone(resource));
+                self.documents += 1;
+            }
+        }
     }
 
     /// Whether a resource is defined more than once.

@@ -5,7 +5,7 @@ mod identity;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use super::parallel;
+use super::{Broken, parallel};
 use crate::yaml::{self, Note, YamlError};
 use crate::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, Severity, Span};
 use identity::{Identity, Unidentified};
@@ -17,7 +17,25 @@ pub(crate) struct FileContents {
     pub(super) resources: Vec<Arc<RawResource>>,
     /// Errors and warnings about its chunks.
     pub(super) diagnostics: Diagnostics,
+    /// The chunks that cannot be read.
+    pub(super) broken: Vec<Broken>,
 }
+
+impl FileContents {
+    /// Whether it certainly defines nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.broken.is_empty()
+    }
+
+    /// Adds the diagnostic of a chunk that cannot be read.
+    fn push_broken(&mut self, file: &Arc<str>, problem: Diagnostic) {
+        self.broken.push(Broken { file: file.clone(), document: problem.chunk, problem: problem.clone() });
+        self.diagnostics.push(problem);
+    }
+}
+
+/// The code of a document that begins within the chunk of another.
+const DOCUMENT_IGNORED: &str = "document-ignored";
 
 /// Minimum chunks per thread.
 const CHUNKS_PER_THREAD: usize = 200;
@@ -36,6 +54,7 @@ pub(super) fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileCon
     for part in read {
         contents.resources.extend(part.resources);
         contents.diagnostics.extend(part.diagnostics);
+        contents.broken.extend(part.broken);
     }
     contents
 }
@@ -115,7 +134,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
         Ok(text) => text,
         Err(error) => {
             let place = ChunkPlace { file, index, line: chunk.line };
-            out.diagnostics.push(place.syntax_error(&YamlError::not_utf8(error)));
+            out.push_broken(file, place.syntax_error(&YamlError::not_utf8(error)));
             return;
         }
     };
@@ -134,15 +153,23 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
     let parsed = match yaml::parse(trimmed) {
         Ok(parsed) => parsed,
         Err(error) => {
-            out.diagnostics.push(place.syntax_error(&error));
+            out.push_broken(file, place.syntax_error(&error));
             return;
         }
     };
-    let notes = parsed.notes.iter().map(|note| place.note(note, trimmed));
-    match identity::identify(&parsed.root) {
+    let mut notes: Vec<Diagnostic> = parsed.notes.iter().map(|note| place.note(note, trimmed)).collect();
+    let identified = identity::identify(&parsed.root);
+    if let Ok(Identity { key, .. }) = &identified {
+        notes.iter_mut().for_each(|note| note.resource = key.to_string());
+    }
+    for note in notes {
+        match note.code {
+            DOCUMENT_IGNORED => out.push_broken(file, note),
+            _ => out.diagnostics.push(note),
+        }
+    }
+    match identified {
         Ok(Identity { key, annotations }) => {
-            let name = key.to_string();
-            out.diagnostics.extend(notes.map(|d| d.with_resource(name.clone())));
             let origin = Origin { file: file.clone(), text: trimmed.into(), first_line: line };
             let revision = revision(trimmed);
             out.resources.push(Arc::new(RawResource::new(
@@ -155,8 +182,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
         }
         Err(Unidentified::Empty) if matches!(parsed.root.kind, crate::NodeKind::Null) => {}
         Err(problem) => {
-            out.diagnostics.extend(notes);
-            out.diagnostics.push(place.unidentified(&problem, trimmed));
+            out.push_broken(file, place.unidentified(&problem, trimmed));
         }
     }
 }
@@ -213,7 +239,7 @@ impl ChunkPlace<'_> {
                     _ => "separate documents with a line that is exactly `---`",
                 };
                 warning(
-                    "document-ignored",
+                    DOCUMENT_IGNORED,
                     Span { start: *at, end: Location { line: at.line, column: at.column.saturating_add(3) } },
                     "a second YAML document begins here, within the chunk of the first; it is ignored"
                         .to_owned(),

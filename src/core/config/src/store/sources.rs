@@ -1,8 +1,12 @@
 //! Reading paths, URLs and standard input once, for tools.
 
-use std::path::{Path, PathBuf};
+use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
+use mixer_base::regular_file;
+
+use super::fs::file::{MAX_FILE, MAX_FILES_BYTES, ReadError, broken_file};
 use super::fs::walk;
 use super::{StoreContents, StoreError, open, read_file};
 
@@ -30,17 +34,18 @@ pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result
     let mut contents = StoreContents::default();
     for source in sources {
         if source == "-" {
-            let mut bytes = Vec::new();
-            let read = stdin.read_to_end(&mut bytes);
-            read.map_err(|cause| SourceError::Unreadable { path: "standard input".to_owned(), cause })?;
-            contents.add([&read_file(&Arc::from("-"), &bytes, None)]);
+            match read_stream(stdin) {
+                Ok(bytes) => contents.add([&read_file(&Arc::from("-"), &bytes, None)]),
+                Err(error) => refuse(Path::new("-"), "standard input", error, &mut contents)?,
+            }
         } else if let Some(path) = source.strip_prefix("fs://") {
             read_path(Path::new(path), &mut contents)?;
         } else if source.contains("://") {
-            let held = open(source)?.contents();
+            let held = open(source)?.load();
             contents.files += held.files;
             contents.documents += held.documents;
             contents.diagnostics.extend(held.diagnostics.iter().cloned());
+            contents.broken.extend(held.broken.iter().cloned());
             for resource in &held.resources {
                 contents.resources.put(resource.clone());
             }
@@ -52,23 +57,71 @@ pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result
 }
 
 fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceError> {
-    let unreadable = |path: &Path, cause| SourceError::Unreadable { path: path.display().to_string(), cause };
-    let kind = std::fs::metadata(path).map_err(|cause| unreadable(path, cause))?;
-    let files: Vec<PathBuf> = if kind.is_dir() {
-        let mut found = walk::Walk::default();
-        walk::walk(path, &mut found);
-        if let Some((path, cause)) = found.errors.into_iter().next() {
-            return Err(unreadable(&path, cause));
+    let shown = |path: &Path| path.display().to_string();
+    let unreadable = |path: &Path, cause| SourceError::Unreadable { path: shown(path), cause };
+    if !std::fs::metadata(path).map_err(|cause| unreadable(path, cause))?.is_dir() {
+        // A path that the user names may be a pipe, as in `mixer validate <(helm template .)`.
+        let read = std::fs::File::open(path).and_then(|mut file| read_stream(&mut file));
+        return match read {
+            Ok(bytes) => {
+                contents.add([&read_file(&shown(path).into(), &bytes, None)]);
+                Ok(())
+            }
+            Err(error) => refuse(path, &shown(path), error, contents),
+        };
+    }
+    let mut found = walk::Walk::default();
+    walk::walk(path, &mut found);
+    if let Some((path, cause)) = found.errors.into_iter().next() {
+        return Err(unreadable(&path, cause));
+    }
+    let (mut read, mut size) = (Vec::with_capacity(found.files.len()), 0u64);
+    for found in found.files {
+        size =
+            size.saturating_add(Some(found.stamp.length).filter(|length| *length <= MAX_FILE).unwrap_or(0));
+        let path = found.path.as_path();
+        if size > MAX_FILES_BYTES {
+            broken(path, &ReadError::TooMuch, contents);
+            continue;
         }
-        found.files.into_iter().map(|f| f.path).collect()
-    } else {
-        vec![path.to_owned()]
-    };
-    let mut read = Vec::with_capacity(files.len());
-    for file in files {
-        let bytes = std::fs::read(&file).map_err(|cause| unreadable(&file, cause))?;
-        read.push(read_file(&file.display().to_string().into(), &bytes, None));
+        match regular_file::read(path, MAX_FILE) {
+            Ok(bytes) => read.push(read_file(&shown(path).into(), &bytes, None)),
+            Err(error) => refuse(path, &shown(path), error, contents)?,
+        }
     }
     contents.add(&read);
     Ok(())
+}
+
+/// The bytes of a stream of the size that a file may have.
+fn read_stream(stream: &mut dyn std::io::Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_FILE {
+        true => Err(regular_file::too_large(MAX_FILE)),
+        false => Ok(bytes),
+    }
+}
+
+/// A file that is too large or no regular file is a problem of the configuration; otherwise the error of the source.
+fn refuse(
+    path: &Path,
+    shown: &str,
+    cause: std::io::Error,
+    contents: &mut StoreContents,
+) -> Result<(), SourceError> {
+    match cause.kind() {
+        std::io::ErrorKind::FileTooLarge | std::io::ErrorKind::InvalidInput => {
+            broken(path, &ReadError::System(cause), contents);
+            Ok(())
+        }
+        _ => Err(SourceError::Unreadable { path: shown.to_owned(), cause }),
+    }
+}
+
+fn broken(path: &Path, error: &ReadError, contents: &mut StoreContents) {
+    let problem = error.problem(path);
+    contents.files += 1;
+    contents.broken.push(broken_file(path, problem.clone()));
+    contents.diagnostics.push(problem);
 }

@@ -48,6 +48,7 @@ impl Configurator {
     /// Publishes the current contents of the store, unless they are unchanged.
     pub async fn apply(&mut self) {
         let started = Instant::now();
+        self.options.store.loaded().await;
         let contents = self.options.store.contents();
         let changes =
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));

@@ -56,7 +56,7 @@ fn fixture(text: &str) -> Fixture {
         adapters: Inventory::default(),
         extensions: &[&crate::EnvoyKinds],
     }))
-    .build(&store.contents());
+    .build(&store.load());
     assert!(snapshot.diagnostics.is_empty(), "{:?}", snapshot.diagnostics);
     Fixture {
         config: config_of(&snapshot).clone().into(),

@@ -4,6 +4,7 @@ use std::io;
 use std::net::TcpListener as StdListener;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,7 +21,7 @@ use super::*;
 use mixer_attribute::SignedDuration;
 use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::probe::Availability;
-use mixer_config::store::StoreError;
+use mixer_config::store::{StoreContents, StoreError};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
 use mixer_engine::snapshot::Snapshot;
@@ -39,6 +40,7 @@ enum Step {
     RemoveSocket,
     Listen,
     OpenStore,
+    ReadStore,
     Metrics,
     FirstConfiguration,
     Decisions,
@@ -94,6 +96,27 @@ impl Faulty {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.threads()
+    }
+}
+
+/// A store on a file system that hangs.
+struct HangingStore;
+
+impl ConfigStore for HangingStore {
+    fn url(&self) -> &str {
+        "hanging://"
+    }
+
+    fn contents(&self) -> Arc<StoreContents> {
+        Arc::default()
+    }
+
+    fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
     }
 }
 
@@ -161,6 +184,11 @@ impl Effects for Faulty {
     }
 
     fn open_store(&self, url: &str, when_lost: WhenLost) -> Result<Arc<dyn ConfigStore>, StoreError> {
+        if self.fails(Step::ReadStore) {
+            let store: Arc<dyn ConfigStore> = Arc::new(HangingStore);
+            self.made.lock().stores.push(Arc::downgrade(&store));
+            return Ok(store);
+        }
         let url = if self.fails(Step::OpenStore) { "nosuch://store" } else { url };
         let store = SystemEffects.open_store(url, when_lost)?;
         self.made.lock().stores.push(Arc::downgrade(&store));
@@ -358,6 +386,7 @@ fn a_failure_of_any_step_rolls_back_the_start() {
         ),
         (Step::Metrics, "could not build opencensus exporter: registered twice"),
         (Step::NewRuntime, "panic: no runtime today"),
+        (Step::ReadStore, "exceeded timeout 50ms"),
         (Step::FirstConfiguration, "exceeded timeout 50ms"),
         (Step::Decisions, "unable to log decisions: cannot open decision log `x`: disk full"),
         (
@@ -373,6 +402,9 @@ fn a_failure_of_any_step_rolls_back_the_start() {
         let place = Place::new();
         let effects = Faulty::new(step);
         let mut options = place.options();
+        if step == Step::ReadStore {
+            options.config_wait_timeout = SignedDuration::from_millis(50);
+        }
         // Nobody answers there, so that a handler takes long to build.
         let silent = StdListener::bind("127.0.0.1:0").unwrap();
         if step == Step::FirstConfiguration {

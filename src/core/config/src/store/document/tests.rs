@@ -84,3 +84,36 @@ fn unchanged_chunks_are_reused() {
     assert!(Arc::ptr_eq(&first.resources[0], &second.resources[0]));
     assert!(Arc::ptr_eq(&first.resources[1].origin.text, &second.resources[1].origin.text));
 }
+
+#[test]
+fn a_file_that_is_cut_off_has_a_broken_chunk() {
+    let c = B.replace("name: b", "name: c");
+    for (name, text, defined, chunk) in [
+        ("whole", format!("{A}\n---\n{B}\n---\n{c}\n"), vec!["a", "b", "c"], None),
+        ("with a comment at the end", format!("{A}\n---\n# the rest is\n"), vec!["a"], None),
+        ("within the second", format!("{A}\n---\n{}", &B[..B.len() - 1]), vec!["a"], Some((1, 4))),
+        (
+            "before the namespace",
+            format!("{A}\n---\nkind: rule\nmetadata:\n  name: b"),
+            vec!["a"],
+            Some((1, 4)),
+        ),
+        ("before the kind", format!("{A}\n---\napiVersion: v1\n"), vec!["a"], Some((1, 4))),
+        ("within a character", format!("{A}\n---\n# \u{fffd}"), vec!["a"], Some((1, 4))),
+        ("a separator with a blank", format!("{A}\n--- \n{B}\n---\n{c}\n"), vec!["a", "c"], Some((0, 1))),
+        ("the first", format!("{{{A}\n---\n{B}\n"), vec!["b"], Some((0, 1))),
+    ] {
+        let mut bytes = text.into_bytes();
+        if name == "within a character" {
+            bytes.pop();
+        }
+        let file: Arc<str> = Arc::from("conf/a.yaml");
+        let contents = read_file(&file, &bytes, None);
+        let names: Vec<&str> = contents.resources.iter().map(|r| &*r.key.name).collect();
+        assert_eq!(names, defined, "{name}");
+        let broken: Vec<_> =
+            contents.broken.iter().map(|b| b.document.map(|c| (c.index, c.line)).unwrap()).collect();
+        assert_eq!(broken, Vec::from_iter(chunk), "{name}");
+        assert!(contents.broken.iter().all(|b| b.file == file && contents.diagnostics.contains(&b.problem)));
+    }
+}

@@ -2,7 +2,14 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use tokio::time::timeout;
+
+use super::scan::{Coverage, POLL_UNWATCHED, SETTLING};
+use super::watch::Noted;
 use super::*;
+
+mod changes;
+mod hang;
 
 fn resource(name: &str, text: &str) -> String {
     format!("kind: rule\nmetadata: {{name: {name}, namespace: x}}\nspec: {{match: {text}}}\n")
@@ -21,7 +28,7 @@ fn store(root: &Path) -> FsStore {
 /// `name=match` of all resources.
 fn held(contents: &StoreContents) -> Vec<String> {
     let text = |r: &crate::RawResource| {
-        r.origin.text.split("match: ").nth(1).unwrap().trim_end_matches('}').to_owned()
+        r.origin.text.split("match: ").nth(1).unwrap_or("").trim_end_matches('}').to_owned()
     };
     contents.resources.iter().map(|r| format!("{}={}", r.key.name, text(r))).collect()
 }
@@ -57,7 +64,7 @@ fn files_are_selected_as_by_istio_mixer() {
     symlink(root.join("a.yaml"), root.join("link.yaml")).unwrap();
     symlink(root.join("sub"), root.join("linked-directory")).unwrap();
     fs::create_dir(root.join("directory.yaml")).unwrap();
-    let contents = store(root).contents();
+    let contents = store(root).load();
     assert_eq!(
         held(&contents),
         ["--x-d-yaml=v", "-hidden-yaml=v", "a-yaml=v", "b-yml=v", "h=v", "sub-deep-c-yaml=v"]
@@ -72,7 +79,7 @@ fn later_files_win_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "a.yaml", &resource("r", "first"));
     write(dir.path(), "b.yaml", &resource("r", "second"));
-    let contents = store(dir.path()).contents();
+    let contents = store(dir.path()).load();
     assert_eq!(held(&contents), ["r=second"]);
     let warning = &contents.diagnostics[0];
     assert_eq!(warning.code, "resource-duplicate");
@@ -156,7 +163,7 @@ async fn an_unreadable_directory_keeps_the_last_contents() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("conf/deep");
     let store = store(&root);
-    let contents = store.contents();
+    let contents = store.load();
     let text = format!("lstat {}: no such file or directory", root.display());
     assert_eq!(contents.unavailable.as_deref(), Some(text.as_str()));
     assert_eq!(contents.diagnostics[0].log_text(), format!("failure during filepath.Walk: {text}"));
@@ -182,6 +189,7 @@ async fn moving_a_resource_is_no_change() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "a.yaml", &resource("a", "one"));
     let store = store(dir.path());
+    store.changed().await;
     let before = store.contents();
     let changed = store.changed();
     let touch = async {
@@ -200,46 +208,43 @@ async fn moving_a_resource_is_no_change() {
     assert!(origin.file.ends_with("b.yaml") && origin.first_line == 3);
 }
 
-#[tokio::test]
-async fn an_idle_tree_is_not_polled() {
+#[test]
+fn an_idle_tree_is_not_polled() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.yaml"), "a: 1\n").unwrap();
-    let store = FsStore::new("fs://x", directory.path(), WhenLost::Keep);
-    let state = || {
-        let state = store.inner.state.lock();
-        (state.coverage, state.settling, state.poll_interval())
-    };
-    assert_eq!(state().2, Some(POLL_UNWATCHED), "no watch yet");
-    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
-    store.contents();
-    assert_eq!(state(), (Coverage::Full, false, None));
+    let wake = Arc::new(Wake::default());
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+    assert_eq!(scanner.coverage().2, Some(POLL_UNWATCHED), "no watch yet");
+    scanner.watch(&wake);
+    scanner.scan(Scope::Everything, wake.take(), Instant::now());
+    assert_eq!(scanner.coverage(), (Coverage::Full, false, None));
 
     std::fs::write(directory.path().join("b.yaml"), "b: 1\n").unwrap();
-    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
-    store.contents();
-    assert_eq!(state(), (Coverage::Full, true, Some(SETTLING)), "one more walk after a change");
+    while wake.wait(Some(Instant::now() + Duration::from_secs(5))) == Woken::Signalled
+        && !scanner.scan(Scope::Noted, wake.take(), Instant::now())
+    {}
+    assert_eq!(scanner.coverage(), (Coverage::Full, true, Some(SETTLING)), "one more walk after a change");
 
-    let waited = tokio::time::timeout(SETTLING + Duration::from_secs(1), store.changed()).await;
-    assert!(waited.is_err(), "nothing changed");
-    assert_eq!(state(), (Coverage::Full, false, None));
+    assert!(!scanner.scan(Scope::Everything, Noted::default(), Instant::now()), "nothing changed");
+    assert_eq!(scanner.coverage(), (Coverage::Full, false, None));
 }
 
-#[tokio::test]
-async fn links_out_of_the_tree_are_polled() {
+#[test]
+fn links_out_of_the_tree_are_polled() {
     let directory = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.yaml"), "a: 1\n").unwrap();
     let link = directory.path().join("b.yaml");
     std::os::unix::fs::symlink(elsewhere.path().join("b.yaml"), &link).unwrap();
-    let store = FsStore::new("fs://x", directory.path(), WhenLost::Keep);
-    let coverage = || store.inner.state.lock().coverage;
-
-    tokio::time::timeout(Duration::from_secs(5), store.changed()).await.unwrap();
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+    scanner.watch(&Arc::new(Wake::default()));
+    let mut coverage = || {
+        scanner.scan(Scope::Everything, Noted::default(), Instant::now());
+        scanner.coverage().0
+    };
     assert_eq!(coverage(), Coverage::Partial, "the link is broken");
     std::fs::write(elsewhere.path().join("b.yaml"), "b: 1\n").unwrap();
-    store.inner.refresh(&mut store.inner.state.lock());
     assert_eq!(coverage(), Coverage::Partial, "the link leads out of the tree");
     std::fs::remove_file(&link).unwrap();
-    store.inner.refresh(&mut store.inner.state.lock());
     assert_eq!(coverage(), Coverage::Full);
 }

@@ -2,16 +2,20 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Maximum depth of directories.
 pub(super) const MAX_DEPTH: usize = 64;
 
+/// Maximum number of files of a configuration.
+const MAX_FILES: usize = 100_000;
+
 /// The metadata by which a change of a file is detected without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Stamp {
-    pub(in crate::store) device: u64,
-    pub(in crate::store) inode: u64,
-    length: u64,
+    device: u64,
+    inode: u64,
+    pub(in crate::store) length: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
@@ -27,9 +31,11 @@ impl Stamp {
         }
     }
 
-    /// Seconds since 1970 of the last change.
-    pub(in crate::store) fn last_change(&self) -> i64 {
-        self.modified.0.max(self.changed.0)
+    /// The time since the last change by the clock of the system; `None` if it is in the future.
+    pub(in crate::store) fn age(&self) -> Option<Duration> {
+        let (seconds, nanoseconds) = self.modified.max(self.changed);
+        let changed = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+        std::time::UNIX_EPOCH.elapsed().ok()?.checked_sub(changed)
     }
 }
 
@@ -87,14 +93,20 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
             directory(&path, depth + 1, out);
             continue;
         }
-        if !is_configuration(&path) || !(kind.is_file() || kind.is_symlink()) {
+        if !is_configuration(&path) {
             continue;
         }
         match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => {
+            // A link to a directory is not followed.
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) if out.files.len() >= MAX_FILES => {
+                let error = std::io::Error::other(format!("more than {MAX_FILES} files"));
+                out.errors.push((path, error));
+                return;
+            }
+            Ok(metadata) => {
                 out.files.push(Found { path, stamp: Stamp::of(&metadata), link: kind.is_symlink() });
             }
-            Ok(_) => {}
             Err(error) if !kind.is_symlink() && error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => out.errors.push((path, error)),
         }

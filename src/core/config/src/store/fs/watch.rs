@@ -1,13 +1,16 @@
 //! File events for the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::AccessKind};
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use parking_lot::RwLock;
+
+use super::wake::Wake;
 
 /// Maximum number of watched directories outside the tree, the targets of links.
 const MAX_OUTSIDE: usize = 64;
@@ -15,28 +18,64 @@ const MAX_OUTSIDE: usize = 64;
 /// Maximum number of paths recorded between two scans.
 const MAX_NOTED: usize = 1024;
 
+/// The last event of a path, as far as it tells about writers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastEvent {
+    /// Its writer closed it, or it was renamed into place.
+    Closed,
+    /// It was written to; its writer has not closed it since.
+    Written,
+    /// Another event.
+    Other,
+}
+
 /// The events since the last scan.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     /// The paths named by events.
-    pub(super) paths: BTreeSet<PathBuf>,
+    pub(super) paths: BTreeMap<PathBuf, LastEvent>,
     /// Events were lost or named no path: the whole tree may have changed.
     pub(super) everything: bool,
 }
 
 impl Noted {
-    fn note(&mut self, event: notify::Result<notify::Event>) {
+    pub(super) fn note(&mut self, event: notify::Result<notify::Event>) {
         match event {
             Ok(event) if !event.need_rescan() && !event.paths.is_empty() && self.paths.len() < MAX_NOTED => {
-                self.paths.extend(event.paths);
+                let last = last_event(event.kind);
+                for path in event.paths {
+                    let known = self.paths.entry(path).or_insert(last);
+                    if last != LastEvent::Other {
+                        *known = last;
+                    }
+                }
             }
             _ => self.everything = true,
         }
     }
 }
 
+fn last_event(kind: EventKind) -> LastEvent {
+    match kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write))
+        | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) => LastEvent::Closed,
+        EventKind::Modify(ModifyKind::Data(_)) => LastEvent::Written,
+        _ => LastEvent::Other,
+    }
+}
+
+/// Whether `file` is on a local file system: no other machine changes it.
+pub(super) fn is_local(file: &File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|system| is_local_type(system.f_type as u32))
+}
+
 /// Whether all changes below `path` cause events, because the file system is local.
-fn is_local(path: &Path) -> bool {
+fn is_watchable(path: &Path) -> bool {
+    // The type of `f_type` differs by architecture; the number has 32 bits.
+    rustix::fs::statfs(path).is_ok_and(|system| is_local_type(system.f_type as u32))
+}
+
+fn is_local_type(magic: u32) -> bool {
     /// Magic numbers of network file systems and FUSE: NFS, SMB, CIFS, SMB2, 9P, FUSE, Ceph, AFS, Lustre, GFS2 and OCFS2.
     const REMOTE: [u32; 11] = [
         0x6969,
@@ -51,8 +90,7 @@ fn is_local(path: &Path) -> bool {
         0x0116_1970,
         0x7461_636f,
     ];
-    // The type of `f_type` differs by architecture; the number has 32 bits.
-    rustix::fs::statfs(path).is_ok_and(|fs| !REMOTE.contains(&(fs.f_type as u32)))
+    !REMOTE.contains(&magic)
 }
 
 /// Watches a tree, its parent directory and the targets of its links.
@@ -68,14 +106,14 @@ pub(super) struct Watch {
 
 impl Watch {
     /// A watch without paths.
-    pub(super) fn new(signal: Arc<Notify>, noted: Arc<Mutex<Noted>>) -> notify::Result<Self> {
+    pub(super) fn new(wake: Arc<Wake>) -> notify::Result<Self> {
         let interest = Arc::new(RwLock::new(Vec::<PathBuf>::new()));
         let seen = interest.clone();
         let handler = move |event: notify::Result<notify::Event>| {
             let is_relevant = match &event {
                 Ok(event) => {
                     let reading = matches!(event.kind, EventKind::Access(kind)
-                        if !matches!(kind, AccessKind::Close(notify::event::AccessMode::Write)));
+                        if !matches!(kind, AccessKind::Close(AccessMode::Write)));
                     let interest = seen.read();
                     !reading
                         && (event.paths.is_empty()
@@ -87,8 +125,7 @@ impl Watch {
                 Err(_) => true,
             };
             if is_relevant {
-                noted.lock().note(event);
-                signal.notify_one();
+                wake.note(event);
             }
         };
         let config = notify::Config::default().with_follow_symlinks(false);
@@ -133,7 +170,7 @@ impl Watch {
         }
         *self.interest.write() = interest;
         self.apply(&required);
-        all_inside && required.keys().all(|path| self.watched.contains_key(path) && is_local(path))
+        all_inside && required.keys().all(|path| self.watched.contains_key(path) && is_watchable(path))
     }
 
     fn apply(&mut self, required: &BTreeMap<PathBuf, bool>) {

@@ -1,0 +1,128 @@
+//! Reading files named in settings, without blocking on what is not a file.
+//!
+//! Opening a FIFO waits for a writer, and reading a device may never end. [`open`] refuses both, [`read`] also bounds the size.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a regular file, or a link to one, for reading. Never waits for another process.
+///
+/// Errors: those of the system; [`io::ErrorKind::InvalidInput`] for anything but a regular file;
+/// [`io::ErrorKind::WouldBlock`] while another process holds a lease on the file.
+pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let no_regular_file =
+        |kind| io::Error::new(io::ErrorKind::InvalidInput, format!("not a regular file but {kind}"));
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => no_regular_file("a socket"),
+        _ => error,
+    })?;
+    let metadata = file.metadata()?;
+    match special(&metadata) {
+        None => Ok((file, metadata)),
+        Some(kind) => Err(no_regular_file(kind)),
+    }
+}
+
+/// The bytes of a regular file of at most `max` bytes.
+///
+/// Errors: those of [`open`]; [`io::ErrorKind::FileTooLarge`].
+pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let (file, metadata) = open(path)?;
+    read_open(&file, &metadata, max)
+}
+
+/// The bytes of an open file of at most `max` bytes, also if it grows meanwhile.
+///
+/// Errors: those of the system; [`io::ErrorKind::FileTooLarge`].
+pub fn read_open(file: &File, metadata: &Metadata, max: u64) -> io::Result<Vec<u8>> {
+    if metadata.len() > max {
+        return Err(too_large(max));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max { Err(too_large(max)) } else { Ok(bytes) }
+}
+
+/// The text of a regular file of at most `max` bytes.
+///
+/// Errors: those of [`read`]; [`io::ErrorKind::InvalidData`] for bytes that are not UTF-8.
+pub fn read_text(path: &Path, max: u64) -> io::Result<String> {
+    String::from_utf8(read(path, max)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}
+
+/// The error for a file of more than `max` bytes.
+pub fn too_large(max: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("file is larger than {}", size(max)))
+}
+
+/// What a file is, if it is not regular: `a FIFO`, `a directory`, ….
+fn special(metadata: &Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
+    match () {
+        () if kind.is_file() => None,
+        () if kind.is_dir() => Some("a directory"),
+        () if kind.is_fifo() => Some("a FIFO"),
+        () if kind.is_socket() => Some("a socket"),
+        () => Some("a device"),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        _ if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} KiB", bytes >> 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("file"), "text").unwrap();
+        std::os::unix::fs::symlink(path("file"), path("link")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path("fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(read(&path("file"), 4).unwrap(), b"text");
+        assert_eq!(read_text(&path("link"), 1024).unwrap(), "text");
+        for (name, expected) in [
+            (path("fifo"), "not a regular file but a FIFO"),
+            (directory.path().to_owned(), "not a regular file but a directory"),
+            ("/dev/zero".into(), "not a regular file but a device"),
+        ] {
+            assert_eq!(read(&name, 1024).unwrap_err().to_string(), expected);
+        }
+        std::fs::write(path("bytes"), b"\xff").unwrap();
+        assert_eq!(read_text(&path("bytes"), 8).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn large_files_are_refused_unread() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sparse");
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let error = read(&path, 1 << 20).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::FileTooLarge, "file is larger than 1 MiB")
+        );
+        // Files of /proc have no size: the bound counts what is read.
+        assert_eq!(read(Path::new("/proc/self/status"), 10).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
+}

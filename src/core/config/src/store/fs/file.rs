@@ -1,0 +1,299 @@
+//! Reads a file of configuration, if it is a version that its writer has completed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mixer_base::regular_file;
+
+use super::walk::{Found, Stamp};
+use super::watch::LastEvent;
+use super::writer::{Writer, writer_of};
+use crate::store::{Broken, FileContents, read_file};
+use crate::{Diagnostic, FieldPath};
+
+/// Maximum size of a file, in bytes.
+pub(in crate::store) const MAX_FILE: u64 = 16 << 20;
+/// Maximum size of all files, in bytes.
+pub(in crate::store) const MAX_FILES_BYTES: u64 = 64 << 20;
+
+/// A file that may be in the middle of a change counts as complete once it is unchanged for this long.
+const SETTLED: Duration = Duration::from_secs(1);
+/// As [`SETTLED`], if events say that it was written to and not closed.
+const SETTLED_WRITTEN: Duration = Duration::from_secs(10);
+/// A warning names a file that is in the middle of a change for this long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A file as last read.
+#[derive(Clone)]
+pub(super) struct CachedFile {
+    pub(super) stamp: Stamp,
+    /// Read so soon after its last change that another change may leave the stamp unchanged.
+    pub(super) fresh: bool,
+    pub(super) hash: u64,
+    /// Whether the path is a symbolic link.
+    pub(super) link: bool,
+    pub(super) contents: Arc<FileContents>,
+}
+
+/// Why the state of a file on disk is not in effect yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// A process has it open for writing.
+    Open,
+    /// It was changed, and it is unknown whether its writer closed it.
+    Changing,
+    /// It is empty: programs that rewrite a file empty it first.
+    Emptied,
+    /// It does not exist: programs that replace a file may remove it first.
+    Vanished,
+}
+
+/// A file whose state on disk is not in effect yet.
+#[derive(Debug, Clone)]
+pub(super) struct Unsettled {
+    pub(super) why: Why,
+    /// When this was first seen.
+    since: Instant,
+    stamp: Option<Stamp>,
+    /// When the stamp was first seen.
+    stamp_since: Instant,
+    /// Events say that it was written to, and not closed since.
+    written: bool,
+}
+
+impl Unsettled {
+    /// The next state after another look.
+    pub(super) fn next(
+        before: Option<&Self>,
+        why: Why,
+        stamp: Option<Stamp>,
+        event: Option<LastEvent>,
+        now: Instant,
+    ) -> Self {
+        let unchanged = before.filter(|before| before.stamp == stamp);
+        let written = match event {
+            Some(LastEvent::Written) => true,
+            Some(LastEvent::Closed) => false,
+            Some(LastEvent::Other) | None => before.is_some_and(|before| before.written),
+        };
+        Self {
+            why,
+            since: before.map_or(now, |before| before.since),
+            stamp,
+            stamp_since: unchanged.map_or(now, |before| before.stamp_since),
+            written,
+        }
+    }
+
+    /// Whether nothing changed for so long that the state counts as complete.
+    fn is_settled(&self, stamp: Option<Stamp>, now: Instant) -> bool {
+        let required = if self.written { SETTLED_WRITTEN } else { SETTLED };
+        self.stamp == stamp && now.saturating_duration_since(self.stamp_since) >= required
+    }
+
+    /// Whether it is time to tell the user.
+    pub(super) fn is_overdue(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= PATIENCE
+    }
+
+    /// Whether a file that does not exist is removed for good.
+    pub(super) fn is_gone(&self, now: Instant) -> bool {
+        self.why == Why::Vanished && now.saturating_duration_since(self.since) >= SETTLED
+    }
+
+    /// The problem for the user. `known`: the file has contents that stay in effect.
+    pub(super) fn problem(&self, path: &Path, known: bool) -> Diagnostic {
+        let state = match self.why {
+            Why::Open => "is open for writing",
+            _ => "is being changed",
+        };
+        let code = "file-being-written";
+        let (message, hint) = (
+            format!("{} {state}", path.display()),
+            "a file is read once its writer has closed it: write to another file and rename it",
+        );
+        let diagnostic = match known {
+            true => {
+                let seconds = PATIENCE.as_secs();
+                let message =
+                    format!("{message} for more than {seconds} s; its last contents stay in effect");
+                Diagnostic::warning(code, FieldPath::root(), message)
+            }
+            false => Diagnostic::error(code, FieldPath::root(), format!("{message} and was not read yet")),
+        };
+        about(path, diagnostic.with_hint(hint))
+    }
+}
+
+/// What is known about a file before it is looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'b> {
+    pub(super) cached: Option<&'b CachedFile>,
+    pub(super) unsettled: Option<&'b Unsettled>,
+    pub(super) event: Option<LastEvent>,
+    /// A file that is empty now and had contents may be in the middle of a change.
+    pub(super) distrust_empty: bool,
+    /// Whether the system is asked for writers.
+    pub(super) leases: bool,
+}
+
+/// The result of a look at a file.
+pub(super) enum Look {
+    /// This is in effect.
+    Read(CachedFile),
+    /// The last contents stay in effect.
+    Wait(Why, Stamp),
+    /// The file cannot be read.
+    Failed(ReadError),
+}
+
+/// Why a file cannot be read.
+#[derive(Debug)]
+pub(in crate::store) enum ReadError {
+    /// The system refused.
+    System(std::io::Error),
+    /// The files before it have the size that a configuration may have.
+    TooMuch,
+}
+
+impl ReadError {
+    /// Whether the file does not exist.
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self, ReadError::System(error) if error.kind() == std::io::ErrorKind::NotFound)
+    }
+
+    /// Whether the store counts as unavailable: not if a file is none of configuration.
+    pub(super) fn is_outage(&self) -> bool {
+        !matches!(self, ReadError::System(error) if error.kind() == std::io::ErrorKind::InvalidInput)
+    }
+
+    /// The problem for the user.
+    pub(in crate::store) fn problem(&self, path: &Path) -> Diagnostic {
+        let (code, text, hint) = match self {
+            ReadError::TooMuch => (
+                "config-too-large",
+                format!(
+                    "the files up to here have more than {} MiB; {} is not read",
+                    MAX_FILES_BYTES >> 20,
+                    path.display()
+                ),
+                "remove what is no configuration of this server",
+            ),
+            ReadError::System(error) if error.kind() == std::io::ErrorKind::FileTooLarge => (
+                "file-too-large",
+                format!("{} is not read: {error}", path.display()),
+                "divide it into several files",
+            ),
+            ReadError::System(error) if error.kind() == std::io::ErrorKind::InvalidInput => (
+                "file-special",
+                format!("{} is not read: {error}", path.display()),
+                "configuration is read from regular files and links to them",
+            ),
+            ReadError::System(error) => return unreadable(path, &system_text(path, error)),
+        };
+        about(path, Diagnostic::error(code, FieldPath::root(), text).with_hint(hint))
+    }
+
+    /// The text of the readiness probe.
+    pub(super) fn text(&self, path: &Path) -> String {
+        match self {
+            ReadError::System(error) => system_text(path, error),
+            ReadError::TooMuch => self.problem(path).message,
+        }
+    }
+}
+
+/// Reads a file unless it is unchanged, or in the middle of a change.
+pub(super) fn look(found: &Found, before: Before<'_>, now: Instant) -> Look {
+    if let Some(cached) = before.cached
+        && cached.stamp == found.stamp
+        && !cached.fresh
+    {
+        return Look::Read(CachedFile { contents: cached.contents.clone(), ..*cached });
+    }
+    match read(found, before, now) {
+        Ok(look) => look,
+        Err(error) => Look::Failed(ReadError::System(error)),
+    }
+}
+
+fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look> {
+    let (file, metadata) = match regular_file::open(&found.path) {
+        // Another process holds a lease: it changes the file.
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            return Ok(Look::Wait(Why::Open, found.stamp));
+        }
+        opened => opened?,
+    };
+    let stamp = Stamp::of(&metadata);
+    let settled = before.event == Some(LastEvent::Closed)
+        || before.unsettled.is_some_and(|unsettled| unsettled.is_settled(Some(stamp), now))
+        || (before.event.is_none() && before.unsettled.is_none() && stamp.age() >= Some(SETTLED));
+    let writer = if before.leases { writer_of(&file) } else { Writer::Unknown };
+    let lease = match writer {
+        Writer::Open => return Ok(Look::Wait(Why::Open, stamp)),
+        Writer::Unknown if !settled => return Ok(Look::Wait(Why::Changing, stamp)),
+        Writer::Unknown => None,
+        Writer::None(lease) => Some(lease),
+    };
+    let emptied = metadata.len() == 0 && before.cached.is_some_and(|cached| !cached.contents.is_empty());
+    let settled_empty =
+        before.unsettled.is_some_and(|u| u.why == Why::Emptied && u.is_settled(Some(stamp), now));
+    if emptied && before.distrust_empty && !settled_empty {
+        return Ok(Look::Wait(Why::Emptied, stamp));
+    }
+    let bytes = regular_file::read_open(&file, &metadata, MAX_FILE)?;
+    let after = Stamp::of(&file.metadata()?);
+    drop(lease);
+    if after != stamp {
+        return Ok(Look::Wait(Why::Changing, after));
+    }
+    let fresh = stamp.age().is_none_or(|age| age < Duration::from_secs(2));
+    let hash = hash(&bytes);
+    let contents = match before.cached {
+        Some(cached) if cached.hash == hash => cached.contents.clone(),
+        cached => {
+            let name = found.path.display().to_string().into();
+            Arc::new(read_file(&name, &bytes, cached.map(|c| &*c.contents)))
+        }
+    };
+    Ok(Look::Read(CachedFile { stamp, fresh, hash, link: found.link, contents }))
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    use std::hash::Hasher as _;
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Go's error text for a path.
+pub(super) fn system_text(path: &Path, error: &std::io::Error) -> String {
+    let text = match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::NotADirectory => "not a directory".to_owned(),
+        _ => error.to_string(),
+    };
+    let call =
+        if error.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() { "lstat" } else { "open" };
+    format!("{call} {}: {text}", path.display())
+}
+
+pub(super) fn unreadable(path: &Path, text: &str) -> Diagnostic {
+    let diagnostic = Diagnostic::error("store-unreadable", FieldPath::root(), text.to_owned())
+        .with_legacy(format!("failure during filepath.Walk: {text}"))
+        .with_hint("its last contents stay in effect until it can be read again");
+    about(path, diagnostic)
+}
+
+fn about(path: &Path, mut diagnostic: Diagnostic) -> Diagnostic {
+    diagnostic.file = Some(path.display().to_string().into());
+    diagnostic
+}
+
+/// The part that `problem` breaks: a whole file.
+pub(in crate::store) fn broken_file(path: &Path, problem: Diagnostic) -> Broken {
+    Broken { file: path.display().to_string().into(), document: None, problem }
+}

@@ -1,0 +1,418 @@
+//! The state of a directory of configuration, brought up to date by scans.
+//!
+//! [`Scanner`] belongs to the thread that reads the store. All its methods may block on the file system.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::file::{
+    Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, ReadError, Unsettled, Why, broken_file, look,
+    system_text, unreadable,
+};
+use super::wake::Wake;
+use super::walk::{self, Found, Stamp, Walk};
+use super::watch::{LastEvent, Noted, Watch};
+use super::{WhenLost, parallel};
+use crate::Diagnostic;
+use crate::store::{Broken, FileContents, StoreContents};
+
+/// The tree is walked once more this long after a change: a new directory may change before its watch is set.
+pub(super) const SETTLING: Duration = Duration::from_secs(2);
+/// Poll interval where events may be missing.
+const POLL: Duration = Duration::from_secs(60);
+/// Poll interval without a watch.
+pub(super) const POLL_UNWATCHED: Duration = Duration::from_secs(1);
+/// Interval of looks at files that are in the middle of a change.
+const POLL_UNSETTLED: Duration = Duration::from_millis(250);
+/// As [`POLL_UNSETTLED`], once a warning was given.
+const POLL_OVERDUE: Duration = Duration::from_secs(1);
+
+/// Minimum files per thread.
+const FILES_PER_THREAD: usize = 16;
+
+/// What a scan covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The paths named by events, and those in the middle of a change.
+    Noted,
+    /// The whole tree.
+    Everything,
+}
+
+/// Which changes cause events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Coverage {
+    /// None: there is no watch.
+    #[default]
+    None,
+    /// Not all: some paths are not watched, or changes may come from other machines.
+    Partial,
+    /// All.
+    Full,
+}
+
+/// A directory and what was last read from it.
+pub(super) struct Scanner {
+    root: PathBuf,
+    lost: WhenLost,
+    /// Files by path. The path of a file that vanished stays for a short time.
+    files: BTreeMap<PathBuf, CachedFile>,
+    /// Files whose state on disk is not in effect yet.
+    unsettled: BTreeMap<PathBuf, Unsettled>,
+    contents: Arc<StoreContents>,
+    has_read: bool,
+    watch: Option<Watch>,
+    /// The number of files that are symbolic links.
+    links: usize,
+    coverage: Coverage,
+    /// The tree has not been walked since the last event.
+    settling: bool,
+    /// Whether the system is asked for the writers of files.
+    leases: bool,
+}
+
+impl Scanner {
+    /// Nothing is read yet.
+    pub(super) fn new(root: PathBuf, lost: WhenLost) -> Self {
+        Self {
+            root,
+            lost,
+            files: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
+            contents: Arc::default(),
+            has_read: false,
+            watch: None,
+            links: 0,
+            coverage: Coverage::None,
+            settling: false,
+            leases: true,
+        }
+    }
+
+    /// The contents as of the last scan.
+    pub(super) fn contents(&self) -> &Arc<StoreContents> {
+        &self.contents
+    }
+
+    /// When to scan without an event, and what; `None` for never.
+    pub(super) fn next_scan(&self, now: Instant) -> Option<(Duration, Scope)> {
+        let tree = match self.coverage {
+            Coverage::None => Some(POLL_UNWATCHED),
+            _ if self.settling => Some(SETTLING),
+            Coverage::Partial => Some(POLL),
+            Coverage::Full => None,
+        };
+        let overdue = self.unsettled.values().all(|unsettled| unsettled.is_overdue(now));
+        let unsettled = if overdue { POLL_OVERDUE } else { POLL_UNSETTLED };
+        match tree {
+            Some(tree) if self.unsettled.is_empty() || tree <= unsettled => Some((tree, Scope::Everything)),
+            _ if self.unsettled.is_empty() => None,
+            _ => Some((unsettled, Scope::Noted)),
+        }
+    }
+
+    /// Whether a file exists of which no version was read, because it is in the middle of a change.
+    pub(super) fn awaits_writer(&self) -> bool {
+        self.unsettled.keys().any(|path| !self.files.contains_key(path))
+    }
+
+    /// Starts watching, if that is possible. The next scan has to cover everything.
+    pub(super) fn watch(&mut self, wake: &Arc<Wake>) {
+        self.watch = Watch::new(Arc::clone(wake)).ok();
+        self.aim();
+    }
+
+    /// Brings the contents up to date; true if they changed.
+    pub(super) fn scan(&mut self, scope: Scope, noted: Noted, now: Instant) -> bool {
+        let before = Arc::clone(&self.contents);
+        let any = noted.everything || !noted.paths.is_empty();
+        self.settling = scope == Scope::Noted && (self.settling || any);
+        let events = self.events(&noted);
+        let covered = match (&events, scope) {
+            (Some(events), Scope::Noted) if self.has_read && !noted.everything => {
+                self.scan_paths(events, now).is_some()
+            }
+            _ => false,
+        };
+        if !covered {
+            self.scan_tree(&events.unwrap_or_default(), now);
+        }
+        let first = !std::mem::replace(&mut self.has_read, true);
+        first || !self.contents.same_as(&before)
+    }
+
+    /// Events by the path in this tree, and the paths in the middle of a change; `None` if an event is about none of them.
+    fn events(&self, noted: &Noted) -> Option<BTreeMap<PathBuf, Option<LastEvent>>> {
+        let mut events: BTreeMap<PathBuf, Option<LastEvent>> =
+            self.unsettled.keys().map(|path| (path.clone(), None)).collect();
+        for (path, event) in &noted.paths {
+            events.insert(self.watch.as_ref()?.path_in(&self.root, path)?, Some(*event));
+        }
+        Some(events)
+    }
+
+    /// What is known about a file before it is looked at.
+    fn before<'s>(&'s self, path: &Path, event: Option<LastEvent>) -> Before<'s> {
+        Before {
+            cached: self.files.get(path),
+            unsettled: self.unsettled.get(path),
+            event,
+            distrust_empty: self.lost == WhenLost::Keep,
+            leases: self.leases,
+        }
+    }
+
+    /// Walks the tree and reads changed files.
+    fn scan_tree(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) {
+        let mut found = Walk::default();
+        walk::walk(&self.root, &mut found);
+        let mut problems = Problems::default();
+        for (path, error) in std::mem::take(&mut found.errors) {
+            problems.lost(&path, &error);
+        }
+        let root_is_lost = problems.lost.contains(&self.root);
+        if !(root_is_lost && self.lost == WhenLost::Keep) {
+            self.read_found(&found.files, events, now, &mut problems);
+        }
+        let mut contents = self.assemble(now);
+        contents.diagnostics.splice(0..0, problems.diagnostics);
+        contents.broken.extend(problems.broken);
+        contents.unavailable = problems.unavailable;
+        let available = contents.unavailable.is_none();
+        self.contents = Arc::new(contents);
+        self.aim();
+        if !available && self.coverage == Coverage::Full {
+            // The error may end outside the tree, for example at the target of a broken link.
+            self.coverage = Coverage::Partial;
+        }
+    }
+
+    /// Reads the files of a walk, and forgets those that are gone.
+    fn read_found(
+        &mut self,
+        found: &[Found],
+        events: &BTreeMap<PathBuf, Option<LastEvent>>,
+        now: Instant,
+        problems: &mut Problems,
+    ) {
+        let mut size = 0u64;
+        let within: Vec<bool> = found
+            .iter()
+            .map(|file| {
+                // A file that is too large itself is not read.
+                size = size.saturating_add(
+                    Some(file.stamp.length).filter(|length| *length <= MAX_FILE).unwrap_or(0),
+                );
+                size <= MAX_FILES_BYTES
+            })
+            .collect();
+        let work: Vec<(&Found, bool)> = found.iter().zip(within).collect();
+        let looks = parallel::map(&work, FILES_PER_THREAD, |(file, within)| match within {
+            true => {
+                let event = events.get(&file.path).copied().flatten();
+                look(file, self.before(&file.path, event), now)
+            }
+            false => Look::Failed(ReadError::TooMuch),
+        });
+        let mut gone: BTreeMap<PathBuf, CachedFile> = std::mem::take(&mut self.files);
+        let mut unsettled = std::mem::take(&mut self.unsettled);
+        for (file, look) in found.iter().zip(looks) {
+            let path = &file.path;
+            let (cached, waiting) = (gone.remove(path), unsettled.remove(path));
+            let event = events.get(path).copied().flatten();
+            match look {
+                Look::Read(read) => drop(self.files.insert(path.clone(), read)),
+                Look::Wait(why, stamp) => {
+                    let next = Unsettled::next(waiting.as_ref(), why, Some(stamp), event, now);
+                    self.unsettled.insert(path.clone(), next);
+                    cached.map(|cached| self.files.insert(path.clone(), cached));
+                }
+                // Removed since the walk.
+                Look::Failed(error) if error.is_absent() => {
+                    cached.map(|cached| gone.insert(path.clone(), cached));
+                    waiting.map(|waiting| unsettled.insert(path.clone(), waiting));
+                }
+                Look::Failed(error) => {
+                    problems.failed(path, &error);
+                    if self.lost == WhenLost::Keep {
+                        cached.map(|cached| self.files.insert(path.clone(), cached));
+                    }
+                }
+            }
+        }
+        for (path, cached) in gone {
+            if self.lost == WhenLost::Drop {
+                continue;
+            }
+            // Files below unreadable directories keep their contents.
+            if problems.lost.iter().any(|lost| path.starts_with(lost)) {
+                self.files.insert(path, cached);
+                continue;
+            }
+            let waiting = unsettled.get(&path).filter(|waiting| waiting.why == Why::Vanished);
+            let next = Unsettled::next(waiting, Why::Vanished, None, None, now);
+            if !next.is_gone(now) {
+                self.unsettled.insert(path.clone(), next);
+                self.files.insert(path, cached);
+            }
+        }
+    }
+
+    /// Looks only at the files named by events. `None`, without changes, if that is not sufficient: the events name other things
+    /// than plain files, or the files depend on each other.
+    fn scan_paths(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) -> Option<()> {
+        if events.is_empty() {
+            return Some(());
+        }
+        let independent =
+            self.contents.unavailable.is_none() && !self.contents.has_duplicates() && self.links == 0;
+        if !independent {
+            return None;
+        }
+        let mut read: Vec<(PathBuf, CachedFile)> = Vec::new();
+        let mut waiting: Vec<(PathBuf, Unsettled)> = Vec::new();
+        for (path, event) in events {
+            let inside = self.files.range(path.clone()..).find(|(other, _)| *other != path);
+            if inside.is_some_and(|(other, _)| other.starts_with(path)) {
+                return None;
+            }
+            let before = self.before(path, *event);
+            let metadata = match std::fs::symlink_metadata(path) {
+                Ok(metadata) if metadata.is_file() => Some(metadata),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                _ => return None,
+            };
+            let Some(metadata) = metadata.filter(|_| walk::is_configuration(path)) else {
+                // A file that is removed is a matter of the whole tree: its resources may be in another file now.
+                match before.cached {
+                    Some(_) => return None,
+                    None => continue,
+                }
+            };
+            let found = Found { path: path.clone(), stamp: Stamp::of(&metadata), link: false };
+            match look(&found, before, now) {
+                Look::Read(file) => read.push((path.clone(), file)),
+                Look::Wait(why, stamp) => {
+                    let next = Unsettled::next(before.unsettled, why, Some(stamp), *event, now);
+                    waiting.push((path.clone(), next));
+                }
+                Look::Failed(_) => return None,
+            }
+        }
+        let mut contents = StoreContents::clone(&self.contents);
+        let mut relist = !contents.broken.is_empty() || !waiting.is_empty() || !self.unsettled.is_empty();
+        for (path, file) in &read {
+            let old = self.files.get(path).map(|cached| &*cached.contents);
+            let new = &*file.contents;
+            relist |= old.into_iter().chain([new]).any(|file| !file.diagnostics.is_empty());
+            contents.replace(old, Some(new))?;
+        }
+        let size: u64 = self.files.values().map(|file| file.stamp.length).sum();
+        let more: u64 = read.iter().map(|(_, file)| file.stamp.length).sum();
+        if size.saturating_add(more) > MAX_FILES_BYTES {
+            return None;
+        }
+        for path in events.keys() {
+            self.unsettled.remove(path);
+        }
+        self.unsettled.extend(waiting);
+        self.files.extend(read);
+        if relist {
+            self.relist(&mut contents, now);
+        }
+        self.contents = Arc::new(contents);
+        Some(())
+    }
+
+    /// The contents of all files.
+    fn assemble(&self, now: Instant) -> StoreContents {
+        let vanished = |path: &Path| self.unsettled.get(path).is_some_and(|u| u.why == Why::Vanished);
+        let files = self.files.iter().map(|(path, file)| (vanished(path), &*file.contents));
+        let files: Vec<(bool, &FileContents)> = files.collect();
+        let mut contents = StoreContents::default();
+        contents.add(files.iter().filter(|(vanished, _)| !vanished).map(|(_, file)| *file));
+        // What a removed file defined may be in another file already.
+        for (_, file) in files.iter().filter(|(vanished, _)| *vanished) {
+            contents.add_undefined(file);
+        }
+        self.relist(&mut contents, now);
+        contents
+    }
+
+    /// Replaces the lists of problems and broken parts, but not those about duplicates.
+    fn relist(&self, contents: &mut StoreContents, now: Instant) {
+        let files = || self.files.values().map(|file| &*file.contents);
+        contents.diagnostics.retain(|problem| problem.code == "resource-duplicate");
+        contents.diagnostics.splice(0..0, files().flat_map(|file| file.diagnostics.iter().cloned()));
+        contents.broken = files().flat_map(|file| file.broken.iter().cloned()).collect();
+        for (path, unsettled) in &self.unsettled {
+            let known = self.files.contains_key(path);
+            if unsettled.why == Why::Vanished || (known && !unsettled.is_overdue(now)) {
+                continue;
+            }
+            let problem = unsettled.problem(path, known);
+            if !known {
+                contents.broken.push(broken_file(path, problem.clone()));
+            }
+            contents.diagnostics.push(problem);
+        }
+    }
+
+    fn aim(&mut self) {
+        let links: Vec<PathBuf> =
+            self.files.iter().filter(|(_, file)| file.link).map(|(path, _)| path.clone()).collect();
+        self.links = links.len();
+        self.coverage = match &mut self.watch {
+            None => Coverage::None,
+            Some(watch) => match watch.aim(&self.root, &links) {
+                true => Coverage::Full,
+                false => Coverage::Partial,
+            },
+        };
+    }
+
+    /// As on a file system that does not tell about writers.
+    #[cfg(test)]
+    pub(super) fn without_leases(mut self) -> Self {
+        self.leases = false;
+        self
+    }
+
+    #[cfg(test)]
+    pub(super) fn coverage(&self) -> (Coverage, bool, Option<Duration>) {
+        (self.coverage, self.settling, self.next_scan(Instant::now()).map(|(interval, _)| interval))
+    }
+}
+
+/// What is wrong with the tree.
+#[derive(Default)]
+struct Problems {
+    diagnostics: Vec<Diagnostic>,
+    broken: Vec<Broken>,
+    /// Directories and links that cannot be read.
+    lost: Vec<PathBuf>,
+    unavailable: Option<String>,
+}
+
+impl Problems {
+    fn lost(&mut self, path: &Path, error: &std::io::Error) {
+        let text = system_text(path, error);
+        self.push(path, unreadable(path, &text));
+        self.unavailable.get_or_insert(text);
+        self.lost.push(path.to_owned());
+    }
+
+    fn failed(&mut self, path: &Path, error: &ReadError) {
+        self.push(path, error.problem(path));
+        if error.is_outage() {
+            self.unavailable.get_or_insert_with(|| error.text(path));
+        }
+    }
+
+    fn push(&mut self, path: &Path, problem: Diagnostic) {
+        self.broken.push(broken_file(path, problem.clone()));
+        self.diagnostics.push(problem);
+    }
+}

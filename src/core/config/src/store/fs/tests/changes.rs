@@ -1,0 +1,329 @@
+//! Every way in which a file is replaced, edited and removed: what a reader sees in between.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::super::watch::LastEvent;
+use super::*;
+use crate::Severity;
+
+/// A directory with `a.yaml`, and a scanner whose clock the test moves.
+struct Tree {
+    directory: tempfile::TempDir,
+    scanner: Scanner,
+    now: Instant,
+}
+
+/// `n` rules.
+fn rules(names: &[&str], text: &str) -> String {
+    names.iter().map(|name| resource(name, text)).collect::<Vec<_>>().join("\n---\n")
+}
+
+impl Tree {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+        let mut tree = Self { directory, scanner, now: Instant::now() };
+        tree.write(&rules(&["a", "b"], "old"));
+        assert_eq!(tree.seen(), ["a=old", "b=old"]);
+        tree
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("a.yaml")
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.path(), text).unwrap();
+    }
+
+    fn seen(&mut self) -> Vec<String> {
+        self.scanner.scan(Scope::Everything, Noted::default(), self.now);
+        held(self.scanner.contents())
+    }
+
+    fn after(&mut self, milliseconds: u64) -> Vec<String> {
+        self.now += Duration::from_millis(milliseconds);
+        self.seen()
+    }
+
+    /// The code and severity of every problem.
+    fn problems(&self) -> Vec<(&'static str, Severity)> {
+        self.scanner.contents().diagnostics.iter().map(|d| (d.code, d.severity)).collect()
+    }
+}
+
+const OLD: [&str; 2] = ["a=old", "b=old"];
+const NEW: [&str; 2] = ["a=new", "b=new"];
+
+#[test]
+fn a_file_is_read_when_its_writer_has_closed_it() {
+    let mut tree = Tree::new();
+    let text = rules(&["a", "b"], "new");
+    let mut writer = File::create(tree.path()).unwrap();
+    assert_eq!(tree.seen(), OLD, "truncated");
+    for part in text.as_bytes().chunks(7) {
+        writer.write_all(part).unwrap();
+        assert_eq!(tree.after(900), OLD, "a slow writer");
+    }
+    let warning = tree.scanner.contents().diagnostics[0].clone();
+    assert_eq!((warning.code, warning.severity), ("file-being-written", Severity::Warning));
+    let shown = tree.path().display().to_string();
+    assert_eq!(
+        warning.message,
+        format!("{shown} is open for writing for more than 10 s; its last contents stay in effect")
+    );
+    assert_eq!(warning.file.as_deref(), Some(shown.as_str()));
+    assert_eq!(tree.after(3_600_000), OLD, "a writer that never closes");
+    assert_eq!(tree.problems().len(), 1);
+    drop(writer);
+    assert_eq!(tree.seen(), NEW);
+    assert_eq!(tree.problems(), []);
+}
+
+#[test]
+fn writing_within_a_file_does_not_truncate_it() {
+    let mut tree = Tree::new();
+    let mut writer = OpenOptions::new().write(true).open(tree.path()).unwrap();
+    assert_eq!(tree.seen(), OLD);
+    writer.write_all(rules(&["a", "b"], "new").as_bytes()).unwrap();
+    assert_eq!(tree.after(2000), OLD);
+    writer.seek(std::io::SeekFrom::Start(0)).unwrap();
+    writer.write_all(b"kind: [").unwrap();
+    writer.set_len(7).unwrap();
+    assert_eq!(tree.after(2000), OLD);
+    drop(writer);
+    assert_eq!(tree.seen(), [] as [&str; 0]);
+    assert_eq!(tree.scanner.contents().broken.len(), 1);
+}
+
+#[test]
+fn a_shell_that_redirects_into_a_file_holds_it_open() {
+    let mut tree = Tree::new();
+    let mut shell = Command::new("sh")
+        .arg("-c")
+        .arg("echo >&2; cat > \"$0\"")
+        .arg(tree.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = rules(&["a", "b"], "new");
+    let (first, rest) = text.split_at(text.len() / 2);
+    let mut input = shell.stdin.take().unwrap();
+    input.write_all(first.as_bytes()).unwrap();
+    while fs::metadata(tree.path()).unwrap().len() != first.len() as u64 {
+        assert_eq!(tree.seen(), OLD);
+        std::thread::yield_now();
+    }
+    assert_eq!(tree.after(60_000), OLD);
+    input.write_all(rest.as_bytes()).unwrap();
+    drop(input);
+    shell.wait().unwrap();
+    assert_eq!(tree.seen(), NEW);
+}
+
+#[test]
+fn programs_that_rename_are_seen_at_once() {
+    let mut tree = Tree::new();
+    let edited = Command::new("sed").args(["-i", "s/old/new/"]).arg(tree.path()).status().unwrap();
+    assert!(edited.success());
+    assert_eq!(tree.seen(), NEW);
+    let beside = tree.directory.path().join(".a.yaml.tmp");
+    fs::write(&beside, rules(&["a"], "newer")).unwrap();
+    fs::rename(&beside, tree.path()).unwrap();
+    assert_eq!(tree.seen(), ["a=newer"]);
+}
+
+#[test]
+fn editors_that_move_the_old_version_away_delete_nothing() {
+    // Vim with `backupcopy=no`, and Emacs.
+    let mut tree = Tree::new();
+    fs::rename(tree.path(), tree.directory.path().join("a.yaml~")).unwrap();
+    assert_eq!(tree.seen(), OLD, "there is no a.yaml");
+    let mut writer = File::create_new(tree.path()).unwrap();
+    assert_eq!(tree.after(500), OLD, "it is empty and open");
+    writer.write_all(rules(&["a"], "new").as_bytes()).unwrap();
+    assert_eq!(tree.after(2000), OLD);
+    drop(writer);
+    assert_eq!(tree.seen(), ["a=new"]);
+    assert_eq!(tree.problems(), []);
+}
+
+#[test]
+fn a_removed_file_is_gone_after_a_second() {
+    let mut tree = Tree::new();
+    fs::remove_file(tree.path()).unwrap();
+    assert_eq!(tree.seen(), OLD);
+    assert_eq!(tree.after(990), OLD);
+    assert_eq!(tree.after(10), [] as [&str; 0]);
+    assert_eq!(tree.scanner.contents().files, 0);
+    tree.write(&rules(&["a"], "new"));
+    assert_eq!(tree.seen(), ["a=new"]);
+}
+
+#[test]
+fn a_renamed_file_defines_its_resources_once() {
+    let mut tree = Tree::new();
+    let moved = tree.directory.path().join("0.yaml");
+    fs::rename(tree.path(), &moved).unwrap();
+    assert_eq!(tree.seen(), OLD);
+    // The new name sorts first, but the removed file does not override it.
+    fs::write(&moved, rules(&["b"], "new")).unwrap();
+    assert_eq!(tree.after(100), ["a=old", "b=new"]);
+    assert_eq!(tree.problems(), []);
+    assert_eq!(tree.after(1000), ["b=new"]);
+}
+
+#[test]
+fn an_emptied_file_is_empty_after_a_second() {
+    let mut tree = Tree::new();
+    tree.write("");
+    assert_eq!(tree.seen(), OLD);
+    assert_eq!(tree.after(990), OLD);
+    tree.write("");
+    assert_eq!(tree.after(10), OLD, "emptied again");
+    assert_eq!(tree.after(1000), [] as [&str; 0]);
+    assert_eq!(tree.problems(), []);
+}
+
+#[test]
+fn a_directory_read_as_istio_mixer_does_it_forgets_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Drop);
+    let mut seen = || {
+        scanner.scan(Scope::Everything, Noted::default(), Instant::now());
+        held(scanner.contents())
+    };
+    write(directory.path(), "a.yaml", &resource("a", "old"));
+    assert_eq!(seen(), ["a=old"]);
+    write(directory.path(), "a.yaml", "");
+    assert_eq!(seen(), [] as [&str; 0]);
+    write(directory.path(), "a.yaml", &resource("a", "new"));
+    assert_eq!(seen(), ["a=new"]);
+    fs::remove_file(directory.path().join("a.yaml")).unwrap();
+    assert_eq!(seen(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_complete_or_broken() {
+    let mut tree = Tree::new();
+    let text = rules(&["a", "b"], "new");
+    for length in 1..text.len() {
+        tree.write(&text[..length]);
+        let seen = tree.after(1000);
+        // A part that is complete YAML cannot be told from a whole file; it defines at least the first rule.
+        let complete = tree.scanner.contents().broken.is_empty();
+        assert!(!complete || !seen.is_empty(), "{length}: {}", &text[..length]);
+    }
+    tree.write(&text);
+    assert_eq!(tree.after(1000), NEW);
+    assert_eq!(tree.scanner.contents().broken, []);
+}
+
+#[test]
+fn without_leases_events_tell_when_a_file_is_closed() {
+    let mut tree = Tree::new();
+    tree.scanner =
+        std::mem::replace(&mut tree.scanner, Scanner::new(PathBuf::new(), WhenLost::Keep)).without_leases();
+    let wake = Arc::new(Wake::default());
+    tree.scanner.watch(&wake);
+    wake.take();
+    let real = tree.path().canonicalize().unwrap();
+    let look = |tree: &mut Tree, event: Option<LastEvent>, milliseconds: u64| {
+        tree.now += Duration::from_millis(milliseconds);
+        let mut noted = Noted::default();
+        noted.paths.extend(event.map(|event| (real.clone(), event)));
+        tree.scanner.scan(Scope::Noted, noted, tree.now);
+        held(tree.scanner.contents())
+    };
+    tree.write(&rules(&["a", "b"], "new"));
+    assert_eq!(look(&mut tree, Some(LastEvent::Written), 0), OLD);
+    assert_eq!(look(&mut tree, None, 9_000), OLD, "not closed");
+    assert_eq!(look(&mut tree, Some(LastEvent::Closed), 1), NEW);
+    tree.write(&rules(&["a"], "old"));
+    assert_eq!(look(&mut tree, Some(LastEvent::Other), 0), NEW, "nothing is known about its writer");
+    assert_eq!(look(&mut tree, None, 1_000), ["a=old"], "unchanged for a second");
+    tree.write(&rules(&["a"], "cut"));
+    assert_eq!(look(&mut tree, Some(LastEvent::Written), 0), ["a=old"]);
+    assert_eq!(look(&mut tree, None, 10_000), ["a=cut"], "truncate(2) closes nothing");
+}
+
+#[test]
+fn without_leases_and_events_a_file_must_be_unchanged_for_a_second() {
+    // As on NFS.
+    let mut tree = Tree::new();
+    tree.scanner =
+        std::mem::replace(&mut tree.scanner, Scanner::new(PathBuf::new(), WhenLost::Keep)).without_leases();
+    for text in ["one", "two"] {
+        tree.write(&rules(&["a", "b"], text));
+        assert_eq!(tree.after(990), OLD);
+    }
+    assert_eq!(tree.after(1_000), ["a=two", "b=two"]);
+    assert_eq!(tree.problems(), []);
+}
+
+#[test]
+fn a_file_that_is_written_at_the_start_is_broken() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.yaml");
+    let mut writer = File::create(&path).unwrap();
+    writer.write_all(resource("a", "half").as_bytes()).unwrap();
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+    scanner.scan(Scope::Everything, Noted::default(), Instant::now());
+    let contents = scanner.contents();
+    assert_eq!((contents.resources.len(), contents.files), (0, 0));
+    assert_eq!(contents.broken[0].file.as_ref(), path.to_str().unwrap());
+    assert_eq!(contents.broken[0].problem.severity, Severity::Error);
+    assert_eq!(contents.diagnostics, [contents.broken[0].problem.clone()]);
+    assert!(scanner.awaits_writer());
+    drop(writer);
+    scanner.scan(Scope::Noted, Noted::default(), Instant::now());
+    assert_eq!(held(scanner.contents()), ["a=half"]);
+    assert!(!scanner.awaits_writer() && scanner.contents().broken.is_empty());
+}
+
+fn fifo(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+#[test]
+fn what_is_no_regular_file_or_too_large_is_refused_unread() {
+    for (name, code, make) in [
+        ("a FIFO", "file-special", (|path| fifo(path)) as fn(&Path)),
+        ("a link to a device", "file-special", |path| symlink("/dev/zero", path).unwrap()),
+        ("a socket", "file-special", |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
+        ("1 GiB", "file-too-large", |path| File::create(path).unwrap().set_len(1 << 30).unwrap()),
+    ] {
+        let mut tree = Tree::new();
+        fs::remove_file(tree.path()).unwrap();
+        make(&tree.path());
+        assert_eq!(tree.after(60_000), OLD, "{name}: the last contents stay");
+        assert_eq!(tree.problems(), [(code, Severity::Error)], "{name}");
+        assert_eq!(tree.scanner.contents().broken.len(), 1, "{name}");
+        fs::remove_file(tree.path()).unwrap();
+        tree.write(&rules(&["a", "b"], "new"));
+        assert_eq!(tree.seen(), NEW, "{name}");
+        assert_eq!(tree.problems(), [], "{name}");
+    }
+}
+
+#[test]
+fn files_beyond_the_size_of_a_configuration_are_refused() {
+    let mut tree = Tree::new();
+    for name in ["b", "c", "d", "e", "f"] {
+        let path = tree.directory.path().join(name).with_extension("yaml");
+        let mut file = File::create(path).unwrap();
+        file.write_all(format!("{}#", resource(name, "v")).as_bytes()).unwrap();
+        file.set_len(14 << 20).unwrap();
+    }
+    tree.seen();
+    let contents = tree.scanner.contents();
+    let too_large: Vec<&str> =
+        contents.diagnostics.iter().filter(|d| d.code == "config-too-large").map(|d| &*d.message).collect();
+    assert_eq!(too_large.len(), 1, "{too_large:?}");
+    assert!(too_large[0].ends_with("f.yaml is not read"), "{too_large:?}");
+}

@@ -1,0 +1,132 @@
+//! Whether a file is open for writing.
+//!
+//! Linux grants a read lease on a file only while no process has it open for writing. The lease is held while the file is read:
+//! what was read is a version that its writer had closed. A process that opens the file for writing meanwhile waits, for as
+//! long as reading takes.
+
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+
+/// The answer of the system.
+pub(super) enum Writer<'f> {
+    /// No process has the file open for writing, and none will while this is held.
+    None(Lease<'f>),
+    /// A process has the file open for writing.
+    Open,
+    /// The system does not tell: the file is on a network file system or FUSE, or another user's, or this is not Linux.
+    Unknown,
+}
+
+/// Asks whether `file`, opened for reading, is open for writing.
+pub(super) fn writer_of(file: &File) -> Writer<'_> {
+    // Network file systems refuse a lease with the same error when the server does not delegate the file.
+    if !super::watch::is_local(file) {
+        return Writer::Unknown;
+    }
+    match lease(file, LeaseKind::Read) {
+        Ok(()) => Writer::None(Lease { file }),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Writer::Open,
+        Err(_) => Writer::Unknown,
+    }
+}
+
+/// A read lease on a file.
+pub(super) struct Lease<'f> {
+    file: &'f File,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        // Closing the file ends the lease at the latest.
+        let _ = lease(self.file, LeaseKind::Unlock);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LeaseKind {
+    Read,
+    Unlock,
+}
+
+#[cfg(target_os = "linux")]
+fn lease(file: &File, kind: LeaseKind) -> std::io::Result<()> {
+    /// Of `fcntl.h`; missing in `libc`.
+    const F_SETSIG: libc::c_int = 10;
+    if kind == LeaseKind::Read {
+        // A writer that waits makes the system signal the holder: by SIGIO, which ends a process without a handler. SIGURG is ignored.
+        fcntl(file, F_SETSIG, libc::SIGURG)?;
+    }
+    let requested = match kind {
+        LeaseKind::Read => libc::F_RDLCK,
+        LeaseKind::Unlock => libc::F_UNLCK,
+    };
+    fcntl(file, libc::F_SETLEASE, requested)
+}
+
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "rustix has no leases")]
+fn fcntl(file: &File, command: libc::c_int, argument: libc::c_int) -> std::io::Result<()> {
+    // SAFETY: the descriptor is open as long as `file`, and both commands take an integer.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
+    if result == -1 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lease(_: &File, _: LeaseKind) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use super::*;
+
+    fn state(path: &std::path::Path) -> &'static str {
+        match writer_of(&File::open(path).unwrap()) {
+            Writer::None(_) => "none",
+            Writer::Open => "open",
+            Writer::Unknown => "unknown",
+        }
+    }
+
+    #[test]
+    fn a_writer_is_seen_until_it_closes_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "x").unwrap();
+        assert_eq!(state(&path), "none");
+        let reader = File::open(&path).unwrap();
+        assert_eq!(state(&path), "none", "another reader");
+        let writer = OpenOptions::new().append(true).open(&path).unwrap();
+        assert_eq!(state(&path), "open");
+        let second = writer.try_clone().unwrap();
+        drop(writer);
+        assert_eq!(state(&path), "open", "a descriptor is left");
+        drop(second);
+        assert_eq!(state(&path), "none");
+        drop(reader);
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_the_reader_ends_neither() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "x").unwrap();
+        let file = File::open(&path).unwrap();
+        let held = writer_of(&file);
+        assert!(matches!(held, Writer::None(_)));
+        let nonblocking = {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&path)
+        };
+        assert_eq!(nonblocking.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        let writing = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::write(path, "y").unwrap()
+        });
+        drop(held);
+        writing.join().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"y");
+    }
+}
