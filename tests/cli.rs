@@ -12,6 +12,8 @@ mod check;
 mod diagnostics;
 #[path = "cli/generated.rs"]
 mod generated;
+#[path = "cli/hostile.rs"]
+mod hostile;
 #[path = "cli/legacy.rs"]
 mod legacy;
 #[path = "cli/native.rs"]

@@ -165,6 +165,33 @@ fn edits_of_files_take_effect_under_load() {
     assert!(median < USUAL, "from edit to effect: {delays:?}");
 }
 
+/// A file that is rewritten in place is not read until its writer has closed it: no call passes meanwhile.
+#[test]
+fn a_slow_writer_opens_no_door() {
+    const CALLS_PER_PART: usize = 200;
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path();
+    fs::write(root.join("vocabulary.yaml"), VOCABULARY).expect("writable");
+    let file = root.join("deny.yaml");
+    fs::write(&file, deny("closed")).expect("writable");
+    let server = Server::on(root).start();
+    let mut client = Client::new(&server.address()).expect("a client");
+    until(&mut client, "closed");
+    let content = deny("rewritten");
+    let mut open = fs::File::create(&file).expect("writable");
+    for part in content.as_bytes().chunks(content.len() / 8) {
+        for _ in 0..CALLS_PER_PART {
+            assert_eq!(ask(&mut client).as_deref(), Ok("closed"));
+        }
+        open.write_all(part).expect("writable");
+    }
+    for _ in 0..CALLS_PER_PART {
+        assert_eq!(ask(&mut client).as_deref(), Ok("closed"));
+    }
+    drop(open);
+    until(&mut client, "rewritten");
+}
+
 /// A ConfigMap volume of Kubernetes: files are symlinks through `..data`, which is replaced atomically.
 #[test]
 fn an_update_of_a_config_map_volume_takes_effect() {

@@ -91,7 +91,7 @@ impl Diagnostic {
         Self {
             severity,
             code,
-            message: message.into(),
+            message: shortened(message.into()),
             legacy: None,
             resource: String::new(),
             file: None,
@@ -117,14 +117,14 @@ impl Diagnostic {
     /// Sets Istio Mixer's text.
     #[must_use]
     pub fn with_legacy(mut self, legacy: impl Into<String>) -> Self {
-        self.legacy = Some(legacy.into());
+        self.legacy = Some(shortened(legacy.into()));
         self
     }
 
     /// Sets the hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(shortened(hint.into()));
         self
     }
 
@@ -136,5 +136,31 @@ impl Diagnostic {
     }
 }
 
+/// Maximum length of a text of a diagnostic, in bytes.
+const MAX_TEXT: usize = 16 << 10;
+
+/// The text, cut off at [`MAX_TEXT`]: names and documents are quoted, however long.
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let length = text.len();
+        text.truncate(text.floor_char_boundary(MAX_TEXT));
+        text.push_str(&format!("… ({length} bytes)"));
+    }
+    text
+}
+
 /// A list of diagnostics.
 pub type Diagnostics = Vec<Diagnostic>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_off() {
+        let quoted = format!("unknown field `{}`", "é".repeat(20_000));
+        let diagnostic = Diagnostic::error("x", FieldPath::root(), quoted.clone()).with_hint(quoted);
+        assert!(diagnostic.message.ends_with("é… (40016 bytes)"), "{}", &diagnostic.message[16_000..]);
+        assert!(diagnostic.message.len() < MAX_TEXT + 32 && diagnostic.hint.unwrap().len() < MAX_TEXT + 32);
+    }
+}

@@ -24,6 +24,10 @@ use super::{Location, Node, NodeKind, Span};
 const MAX_BYTES: usize = 16 << 20;
 /// Maximum number of values in a document, after alias expansion.
 const MAX_NODES: usize = 1_000_000;
+/// Values that aliases and nested anchors may add to any document; to a long one, one per four bytes of text.
+const MIN_COPIED_NODES: usize = 1_000;
+/// Bytes of text that aliases and nested anchors may add to any document; to a long one as many as it has itself.
+const MIN_COPIED_BYTES: usize = 256 << 10;
 /// Maximum nesting.
 const MAX_DEPTH: usize = 128;
 
@@ -36,6 +40,8 @@ pub struct Parsed {
     pub notes: Vec<Note>,
     /// Whether it was read by the fast path, so that parsing it again is cheap.
     pub plain: bool,
+    /// The number of values, after alias expansion; 0 if it was read by the fast path.
+    pub values: usize,
 }
 
 /// Something that Istio Mixer accepts silently although it is rarely intended.
@@ -67,13 +73,13 @@ pub enum Note {
 /// Parses the first document of `text`.
 ///
 /// Errors: Istio Mixer's text, `error converting YAML to JSON: yaml: line L: …`, L from 1.
-/// Cost: one pass; memory is bounded by the limits of size, values (1 000 000) and nesting (128).
+/// Cost: one pass; memory is bounded by the limits of size, values (1 000 000), nesting (128) and of what aliases copy.
 pub fn parse(text: &str) -> Result<Parsed, YamlError> {
     if text.len() > MAX_BYTES {
         return Err(YamlError::yaml(format!("document is larger than {} MiB", MAX_BYTES >> 20)));
     }
     if let Some(root) = plain::read(text) {
-        return Ok(Parsed { root, notes: Vec::new(), plain: true });
+        return Ok(Parsed { root, notes: Vec::new(), plain: true, values: 0 });
     }
     parse_any(text)
 }
@@ -122,7 +128,8 @@ fn read(text: &str, repairs: &Repairs) -> Result<Parsed, Failure> {
         repairs,
         stack: Vec::new(),
         anchors: FxHashMap::default(),
-        count: 0,
+        size: Size::default(),
+        copied: Size::default(),
         root: None,
         notes: Vec::new(),
         unsupported: None,
@@ -144,7 +151,7 @@ fn read(text: &str, repairs: &Repairs) -> Result<Parsed, Failure> {
         return Err(error.into());
     }
     let root = reader.root.unwrap_or_default();
-    Ok(Parsed { root, notes: reader.notes, plain: false })
+    Ok(Parsed { root, notes: reader.notes, plain: false, values: reader.size.values })
 }
 
 fn location(marker: Marker) -> Location {
@@ -162,18 +169,48 @@ enum PendingKey {
 }
 
 enum Frame {
-    Sequence { items: Vec<Node>, span: Span, anchor: usize, first: usize },
-    Mapping { map: MappingBuilder, key: Option<PendingKey>, span: Span, anchor: usize, first: usize },
+    Sequence { items: Vec<Node>, span: Span, anchor: usize, first: Size },
+    Mapping { map: MappingBuilder, key: Option<PendingKey>, span: Span, anchor: usize, first: Size },
+}
+
+impl Frame {
+    fn is_anchored(&self) -> bool {
+        let (Frame::Sequence { anchor, .. } | Frame::Mapping { anchor, .. }) = self;
+        *anchor != 0
+    }
+}
+
+/// A number of values, with the bytes of their texts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    values: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn plus(self, other: Size) -> Self {
+        let (values, bytes) =
+            (self.values.saturating_add(other.values), self.bytes.saturating_add(other.bytes));
+        Self { values, bytes }
+    }
+
+    fn minus(self, other: Size) -> Self {
+        let (values, bytes) =
+            (self.values.saturating_sub(other.values), self.bytes.saturating_sub(other.bytes));
+        Self { values, bytes }
+    }
 }
 
 struct Reader<'t> {
     text: &'t str,
     repairs: &'t Repairs,
     stack: Vec<Frame>,
-    /// Complete anchored values, with their number of values.
-    anchors: FxHashMap<usize, (Node, usize)>,
-    /// The number of values so far.
-    count: usize,
+    /// Complete anchored values, with their sizes.
+    anchors: FxHashMap<usize, (Node, Size)>,
+    /// What was read so far, after alias expansion.
+    size: Size,
+    /// What aliases and anchors copied.
+    copied: Size,
     root: Option<Node>,
     notes: Vec<Note>,
     /// The first value that JSON cannot represent.
@@ -196,11 +233,11 @@ impl Reader<'_> {
             }
             Event::Alias(anchor) => self.alias(anchor, span),
             Event::SequenceStart(anchor, _) => {
-                let first = self.grow(1)?;
+                let first = self.grow(0)?;
                 self.push(Frame::Sequence { items: Vec::new(), span: self.span(span), anchor, first })
             }
             Event::MappingStart(anchor, _) => {
-                let first = self.grow(1)?;
+                let first = self.grow(0)?;
                 let map = MappingBuilder::default();
                 self.push(Frame::Mapping { map, key: None, span: self.span(span), anchor, first })
             }
@@ -217,14 +254,31 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds to the number of values; returns the number before.
-    fn grow(&mut self, values: usize) -> Result<usize, YamlError> {
-        let before = self.count;
-        self.count = before.saturating_add(values);
-        if self.count > MAX_NODES {
+    /// Counts a value with a text of this many bytes; returns what was read before.
+    fn grow(&mut self, bytes: usize) -> Result<Size, YamlError> {
+        let before = self.size;
+        self.size = before.plus(Size { values: 1, bytes });
+        self.check_values()?;
+        Ok(before)
+    }
+
+    fn check_values(&self) -> Result<(), YamlError> {
+        if self.size.values > MAX_NODES {
             return Err(YamlError::yaml(format!("document has more than {MAX_NODES} values")));
         }
-        Ok(before)
+        Ok(())
+    }
+
+    /// Counts a copy of a value, before it is made.
+    fn copy(&mut self, size: Size) -> Result<(), YamlError> {
+        self.copied = self.copied.plus(size);
+        let values = MIN_COPIED_NODES.max(self.text.len() / 4);
+        let bytes = MIN_COPIED_BYTES.max(self.text.len());
+        if self.copied.values > values || self.copied.bytes > bytes {
+            let text = format!("aliases expand the document by more than {values} values or {bytes} bytes");
+            return Err(YamlError::yaml(text));
+        }
+        Ok(())
     }
 
     fn scalar(
@@ -235,7 +289,7 @@ impl Reader<'_> {
         tag: Option<&Tag>,
         span: saphyr_parser::Span,
     ) -> Result<(), YamlError> {
-        let first = self.grow(1)?;
+        let first = self.grow(text.len())?;
         let tag = tag.map(|t| format!("{}{}", t.handle, t.suffix));
         let untagged_text = tag.is_none() && style != ScalarStyle::Plain;
         let kind = if untagged_text {
@@ -255,13 +309,16 @@ impl Reader<'_> {
     }
 
     fn alias(&mut self, anchor: usize, span: saphyr_parser::Span) -> Result<(), YamlError> {
-        let Some((node, size)) = self.anchors.get(&anchor) else {
+        let Some((_, size)) = self.anchors.get(&anchor) else {
             let name = self.anchor_name(span);
             return Err(YamlError::yaml(format!("anchor '{name}' value contains itself")));
         };
-        let (node, size) = (node.clone(), *size);
-        self.grow(size)?;
-        self.complete(node, 0, 0, true, None)
+        let size = *size;
+        self.copy(size)?;
+        self.size = self.size.plus(size);
+        self.check_values()?;
+        let node = self.anchors.get(&anchor).map(|(node, _)| node.clone()).unwrap_or_default();
+        self.complete(node, 0, Size::default(), true, None)
     }
 
     /// The name of an alias, for error texts.
@@ -295,12 +352,17 @@ impl Reader<'_> {
         &mut self,
         node: Node,
         anchor: usize,
-        first: usize,
+        first: Size,
         aliased: bool,
         written: Option<&str>,
     ) -> Result<(), YamlError> {
         if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), self.count - first));
+            let size = self.size.minus(first);
+            // An anchor copies its value once; nested anchors do so once a level.
+            if self.stack.iter().any(Frame::is_anchored) {
+                self.copy(size)?;
+            }
+            self.anchors.insert(anchor, (node.clone(), size));
         }
         if let NodeKind::Float(value) = node.kind
             && !value.is_finite()

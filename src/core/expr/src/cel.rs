@@ -28,7 +28,7 @@ mod value;
 use self::eval::Evaluator;
 use self::plan::{OpId, Plan};
 use self::source::{Problem, Source};
-use super::{CompileError, EvalError, Language, Scope};
+use super::{CompileError, EvalError, Language, Phase, Scope};
 use mixer_attribute::{AttributeBag, Value, ValueType};
 
 /// A compiled CEL expression.
@@ -56,7 +56,8 @@ impl CelProgram {
         };
         let (ast, root) = parser::parse(&tokens).map_err(|problem| reject(*problem))?;
         let found = check::check(&ast, root, scope).map_err(|problems| source.reject(problems))?;
-        let (plan, root) = plan::plan(&ast, root, scope);
+        let planned = plan::plan(&ast, root, scope);
+        let (plan, root) = planned.map_err(|text| CompileError::new(Phase::Static, text))?;
         Ok(CelProgram { plan, root, value_type: found.to_value_type() })
     }
 

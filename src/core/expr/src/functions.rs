@@ -15,7 +15,7 @@ pub use dns::{dns_name, dns_name_equal};
 pub use email::{email, email_equal};
 pub use glob::glob_match;
 pub use ip::{ip, ip_equal};
-pub(crate) use regex::matches;
+pub(crate) use regex::{PatternError, matches};
 pub use regex::{Regex, RegexSet};
 pub use text::to_lower;
 pub use time::timestamp;

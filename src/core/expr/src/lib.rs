@@ -24,6 +24,12 @@ pub use program::Program;
 
 use mixer_attribute::{SlotId, ValueType, Vocabulary};
 
+/// Maximum length of an expression, in bytes.
+const MAX_EXPRESSION: usize = 512 << 10;
+
+/// Maximum length of a name that is misspelled, and of candidates, in bytes: the search is quadratic.
+const MAX_MISSPELLED: usize = 256;
+
 /// The expression language. Selected per resource by the annotation `policy.istio.io/lang`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Language {
@@ -79,6 +85,7 @@ impl Scope for Vocabulary {
 ///
 /// Errors: the first problem found, with its position; [`Phase`] says in which step.
 pub fn compile(language: Language, text: &str, scope: &dyn Scope) -> Result<Program, CompileError> {
+    check_length(text)?;
     Program::compile(language, text, scope)
 }
 
@@ -88,12 +95,21 @@ pub fn compile(language: Language, text: &str, scope: &dyn Scope) -> Result<Prog
 /// those of phase parse are wrapped as `failed to parse expression '<text>': ...`; others are those of
 /// [`compile`].
 pub fn type_check(language: Language, text: &str, scope: &dyn Scope) -> Result<ValueType, CompileError> {
+    check_length(text)?;
     match language {
         Language::Cexl => check::type_of(text, scope),
         Language::Cel | Language::Compat => {
             compile(language, text, scope).map(|program| program.value_type())
         }
     }
+}
+
+fn check_length(text: &str) -> Result<(), CompileError> {
+    if text.len() <= MAX_EXPRESSION {
+        return Ok(());
+    }
+    let message = format!("expression has {} bytes, more than {MAX_EXPRESSION}", text.len());
+    Err(CompileError::new(Phase::Parse, message))
 }
 
 #[cfg(test)]

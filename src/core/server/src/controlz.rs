@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Controls, IntrospectionOptions, ServerOptions};
+use mixer_base::regular_file;
 use mixer_introspect::{Action, Guard, Introspection};
 
 /// The sources and actions of ControlZ.
@@ -47,14 +48,17 @@ fn actions(controls: &Arc<Controls>) -> Vec<Action> {
     table.into_iter().map(action).collect()
 }
 
+/// Maximum size of the token file, in bytes.
+const MAX_TOKEN: u64 = 64 << 10;
+
 /// The access rules of ControlZ. Errors: the token cannot be read.
 pub(super) fn guard(settings: &IntrospectionOptions) -> Result<Guard, String> {
     let file = &settings.token_file;
     let token = if file.as_os_str().is_empty() {
         None
     } else {
-        let text =
-            std::fs::read_to_string(file).map_err(|e| format!("token file {}: {e}", file.display()))?;
+        let text = regular_file::read_text(file, MAX_TOKEN)
+            .map_err(|e| format!("token file {}: {e}", file.display()))?;
         let token = text.trim();
         if token.is_empty() {
             return Err(format!("token file {} is empty", file.display()));
@@ -64,4 +68,22 @@ pub(super) fn guard(settings: &IntrospectionOptions) -> Result<Guard, String> {
     // A loopback listener also permits revealing; known once it is bound.
     let may_reveal = token.is_some() && !settings.read_only;
     Ok(Guard { hosts: settings.allowed_hosts.clone(), token, read_only: settings.read_only, may_reveal })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_file_is_a_regular_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        let settings = IntrospectionOptions { token_file: path.clone(), ..IntrospectionOptions::default() };
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = guard(&settings).map(|_| ()).unwrap_err();
+        assert!(error.ends_with(": not a regular file but a FIFO"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, " secret\n").unwrap();
+        assert_eq!(guard(&settings).map(|guard| guard.token), Ok(Some("secret".to_owned())));
+    }
 }

@@ -1,7 +1,12 @@
 //! The pid file.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+use mixer_base::regular_file;
+
+/// Maximum size of a file with a pid, in bytes.
+const MAX_FILE: u64 = 4 << 10;
 
 /// The pid file of this process. Removed on drop, unless another process has replaced it.
 #[derive(Debug)]
@@ -12,13 +17,16 @@ pub struct PidFile {
 impl PidFile {
     /// Writes the file atomically. Replaces the file of a process that no longer runs.
     ///
-    /// Errors: the file names a running process, or cannot be written.
+    /// Errors: the file names a running process, is no regular file, or cannot be written.
     pub fn write(path: &Path) -> io::Result<Self> {
         refuse_running(path)?;
         let mut temporary = path.to_path_buf().into_os_string();
         temporary.push(format!(".{}", std::process::id()));
         let temporary = PathBuf::from(temporary);
-        std::fs::write(&temporary, format!("{}\n", std::process::id()))?;
+        // What an earlier process with the same pid may have left.
+        let _ = std::fs::remove_file(&temporary);
+        let mut file = std::fs::File::create_new(&temporary)?;
+        writeln!(file, "{}", std::process::id())?;
         std::fs::rename(&temporary, path).inspect_err(|_| {
             // Best effort.
             let _ = std::fs::remove_file(&temporary);
@@ -45,10 +53,15 @@ impl Drop for PidFile {
 }
 
 fn read(path: &Path) -> Option<u32> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    regular_file::read_text(path, MAX_FILE).ok()?.trim().parse().ok()
 }
 
 fn refuse_running(path: &Path) -> io::Result<()> {
+    if let Err(error) = regular_file::open(path)
+        && error.kind() == io::ErrorKind::InvalidInput
+    {
+        return Err(error);
+    }
     match read(path) {
         Some(pid) if pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists() => {
             Err(io::Error::other(format!("it belongs to the running process {pid}")))
@@ -86,6 +99,19 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         drop(PidFile::rehearse(&path).unwrap());
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_fifo_or_a_device_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mixer.pid");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(PidFile::write(&path).unwrap_err().to_string(), "not a regular file but a FIFO");
+        assert_eq!(
+            PidFile::rehearse(Path::new("/dev/null")).unwrap_err().to_string(),
+            "not a regular file but a device"
+        );
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]

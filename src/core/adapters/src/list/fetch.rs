@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-
 use super::{Params, url};
 use crate::causes::with_causes;
+use mixer_base::regular_file;
 
 /// Largest list, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -146,13 +145,18 @@ fn causes(error: &reqwest::Error) -> String {
 }
 
 async fn read_file(written: &str, path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |e: std::io::Error| format!("could not fetch list from {written}: {e}");
-    let file = tokio::fs::File::open(path).await.map_err(failed)?;
-    let mut body = Vec::new();
-    let broken = |cause: String| format!("Could not read from {written}: {cause}");
-    file.take(MAX_BODY as u64 + 1).read_to_end(&mut body).await.map_err(|e| broken(e.to_string()))?;
-    if body.len() > MAX_BODY {
-        return Err(broken(format!("the list is larger than {MAX_BODY} bytes")));
+    let owned = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || {
+        let (file, metadata) = regular_file::open(&owned)?;
+        regular_file::read_open(&file, &metadata, MAX_BODY as u64)
+    });
+    let failed = |cause: String| format!("could not fetch list from {written}: {cause}");
+    match read.await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+            Err(format!("Could not read from {written}: the list is larger than {MAX_BODY} bytes"))
+        }
+        Ok(Err(error)) => Err(failed(error.to_string())),
+        Err(error) => Err(failed(error.to_string())),
     }
-    Ok(body)
 }

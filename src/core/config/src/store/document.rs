@@ -40,6 +40,9 @@ const DOCUMENT_IGNORED: &str = "document-ignored";
 /// Minimum chunks per thread.
 const CHUNKS_PER_THREAD: usize = 200;
 
+/// Trees with more values than one per so many bytes of text are not kept.
+const BYTES_PER_KEPT_VALUE: usize = 8;
+
 /// Parses the resources of a file. Unchanged chunks are taken from `previous`; many chunks are parsed by several threads.
 pub(super) fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileContents>) -> FileContents {
     let known = Known::of(previous);
@@ -172,12 +175,14 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
         Ok(Identity { key, annotations }) => {
             let origin = Origin { file: file.clone(), text: trimmed.into(), first_line: line };
             let revision = revision(trimmed);
+            // The tree is kept until the resource is built, unless it is much larger than the text.
+            let keep = !parsed.plain && parsed.values <= trimmed.len() / BYTES_PER_KEPT_VALUE;
             out.resources.push(Arc::new(RawResource::new(
                 key,
                 annotations,
                 origin,
                 revision,
-                (!parsed.plain).then(|| Box::new(parsed.root)),
+                keep.then(|| Box::new(parsed.root)),
             )));
         }
         Err(Unidentified::Empty) if matches!(parsed.root.kind, crate::NodeKind::Null) => {}

@@ -279,3 +279,48 @@ fn grow(out: &mut String, seeds: &mut impl Iterator<Item = u32>, indent: usize, 
         }
     }
 }
+
+#[test]
+fn what_aliases_copy_is_bounded() {
+    let text = |length: usize| "y".repeat(length);
+    for (name, document, accepted) in [
+        (
+            "a text 4 000 times",
+            format!("a: &b \"{}\"\nl: [{}]\n", text(500_000), ["*b"; 4_000].join(", ")),
+            false,
+        ),
+        (
+            "a short text 200 times",
+            format!("a: &b \"{}\"\nl: [{}]\n", text(100), ["*b"; 200].join(", ")),
+            true,
+        ),
+        (
+            "doubled 20 times",
+            (1..20).fold("a0: &a0 [x, x]\n".to_owned(), |all, i| {
+                let before = i - 1;
+                format!("{all}a{i}: &a{i} [*a{before}, *a{before}]\n")
+            }),
+            false,
+        ),
+        (
+            "nested anchors",
+            format!("{}[{}]{}", "[&a ".repeat(100), ["x"; 2_000].join(", "), "]".repeat(100)),
+            false,
+        ),
+        (
+            "merged defaults",
+            {
+                let uses = (0..30).map(|i| format!("k{i}: {{<<: *d, own: {i}}}\n")).collect::<String>();
+                format!("d: &d {{a: 1, b: 2, c: 3}}\n{uses}")
+            },
+            true,
+        ),
+        ("a long list used twice", format!("a: &b [{}]\nc: *b\n", ["item"; 10_000].join(", ")), true),
+    ] {
+        let error = parse(&document).map(|_| ()).map_err(|error| error.cause().to_owned());
+        match accepted {
+            true => assert_eq!(error, Ok(()), "{name}"),
+            false => assert!(error.unwrap_err().contains("aliases expand the document"), "{name}"),
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regex::bytes::Regex;
+use regex::bytes::RegexBuilder;
 
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
 use super::{
@@ -361,12 +361,16 @@ fn origin_ip(text: &str) -> Option<OriginIp> {
     }
 }
 
+/// Maximum size of a compiled pattern, in bytes.
+const MAX_COMPILED: usize = 1 << 20;
+
 fn text_test(test: &StringMatch) -> Result<TextTest, String> {
     match (&test.exact, &test.prefix, &test.regex) {
         (Some(exact), None, None) => Ok(TextTest::Exact(exact.clone())),
         (None, Some(prefix), None) => Ok(TextTest::Prefix(prefix.clone())),
         (None, None, Some(regex)) => {
-            Regex::new(&format!("^(?:{regex})$")).map(TextTest::Regex).map_err(|e| {
+            let pattern = RegexBuilder::new(&format!("^(?:{regex})$")).size_limit(MAX_COMPILED).build();
+            pattern.map(TextTest::Regex).map_err(|e| {
                 format!("`{regex}` is not a regular expression: {}", e.to_string().replace('\n', " "))
             })
         }

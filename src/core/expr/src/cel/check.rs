@@ -61,7 +61,11 @@ impl<'s> Attributes<'s> {
 
     /// The hint with the declared name nearest to `name`.
     fn similar(&self, name: &str) -> Option<&'s str> {
-        let scored = self.names.iter().map(|known| (strsim::damerau_levenshtein(known, name), *known));
+        if name.len() > crate::MAX_MISSPELLED {
+            return None;
+        }
+        let known = self.names.iter().filter(|known| known.len() <= crate::MAX_MISSPELLED);
+        let scored = known.map(|known| (strsim::damerau_levenshtein(known, name), *known));
         scored.min().filter(|(distance, _)| *distance <= name.len() / 3).map(|(_, known)| known)
     }
 }

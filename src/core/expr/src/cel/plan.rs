@@ -7,7 +7,7 @@ use super::check::Attributes;
 use super::types::Type;
 use super::value::Val;
 use crate::Scope;
-use crate::functions::Regex;
+use crate::functions::{PatternError, Regex};
 use mixer_attribute::{SlotId, ValueType};
 
 /// An operation of a [`Plan`].
@@ -146,8 +146,8 @@ impl Plan {
     }
 }
 
-/// Compiles a checked tree.
-pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> (Plan, OpId) {
+/// Compiles a checked tree. Errors: a constant pattern is too large.
+pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> Result<(Plan, OpId), String> {
     let mut planner = Planner {
         ast,
         scope,
@@ -157,9 +157,13 @@ pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> (Plan, OpId) {
         block: 0,
         blocks: 0,
         done: FxHashMap::default(),
+        too_large: None,
     };
     let root = planner.node(root);
-    (planner.plan, root)
+    match planner.too_large {
+        None => Ok((planner.plan, root)),
+        Some(text) => Err(text),
+    }
 }
 
 struct Planner<'p> {
@@ -172,6 +176,8 @@ struct Planner<'p> {
     blocks: u32,
     /// The operations of nodes by block, because macros use nodes several times.
     done: FxHashMap<(NodeId, u32), OpId>,
+    /// The first pattern that is too large.
+    too_large: Option<String>,
 }
 
 impl Planner<'_> {
@@ -262,11 +268,15 @@ impl Planner<'_> {
         if test { Op::Has(operand, field.into()) } else { Op::Select(operand, field.into()) }
     }
 
-    fn call(&self, function: &str, args: &[NodeId]) -> Op {
+    fn call(&mut self, function: &str, args: &[NodeId]) -> Op {
         if let ("matches", [subject, pattern]) = (function, args)
             && let NodeKind::Literal(Literal::String(pattern)) = &self.ast.node(*pattern).kind
         {
-            return Op::MatchesConstant(self.planned(*subject), Regex::compile(pattern));
+            let regex = Regex::configured(pattern).map_err(|error| match error {
+                PatternError::Invalid(text) => text,
+                PatternError::TooLarge(text) => self.too_large.get_or_insert(text).clone(),
+            });
+            return Op::MatchesConstant(self.planned(*subject), regex);
         }
         let args = self.nodes(args);
         match (function, &*args) {

@@ -68,8 +68,12 @@ fn map_and_key<'n>(name: &'n str, scope: &dyn Scope) -> Option<(&'n str, &'n str
 }
 
 fn nearest<'n>(name: &str, candidates: Vec<&'n str>) -> Option<&'n str> {
+    if name.len() > crate::MAX_MISSPELLED {
+        return None;
+    }
     candidates
         .into_iter()
+        .filter(|candidate| candidate.len() <= crate::MAX_MISSPELLED)
         .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
         .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .max_by(|a, b| a.0.total_cmp(&b.0))

@@ -4,7 +4,7 @@ use bumpalo::Bump;
 
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::check::{Function, Meaning, Types};
-use crate::functions::{self, Regex};
+use crate::functions::{self, PatternError, Regex};
 use crate::lexer::Span;
 use crate::literal::Constant;
 use crate::parse::position;
@@ -128,6 +128,20 @@ impl Compiler<'_, '_> {
         Ok(Built { expr: self.expr(id, kind), depth: depth + 1 })
     }
 
+    /// A search with a pattern, compiled if it is constant.
+    fn regex(&self, id: TermId, [pattern, subject]: [Expr; 2]) -> Result<ExprKind, Box<CompileError>> {
+        let ExprKind::Literal(Literal::Bytes(text)) = pattern.kind else {
+            return Ok(ExprKind::Matches(Box::new([pattern, subject])));
+        };
+        let regex = match Regex::configured(&text) {
+            Ok(regex) => Ok(regex),
+            // An invalid pattern fails the evaluation, as in Istio Mixer.
+            Err(PatternError::Invalid(text)) => Err(text),
+            Err(PatternError::TooLarge(text)) => return Err(self.error(id, text)),
+        };
+        Ok(ExprKind::MatchesRegex { regex: Box::new(regex), subject: Box::new(subject) })
+    }
+
     fn kind(
         &self,
         id: TermId,
@@ -159,7 +173,7 @@ impl Compiler<'_, '_> {
             Function::Conditional => ExprKind::Conditional(self.exactly(id, operands)?),
             Function::ConditionalString => ExprKind::ConditionalString(self.exactly(id, operands)?),
             Function::Match => glob(*self.exactly(id, operands)?),
-            Function::Matches => regex(*self.exactly(id, operands)?),
+            Function::Matches => self.regex(id, *self.exactly(id, operands)?)?,
             Function::StartsWith => ExprKind::StartsWith(self.exactly(id, operands)?),
             Function::EndsWith => ExprKind::EndsWith(self.exactly(id, operands)?),
             Function::Size => self.unary(id, Unary::Size, operands)?,
@@ -350,15 +364,6 @@ fn glob([subject, pattern]: [Expr; 2]) -> ExprKind {
             ExprKind::MatchesGlob { subject: Box::new(subject), glob: Glob::new(&text) }
         }
         kind => ExprKind::Match(Box::new([subject, Expr { kind, ..pattern }])),
-    }
-}
-
-fn regex([pattern, subject]: [Expr; 2]) -> ExprKind {
-    match pattern.kind {
-        ExprKind::Literal(Literal::Bytes(text)) => {
-            ExprKind::MatchesRegex { regex: Box::new(Regex::compile(&text)), subject: Box::new(subject) }
-        }
-        kind => ExprKind::Matches(Box::new([Expr { kind, ..pattern }, subject])),
     }
 }
 

@@ -1,46 +1,78 @@
 //! Regular expressions with the syntax and semantics of RE2: a byte that is not valid UTF-8 is one character, U+FFFD.
 
 mod set;
+mod size;
 mod translate;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use bumpalo::Bump;
 use bumpalo::collections::String as ArenaString;
 use rustc_hash::FxHashMap;
 
 use super::super::EvalError;
+use size::{CONFIGURED, Charge, Refused};
 
 pub use set::RegexSet;
 
-/// Maximum size of a compiled pattern, in bytes.
-const MAX_COMPILED: usize = 32 << 20;
-
 /// Maximum number of patterns computed at run time in the cache of a thread.
 const MAX_CACHED: usize = 64;
+/// Maximum size of a compiled pattern computed at run time, in bytes.
+const MAX_CACHED_PATTERN: usize = 256 << 10;
+/// Maximum size of the compiled patterns in the cache of a thread, in bytes.
+const MAX_CACHED_BYTES: usize = 2 << 20;
+/// Maximum size of the lazy automaton of a pattern computed at run time, in bytes.
+const MAX_CACHED_AUTOMATON: usize = 128 << 10;
 
 /// A compiled pattern. Searching is unanchored.
 #[derive(Debug, Clone)]
 pub struct Regex {
     inner: regex::Regex,
+    /// Its share of the budget for configured patterns.
+    _charge: Option<Arc<Charge>>,
+}
+
+/// Why a pattern does not compile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PatternError {
+    /// RE2 rejects it.
+    Invalid(String),
+    /// It exceeds a bound, which RE2 does not have.
+    TooLarge(String),
+}
+
+impl PatternError {
+    fn into_text(self) -> String {
+        match self {
+            PatternError::Invalid(text) | PatternError::TooLarge(text) => text,
+        }
+    }
 }
 
 impl Regex {
-    /// Compiles a pattern.
+    /// Compiles a pattern of the configuration. All of them share a budget of 256 MiB.
     ///
-    /// Errors: `error parsing regexp: <detail>: ` and the invalid part in backquotes.
+    /// Errors: `error parsing regexp: <detail>: ` and the invalid part in backquotes, as RE2; the pattern, or all patterns together,
+    /// are too large.
     pub fn compile(pattern: &[u8]) -> Result<Regex, String> {
-        let rejected = |detail: &str, part: &str| format!("error parsing regexp: {detail}: `{part}`");
-        let Ok(pattern) = std::str::from_utf8(pattern) else {
-            return Err(rejected("invalid UTF-8", &String::from_utf8_lossy(pattern)));
-        };
-        let translated =
-            translate::translate(pattern).map_err(|problem| rejected(problem.detail, problem.part))?;
-        match regex::RegexBuilder::new(&translated).size_limit(MAX_COMPILED).build() {
-            Ok(inner) => Ok(Regex { inner }),
-            Err(regex::Error::CompiledTooBig(_)) => Err(rejected("expression is too large", pattern)),
-            Err(_) => Err(rejected("invalid or unsupported syntax", pattern)),
-        }
+        Self::configured(pattern).map_err(PatternError::into_text)
+    }
+
+    /// As [`compile`](Self::compile), and tells the kinds of errors apart.
+    pub(crate) fn configured(pattern: &[u8]) -> Result<Regex, PatternError> {
+        let translated = translated(pattern)?;
+        let (inner, charge) = size::compile(&translated, &CONFIGURED).map_err(|why| refused(why, pattern))?;
+        Ok(Regex { inner, _charge: Some(Arc::new(charge)) })
+    }
+
+    /// Compiles a pattern computed at run time; also returns its size in bytes.
+    fn computed(pattern: &[u8]) -> Result<(Regex, usize), PatternError> {
+        let translated = translated(pattern)?;
+        let (inner, bytes) =
+            size::compile_within(&translated, MAX_CACHED_PATTERN, Some(MAX_CACHED_AUTOMATON))
+                .map_err(|why| refused(why, pattern))?;
+        Ok((Regex { inner, _charge: None }, bytes))
     }
 
     /// Whether the pattern matches somewhere in `subject`. Allocates only for a subject that is not UTF-8.
@@ -49,6 +81,39 @@ impl Regex {
             Ok(text) => self.inner.is_match(text),
             Err(_) => self.inner.is_match(&replaced(subject, &Bump::new())),
         }
+    }
+}
+
+fn rejected(detail: &str, part: &str) -> String {
+    format!("error parsing regexp: {detail}: `{part}`")
+}
+
+/// The pattern in the syntax of the crate `regex`.
+fn translated(pattern: &[u8]) -> Result<String, PatternError> {
+    let Ok(pattern) = std::str::from_utf8(pattern) else {
+        return Err(PatternError::Invalid(rejected("invalid UTF-8", &String::from_utf8_lossy(pattern))));
+    };
+    if pattern.len() > size::MAX_TEXT {
+        let text = format!(
+            "error parsing regexp: expression has {} bytes, more than {}",
+            pattern.len(),
+            size::MAX_TEXT
+        );
+        return Err(PatternError::TooLarge(text));
+    }
+    translate::translate(pattern)
+        .map_err(|problem| PatternError::Invalid(rejected(problem.detail, problem.part)))
+}
+
+fn refused(why: Refused, pattern: &[u8]) -> PatternError {
+    let pattern = String::from_utf8_lossy(pattern);
+    match why {
+        Refused::Syntax => PatternError::Invalid(rejected("invalid or unsupported syntax", &pattern)),
+        Refused::TooLarge => PatternError::TooLarge(rejected("expression is too large", &pattern)),
+        Refused::Budget => PatternError::TooLarge(rejected(
+            "the patterns of the configuration are too large together",
+            &pattern,
+        )),
     }
 }
 
@@ -64,23 +129,35 @@ fn replaced<'a>(subject: &[u8], arena: &'a Bump) -> ArenaString<'a> {
     text
 }
 
-/// Compiled patterns, or their errors, by source.
-type Patterns = FxHashMap<Box<[u8]>, Result<Regex, String>>;
-
-thread_local! {
-    static CACHE: RefCell<Patterns> = RefCell::default();
+/// Patterns computed at run time.
+#[derive(Default)]
+struct Computed {
+    /// Compiled patterns, or their errors, by source.
+    patterns: FxHashMap<Box<[u8]>, Result<Regex, String>>,
+    /// Size of the compiled patterns.
+    bytes: usize,
 }
 
-/// Searches with a pattern computed at run time. Each thread caches compiled patterns.
+thread_local! {
+    static CACHE: RefCell<Computed> = RefCell::default();
+}
+
+/// Searches with a pattern computed at run time. Each thread caches compiled patterns, at most 2 MiB.
 pub(crate) fn matches<'a>(pattern: &[u8], subject: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
     CACHE.with_borrow_mut(|cache| {
-        if !cache.contains_key(pattern) {
-            if cache.len() >= MAX_CACHED {
-                cache.clear();
+        if !cache.patterns.contains_key(pattern) {
+            let (compiled, bytes) = match Regex::computed(pattern) {
+                Ok((regex, bytes)) => (Ok(regex), bytes),
+                Err(error) => (Err(error.into_text()), 0),
+            };
+            let bytes = bytes + 2 * pattern.len();
+            if cache.patterns.len() >= MAX_CACHED || cache.bytes + bytes > MAX_CACHED_BYTES {
+                *cache = Computed::default();
             }
-            cache.insert(pattern.into(), Regex::compile(pattern));
+            cache.bytes += bytes;
+            cache.patterns.insert(pattern.into(), compiled);
         }
-        match cache.get(pattern) {
+        match cache.patterns.get(pattern) {
             Some(Ok(regex)) => Ok(regex.is_match(subject)),
             Some(Err(text)) => Err(EvalError::Failed(arena.alloc_str(text))),
             None => Ok(false),
@@ -190,7 +267,28 @@ mod tests {
             let subject = "a".repeat(i % 100);
             assert_eq!(matches(pattern.as_bytes(), subject.as_bytes(), &arena), Ok(true));
         }
-        assert!(CACHE.with_borrow(|r| r.len()) <= MAX_CACHED);
+        assert!(CACHE.with_borrow(|cache| cache.patterns.len()) <= MAX_CACHED);
         assert!(matches(b"a(", b"a", &arena).is_err());
+    }
+
+    #[test]
+    fn patterns_that_exceed_a_bound_are_refused() {
+        let error = |pattern: &str| Regex::configured(pattern.as_bytes()).map(|_| ());
+        assert!(matches!(error(r"(\pL{800})"), Err(PatternError::TooLarge(_))));
+        assert!(matches!(error(&"a".repeat(100_000)), Err(PatternError::TooLarge(_))));
+        assert_eq!(error(r"^/api/v[0-9]+/\pL{1,20}$"), Ok(()));
+        let arena = Bump::new();
+        for i in 0..200 {
+            // From a request, a pattern may be as large as is usual in configurations, but no larger.
+            let pattern = format!(r"\pL{{1,5}}{i}");
+            assert_eq!(matches(pattern.as_bytes(), format!("é{i}").as_bytes(), &arena), Ok(true));
+            assert!(CACHE.with_borrow(|cache| cache.bytes) <= MAX_CACHED_BYTES);
+        }
+        assert!(matches(br"\pL{100}", b"a", &arena).is_err());
+        let long = "x".repeat(60_000);
+        for i in 0..100 {
+            let _ = matches(format!("{long}{i}(").as_bytes(), b"", &arena);
+            assert!(CACHE.with_borrow(|cache| cache.bytes) <= MAX_CACHED_BYTES);
+        }
     }
 }

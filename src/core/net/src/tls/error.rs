@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use mixer_base::regular_file;
 use mixer_base::rotate::os_text;
+
+/// Maximum size of a file of certificates or keys, in bytes.
+const MAX_FILE: u64 = 16 << 20;
 
 /// TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]
@@ -50,5 +54,9 @@ impl TlsError {
 
 /// The bytes of a file.
 pub(super) fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Unreadable { what, path: path.to_path_buf(), source })
+    regular_file::read(path, MAX_FILE).map_err(|source| TlsError::Unreadable {
+        what,
+        path: path.to_path_buf(),
+        source,
+    })
 }

@@ -28,6 +28,9 @@ pub(super) enum Unidentified {
     Type { message: String, span: Span },
 }
 
+/// Maximum length of kind, name and namespace, in bytes. Kubernetes permits 253.
+const MAX_NAME: usize = 1024;
+
 /// Extracts the identity of a document.
 pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
     match root.kind {
@@ -55,6 +58,10 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
     }
     let parts = [("kind", &kind), ("metadata.name", &name), ("metadata.namespace", &namespace)];
     let missing = parts.iter().filter(|(_, text)| text.is_empty()).map(|(part, _)| *part).collect::<Vec<_>>();
+    if let Some((part, text)) = parts.iter().find(|(_, text)| text.len() > MAX_NAME) {
+        let message = format!("{part} has {} bytes, more than {MAX_NAME}", text.len());
+        return Err(Unidentified::Type { message, span: root.span });
+    }
     if missing.is_empty() {
         let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
         return Ok(Identity { key, annotations: annotations.unwrap_or_default() });

@@ -15,7 +15,7 @@ use crate::{Diagnostic, FieldPath};
 /// Maximum size of a file, in bytes.
 pub(in crate::store) const MAX_FILE: u64 = 16 << 20;
 /// Maximum size of all files, in bytes.
-pub(in crate::store) const MAX_FILES_BYTES: u64 = 64 << 20;
+pub(in crate::store) const MAX_FILES_BYTES: u64 = 32 << 20;
 
 /// A file that may be in the middle of a change counts as complete once it is unchanged for this long.
 const SETTLED: Duration = Duration::from_secs(1);

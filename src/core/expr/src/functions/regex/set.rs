@@ -1,8 +1,11 @@
 //! Sets of patterns.
 
+use std::sync::Arc;
+
 use bumpalo::Bump;
 
-use super::{MAX_COMPILED, Regex, replaced, translate};
+use super::size::{self, CONFIGURED, Charge};
+use super::{Regex, replaced, translated};
 
 /// Patterns per automaton. Larger automata are faster until the lazy DFA exceeds its cache.
 const PATTERNS_PER_AUTOMATON: usize = 64;
@@ -10,7 +13,7 @@ const PATTERNS_PER_AUTOMATON: usize = 64;
 /// A set of patterns that matches if any of them does. Searching is unanchored.
 #[derive(Debug, Clone, Default)]
 pub struct RegexSet {
-    automata: Vec<regex::RegexSet>,
+    automata: Vec<(regex::RegexSet, Arc<Charge>)>,
     /// Patterns whose group is too large for one automaton.
     single: Vec<Regex>,
 }
@@ -20,7 +23,7 @@ impl RegexSet {
     ///
     /// Errors: that of [`Regex::compile`] for the first pattern that does not compile.
     pub fn compile(patterns: &[&[u8]]) -> Result<RegexSet, String> {
-        Self::compile_within(patterns, MAX_COMPILED)
+        Self::compile_within(patterns, size::MAX_COMPILED)
     }
 
     /// As [`compile`](Self::compile), with at most `limit` bytes per automaton.
@@ -29,6 +32,7 @@ impl RegexSet {
         for part in patterns.chunks(PATTERNS_PER_AUTOMATON) {
             match automaton(part, limit) {
                 Some(compiled) => set.automata.push(compiled),
+                // One is invalid, or they are too large for one automaton.
                 None => {
                     for pattern in part {
                         set.single.push(Regex::compile(pattern)?);
@@ -48,18 +52,17 @@ impl RegexSet {
     }
 
     fn is_match_text(&self, text: &str) -> bool {
-        self.automata.iter().any(|set| set.is_match(text))
+        self.automata.iter().any(|(set, _)| set.is_match(text))
             || self.single.iter().any(|regex| regex.inner.is_match(text))
     }
 }
 
 /// One automaton for all patterns; `None` if one is invalid or the automaton is too large.
-fn automaton(patterns: &[&[u8]], limit: usize) -> Option<regex::RegexSet> {
-    let translated = patterns
-        .iter()
-        .map(|p| translate::translate(std::str::from_utf8(p).ok()?).ok())
-        .collect::<Option<Vec<_>>>()?;
-    regex::RegexSetBuilder::new(translated).size_limit(limit).build().ok()
+fn automaton(patterns: &[&[u8]], limit: usize) -> Option<(regex::RegexSet, Arc<Charge>)> {
+    let translated = patterns.iter().map(|p| translated(p).ok()).collect::<Option<Vec<_>>>()?;
+    let build = |limit| regex::RegexSetBuilder::new(&translated).size_limit(limit).build();
+    let (compiled, bytes) = size::smallest(limit, build).ok()?;
+    Some((compiled, Arc::new(CONFIGURED.charge(bytes).ok()?)))
 }
 
 #[cfg(test)]

@@ -1,0 +1,189 @@
+//! Configuration made to cost memory and time: each is refused with a diagnostic, within an address space of 1 GiB.
+
+use std::fmt::Write as _;
+use std::fs::{File, write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{DEADLINE, Process, programs};
+
+/// In kilobytes.
+const ADDRESS_SPACE: usize = 1 << 20;
+
+const VOCABULARY: &str = "
+kind: attributemanifest
+metadata: {name: vocabulary, namespace: istio-system}
+spec: {attributes: {source.name: {valueType: STRING}, request.path: {valueType: STRING}}}
+";
+
+fn rule(condition: &str) -> String {
+    format!(
+        "{VOCABULARY}---\nkind: rule\nmetadata: {{name: r, namespace: istio-system}}\nspec:\n  match: {condition}\n"
+    )
+}
+
+/// A command of `mixer` within the address space.
+fn limited(arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("ulimit -v {ADDRESS_SPACE} && exec \"$0\" \"$@\""));
+    command.arg(programs().path("mixer")).args(arguments);
+    // Debug builds reserve 64 MiB for the heap of each thread.
+    command.env("MALLOC_ARENA_MAX", "2").stdin(Stdio::null());
+    command
+}
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn hostile_files_are_refused_within_bounds() {
+    let patterns = (0..100).fold(String::new(), |mut all, i| {
+        let separator = if i == 0 { "" } else { " || " };
+        let _ = write!(all, "{separator}\"(\\\\pL{{800}}){i}\".matches(source.name)");
+        all
+    });
+    type Make = Box<dyn Fn(&Path)>;
+    let text = |text: String| -> Make { Box::new(move |path| write(path, &text).unwrap()) };
+    let cases: [(&str, &str, &str, Make); 12] = [
+        (
+            "4 000 aliases of a text of 2 MB",
+            "yaml-syntax",
+            "aliases expand the document by more than",
+            text(format!(
+                "{VOCABULARY}big: &b \"{}\"\nlist: [{}]\n",
+                "y".repeat(2 << 20),
+                ["*b"; 4_000].join(", ")
+            )),
+        ),
+        (
+            "aliases of aliases",
+            "yaml-syntax",
+            "aliases expand the document by more than",
+            text((1..64).fold("a0: &a0 [x, x]\n".to_owned(), |all, i| {
+                format!("{all}a{i}: &a{i} [*a{0}, *a{0}]\n", i - 1)
+            })),
+        ),
+        (
+            "an identifier of 60 kB",
+            "attribute-unknown",
+            "unknown attribute aaa",
+            text(rule(&"a".repeat(60_000))),
+        ),
+        (
+            "an identifier of 1 MB",
+            "expression-parse",
+            "expression has 1000000 bytes",
+            text(rule(&"a".repeat(1_000_000))),
+        ),
+        (
+            "an identifier of 10 MB",
+            "expression-parse",
+            "expression has 10000000 bytes",
+            text(rule(&"a".repeat(10_000_000))),
+        ),
+        (
+            "a hundred large patterns",
+            "expression-compile",
+            "expression is too large",
+            text(rule(&format!("'{patterns}'"))),
+        ),
+        (
+            "a field of 1 MB",
+            "spec-decode",
+            "unknown field",
+            text(format!(
+                "kind: rule\nmetadata: {{name: r, namespace: n}}\nspec:\n  ? {}\n  : 1\n",
+                "f".repeat(1 << 20)
+            )),
+        ),
+        (
+            "a name of 1 MB",
+            "document-identity",
+            "metadata.name has 1048576 bytes, more than 1024",
+            text(format!(
+                "kind: rule\nmetadata:\n  name: \"{}\"\n  namespace: n\nspec: {{}}\n",
+                "n".repeat(1 << 20)
+            )),
+        ),
+        (
+            "200 000 brackets",
+            "yaml-syntax",
+            "recursion limit exceeded",
+            text(format!("a: {}", "[".repeat(200_000))),
+        ),
+        (
+            "a file of 1 GiB",
+            "file-too-large",
+            "file is larger than 16 MiB",
+            Box::new(|path| {
+                File::create(path).unwrap().set_len(1 << 30).unwrap();
+            }),
+        ),
+        ("a FIFO", "file-special", "not a regular file but a FIFO", Box::new(fifo)),
+        (
+            "a link to a device",
+            "file-special",
+            "not a regular file but a device",
+            Box::new(|path| {
+                std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+            }),
+        ),
+    ];
+    for (name, code, message, make) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        make(&directory.path().join("a.yaml"));
+        let output = limited(&["validate", directory.path().to_str().unwrap()]).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        let start: String = shown.chars().take(600).collect();
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{name}: {start} {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(shown.contains(&format!("[{code}]")) && shown.contains(message), "{name}: {start}");
+        assert!(shown.len() < 1 << 20, "{name}: {} bytes", shown.len());
+    }
+}
+
+#[test]
+fn validation_ends_with_its_signal() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    fifo(&path);
+    for signal in ["TERM", "INT"] {
+        // Nobody writes to the pipe: it waits.
+        let mut command = Command::new(programs().path("mixer"));
+        let mut process = Process::spawn(command.arg("validate").arg(&path).stdout(Stdio::null())).unwrap();
+        process.signal(signal);
+        assert_eq!(process.wait(DEADLINE), Some(None), "{signal} ends it");
+    }
+}
+
+#[test]
+fn a_fifo_or_a_device_in_place_of_a_file_fails_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    fifo(&pipe);
+    let pipe = pipe.to_str().unwrap();
+    let address = format!("--address=unix://{}", directory.path().join("api.sock").display());
+    for (arguments, message) in [
+        (vec!["--pid-file", pipe], "not a regular file but a FIFO"),
+        (vec!["--pid-file", "/dev/null"], "not a regular file but a device"),
+        (vec!["--tls-cert-file", pipe, "--tls-key-file", pipe], "not a regular file but a FIFO"),
+        (vec!["--tls-cert-file", "/dev/zero", "--tls-key-file", pipe], "not a regular file but a device"),
+    ] {
+        let ports = ["--monitoring-port=0", "--metrics-port=0", "--ctrlz-port=0"];
+        let store = "--config-store-url=embedded://sample";
+        let output = Command::new(programs().path("mixer"))
+            .args(["server", &address, store])
+            .args(ports)
+            .args(&arguments)
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {shown}");
+        assert!(shown.contains(message), "{arguments:?}: {shown}");
+    }
+}
