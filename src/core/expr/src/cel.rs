@@ -3,9 +3,10 @@
 //! Attribute names become nested objects (`request.host` selects `host` from `request`); an absent attribute has the default
 //! of its type. COMPAT parses the classic syntax and rewrites it to CEL tokens. The main type is [`CelProgram`].
 //! Trees are at most 700 levels deep and an evaluation takes at most 200000 steps, so no input overflows the stack.
-//! Dependencies: `value` <- `plan` <- `time`, `context` <- `convert` <- `ops` <- `eval`.
+//! Dependencies: `value` <- `plan` <- `time`, `context` <- `convert` <- `ops` <- `eval`; `plan` <- `analysis`.
 //! Both are engines of Istio Mixer 1.3.
 
+mod analysis;
 mod ast;
 mod check;
 mod compat;
@@ -28,8 +29,9 @@ mod value;
 use self::eval::Evaluator;
 use self::plan::{OpId, Plan};
 use self::source::{Problem, Source};
+use super::analysis::{Decided, Read, SuspiciousCall};
 use super::{CompileError, EvalError, Language, Phase, Scope};
-use mixer_attribute::{AttributeBag, Value, ValueType};
+use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
 
 /// A compiled CEL expression.
 #[derive(Debug)]
@@ -75,5 +77,30 @@ impl CelProgram {
             Ok(value) => convert::into_value(value, bag.arena()),
             Err(fault) => Err(fault.into_error(bag.arena())),
         }
+    }
+
+    /// The first entry of a map whose absence skips a condition.
+    pub(super) fn skipped_without(&self, is_always_there: &dyn Fn(Read<'_>) -> bool) -> Option<Read<'_>> {
+        analysis::skipped_without(&self.plan, self.root, is_always_there)
+    }
+
+    /// The attribute or entry that decides the condition alone.
+    pub(super) fn decided(&self) -> Option<(Read<'_>, Decided)> {
+        analysis::decided(&self.plan, self.root)
+    }
+
+    /// Suspicious calls.
+    pub(super) fn suspicious_calls(&self) -> Vec<SuspiciousCall> {
+        analysis::suspicious_calls(&self.plan)
+    }
+
+    /// The attributes that the expression may read.
+    pub(super) fn attributes(&self) -> Vec<SlotId> {
+        analysis::attributes(&self.plan).collect()
+    }
+
+    /// The entries of maps that the expression reads by a constant key.
+    pub(super) fn entries(&self) -> Vec<Read<'_>> {
+        analysis::entries(&self.plan).collect()
     }
 }

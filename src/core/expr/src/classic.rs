@@ -3,17 +3,19 @@
 //! Common forms (`attribute == "text"`, `map["key"] | "default"`, ...) are nodes of their own. Chains of `&&`, `||`, `|`
 //! and `+` are flat, so that only nesting uses stack.
 
+mod analysis;
 mod compile;
 mod conjunct;
 mod eval;
 mod explain;
 
+use super::analysis::{Decided, Read, SuspiciousCall};
 use super::functions::Regex;
 use super::term::Terms;
 use super::{CompileError, EvalError, Scope, check, parse};
 use mixer_attribute::{AttributeBag, SignedDuration, SlotId, Timestamp, Value, ValueType};
 
-pub use conjunct::{Conjunct, Read};
+pub use conjunct::Conjunct;
 pub(super) use explain::outcome_of;
 pub use explain::{Explanation, Outcome};
 
@@ -52,6 +54,29 @@ impl ClassicProgram {
     /// Every attribute and map key that evaluation may read.
     pub(super) fn reads(&self) -> Vec<Read<'_>> {
         conjunct::reads(&self.root)
+    }
+
+    /// The source texts of the operands of the top-level `&&` chain.
+    pub(super) fn conjunct_texts<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        match &self.root.kind {
+            ExprKind::All(list) => list.iter().map(|operand| operand.source(text)).collect(),
+            _ => vec![self.root.source(text)],
+        }
+    }
+
+    /// The first attribute whose absence skips a condition.
+    pub(super) fn skipped_without(&self, is_always_there: &dyn Fn(Read<'_>) -> bool) -> Option<Read<'_>> {
+        analysis::skipped_without(&self.root, is_always_there)
+    }
+
+    /// The attribute or entry that decides the condition alone.
+    pub(super) fn decided(&self) -> Option<(Read<'_>, Decided)> {
+        analysis::decided(&self.root)
+    }
+
+    /// Suspicious calls, each with the offset of its expression.
+    pub(super) fn suspicious_calls(&self, text: &str) -> Vec<(usize, SuspiciousCall)> {
+        analysis::suspicious_calls(&self.root, text)
     }
 
     /// Evaluates and returns the outcome of every part.

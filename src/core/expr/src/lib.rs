@@ -5,6 +5,7 @@
 //! Evaluating a classic program allocates in the arena of the bag only.
 //! Syntax, types and error texts are those of Istio Mixer 1.3.
 
+mod analysis;
 mod ast;
 mod cel;
 mod check;
@@ -17,7 +18,8 @@ mod parse;
 mod program;
 mod term;
 
-pub use classic::{Conjunct, Explanation, Outcome, Read};
+pub use analysis::{Decided, Read, SuspiciousCall};
+pub use classic::{Conjunct, Explanation, Outcome};
 pub use error::{CompileError, EvalError, Phase};
 pub use lexer::is_keyword;
 pub use program::Program;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::analysis::{Decided, Read, SuspiciousCall};
 use super::cel::CelProgram;
-use super::classic::{ClassicProgram, Conjunct, Explanation, Read, outcome_of};
+use super::classic::{ClassicProgram, Conjunct, Explanation, outcome_of};
+use super::parse::position;
 use super::{CompileError, EvalError, Language, Scope};
-use mixer_attribute::{AttributeBag, Value, ValueType};
+use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
 
 /// A compiled expression. Immutable; shared by all requests of a snapshot.
 #[derive(Debug)]
@@ -85,6 +87,67 @@ impl Program {
         match &self.engine {
             Engine::Classic(program) => Some(program.reads()),
             Engine::Cel(_) => None,
+        }
+    }
+
+    /// The source texts of the operands of the top-level `&&` chain. A CEL program is one operand.
+    pub fn conjunct_texts(&self) -> Vec<&str> {
+        match &self.engine {
+            Engine::Classic(program) => program.conjunct_texts(&self.text),
+            Engine::Cel(_) => vec![self.text.trim()],
+        }
+    }
+
+    /// Every attribute that evaluation may read, sorted.
+    pub fn attributes(&self) -> Vec<SlotId> {
+        let mut slots: Vec<SlotId> = match &self.engine {
+            Engine::Classic(program) => program.reads().iter().map(|read| read.slot).collect(),
+            Engine::Cel(program) => program.attributes(),
+        };
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// The entries of maps that the program reads by a constant key.
+    pub fn entries(&self) -> Vec<Read<'_>> {
+        match &self.engine {
+            Engine::Classic(program) => {
+                program.reads().into_iter().filter(|read| read.key.is_some()).collect()
+            }
+            Engine::Cel(program) => program.entries(),
+        }
+    }
+
+    /// The first attribute, or entry of a map, whose absence makes this condition fail although it would be true if the attribute
+    /// had the empty value of its type: a rule with this condition is then skipped. `is_always_there` names attributes that every
+    /// request has.
+    ///
+    /// Bounds: conditions of at most 1024 nodes and 64 levels, and their first 16 attributes; nothing is reported beyond them.
+    pub fn skipped_without(&self, is_always_there: &dyn Fn(Read<'_>) -> bool) -> Option<Read<'_>> {
+        match &self.engine {
+            Engine::Classic(program) => program.skipped_without(is_always_there),
+            Engine::Cel(program) => program.skipped_without(is_always_there),
+        }
+    }
+
+    /// Whether this condition is never, or always, true whatever one attribute holds that it tests more than once. Bounds as for
+    /// [`skipped_without`](Self::skipped_without), and at most 32 values of 4 attributes.
+    pub fn decided(&self) -> Option<(Read<'_>, Decided)> {
+        match &self.engine {
+            Engine::Classic(program) => program.decided(),
+            Engine::Cel(program) => program.decided(),
+        }
+    }
+
+    /// Suspicious calls, each with its line and column if they are known.
+    pub fn suspicious_calls(&self) -> Vec<(Option<(u32, u32)>, SuspiciousCall)> {
+        match &self.engine {
+            Engine::Classic(program) => {
+                let calls = program.suspicious_calls(&self.text).into_iter();
+                calls.map(|(offset, call)| (position(&self.text, offset), call)).collect()
+            }
+            Engine::Cel(program) => program.suspicious_calls().into_iter().map(|call| (None, call)).collect(),
         }
     }
 

@@ -14,6 +14,13 @@ use mixer_attribute::{SlotId, ValueType};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct OpId(u32);
 
+impl OpId {
+    /// Its position in [`Plan::ops`].
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A program: operations that refer to earlier ones only.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
@@ -137,6 +144,16 @@ impl Plan {
     /// An operation of this program.
     pub(super) fn op(&self, id: OpId) -> &Op {
         self.ops.get(id.0 as usize).unwrap_or(&Op::Unknown)
+    }
+
+    /// All operations, each after those that it refers to.
+    pub(super) fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.ops.iter()
+    }
+
+    /// Number of operations.
+    pub(super) fn len(&self) -> usize {
+        self.ops.len()
     }
 
     fn push(&mut self, op: Op) -> OpId {

@@ -1,6 +1,7 @@
 //! Static analysis of a program, for the predicate index and for planning look-ups.
 
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands};
+use crate::analysis::Read;
 use mixer_attribute::SlotId;
 
 /// One operand of the top-level `&&` chain of a condition.
@@ -47,15 +48,6 @@ pub enum Conjunct<'p> {
     },
     /// Anything else.
     Other,
-}
-
-/// An attribute, or one entry of a map, that a program may read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Read<'p> {
-    /// The attribute.
-    pub slot: SlotId,
-    /// The constant key, if only this entry of the map is read.
-    pub key: Option<&'p [u8]>,
 }
 
 /// The operands of the top-level `&&` chain, or the whole condition as the only one.

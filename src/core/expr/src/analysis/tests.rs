@@ -1,0 +1,248 @@
+use crate::{Decided, Language, Program, SuspiciousCall, compile};
+use mixer_attribute::{ValueType, Vocabulary};
+
+fn vocabulary() -> Vocabulary {
+    let mut builder = Vocabulary::builder();
+    for (name, value_type) in [
+        ("user", ValueType::String),
+        ("name", ValueType::String),
+        ("method", ValueType::String),
+        ("size", ValueType::Int64),
+        ("mtls", ValueType::Bool),
+        ("address", ValueType::IpAddress),
+        ("age", ValueType::Duration),
+        ("at", ValueType::Timestamp),
+        ("headers", ValueType::StringMap),
+        ("labels", ValueType::StringMap),
+    ] {
+        builder.declare(name, value_type);
+    }
+    builder.build()
+}
+
+fn program(language: Language, text: &str) -> Program {
+    compile(language, text, &vocabulary()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// The attribute or entry whose absence skips a refusal. `method` is always there.
+fn skipped(language: Language, text: &str) -> String {
+    let vocabulary = vocabulary();
+    let program = program(language, text);
+    let found = program.skipped_without(&|read| vocabulary.name(read.slot) == "method");
+    found.map_or_else(String::new, |read| match read.key {
+        Some(key) => format!("{}[{}]", vocabulary.name(read.slot), String::from_utf8_lossy(key)),
+        None => vocabulary.name(read.slot).to_owned(),
+    })
+}
+
+#[test]
+fn absence_skips_a_classic_condition_that_would_be_true() {
+    for (text, expected) in [
+        // A negative test of something absent would be true.
+        (r#"headers["x-token"] != "s3cret""#, "headers[x-token]"),
+        (r#"user != "ann""#, "user"),
+        (r#"user == """#, "user"),
+        (r#"mtls == false"#, "mtls"),
+        (r#"size < 10"#, "size"),
+        (r#"size != 7"#, "size"),
+        (r#"address != ip("10.0.0.1")"#, "address"),
+        (r#"user != name"#, "user"),
+        (r#"match(user, "*")"#, "user"),
+        (r#""^$".matches(user)"#, "user"),
+        (r#"toLower(user) != "ann""#, "user"),
+        (r#"conditional(user == "ann", false, true)"#, "user"),
+        (r#"at >= timestamp("2026-01-01T00:00:00Z")"#, "at"),
+        // What is behind a failed operand is not evaluated.
+        (r#"user == "mallory" || name == "mallory""#, "user"),
+        (r#"headers["a"] == "b" || method == "DELETE""#, "headers[a]"),
+        (r#"(user | "") != "ann" && name != "ben""#, "name"),
+        (r#"method == "GET" && user != "ann""#, "user"),
+        (r#"(user | name) != "ann""#, "name"),
+        // A default behind a function is no default for its argument.
+        (r#"(toLower(user) | "x") != "ann""#, "user"),
+    ] {
+        assert_eq!(skipped(Language::Cexl, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn absence_that_changes_nothing_is_no_finding() {
+    for text in [
+        r#"headers["x-token"] == "bad""#,
+        r#"user == "mallory""#,
+        r#"user == "mallory" && name == "x""#,
+        r#"user == "a" || user == "b""#,
+        r#"user == "a" || user == "b" || user.startsWith("c")"#,
+        r#"labels["app"] == "ratings" && labels["version"] == "v3""#,
+        r#"(headers["x-token"] | "") != "s3cret""#,
+        r#"(user | name | "") != "ann""#,
+        r#"(mtls | false) == false"#,
+        r#"method != "GET""#,
+        r#"method != "GET" && user == "mallory""#,
+        r#"user == "ann" && user != "ben""#,
+        r#"size > 10"#,
+        r#"size == 10"#,
+        r#"mtls"#,
+        r#"mtls == true"#,
+        r#"address == ip("10.0.0.1")"#,
+        r#"user.startsWith("spiffe://")"#,
+        r#"user.endsWith(".svc")"#,
+        r#"match(user, "ann*")"#,
+        r#""^/admin".matches(user)"#,
+        r#"toLower(user) == "ann""#,
+        r#"method == "POST" || user == "mallory""#,
+        r#"(user | "x") == "y" || name == "z""#,
+        r#"conditional(mtls | false, user, "") == "mallory""#,
+        "1 == 2",
+    ] {
+        assert_eq!(skipped(Language::Cexl, text), "", "{text}");
+    }
+}
+
+#[test]
+fn a_missing_entry_skips_a_cel_condition_that_would_be_true() {
+    for (text, expected) in [
+        (r#"headers["x-token"] != "s3cret""#, "headers[x-token]"),
+        (r#"headers.token != "s3cret""#, "headers[token]"),
+        (r#"!(headers["x-token"] == "s3cret")"#, "headers[x-token]"),
+        (r#"!headers["x"].startsWith("a") && method == "GET""#, "headers[x]"),
+        (r#"method == "GET" && headers["x"] != "y""#, "headers[x]"),
+        (r#"("x" in labels) || headers["x"] != "y""#, "headers[x]"),
+        (r#"headers["x"] in ["a", "b"] ? false : true"#, "headers[x]"),
+        // An absent attribute is empty, and either side of `||` may decide.
+        (r#"user != "ann""#, ""),
+        (r#"headers["x"] == "b" || user == "mallory""#, ""),
+        (r#"user == "mallory" || headers["x"] == "b""#, ""),
+        (r#"headers["x"] == "b""#, ""),
+        (r#""x" in headers && headers["x"] != "y""#, ""),
+        (r#"!("x" in headers) || headers["x"] != "y""#, ""),
+        (r#"has(headers.token) && headers.token != "y""#, ""),
+        (r#"pick(headers["x"], "") != "y""#, ""),
+        (r#"(has(headers.token) ? headers.token : "") != "y""#, ""),
+        (r#"method == "GET" && user == "x""#, ""),
+    ] {
+        assert_eq!(skipped(Language::Cel, text), expected, "{text}");
+    }
+    for (text, expected) in [
+        (r#"headers["x-token"] != "s3cret""#, "headers[x-token]"),
+        (r#"(headers["x-token"] | "") != "s3cret""#, ""),
+        (r#"user != "ann""#, ""),
+        (r#"headers["x"] == "b" || method == "GET""#, ""),
+    ] {
+        assert_eq!(skipped(Language::Compat, text), expected, "COMPAT {text}");
+    }
+}
+
+fn decided(language: Language, text: &str) -> Option<Decided> {
+    program(language, text).decided().map(|(_, decided)| decided)
+}
+
+#[test]
+fn contradictions_and_tautologies_are_found() {
+    for (text, expected) in [
+        (r#"user == "a" && user == "b""#, Some(Decided::Never)),
+        (r#"user == "a" && name == "x" && user == "b""#, Some(Decided::Never)),
+        (r#"(user == "a" || user == "b") && user == "c""#, Some(Decided::Never)),
+        (r#"user == "a" && user != "a""#, Some(Decided::Never)),
+        (r#"user == "a" && user.startsWith("b")"#, Some(Decided::Never)),
+        (r#"user.startsWith("a") && match(user, "b*")"#, Some(Decided::Never)),
+        (r#"user.endsWith("a") && match(user, "*b")"#, Some(Decided::Never)),
+        (r#"headers["k"] == "a" && headers["k"] == "b""#, Some(Decided::Never)),
+        (r#"(user | "") == "a" && (user | "") == "b""#, Some(Decided::Never)),
+        (r#"size > 5 && size < 3"#, Some(Decided::Never)),
+        (r#"size > 5 && size < 6"#, Some(Decided::Never)),
+        (r#"mtls && mtls == false"#, Some(Decided::Never)),
+        (r#"user != "a" || user != "b""#, Some(Decided::Always)),
+        (r#"size < 5 || size > 3"#, Some(Decided::Always)),
+        (r#"(user | "") != "a" || (user | "") != "b""#, Some(Decided::Always)),
+    ] {
+        assert_eq!(decided(Language::Cexl, text), expected, "{text}");
+        if !text.contains('|') || text.contains("||") && !text.contains(" | ") {
+            assert_eq!(decided(Language::Cel, text), expected, "CEL {text}");
+        }
+    }
+    assert_eq!(
+        decided(Language::Compat, r#"(headers["a"] | "") == "x" && (headers["a"] | "") == "y""#),
+        Some(Decided::Never)
+    );
+}
+
+#[test]
+fn conditions_that_depend_on_the_request_are_not_decided() {
+    for text in [
+        r#"user == "a" || user == "b""#,
+        r#"user != "a" && user != "b""#,
+        r#"user == "a" && name == "b""#,
+        r#"headers["k"] == "a" && headers["l"] == "b""#,
+        r#"user.startsWith("a") && user.endsWith("b")"#,
+        r#"user.startsWith("a") && user.startsWith("ab")"#,
+        r#"user == "ab" && user.startsWith("a") && match(user, "*b")"#,
+        r#"user.startsWith("ab") && user.endsWith("bc") && user != "abc""#,
+        r#"(user | "a") == "a" && (user | "b") == "b""#,
+        r#"(user | name | "z") == "b" && user != "q" && user != "r""#,
+        r#"conditional(mtls, user, "b") == "b" && user != "a""#,
+        r#"toLower(user) == "abc" && user.startsWith("A")"#,
+        r#""^A".matches(user) && user != "a""#,
+        r#"size > 3 && size < 5"#,
+        r#"size >= 5 && size <= 5"#,
+        r#"user == "a" && user == name"#,
+        r#""abc".startsWith(user) && user != "x""#,
+        r#"user > "a" && user < "b""#,
+        r#"mtls || mtls == false || name == "x""#,
+    ] {
+        let expected = (text.starts_with("mtls ||")).then_some(Decided::Always);
+        assert_eq!(decided(Language::Cexl, text), expected, "{text}");
+    }
+    for text in [
+        r#"user in ["a", "b"] && user != "a""#,
+        r#"user.contains("a") && user != "a""#,
+        r#"["a", "b"].exists(x, x == user) && user != "a""#,
+        r#"(mtls ? user : "b") == "b" && user != "a""#,
+    ] {
+        assert_eq!(decided(Language::Cel, text), None, "CEL {text}");
+    }
+}
+
+#[test]
+fn suspicious_calls_are_found() {
+    let calls = |language, text: &str| {
+        let calls = program(language, text).suspicious_calls().into_iter();
+        calls
+            .map(|(_, call)| match call {
+                SuspiciousCall::ReversedMatches { meant } => meant,
+                SuspiciousCall::LiteralStar { pattern, meant } => format!("{pattern} {meant}"),
+            })
+            .collect::<Vec<_>>()
+    };
+    for (language, text, expected) in [
+        (Language::Cexl, r#"user.matches("^/a")"#, vec![r#""^/a".matches(user)"#]),
+        (Language::Cexl, r#""^/a".matches(user)"#, vec![]),
+        (Language::Cexl, r#"headers["pattern"].matches(user)"#, vec![]),
+        (Language::Cel, r#""^/a".matches(user)"#, vec![r#"ATTRIBUTE.matches("^/a")"#]),
+        (Language::Cel, r#"user.matches("^/a")"#, vec![]),
+        (Language::Compat, r#""^/a".matches(user)"#, vec![r#"ATTRIBUTE.matches("^/a")"#]),
+        (Language::Cexl, r#"match(user, "/a*c")"#, vec![r#"/a*c "^/a.*c$".matches(user)"#]),
+        (Language::Cexl, r#"match(user, "*.b.*")"#, vec![r#"*.b.* "^.*\\.b\\..*$".matches(user)"#]),
+        (Language::Cexl, r#"match(user, "a*") && match(name, "*b")"#, vec![]),
+        (Language::Cexl, r#"match(user, "*") && match(name, "a")"#, vec![]),
+        (Language::Cel, r#"match(user, "a*c")"#, vec![r#"a*c ATTRIBUTE.matches("^a.*c$")"#]),
+    ] {
+        // The classic parser needs parentheses around an index before a method.
+        let text = text.replace(r#"headers["pattern"].m"#, r#"(headers["pattern"]).m"#);
+        assert_eq!(calls(language, &text), expected, "{text}");
+    }
+    let star = program(Language::Cexl, r#"user == "a" && match(user, "a*c")"#).suspicious_calls();
+    assert_eq!(star.first().and_then(|(position, _)| *position), Some((1, 16)));
+}
+
+#[test]
+fn examined_conditions_are_bounded() {
+    let chain = |count: usize| {
+        let tests = (0..count).map(|i| format!(r#"user == "u{i}""#)).collect::<Vec<_>>();
+        tests.join(" || ") + r#" || name != "x""#
+    };
+    assert_eq!(skipped(Language::Cexl, &chain(super::MAX_NODES / 2)), "user");
+    assert_eq!(skipped(Language::Cexl, &chain(super::MAX_NODES)), "");
+    let deep = format!("{}user{}", "toLower(".repeat(200), ")".repeat(200)) + r#" != "x""#;
+    assert_eq!(skipped(Language::Cexl, &deep), "", "nothing is known of what is nested too deeply");
+}

@@ -1,0 +1,308 @@
+//! The cases of a CEL expression. An absent attribute has the empty value of its type; a missing entry of a map fails.
+
+use bumpalo::Bump;
+
+use super::plan::{Binary, Constant as PlanConstant, Op, OpId, Plan, Unary};
+use super::value::Val;
+use crate::analysis::{
+    self, Assumption, Case, Cases, Constant, Decided, Fact, MAX_NODES, Order, Read, State, SuspiciousCall,
+    Truths,
+};
+use mixer_attribute::{SlotId, ValueType};
+
+/// Stands for the subject in suggestions: operations have no source text.
+const SUBJECT: &str = "ATTRIBUTE";
+
+/// The first entry of a map whose absence skips a condition that would otherwise be true.
+pub(super) fn skipped_without<'p>(
+    plan: &'p Plan,
+    root: OpId,
+    is_always_there: &dyn Fn(Read<'_>) -> bool,
+) -> Option<Read<'p>> {
+    if plan.len() > MAX_NODES {
+        return None;
+    }
+    let mut subjects: Vec<Read<'p>> = Vec::new();
+    for read in plan.ops().filter_map(|op| entry(plan, op)) {
+        if !subjects.contains(&read) && !is_always_there(read) {
+            subjects.push(read);
+        }
+    }
+    analysis::skipped(subjects, false, |assumption| truths(plan, root, assumption))
+}
+
+/// The attribute or entry that decides a condition alone.
+pub(super) fn decided(plan: &Plan, root: OpId) -> Option<(Read<'_>, Decided)> {
+    if plan.len() > MAX_NODES {
+        return None;
+    }
+    let tests: Vec<_> = plan.ops().filter_map(|op| constant_test(plan, op)).collect();
+    let arena = Bump::new();
+    analysis::decided(&arena, &tests, |assumption| truths(plan, root, assumption))
+}
+
+/// Suspicious calls.
+pub(super) fn suspicious_calls(plan: &Plan) -> Vec<SuspiciousCall> {
+    let calls = plan.ops().filter_map(|op| match op {
+        Op::Binary(Binary::Matches, subject, pattern) => {
+            let subject = String::from_utf8_lossy(text(plan, *subject)?);
+            text(plan, *pattern)
+                .is_none()
+                .then(|| SuspiciousCall::ReversedMatches { meant: format!("{SUBJECT}.matches({subject:?})") })
+        }
+        Op::Binary(Binary::Match, _, pattern) => analysis::literal_star(text(plan, *pattern)?, SUBJECT, true),
+        _ => None,
+    });
+    calls.collect()
+}
+
+/// The attributes that an expression may read.
+pub(super) fn attributes(plan: &Plan) -> impl Iterator<Item = SlotId> + '_ {
+    plan.ops().filter_map(|op| match op {
+        Op::Attribute(slot, _) | Op::Present(slot) => Some(*slot),
+        _ => None,
+    })
+}
+
+/// The constant keys of maps that an expression reads.
+pub(super) fn entries(plan: &Plan) -> impl Iterator<Item = Read<'_>> {
+    plan.ops().filter_map(|op| entry(plan, op).or_else(|| tested_entry(plan, op)))
+}
+
+/// A constant text.
+fn text(plan: &Plan, id: OpId) -> Option<&[u8]> {
+    match plan.op(id) {
+        Op::Constant(PlanConstant::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+fn entry_of<'p>(plan: &'p Plan, map: OpId, key: Option<&'p [u8]>) -> Option<Read<'p>> {
+    match plan.op(map) {
+        Op::Attribute(slot, _) => Some(Read { slot: *slot, key: Some(key?) }),
+        _ => None,
+    }
+}
+
+/// The entry of a map that an operation reads: `map["key"]` or `map.key`.
+fn entry<'p>(plan: &'p Plan, op: &'p Op) -> Option<Read<'p>> {
+    match op {
+        Op::Binary(Binary::Index, map, key) => entry_of(plan, *map, text(plan, *key)),
+        Op::Select(map, field) => entry_of(plan, *map, Some(field.as_bytes())),
+        _ => None,
+    }
+}
+
+/// The entry of a map whose presence an operation tests.
+fn tested_entry<'p>(plan: &'p Plan, op: &'p Op) -> Option<Read<'p>> {
+    match op {
+        Op::Binary(Binary::In, key, map) => entry_of(plan, *map, text(plan, *key)),
+        Op::Has(map, field) => entry_of(plan, *map, Some(field.as_bytes())),
+        _ => None,
+    }
+}
+
+/// The attribute or entry that an operation reads, also with a constant default.
+fn subject<'p>(plan: &'p Plan, op: &'p Op) -> Option<Read<'p>> {
+    match op {
+        Op::Attribute(slot, _) => Some(Read { slot: *slot, key: None }),
+        Op::Conditional(test, then, otherwise) => {
+            let is_tested = match plan.op(*test) {
+                Op::Present(slot) => Some(Read { slot: *slot, key: None }),
+                op => tested_entry(plan, op),
+            };
+            let read = subject_of(plan, *then)?;
+            (is_tested == Some(read) && matches!(plan.op(*otherwise), Op::Constant(_))).then_some(read)
+        }
+        op => entry(plan, op),
+    }
+}
+
+fn subject_of(plan: &Plan, id: OpId) -> Option<Read<'_>> {
+    match plan.op(id) {
+        // One level of defaults.
+        Op::Conditional(..) => None,
+        op => subject(plan, op),
+    }
+}
+
+/// The test of a subject with a constant.
+fn constant_test<'p>(plan: &'p Plan, op: &'p Op) -> Option<(Read<'p>, Constant<'p>)> {
+    let with = |id: OpId| subject(plan, plan.op(id));
+    match op {
+        Op::Equal(left, right)
+        | Op::NotEqual(left, right)
+        | Op::Binary(
+            Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual,
+            left,
+            right,
+        ) => {
+            let known = |id: OpId| match fact(plan.op(id))? {
+                Fact::Text(text) => Some(Constant::Text(text)),
+                Fact::Int(number) => Some(Constant::Int(number)),
+                Fact::Bool(_) => Some(Constant::Bool),
+                Fact::Any => None,
+            };
+            match (with(*left), known(*right), with(*right), known(*left)) {
+                (Some(read), Some(constant), _, _) | (_, _, Some(read), Some(constant)) => {
+                    Some((read, constant))
+                }
+                _ => None,
+            }
+        }
+        Op::Binary(Binary::StartsWith, left, affix) => {
+            Some((with(*left)?, Constant::Prefix(text(plan, *affix)?)))
+        }
+        Op::Binary(Binary::EndsWith, left, affix) => {
+            Some((with(*left)?, Constant::Suffix(text(plan, *affix)?)))
+        }
+        Op::Binary(Binary::Match, left, pattern) => {
+            let constant = match text(plan, *pattern)? {
+                [prefix @ .., b'*'] => Constant::Prefix(prefix),
+                [b'*', suffix @ ..] => Constant::Suffix(suffix),
+                text => Constant::Text(text),
+            };
+            Some((with(*left)?, constant))
+        }
+        // BOOL attributes that are conditions themselves.
+        Op::And(operand, _) | Op::Or(operand, _) | Op::Unary(Unary::Negate, operand)
+            if matches!(plan.op(*operand), Op::Attribute(_, ValueType::Bool)) =>
+        {
+            Some((with(*operand)?, Constant::Bool))
+        }
+        _ => None,
+    }
+}
+
+/// The value of a constant.
+fn fact(op: &Op) -> Option<Fact<'_>> {
+    Some(match op {
+        Op::Constant(PlanConstant::String(text)) => Fact::Text(text),
+        Op::Constant(PlanConstant::Plain(Val::Int(number))) => Fact::Int(*number),
+        Op::Constant(PlanConstant::Plain(Val::Bool(value))) => Fact::Bool(*value),
+        Op::Constant(_) => Fact::Any,
+        _ => return None,
+    })
+}
+
+/// Evaluates all operations in their order: each refers to earlier ones only.
+fn truths<'w>(plan: &'w Plan, root: OpId, assumption: &Assumption<'w>) -> Truths {
+    let mut walk = Walk { plan, assumption, done: Vec::with_capacity(plan.len()) };
+    for op in plan.ops() {
+        let cases = walk.cases(op);
+        walk.done.push(cases);
+    }
+    Truths::of(&walk.of(root))
+}
+
+struct Walk<'a, 'w> {
+    plan: &'w Plan,
+    assumption: &'a Assumption<'w>,
+    done: Vec<Cases<'w>>,
+}
+
+impl<'w> Walk<'_, 'w> {
+    fn of(&self, id: OpId) -> Cases<'w> {
+        self.done.get(id.index()).cloned().unwrap_or_else(Cases::any)
+    }
+
+    fn truth(&self, id: OpId) -> Truths {
+        Truths::of(&self.of(id))
+    }
+
+    fn cases(&self, op: &'w Op) -> Cases<'w> {
+        if let Some(read) = entry(self.plan, op) {
+            return self.entry(read);
+        }
+        if let Some(read) = tested_entry(self.plan, op) {
+            return Cases::one(Case::Is(
+                self.presence(self.assumption.entry(read.slot, read.key.unwrap_or(b""))),
+            ));
+        }
+        match op {
+            Op::Constant(_) => Cases::one(Case::Is(fact(op).unwrap_or(Fact::Any))),
+            Op::Attribute(slot, value_type) => Cases::one(Case::Is(match self.assumption.attribute(*slot) {
+                Some(State::Absent) => analysis::empty(*value_type),
+                Some(State::Is(fact)) => fact,
+                None => Fact::Any,
+            })),
+            Op::Present(slot) => Cases::one(Case::Is(self.presence(self.assumption.attribute(*slot)))),
+            Op::And(left, right) => self.truth(*left).either(self.truth(*right), false).cases(),
+            Op::Or(left, right) => self.truth(*left).either(self.truth(*right), true).cases(),
+            Op::Conditional(test, then, otherwise) => {
+                let cases = Cases::choose(&self.of(*test), &self.of(*then), &self.of(*otherwise));
+                let is_tracked = subject(self.plan, op).is_some() || self.assumption.state == State::Absent;
+                if is_tracked { cases } else { cases.map(|_| Fact::Any) }
+            }
+            Op::Equal(left, right) => analysis::compare(Order::Equal, &self.of(*left), &self.of(*right)),
+            Op::NotEqual(left, right) => {
+                analysis::compare(Order::NotEqual, &self.of(*left), &self.of(*right))
+            }
+            Op::Unary(Unary::Negate, operand) => self.of(*operand).map(|case| match case.fact() {
+                Fact::Bool(value) => Fact::Bool(!value),
+                _ => Fact::Any,
+            }),
+            Op::Unary(_, operand) => Cases::opaque([&self.of(*operand)]),
+            Op::Binary(function, left, right) => self.binary(*function, *left, *right),
+            Op::MatchesConstant(subject, Ok(regex)) => {
+                analysis::test_absent(&self.of(*subject), |text| regex.is_match(text))
+            }
+            Op::MatchesConstant(subject, Err(_)) | Op::Select(subject, _) | Op::Has(subject, _) => {
+                Cases::opaque([&self.of(*subject)])
+            }
+            Op::Unbound(_, operands) | Op::List(operands) => {
+                let operands: Vec<_> = operands.iter().map(|operand| self.of(*operand)).collect();
+                Cases::opaque(&operands)
+            }
+            Op::Map(entries) => {
+                let operands: Vec<_> = entries.iter().flat_map(|(k, v)| [self.of(*k), self.of(*v)]).collect();
+                Cases::opaque(&operands)
+            }
+            Op::Fold(fold) => {
+                let parts = [fold.range, fold.init, fold.condition, fold.step, fold.result];
+                let parts = parts.map(|part| self.of(part));
+                Cases::opaque(&parts)
+            }
+            Op::Object(_) | Op::Local(_) | Op::Unknown | Op::EmptyStringMap => Cases::any(),
+        }
+    }
+
+    fn entry(&self, read: Read<'w>) -> Cases<'w> {
+        Cases::one(match self.assumption.entry(read.slot, read.key.unwrap_or(b"")) {
+            Some(State::Absent) => Case::Fails(Fact::Text(b"")),
+            Some(State::Is(fact)) => Case::Is(fact),
+            None => Case::Is(Fact::Any),
+        })
+    }
+
+    /// Whether something is present.
+    fn presence(&self, state: Option<State<'w>>) -> Fact<'w> {
+        match state {
+            Some(State::Absent) => Fact::Bool(false),
+            Some(State::Is(_)) => Fact::Bool(true),
+            None => Fact::Any,
+        }
+    }
+
+    fn binary(&self, function: Binary, left: OpId, right: OpId) -> Cases<'w> {
+        let (subject, operand) = (self.of(left), self.of(right));
+        let order = match function {
+            Binary::Less => Order::Less,
+            Binary::LessOrEqual => Order::LessOrEqual,
+            Binary::Greater => Order::Greater,
+            Binary::GreaterOrEqual => Order::GreaterOrEqual,
+            Binary::StartsWith | Binary::EndsWith | Binary::Match => {
+                return match text(self.plan, right) {
+                    Some(constant) => analysis::test(&subject, |text| match function {
+                        Binary::StartsWith => text.starts_with(constant),
+                        Binary::EndsWith => text.ends_with(constant),
+                        _ => crate::functions::glob_match(text, constant),
+                    }),
+                    None => Cases::opaque([&subject, &operand]),
+                };
+            }
+            _ => return Cases::opaque([&subject, &operand]),
+        };
+        analysis::compare(order, &subject, &operand)
+    }
+}
