@@ -51,8 +51,10 @@ impl StoreContents {
         // A stable sort: of equal keys the last wins.
         all.sort_by(|a, b| a.key.cmp(&b.key));
         for (before, resource) in all.iter().zip(all.iter().skip(1)) {
-            // Links and copies produce identical duplicates, which are harmless.
-            if before.key == resource.key && before.revision != resource.revision {
+            // Links and copies of files produce identical duplicates, which are harmless; within a file they are a mistake.
+            let in_one_file = before.origin.file == resource.origin.file
+                && before.origin.first_line != resource.origin.first_line;
+            if before.key == resource.key && (before.revision != resource.revision || in_one_file) {
                 self.diagnostics.push(duplicate(before, resource));
             }
         }
