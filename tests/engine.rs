@@ -5,6 +5,8 @@
 
 #[path = "engine/check_cache.rs"]
 mod check_cache;
+#[path = "engine/default_deny.rs"]
+mod default_deny;
 #[path = "engine/dry_run.rs"]
 mod dry_run;
 #[path = "engine/fixture.rs"]

@@ -10,6 +10,7 @@ use mixer_api::proto::istio::mixer::v1::CheckResponse;
 use mixer_attribute::request::{CheckCall, encode_check_request};
 use mixer_attribute::{OwnedAttributes, OwnedValue};
 use mixer_base::metrics::Metrics;
+use mixer_config::Severity;
 use mixer_config::store::MemoryStore;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
@@ -107,13 +108,20 @@ pub(crate) fn configuration(conditions: &[String]) -> String {
     text
 }
 
+/// Random conditions may be contradictory, which is a warning; errors leave something out.
+fn assert_valid(runtime: &Runtime) {
+    let published = runtime.load_full();
+    let mut problems = published.diagnostics.iter();
+    assert_eq!(problems.find(|d| d.severity == Severity::Error), None, "the configuration is valid");
+}
+
 /// A runtime that serves `text`.
 pub(crate) fn serve(
     text: &str,
     cache: Option<CheckCacheLimits>,
 ) -> (tokio::runtime::Runtime, Arc<Runtime>, Arc<Metrics>) {
     let (background, runtime, metrics, ..) = serve_editable(text, cache);
-    assert_eq!(runtime.load_full().diagnostics, Vec::new(), "the configuration is valid");
+    assert_valid(&runtime);
     (background, runtime, metrics)
 }
 
@@ -166,12 +174,20 @@ impl Served {
 
     pub(crate) fn apply(&mut self) {
         self.background.block_on(self.configurator.apply());
-        let published = self.runtime.load_full();
-        assert_eq!(published.diagnostics, Vec::new(), "the configuration is valid");
+        assert_valid(&self.runtime);
     }
 
     pub(crate) fn service(&self) -> MixerService {
         MixerService::new(Arc::clone(&self.runtime), Arc::clone(&self.metrics), Arc::default(), None)
+    }
+
+    /// The samples of a metric that are not 0.
+    pub(crate) fn samples(&self, prefix: &str) -> Vec<String> {
+        let mut exposition = Vec::new();
+        self.metrics.write(&mut exposition);
+        let exposition = String::from_utf8(exposition).unwrap();
+        let lines = exposition.lines().filter(|line| line.starts_with(prefix) && !line.ends_with(" 0"));
+        lines.map(str::to_owned).collect()
     }
 
     /// The answer without its valid duration, which shrinks in the cache.

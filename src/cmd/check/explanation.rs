@@ -25,7 +25,10 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
     for dispatch in &found.dispatches {
         let mark = if dispatch.dry_run { "would return: " } else { "" };
         let _ = writeln!(text, "  {} ({}): {mark}{}", dispatch.handler, dispatch.adapter, dispatch.said);
-        let _ = writeln!(text, "    instance {} of {}", dispatch.instance, dispatch.rule);
+        let _ = match dispatch.instance.as_str() {
+            "" => writeln!(text, "    of {}", dispatch.rule),
+            instance => writeln!(text, "    instance {instance} of {}", dispatch.rule),
+        };
         for (field, value) in &dispatch.values {
             let _ = writeln!(text, "      {field} = {value}");
         }
@@ -62,6 +65,9 @@ fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
     }
     if let Some(near_miss) = &rule.near_miss {
         let _ = writeln!(text, "    near miss: {near_miss}");
+    }
+    if rule.verdict == Verdict::Matched && rule.denies_by_default {
+        text.push_str("    refuses the request unless a rule allows it\n");
     }
     if rule.verdict == Verdict::Matched && !rule.handlers.is_empty() {
         let _ = writeln!(text, "    calls {}", rule.handlers.join(", "));

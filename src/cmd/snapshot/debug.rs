@@ -116,6 +116,9 @@ fn write_rule(text: &mut String, rule: &RuleDump) {
     if rule.dry_run {
         text.push_str("  DryRun:    true\n");
     }
+    if rule.denies_by_default {
+        text.push_str("  Default:   deny\n");
+    }
     for (title, dynamic) in [("ActionsStatic", false), ("ActionsDynamic", true)] {
         let actions: Vec<_> = rule.actions.iter().filter(|a| a.dynamic == dynamic).collect();
         if dynamic && actions.is_empty() {

@@ -97,7 +97,12 @@ fn rules(found: &SnapshotDump) -> Vec<Vec<String>> {
             let condition = rule.match_text.split_whitespace().collect::<Vec<_>>().join(" ");
             let condition = if condition.is_empty() { "(always)".to_owned() } else { condition };
             let mark = if rule.dry_run { " (dry run)" } else { "" };
-            vec![rule.name.clone(), rule.namespace.clone(), condition, actions(rule) + mark]
+            let default = match (rule.denies_by_default, rule.actions.is_empty()) {
+                (false, _) => "",
+                (true, true) => "default: deny",
+                (true, false) => "; default: deny",
+            };
+            vec![rule.name.clone(), rule.namespace.clone(), condition, actions(rule) + default + mark]
         })
         .collect()
 }

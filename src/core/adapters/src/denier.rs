@@ -4,8 +4,8 @@ use super::any::AnyField;
 use mixer_attribute::SignedDuration;
 use mixer_config::Diagnostics;
 use mixer_engine::adapter::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota, Handler,
-    Instance, QuotaCall, QuotaResult, Reply, Status, StatusDetail,
+    Adapter, AdapterInfo, BoundInstance, BuildError, CheckPower, CheckResult, Env, HandleCheck, HandleQuota,
+    Handler, Instance, QuotaCall, QuotaResult, Reply, Status, StatusDetail,
 };
 
 mixer_config::message! {
@@ -48,6 +48,10 @@ impl Adapter for Denier {
     type Params = Params;
 
     fn validate(_: &Params, _: &[BoundInstance], _: &mut Diagnostics) {}
+
+    fn check_power(_: &Params) -> CheckPower {
+        CheckPower::Refuses
+    }
 
     async fn build(params: Params, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
         let status = Status {

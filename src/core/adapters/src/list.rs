@@ -17,8 +17,8 @@ use mixer_attribute::text::go_text;
 use mixer_attribute::{SignedDuration, Value};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, Handler, HandlerError,
-    HandlerStatus, Instance, Reply, Status,
+    Adapter, AdapterInfo, BoundInstance, BuildError, CheckPower, CheckResult, Env, HandleCheck, Handler,
+    HandlerError, HandlerStatus, Instance, Reply, Status,
 };
 use mixer_expr::functions::Regex;
 
@@ -88,6 +88,10 @@ impl Adapter for ListChecker {
         templates: &["listentry"],
     };
     type Params = Params;
+
+    fn check_power(params: &Params) -> CheckPower {
+        if params.blacklist { CheckPower::Refuses } else { CheckPower::Decides }
+    }
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
         let mut problem = |path: FieldPath, text: String| {

@@ -3,7 +3,7 @@
 use mixer_attribute::SignedDuration;
 use mixer_config::Diagnostics;
 use mixer_engine::adapter::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, CheckResult, Env, HandleCheck, HandleQuota,
+    Adapter, AdapterInfo, BoundInstance, BuildError, CheckPower, CheckResult, Env, HandleCheck, HandleQuota,
     HandleReport, Handler, Instance, QuotaCall, QuotaResult, Reply, Status,
 };
 
@@ -39,6 +39,10 @@ impl Adapter for Noop {
     type Params = Params;
 
     fn validate(_: &Params, _: &[BoundInstance], _: &mut Diagnostics) {}
+
+    fn check_power(_: &Params) -> CheckPower {
+        CheckPower::Allows
+    }
 
     async fn build(_: Params, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
         Ok(Box::new(Noop))

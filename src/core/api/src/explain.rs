@@ -30,10 +30,11 @@ pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes
         .await
         .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
     // A failure is part of the explanation: the trace holds it.
-    let passed = dispatch::check(routes, &bag, context).await.is_ok_and(|outcome| outcome.status.code == 0);
+    let outcome = dispatch::check(routes, &bag, context).await.ok();
+    let (passed, allowed) = outcome.map_or((false, false), |o| (o.status.code == 0, o.allowed));
     let decided_by = referenced(&bag);
     if routes.has_dry_run() {
-        dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, context).await;
+        dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, allowed, context).await;
     }
     let explanation = explain(routes, &bag, &trace.borrow(), decided_by);
     let json = serde_json::to_string(&explanation).map_err(GrpcError::internal)?;

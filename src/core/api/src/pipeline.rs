@@ -91,7 +91,7 @@ pub async fn decide<'a, S: DecisionSink>(
         outcome.as_ref().err().map(ToString::to_string),
     );
     let outcome = outcome.map_err(PhaseError::Check)?;
-    let passed = outcome.status.code == 0;
+    let (passed, allowed) = (outcome.status.code == 0, outcome.allowed);
     let is_cacheable = cache.is_some() && !outcome.depends_on_map && !bag.reads_map_without_key();
     let mut cacheable = sink.checked(outcome, bag, is_cacheable);
     let has_dry_run = routes.has_dry_run();
@@ -117,7 +117,7 @@ pub async fn decide<'a, S: DecisionSink>(
         bag.reset_references(checked);
     }
     if has_dry_run {
-        let applied = Box::pin(dispatch::dry_run_check(routes, bag, quotas, passed, context)).await;
+        let applied = Box::pin(dispatch::dry_run_check(routes, bag, quotas, passed, allowed, context)).await;
         // An answer is stored only for requests to which no rule in dry run applies, because a cache hit does not count them.
         // What the conditions of those rules read is part of the key.
         if applied || bag.reads_map_without_key() {

@@ -53,6 +53,17 @@ pub enum BuildError {
     Invalid(Vec<String>),
 }
 
+/// What the answers of a handler to checks can mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckPower {
+    /// It never refuses.
+    Allows,
+    /// It refuses, or does not object: its OK allows nothing by itself.
+    Refuses,
+    /// It refuses or allows.
+    Decides,
+}
+
 /// One kind of handler.
 pub trait Adapter: Send + Sync + 'static {
     /// Name, description and templates.
@@ -64,6 +75,13 @@ pub trait Adapter: Send + Sync + 'static {
     /// adapter's own field spelling; its field path is relative to the parameters. May not touch files, network, clock,
     /// randomness, threads or global state.
     fn validate(params: &Self::Params, instances: &[BoundInstance], problems: &mut Diagnostics);
+
+    /// What the answers to checks of a handler with these parameters can mean. `mixer.dev/default: deny` and the diagnostics of
+    /// conditions depend on it.
+    fn check_power(params: &Self::Params) -> CheckPower {
+        let _ = params;
+        CheckPower::Decides
+    }
 
     /// Builds a handler from parameters that passed [`validate`](Self::validate).
     fn build(

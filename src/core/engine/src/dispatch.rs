@@ -9,6 +9,7 @@
 mod check;
 mod combine;
 mod context;
+mod default_deny;
 mod directive;
 mod dry_run;
 mod generate;

@@ -23,7 +23,7 @@ pub struct Explanation {
     pub snapshot: u64,
     /// The request's namespace, whose rules apply after those of the default namespace; `None` when the request has none.
     pub namespace: Option<String>,
-    /// Every rule with a check action or header operation, in evaluation order.
+    /// Every rule with a check action, a header operation or a default, in evaluation order.
     pub rules: Vec<RuleExplanation>,
     /// Handler results, in rule order.
     pub dispatches: Vec<DispatchExplanation>,
@@ -58,6 +58,9 @@ pub struct RuleExplanation {
     /// Whether the rule is in dry run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// Whether the rule refuses what no rule allows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denies_by_default: bool,
 }
 
 /// The verdict on a rule.
@@ -134,8 +137,10 @@ pub fn explain<'t: 'a, 'a>(
             explain_rule(rule, applies, bag)
         })
         .collect();
-    let dispatches =
+    let mut dispatches: Vec<_> =
         trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check).map(explain_dispatch).collect();
+    let defaults = trace.rules.iter().filter(|traced| traced.kind == RuleKind::Default);
+    dispatches.extend(defaults.map(|traced| explain_default(traced, trace.allowed)));
     let is_referenced =
         |name: &str| referenced.iter().any(|text| text.split([' ', ':']).next() == Some(name));
     let mut mapped = snapshot.mappings();
@@ -158,6 +163,7 @@ pub fn reference_text(reference: &mixer_attribute::Reference<'_>) -> String {
 fn has_check_effect(rule: &RuleConfig) -> bool {
     let checks = |v: Variety| RuleKind::of(v) == RuleKind::Check;
     rule.actions.iter().flat_map(|a| &a.instances).any(|i| checks(i.template().variety))
+        || rule.denies_by_default
         || !rule.request_headers.is_empty()
         || !rule.response_headers.is_empty()
 }
@@ -197,6 +203,7 @@ fn explain_rule<'t: 'a, 'a>(rule: &'t RuleConfig, applies: bool, bag: &Attribute
         near_miss,
         handlers: rule.actions.iter().map(|a| a.handler.name.to_string()).collect(),
         dry_run: rule.dry_run,
+        denies_by_default: rule.denies_by_default,
     }
 }
 
@@ -263,6 +270,21 @@ fn explain_dispatch(traced: &crate::dispatch::TracedDispatch) -> DispatchExplana
         instance: traced.instance.to_string(),
         values: traced.values.clone(),
         said,
+        dry_run: traced.rule.dry_run,
+    }
+}
+
+/// The effect of a default that selects the request.
+fn explain_default(traced: &crate::dispatch::TracedRule, allowed: bool) -> DispatchExplanation {
+    let said =
+        if allowed { "nothing: a rule allows the request" } else { "refused: no rule allows the request" };
+    DispatchExplanation {
+        rule: traced.rule.key.to_string(),
+        handler: "default".to_owned(),
+        adapter: "mixer".to_owned(),
+        instance: String::new(),
+        values: Vec::new(),
+        said: said.to_owned(),
         dry_run: traced.rule.dry_run,
     }
 }

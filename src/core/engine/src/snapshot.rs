@@ -25,6 +25,7 @@ mod params;
 mod problems;
 mod programs;
 mod rules;
+mod suspicions;
 mod unit;
 mod units;
 mod vocabulary;
@@ -34,7 +35,9 @@ pub use dump::{
     ActionDump, AdapterDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump, InstanceDump,
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
-pub use extension::{DecodedResource, ExtensionConfig, MappingOutline, Registry, SnapshotExtension};
+pub use extension::{
+    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, Registry, SnapshotExtension,
+};
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::HandlerBinding;
 pub use model::{

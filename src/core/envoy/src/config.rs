@@ -7,6 +7,7 @@ mod assemble;
 mod descriptors;
 mod manifest;
 mod outline;
+mod pitfall;
 pub(crate) mod settings;
 
 use std::any::Any;
@@ -20,7 +21,8 @@ use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
-    DecodedResource, ExtensionConfig, MappingOutline, ResourceProblems, Snapshot, SnapshotExtension,
+    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, ResourceProblems, Snapshot,
+    SnapshotExtension,
 };
 
 use assemble::Assembly;
@@ -224,6 +226,10 @@ pub fn config_of(snapshot: &Snapshot) -> &EnvoyConfig {
 impl ExtensionConfig for EnvoyConfig {
     fn outline(&self, vocabulary: &Vocabulary) -> Vec<MappingOutline> {
         outline(self, vocabulary)
+    }
+
+    fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {
+        pitfall::constant_dimension(self, quota, attributes)
     }
 }
 

@@ -224,11 +224,17 @@ impl Decision {
                 (false, _) => self.handlers.push(dispatch_text(traced)),
             }
         }
-        for traced in trace.rules.iter().filter(|t| t.rule.dry_run && t.kind == RuleKind::Headers) {
+        for traced in trace.rules.iter().filter(|t| t.rule.dry_run) {
+            let outcome = match traced.kind {
+                RuleKind::Headers => "matched",
+                RuleKind::Default if trace.allowed => "allowed",
+                RuleKind::Default => "denied",
+                _ => continue,
+            };
             self.dry_run.push(DryRunText {
                 rule: traced.rule.key.to_string(),
                 variety: traced.kind.name().to_owned(),
-                outcome: "matched".to_owned(),
+                outcome: outcome.to_owned(),
                 message: String::new(),
             });
         }

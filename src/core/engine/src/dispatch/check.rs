@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::combine::Combiner;
+use super::combine::{Combiner, PERMISSION_DENIED};
+use super::default_deny::deny_by_default;
 use super::headers::add_header_changes;
 use super::instances::{Evaluated, evaluate};
 use super::trace::CallTrace;
@@ -15,9 +16,6 @@ use crate::routing::{Destination, Matched, Route, RouteAction, RouteInstance, Ro
 use crate::snapshot::OnError;
 use mixer_attribute::AttributeBag;
 use mixer_expr::EvalError;
-
-/// PERMISSION_DENIED: the code of a refusal by `on_error`.
-const PERMISSION_DENIED: i32 = 7;
 
 /// The result of one dispatch, before results are combined.
 enum DispatchResult<'t> {
@@ -69,7 +67,15 @@ pub async fn check<'t: 'a, 'a>(
         }
     }
     context.metrics.dispatch_shape(rules.destinations(), operation.instances);
-    let mut outcome = operation.finish().await?;
+    let depends_on_map = operation.depends_on_map;
+    let mut combiner = operation.finish().await?;
+    if combiner.is_undecided() && table.has(RuleKind::Default) {
+        deny_by_default(table.select(RuleKind::Default, bag), bag, &mut combiner, context);
+    }
+    let mut outcome = combiner.finish(depends_on_map);
+    if let Some(trace) = context.trace {
+        trace.borrow_mut().allowed = outcome.allowed;
+    }
     if outcome.status.code == 0 {
         add_header_changes(table.select(RuleKind::Headers, bag), bag, &mut outcome, context);
     }
@@ -85,6 +91,7 @@ struct Operation<'t, 'c> {
     errors: DispatchError,
     instances: usize,
     depends_on_map: bool,
+    ignored_failure: bool,
 }
 
 impl<'t, 'c> Operation<'t, 'c> {
@@ -97,11 +104,12 @@ impl<'t, 'c> Operation<'t, 'c> {
             errors: DispatchError::default(),
             instances: 0,
             depends_on_map: false,
+            ignored_failure: false,
         }
     }
 
     fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
-        if matches!(route.rule.on_error, Some(OnError::Deny | OnError::LastKnown)) {
+        if route.denies_failures() {
             let text = format!("condition of rule `{}` failed: {error}", route.rule.key);
             self.results.push(DispatchResult::Substituted { result: refusal(text) });
         }
@@ -181,7 +189,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
         match on_error {
             None => self.errors.errors.push(text.to_owned()),
-            Some(OnError::Allow) => {}
+            Some(OnError::Allow) => self.ignored_failure = true,
             Some(OnError::Deny | OnError::LastKnown) => {
                 self.results.push(DispatchResult::Substituted {
                     result: refusal(format!("{}:{text}", action.handler.name())),
@@ -190,7 +198,8 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
     }
 
-    async fn finish(mut self) -> Result<CheckOutcome, DispatchError> {
+    /// The answers of all handlers.
+    async fn finish(mut self) -> Result<Combiner, DispatchError> {
         self.await_answers().await;
         let mut combiner = Combiner::default();
         for result in self.results {
@@ -199,14 +208,22 @@ impl<'t, 'c> Operation<'t, 'c> {
                 DispatchResult::Called { action, on_error, answer_key, result } => {
                     let name = action.handler.name();
                     match settle_error(self.context, name, on_error, answer_key, result) {
-                        Ok(result) => combiner.add(name, &result),
+                        Ok(result) => {
+                            if action.allows && result.status.code == 0 {
+                                combiner.allow();
+                            }
+                            combiner.add(name, &result);
+                        }
                         Err(Some(error)) => self.errors.errors.push(error.message),
-                        Err(None) => {}
+                        Err(None) => combiner.ignore_failure(),
                     }
                 }
             }
         }
-        self.errors.into_result(combiner.finish(self.depends_on_map))
+        if self.ignored_failure {
+            combiner.ignore_failure();
+        }
+        self.errors.into_result(combiner)
     }
 
     /// Awaits all asynchronous handlers together.

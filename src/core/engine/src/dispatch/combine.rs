@@ -7,6 +7,8 @@ use crate::adapter::{CheckResult, Status, StatusDetail};
 use crate::snapshot::HeaderOperationKind;
 use mixer_attribute::SignedDuration;
 
+/// PERMISSION_DENIED: the code of refusals that no handler made.
+pub(super) const PERMISSION_DENIED: i32 = 7;
 /// Validity of a check without any answer that states one.
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
 /// Use count of such a check.
@@ -24,6 +26,8 @@ pub struct CheckOutcome {
     pub valid_use_count: i32,
     /// Header changes or a direct response.
     pub directive: Option<RouteDirective>,
+    /// Whether the answer of some handler allowed the request; a refusal by another one may be stronger.
+    pub allowed: bool,
     /// The answer depends on a whole map, which references cannot express: it must not be cached by the server.
     pub depends_on_map: bool,
 }
@@ -35,9 +39,36 @@ pub(super) struct Combiner {
     validity: Option<(SignedDuration, i32)>,
     /// The message of an approval.
     approval: String,
+    allowed: bool,
+    ignored_failure: bool,
 }
 
 impl Combiner {
+    /// Notes that a handler allowed the request.
+    pub(super) fn allow(&mut self) {
+        self.allowed = true;
+    }
+
+    /// Notes a failure that `on_error: allow` ignores: another try may have an answer.
+    pub(super) fn ignore_failure(&mut self) {
+        self.ignored_failure = true;
+    }
+
+    /// Whether nothing refused the request and nothing allowed it.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.status.code == 0 && !self.allowed
+    }
+
+    /// Refuses the request by the default of a rule. The answer is as valid as those of the handlers, or not at all after an ignored
+    /// failure.
+    pub(super) fn deny_by_default(&mut self, rule: &str) {
+        self.status.code = PERMISSION_DENIED;
+        self.status.message = format!("mixer:no rule allows this request, default of {rule}");
+        if self.ignored_failure {
+            self.validity = Some((SignedDuration::ZERO, 0));
+        }
+    }
+
     pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {
         let refused = result.status.code != 0;
         // An approval without validity does not limit the result; a refusal without validity is not cacheable.
@@ -70,7 +101,14 @@ impl Combiner {
         let (valid_duration, valid_use_count) =
             self.validity.unwrap_or((DEFAULT_VALID_DURATION, DEFAULT_VALID_USE_COUNT));
         let directive = direct_response(&self.status);
-        CheckOutcome { status: self.status, valid_duration, valid_use_count, directive, depends_on_map }
+        CheckOutcome {
+            status: self.status,
+            valid_duration,
+            valid_use_count,
+            directive,
+            allowed: self.allowed,
+            depends_on_map,
+        }
     }
 }
 

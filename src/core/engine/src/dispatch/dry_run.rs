@@ -22,7 +22,7 @@ const MAX_PENDING: usize = 1024;
 
 static PENDING: AtomicUsize = AtomicUsize::new(0);
 
-/// Evaluates the rules in dry run for an answered check and its quotas.
+/// Evaluates the rules in dry run for an answered check and its quotas. `passed` and `allowed` are those of the answer.
 ///
 /// Asynchronous handlers do not delay the request, unless its trace is full. Returns whether a rule applied: the answer must then not
 /// be cached, because cached answers are not counted. Conditions record references.
@@ -31,6 +31,7 @@ pub async fn dry_run_check<'t: 'a, 'a>(
     bag: &AttributeBag<'a>,
     quotas: impl Iterator<Item = QuotaRequest<'_>>,
     passed: bool,
+    allowed: bool,
     context: &DispatchContext<'_>,
 ) -> bool {
     let begun = started(context.trace);
@@ -51,6 +52,11 @@ pub async fn dry_run_check<'t: 'a, 'a>(
         for Matched { route, .. } in select(table, RuleKind::Headers, bag, context) {
             applied = true;
             count(route, DryRunOutcome::Matched);
+        }
+        // What an enforced rule refused has no use for a default.
+        for Matched { route, .. } in select(table, RuleKind::Default, bag, context) {
+            applied = true;
+            count(route, if allowed { DryRunOutcome::Allowed } else { DryRunOutcome::Denied });
         }
         for request in quotas {
             dry_run_one_quota(table, bag, request, context).await;

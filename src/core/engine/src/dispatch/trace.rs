@@ -100,6 +100,8 @@ pub struct DispatchTrace {
     pub steps: Vec<TracedStep>,
     /// Number of the snapshot.
     pub snapshot: u64,
+    /// A handler allowed the request; checks only.
+    pub allowed: bool,
     /// Rules were evaluated: the answer does not come from the check cache.
     pub decided: bool,
     /// Index of the current record.

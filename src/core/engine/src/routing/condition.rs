@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::route::Route;
-use crate::snapshot::OnError;
 use mixer_base::shared_map::{Keyed, SharedMap};
 use mixer_expr::Program;
 
@@ -39,14 +38,10 @@ pub(super) fn address(program: &Arc<Program>) -> usize {
     Arc::as_ptr(program).addr()
 }
 
-fn handles_errors(route: &Route) -> bool {
-    matches!(route.rule.on_error, Some(OnError::Deny | OnError::LastKnown))
-}
-
 impl SharedCondition {
     /// The condition of one route.
     pub(super) fn new(program: &Arc<Program>, route: Arc<Route>) -> Self {
-        let (address, error_handlers) = (address(program), usize::from(handles_errors(&route)));
+        let (address, error_handlers) = (address(program), usize::from(route.denies_failures()));
         Self { program: Arc::clone(program), address, routes: GuardedRoutes::One(route), error_handlers }
     }
 
@@ -66,7 +61,7 @@ impl SharedCondition {
 
     /// Adds a route.
     pub(super) fn add(&mut self, route: Arc<Route>) {
-        self.error_handlers += usize::from(handles_errors(&route));
+        self.error_handlers += usize::from(route.denies_failures());
         match &mut self.routes {
             GuardedRoutes::One(first) => {
                 self.routes = GuardedRoutes::Many([Arc::clone(first), route].into_iter().collect());
@@ -77,7 +72,7 @@ impl SharedCondition {
 
     /// Removes a route; false when none is left.
     pub(super) fn remove(&mut self, route: &Arc<Route>) -> bool {
-        self.error_handlers -= usize::from(handles_errors(route));
+        self.error_handlers -= usize::from(route.denies_failures());
         match &mut self.routes {
             GuardedRoutes::One(_) => false,
             GuardedRoutes::Many(routes) => {

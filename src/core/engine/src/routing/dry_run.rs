@@ -60,6 +60,7 @@ impl DryRunCounters {
             RuleKind::Quota => &[Granted, Refused, Matched, Failed, Skipped],
             RuleKind::Generate | RuleKind::Report => &[Matched, Failed],
             RuleKind::Headers => &[Matched],
+            RuleKind::Default => &[Allowed, Denied],
         };
         let counter = |outcome: DryRunOutcome| {
             let labels = [outcome.name(), rule, kind.name()];

@@ -3,7 +3,7 @@
 use crate::template::Variety;
 
 /// What a set of rules is matched for. The first four are varieties; header operations are matched separately, after a check that
-/// passed.
+/// passed, and defaults after a check that no rule allowed or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RuleKind {
     /// Attribute generators, before everything else.
@@ -16,11 +16,19 @@ pub enum RuleKind {
     Report,
     /// Header operations.
     Headers,
+    /// Defaults: refusals of what no rule allows.
+    Default,
 }
 
 impl RuleKind {
-    pub(super) const ALL: [RuleKind; 5] =
-        [RuleKind::Generate, RuleKind::Check, RuleKind::Quota, RuleKind::Report, RuleKind::Headers];
+    pub(super) const ALL: [RuleKind; 6] = [
+        RuleKind::Generate,
+        RuleKind::Check,
+        RuleKind::Quota,
+        RuleKind::Report,
+        RuleKind::Headers,
+        RuleKind::Default,
+    ];
 
     /// The spelling in metrics and logs, for example `check`.
     pub fn name(self) -> &'static str {
@@ -30,6 +38,7 @@ impl RuleKind {
             RuleKind::Quota => "quota",
             RuleKind::Report => "report",
             RuleKind::Headers => "headers",
+            RuleKind::Default => "default",
         }
     }
 

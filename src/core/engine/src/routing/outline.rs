@@ -69,6 +69,9 @@ pub struct GroupOutline {
     pub instances: Vec<String>,
 }
 
+/// Shown as the handler of rules that refuse what no rule allows; no handler has such a name.
+const DEFAULT_DENY: &str = "default: deny";
+
 /// Key: handler name, template; value: adapter and, by condition text and dry run, rules and instances.
 type Destinations<'s> = BTreeMap<(&'s str, &'static str), (&'static str, Groups<'s>)>;
 type Groups<'s> = BTreeMap<(Option<&'s str>, bool), (BTreeSet<String>, Vec<String>)>;
@@ -117,6 +120,11 @@ fn collect<'s>(
         Condition::Always => None,
         _ => Some(&*rule.match_text),
     };
+    if rule.denies_by_default && variety == Variety::Check {
+        let (_, groups) = destinations.entry((DEFAULT_DENY, "")).or_insert_with(|| ("mixer", Groups::new()));
+        let (rules, _) = groups.entry((condition, rule.dry_run)).or_default();
+        rules.insert(rule.key.to_string());
+    }
     for action in rule.actions.iter().filter(|a| usable(&a.handler)) {
         for instance in &action.instances {
             let template = instance.template();

@@ -21,7 +21,7 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 #[derive(Debug, Default)]
 pub(super) struct RoutedRules {
     /// By [`RuleKind`].
-    pub(super) enforced: [NamespaceRules; 5],
+    pub(super) enforced: [NamespaceRules; 6],
     /// `None` when no rule is in dry run.
     pub(super) dry_run: Option<Box<DryRunRules>>,
     /// By [`DestinationId`].
@@ -33,7 +33,7 @@ pub(super) struct RoutedRules {
 #[derive(Debug)]
 pub(super) struct DryRunRules {
     /// By [`RuleKind`].
-    pub(super) rules: [NamespaceRules; 5],
+    pub(super) rules: [NamespaceRules; 6],
     count: usize,
     /// Targets of the enforced quota rules.
     pub(super) enforced_quotas: FxHashSet<InstanceTarget>,
@@ -61,8 +61,8 @@ pub(super) struct PatchContext<'m> {
 /// Rules of a table under construction, added and removed one at a time.
 pub(super) struct RulePatch<'m> {
     context: PatchContext<'m>,
-    rules: [NamespaceRules; 5],
-    dry_run: [NamespaceRules; 5],
+    rules: [NamespaceRules; 6],
+    dry_run: [NamespaceRules; 6],
     dry_run_count: usize,
     destinations: Vec<Destination>,
     known_destinations: FxHashMap<(*const LiveHandler, &'static str), DestinationId>,
@@ -88,7 +88,7 @@ impl<'m> RulePatch<'m> {
     pub(super) fn finish(self) -> RoutedRules {
         let RulePatch { rules, dry_run, dry_run_count, destinations, problems, .. } = self;
         let dry_run = (dry_run_count > 0).then(|| {
-            let [_, _, quotas, _, _] = &rules;
+            let [_, _, quotas, _, _, _] = &rules;
             let enforced_quotas = quotas.targets();
             Box::new(DryRunRules { rules: dry_run, count: dry_run_count, enforced_quotas })
         });
@@ -101,16 +101,19 @@ impl<'m> RulePatch<'m> {
             self.note(rule, uncompiled(rule, cause));
             return;
         }
-        let mut routes: [Option<Route>; 5] = Default::default();
+        let mut routes: [Option<Route>; 6] = Default::default();
         for action in &rule.actions {
             match self.context.handlers.get(&action.handler.key) {
                 Some(handler) => self.add_action(rule, action, handler, &mut routes),
                 None => self.note(rule, unsatisfied(rule, action)),
             }
         }
-        let [_, _, _, _, headers] = &mut routes;
+        let [_, _, _, _, headers, default] = &mut routes;
         if !rule.request_headers.is_empty() || !rule.response_headers.is_empty() {
             headers.get_or_insert_with(|| route(rule, RuleKind::Headers, self.context.metrics));
+        }
+        if rule.denies_by_default {
+            default.get_or_insert_with(|| route(rule, RuleKind::Default, self.context.metrics));
         }
         for (kind, route) in RuleKind::ALL.into_iter().zip(routes) {
             if let Some(route) = route {
@@ -128,6 +131,7 @@ impl<'m> RulePatch<'m> {
         for kind in RuleKind::ALL {
             let has_kind = match kind {
                 RuleKind::Headers => !rule.request_headers.is_empty() || !rule.response_headers.is_empty(),
+                RuleKind::Default => rule.denies_by_default,
                 kind => rule.actions.iter().flat_map(|a| &a.instances).any(|i| kind_of(i) == kind),
             };
             if has_kind {
@@ -141,7 +145,7 @@ impl<'m> RulePatch<'m> {
         rule: &Arc<RuleConfig>,
         action: &ActionConfig,
         handler: &Arc<LiveHandler>,
-        routes: &mut [Option<Route>; 5],
+        routes: &mut [Option<Route>; 6],
     ) {
         let PatchContext { metrics, shared, .. } = self.context;
         for (kind, into) in RuleKind::ALL.into_iter().zip(routes) {

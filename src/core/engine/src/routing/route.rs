@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::dry_run::DryRunCounters;
 use super::shared::SharedLeaves;
+use crate::adapter::CheckPower;
 use crate::handler::LiveHandler;
-use crate::snapshot::{InstanceConfig, RuleConfig};
+use crate::snapshot::{InstanceConfig, OnError, RuleConfig};
 use crate::template::TemplateInfo;
 use mixer_base::metrics::DispatchCounters;
 use mixer_base::shared_map::Keyed;
@@ -54,6 +55,8 @@ pub struct RouteAction {
     pub instances: Vec<RouteInstance>,
     /// Index of the action in the rule as written.
     pub index: usize,
+    /// Whether OK of its handler allows a request, and does not only raise no objection.
+    pub(crate) allows: bool,
 }
 
 /// A rule, reduced to its actions of one kind.
@@ -78,6 +81,13 @@ impl Keyed for Route {
     }
 }
 
+impl Route {
+    /// Whether a condition that fails refuses the request.
+    pub(crate) fn denies_failures(&self) -> bool {
+        matches!(self.rule.on_error, Some(OnError::Deny | OnError::LastKnown))
+    }
+}
+
 impl RouteAction {
     /// An action of a rule on a live handler.
     pub(super) fn new(
@@ -89,6 +99,8 @@ impl RouteAction {
             let bound = handler.instances.binary_search_by(|b| b.name.cmp(config.name())).ok()?;
             Some(RouteInstance { config, bound, destination, shared })
         });
-        Self { handler: Arc::clone(handler), instances: routed.collect(), index }
+        let config = &handler.config;
+        let allows = config.adapter.check_power(&config.params) != CheckPower::Refuses;
+        Self { handler: Arc::clone(handler), instances: routed.collect(), index, allows }
     }
 }

@@ -145,13 +145,14 @@ impl RoutingTable {
     }
 
     fn of(&self, kind: RuleKind) -> &NamespaceRules {
-        let [generate, check, quota, report, headers] = &self.rules.enforced;
+        let [generate, check, quota, report, headers, default] = &self.rules.enforced;
         match kind {
             RuleKind::Generate => generate,
             RuleKind::Check => check,
             RuleKind::Quota => quota,
             RuleKind::Report => report,
             RuleKind::Headers => headers,
+            RuleKind::Default => default,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::RuleConfig;
 
 /// Whether both tables give the same check results: they share the vocabulary, and the rules, instances and live handlers for
-/// checks, generated attributes and headers. Cached answers of `old` are then valid for `new`.
+/// checks, defaults, generated attributes and headers. Cached answers of `old` are then valid for `new`.
 ///
 /// Cost: one pointer comparison per rule.
 pub(super) fn are_equivalent(old: &RoutingTable, new: &RoutingTable) -> bool {
@@ -23,7 +23,8 @@ pub(super) fn are_equivalent(old: &RoutingTable, new: &RoutingTable) -> bool {
 /// Whether a rule can affect check results.
 fn affects_checks(rule: &RuleConfig) -> bool {
     let for_checks = |kind| matches!(kind, RuleKind::Check | RuleKind::Generate);
-    !rule.request_headers.is_empty()
+    rule.denies_by_default
+        || !rule.request_headers.is_empty()
         || !rule.response_headers.is_empty()
         || rule.actions.iter().any(|action| {
             action.instances.iter().any(|instance| for_checks(RuleKind::of(instance.template().variety)))

@@ -13,8 +13,11 @@ pub(super) const DRY_RUN: &str = "mixer.dev/dry-run";
 /// The failure policy of a rule or handler: `deny`, `allow` or `lastKnown`.
 pub(super) const ON_ERROR: &str = "mixer.dev/on-error";
 
+/// What happens to the requests that a rule selects if no rule allows them: `deny` or `allow`.
+pub(super) const DEFAULT: &str = "mixer.dev/default";
+
 /// Annotations of rules.
-pub(super) const OF_RULES: &[&str] = &[DRY_RUN, ON_ERROR];
+pub(super) const OF_RULES: &[&str] = &[DEFAULT, DRY_RUN, ON_ERROR];
 /// Annotations of handlers.
 pub(super) const OF_HANDLERS: &[&str] = &[ON_ERROR];
 
@@ -31,6 +34,21 @@ pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_
                 problem.with_hint("\"true\" evaluates the rule without enforcing it, \"false\" enforces it"),
             );
             false
+        }
+    }
+}
+
+/// Whether a rule refuses the requests that no rule allows. An unknown value counts as `deny`: a typing error opens nothing.
+pub(super) fn denies_by_default(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
+    match resource.annotations.get(DEFAULT).map(String::as_str) {
+        None | Some("allow") => false,
+        Some("deny") => true,
+        Some(other) => {
+            let message = format!("invalid value `{other}` of annotation {DEFAULT} counts as deny");
+            let problem = Diagnostic::error("default-unknown", field_path(DEFAULT), message);
+            let hint = "`deny` refuses what no rule allows, `allow` is the same as no annotation";
+            problems.push(problem.with_hint(hint));
+            true
         }
     }
 }

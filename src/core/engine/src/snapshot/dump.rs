@@ -134,6 +134,9 @@ pub struct RuleDump {
     /// Whether it is in dry run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// Whether it refuses what no rule allows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denies_by_default: bool,
     /// Its position.
     pub source: SourceDump,
 }
@@ -334,6 +337,7 @@ fn rule(config: &RuleConfig) -> RuleDump {
         response_header_operations: operations(&config.response_headers),
         language: config.language.name().to_owned(),
         dry_run: config.dry_run,
+        denies_by_default: config.denies_by_default,
         source: (&config.origin).into(),
     }
 }

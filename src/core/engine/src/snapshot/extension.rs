@@ -68,6 +68,22 @@ pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
 pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
     /// Its mappings, for display.
     fn outline(&self, vocabulary: &Vocabulary) -> Vec<MappingOutline>;
+
+    /// Why a dimension of a quota that depends on these attributes only is the same for every request that the extension charges to
+    /// the quota, if so. `quota` is the name of the instance.
+    fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {
+        let _ = (quota, attributes);
+        None
+    }
+}
+
+/// Why a dimension of a quota is the same for every request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConstantDimension {
+    /// The requests, for example `calls of the rate limit service of Envoy`.
+    pub requests: &'static str,
+    /// What to write instead.
+    pub hint: String,
 }
 
 /// One mapping of an extension: from a part of a request to an attribute, a limit or a quota.

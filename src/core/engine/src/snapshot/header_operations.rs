@@ -6,6 +6,7 @@ use super::decode::{HeaderOperation, HeaderOperationTemplate, Rule};
 use super::model::{HeaderOperationConfig, HeaderOperationKind};
 use super::problems::ResourceProblems;
 use super::programs::Programs;
+use super::suspicions;
 use mixer_attribute::ValueType;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_expr::{Language, Program};
@@ -65,7 +66,11 @@ impl HeaderOperations<'_, '_> {
 
     fn value(&mut self, text: &str, field: FieldPath) -> Option<Arc<Program>> {
         let problem = match self.programs.compile(self.language, text) {
-            Ok(program) if program.value_type() == ValueType::String => return Some(program),
+            Ok(program) if program.value_type() == ValueType::String => {
+                let vocabulary = &self.programs.vocabulary;
+                suspicions::expression(&program, || field.clone(), vocabulary, self.problems);
+                return Some(program);
+            }
             Ok(program) => Diagnostic::error(
                 "header-operation",
                 field,

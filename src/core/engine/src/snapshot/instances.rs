@@ -7,6 +7,7 @@ use super::model::{AttributeBinding, InstanceConfig};
 use super::params::{self, ParamLeaf, Params};
 use super::problems::ResourceProblems;
 use super::programs::{Programs, Refusal, type_name};
+use super::suspicions;
 use super::unit::{Built, Located};
 use crate::adapter::{BoundInstance, Leaf};
 use crate::template::{self, FieldKind, TEMPLATES, TemplateInfo, Variety};
@@ -188,7 +189,11 @@ impl Checker<'_, '_> {
                         self.problem(problem, leaf, text);
                         None
                     }
-                    _ => Some(program),
+                    _ => {
+                        let vocabulary = &self.programs.vocabulary;
+                        suspicions::expression(&program, || field.clone(), vocabulary, self.problems);
+                        Some(program)
+                    }
                 }
             }
             Err(refusal) => {

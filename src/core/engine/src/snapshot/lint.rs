@@ -5,11 +5,12 @@
 
 mod params;
 mod place;
+mod shadow;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use self::place::{params_path, placed};
+use self::place::{instance_params_path, name_field, params_path, placed};
 use super::model::{Condition, InstanceConfig, RuleConfig, Snapshot};
 use mixer_attribute::Vocabulary;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
@@ -54,7 +55,38 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
             out.push(Diagnostic::warning("attribute-keyword", FieldPath::root(), message));
         }
     }
+    constant_dimensions(snapshot, &mut out);
     out
+}
+
+/// Reports dimensions of quotas that are the same for every request of an extension.
+fn constant_dimensions(snapshot: &Snapshot, out: &mut Diagnostics) {
+    let generated: BTreeSet<_> =
+        snapshot.instances.iter().flat_map(|i| &i.bindings).map(|binding| binding.target).collect();
+    for instance in snapshot.instances.iter().filter(|i| i.template().name == "quota") {
+        for (leaf, program) in instance.bound.leaves.iter().zip(&instance.programs) {
+            let (Some(key), Some(program)) = (leaf.key.as_deref(), program) else { continue };
+            let slots = program.attributes();
+            // A dimension without any attribute is constant on purpose.
+            if slots.is_empty() || slots.iter().any(|slot| generated.contains(slot)) {
+                continue;
+            }
+            let names: Vec<&str> = slots.iter().map(|slot| snapshot.vocabulary.name(*slot)).collect();
+            let name = &*instance.key.name;
+            let Some(why) = snapshot.extensions.iter().find_map(|e| e.constant_dimension(name, &names))
+            else {
+                continue;
+            };
+            let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let message = format!(
+                "all {} share one amount: they do not set {names}, which `{key}` reads",
+                why.requests
+            );
+            let field = instance_params_path(instance).field("dimensions").key(key);
+            let problem = Diagnostic::warning("quota-dimension-constant", field, message).with_hint(why.hint);
+            out.push(placed(problem, &instance.key, &instance.origin));
+        }
+    }
 }
 
 /// Useless configuration: unused handlers and instances, shadowed rules, constant conditions.
@@ -65,7 +97,7 @@ pub fn lint(snapshot: &Snapshot) -> Diagnostics {
     for rule in &snapshot.rules {
         constant_match(rule, &no_attributes, &mut out);
     }
-    shadowed(snapshot, &mut out);
+    shadow::shadowed(snapshot, &mut out);
     out
 }
 
@@ -76,10 +108,6 @@ fn instances_by_handler(snapshot: &Snapshot) -> BTreeMap<&ResourceKey, BTreeMap<
         of_handler.extend(action.instances.iter().map(|i| (&**i.name(), i)));
     }
     used
-}
-
-fn name_field() -> FieldPath {
-    FieldPath::root().field("metadata").field("name")
 }
 
 fn unused(snapshot: &Snapshot, out: &mut Diagnostics) {
@@ -116,31 +144,4 @@ fn constant_match(rule: &RuleConfig, no_attributes: &Vocabulary, out: &mut Diagn
     let field = FieldPath::root().field("spec").field("match");
     let problem = Diagnostic::new(severity, "match-constant", field, message);
     out.push(placed(problem, &rule.key, &rule.origin));
-}
-
-/// The effects of a rule: pairs of handler and instance.
-type RuleEffects<'s> = BTreeSet<(&'s ResourceKey, &'s ResourceKey)>;
-
-/// Reports rules whose effects are a subset of an earlier rule with the same namespace and condition.
-fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
-    let mut seen: BTreeMap<_, Vec<(&ResourceKey, RuleEffects<'_>)>> = BTreeMap::new();
-    for rule in
-        snapshot.rules.iter().filter(|r| r.request_headers.is_empty() && r.response_headers.is_empty())
-    {
-        // A rule in dry run may repeat another one intentionally.
-        if rule.dry_run {
-            continue;
-        }
-        let text = if matches!(rule.condition, Condition::Always) { "" } else { rule.match_text.trim() };
-        let effects = rule.actions.iter().flat_map(|a| a.instances.iter().map(|i| (&a.handler.key, &i.key)));
-        let effects = effects.collect::<RuleEffects<'_>>();
-        let like = seen.entry((&*rule.key.namespace, rule.language.name(), text)).or_default();
-        if let Some((first, _)) = like.iter().find(|(_, earlier)| effects.is_subset(earlier)) {
-            let message = format!("the rule only repeats what {first} does on the same condition");
-            let problem = Diagnostic::warning("rule-shadowed", name_field(), message)
-                .with_hint("its instances are sent twice: remove one of the rules");
-            out.push(placed(problem, &rule.key, &rule.origin));
-        }
-        like.push((&rule.key, effects));
-    }
 }

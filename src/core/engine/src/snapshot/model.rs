@@ -308,7 +308,7 @@ pub struct HeaderOperationConfig {
     pub value: Option<Arc<Program>>,
 }
 
-/// A rule with a valid action or header operation.
+/// A rule with a valid action or header operation, or with a default.
 #[derive(Debug, Clone)]
 pub struct RuleConfig {
     /// Identity.
@@ -327,6 +327,8 @@ pub struct RuleConfig {
     pub response_headers: Vec<HeaderOperationConfig>,
     /// Whether it is in dry run: evaluated and counted, not enforced.
     pub dry_run: bool,
+    /// Whether the requests that it selects are refused unless a rule allows them.
+    pub denies_by_default: bool,
     /// Its failure policy.
     pub on_error: Option<OnError>,
     /// Its source.

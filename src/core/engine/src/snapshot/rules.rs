@@ -12,7 +12,10 @@ use super::model::{ActionConfig, Condition, HandlerConfig, InstanceConfig, RuleC
 use super::names;
 use super::problems::ResourceProblems;
 use super::programs::Programs;
+use super::suspicions;
 use super::unit::{Built, Located};
+use crate::adapter::CheckPower;
+use crate::template::Variety;
 use mixer_attribute::ValueType;
 use mixer_config::message::decode_over;
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
@@ -80,7 +83,8 @@ pub(super) fn build_rule(
         .collect::<Vec<_>>();
     let (request_headers, response_headers) = builder.header_operations().compile(&rule);
     let operations = rule.request_header_operations.len() + rule.response_header_operations.len();
-    let empty = actions.is_empty() && operations == 0;
+    let denies_by_default = annotations::denies_by_default(resource, &mut builder.problems);
+    let empty = actions.is_empty() && operations == 0 && !denies_by_default;
     // An action that is left out because it is out of process has its own diagnostic.
     if empty && !builder.external {
         builder.empty();
@@ -88,6 +92,11 @@ pub(super) fn build_rule(
     let on_error = annotations::on_error(resource, &mut builder.problems);
     let dry_run = annotations::dry_run(resource, &mut builder.problems);
     annotations::check(resource, annotations::OF_RULES, &mut builder.problems);
+    if let Condition::When(program) = &condition {
+        let vocabulary = &builder.programs.vocabulary;
+        let refuses = on_error.is_none() && (denies_by_default || actions.iter().any(can_refuse));
+        suspicions::condition(program, refuses, vocabulary, &mut builder.problems);
+    }
     let broken_match = !empty && matches!(condition, Condition::Broken(_));
     let config = (!empty).then(|| {
         Arc::new(RuleConfig {
@@ -102,6 +111,7 @@ pub(super) fn build_rule(
             request_headers,
             response_headers,
             dry_run,
+            denies_by_default,
             on_error,
             origin: resource.origin.clone(),
         })
@@ -111,6 +121,14 @@ pub(super) fn build_rule(
     references.dedup();
     let references = references.into();
     Built::Done(RuleState { config, references, errors, broken_match, advised }, problems.list)
+}
+
+/// Whether an action can refuse a check.
+fn can_refuse(action: &ActionConfig) -> bool {
+    let is_check =
+        |i: &Arc<InstanceConfig>| matches!(i.template().variety, Variety::Check | Variety::CheckWithOutput);
+    action.instances.iter().any(is_check)
+        && action.handler.adapter.check_power(&action.handler.params) != CheckPower::Allows
 }
 
 struct RuleBuilder<'b> {

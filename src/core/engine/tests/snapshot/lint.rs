@@ -77,3 +77,186 @@ fn suspicious_configuration_is_reported() {
     assert!(checked.iter().all(|d| d.code == "adapter-config" && d.span.is_some()), "{checked:?}");
     assert!(!checked.is_empty());
 }
+
+/// A manifest, two deniers, two instances, and rules: name, namespace, annotations and spec.
+fn lint_of(rules: &[(&str, &str, &str, &str)]) -> Vec<String> {
+    let mut text = r#"
+kind: attributemanifest
+metadata: {name: m, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    source.name: {valueType: STRING}
+    request.headers: {valueType: STRING_MAP}
+---
+kind: handler
+metadata: {name: deny, namespace: shop}
+spec: {compiledAdapter: denier}
+---
+kind: instance
+metadata: {name: one, namespace: shop}
+spec: {compiledTemplate: checknothing}
+---
+kind: instance
+metadata: {name: two, namespace: shop}
+spec: {compiledTemplate: checknothing}
+"#
+    .to_owned();
+    for (name, namespace, annotations, spec) in rules {
+        text += &format!(
+            "---\nkind: rule\nmetadata: {{name: {name}, namespace: {namespace}, annotations: {{{annotations}}}}}\nspec: {spec}\n"
+        );
+    }
+    let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+    let snapshot = SnapshotBuilder::new(options()).build(&contents);
+    assert!(
+        snapshot.diagnostics.iter().all(|d| d.severity != mixer_config::Severity::Error),
+        "{:?}",
+        snapshot.diagnostics
+    );
+    let shadowed = lint(&snapshot).into_iter().filter(|d| d.code == "rule-shadowed");
+    shadowed.map(|d| format!("{}: {}", d.resource, d.message)).collect()
+}
+
+#[test]
+fn rules_that_another_makes_superfluous_are_reported() {
+    let act = |instances: &str| format!("[{{handler: deny.shop, instances: [{instances}]}}]");
+    let spec =
+        |condition: &str, instances: &str| format!("{{match: '{condition}', actions: {}}}", act(instances));
+    let user = r#"source.user == "a""#;
+    let both = r#"source.name == "b" && source.user == "a""#;
+    let found = |first: &str, second: &str| lint_of(&[("a", "shop", "", first), ("b", "shop", "", second)]);
+    for (first, second, expected) in [
+        (
+            spec(user, "one.shop"),
+            spec(user, "one.shop"),
+            "b.rule.shop: the rule only repeats what a.rule.shop does on the same condition",
+        ),
+        (
+            spec(user, "one.shop, two.shop"),
+            spec(user, "two.shop"),
+            "b.rule.shop: the rule only repeats what a.rule.shop does on the same condition",
+        ),
+        (
+            spec(user, "one.shop"),
+            spec(both, "one.shop"),
+            "b.rule.shop: the rule only repeats what a.rule.shop does on a weaker condition",
+        ),
+        (
+            spec(both, "one.shop"),
+            spec(user, "one.shop"),
+            "a.rule.shop: the rule only repeats what b.rule.shop does on a weaker condition",
+        ),
+        (
+            spec("", "one.shop"),
+            spec(both, "one.shop"),
+            "b.rule.shop: the rule only repeats what a.rule.shop does on a weaker condition",
+        ),
+        (
+            spec(r#"source.user == "a" && source.name == "b""#, "one.shop"),
+            spec(both, "one.shop"),
+            "b.rule.shop: the rule only repeats what a.rule.shop does on the same condition",
+        ),
+    ] {
+        assert_eq!(found(&first, &second), [expected], "{first} {second}");
+    }
+    for (first, second) in [
+        (spec(user, "one.shop"), spec(user, "two.shop")),
+        (spec(user, "one.shop"), spec(both, "one.shop, two.shop")),
+        (spec(user, "one.shop"), spec(r#"source.user == "b""#, "one.shop")),
+        (spec(r#"source.user == "a" || source.name == "b""#, "one.shop"), spec(user, "one.shop")),
+    ] {
+        assert_eq!(found(&first, &second), Vec::<String>::new(), "{first} {second}");
+    }
+    let same = spec(user, "one.shop");
+    for (namespace, annotations) in [
+        ("other", ""),
+        ("shop", "mixer.dev/dry-run: \"true\""),
+        ("shop", "mixer.dev/on-error: deny"),
+        ("shop", "mixer.dev/default: deny"),
+        ("shop", "policy.istio.io/lang: CEL"),
+    ] {
+        let found = lint_of(&[("a", "shop", "", &same), ("b", namespace, annotations, &same)]);
+        assert_eq!(found, Vec::<String>::new(), "{namespace} {annotations}");
+    }
+}
+
+/// Codes of the warnings about one rule, with its adapter, instance, annotations and condition.
+fn warnings(adapter: &str, instance: &str, annotations: &str, condition: &str) -> Vec<&'static str> {
+    let condition = serde_json::Value::from(condition);
+    let text = format!(
+        r#"
+kind: attributemanifest
+metadata: {{name: m, namespace: istio-system}}
+spec:
+  attributes:
+    source.user: {{valueType: STRING}}
+    request.method: {{valueType: STRING}}
+    request.headers: {{valueType: STRING_MAP}}
+    source.labels: {{valueType: STRING_MAP}}
+---
+kind: handler
+metadata: {{name: h, namespace: istio-system}}
+spec: {adapter}
+---
+kind: instance
+metadata: {{name: i, namespace: istio-system}}
+spec: {instance}
+---
+kind: rule
+metadata: {{name: r, namespace: istio-system, annotations: {{{annotations}}}}}
+spec: {{match: {condition}, actions: [{{handler: h, instances: [i]}}]}}
+"#
+    );
+    let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+    let snapshot = SnapshotBuilder::new(options()).build(&contents);
+    snapshot.diagnostics.iter().map(|d| d.code).collect()
+}
+
+#[test]
+fn a_condition_that_absence_skips_is_reported_where_it_could_refuse() {
+    let (denier, noop) = ("{compiledAdapter: denier}", "{compiledAdapter: noop}");
+    let list = "{compiledAdapter: listchecker, params: {overrides: [a]}}";
+    let nothing = "{compiledTemplate: checknothing}";
+    let entry = "{compiledTemplate: listentry, params: {value: source.user}}";
+    let report = "{compiledTemplate: reportnothing}";
+    let quota = "{compiledTemplate: quota}";
+    let condition = r#"source.user != "ann""#;
+    for (adapter, instance, annotations, expected) in [
+        (denier, nothing, "", true),
+        (list, entry, "", true),
+        (noop, nothing, "mixer.dev/default: deny", true),
+        (denier, nothing, "mixer.dev/dry-run: \"true\"", true),
+        (noop, nothing, "", false),
+        (noop, report, "", false),
+        (denier, quota, "", false),
+        (denier, nothing, "mixer.dev/on-error: deny", false),
+        (denier, nothing, "mixer.dev/on-error: allow", false),
+    ] {
+        let found = warnings(adapter, instance, annotations, condition);
+        let expected = if expected { vec!["match-absent"] } else { vec![] };
+        assert_eq!(found, expected, "{adapter} {instance} {annotations}");
+    }
+    assert_eq!(warnings(denier, nothing, "", r#"request.method != "GET""#), Vec::<&str>::new());
+    assert_eq!(warnings(denier, nothing, "", r#"(source.user | "") != "ann""#), Vec::<&str>::new());
+}
+
+#[test]
+fn header_names_with_capitals_are_reported_in_every_expression() {
+    let denier = "{compiledAdapter: denier}";
+    let nothing = "{compiledTemplate: checknothing}";
+    for (condition, annotations, expected) in [
+        (r#"request.headers["X-A"] == "b""#, "", vec!["header-key-case"]),
+        (r#"(request.headers["X-A"] | "") == "b""#, "", vec!["header-key-case"]),
+        (r#"request.headers["X-A"] == "b""#, "policy.istio.io/lang: CEL", vec!["header-key-case"]),
+        (r#""X-A" in request.headers"#, "policy.istio.io/lang: CEL", vec!["header-key-case"]),
+        (r#"request.headers["x-a"] == "B""#, "", vec![]),
+        (r#"source.labels["App"] == "b""#, "", vec![]),
+        (r#"source.user == "X-A""#, "", vec![]),
+    ] {
+        assert_eq!(warnings(denier, nothing, annotations, condition), expected, "{condition}");
+    }
+    let list = "{compiledAdapter: listchecker, params: {overrides: [a]}}";
+    let entry = r#"{compiledTemplate: listentry, params: {value: 'request.headers["X-User"] | ""'}}"#;
+    assert_eq!(warnings(list, entry, "", ""), ["header-key-case"]);
+}

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::super::Adapter;
+use super::super::{Adapter, CheckPower};
 use super::Erase;
 use mixer_config::message::{DecodeError, Message, decode_over};
 use mixer_config::{FieldPath, Node};
@@ -33,6 +33,8 @@ pub trait DecodeParams {
     /// Decodes `node` (the `params` of a handler or the `spec` of a legacy resource) over the defaults. Fields decoded before the
     /// first error apply.
     fn decode(&self, node: Option<&Node>, path: FieldPath) -> (ErasedParams, Vec<DecodeError>);
+    /// See [`Adapter::check_power`].
+    fn check_power(&self, params: &ErasedParams) -> CheckPower;
 }
 
 impl<A: Adapter> DecodeParams for Erase<A> {
@@ -42,5 +44,9 @@ impl<A: Adapter> DecodeParams for Erase<A> {
         let json = mixer_config::message::Field::to_json(&params);
         debug_assert!(!A::Params::NAME.is_empty());
         (ErasedParams { value: Arc::new(params), json }, errors)
+    }
+
+    fn check_power(&self, params: &ErasedParams) -> CheckPower {
+        params.value.downcast_ref::<A::Params>().map_or(CheckPower::Decides, A::check_power)
     }
 }

@@ -1,0 +1,32 @@
+//! Refusals of what no rule allows.
+
+use std::sync::Arc;
+
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::DispatchContext;
+use super::combine::Combiner;
+use crate::routing::{Matched, RuleKind, SelectedRules};
+use mixer_attribute::AttributeBag;
+
+/// Refuses a request that no handler refused or allowed, if it has a default: the first rule that selects it is named. A condition
+/// that fails selects nothing, unless the rule has `on-error: deny`.
+pub(super) fn deny_by_default<'t: 'a, 'a>(
+    rules: SelectedRules<'t>,
+    bag: &AttributeBag<'a>,
+    combiner: &mut Combiner,
+    context: &DispatchContext<'_>,
+) {
+    let mut matched = ArenaVec::new_in(bag.arena());
+    let failures = rules.sets().map(|set| set.matches(bag, &mut matched)).sum();
+    context.metrics.conditions_failed(failures);
+    let selects = |matched: &&Matched<'_, '_>| matched.failed.is_none() || matched.route.denies_failures();
+    let Some(Matched { route, .. }) = matched.iter().find(selects) else { return };
+    if let Some(trace) = context.trace {
+        trace.borrow_mut().rule(&route.rule, RuleKind::Default);
+    }
+    if let Some(fired) = context.fired {
+        fired.borrow_mut().push(Arc::clone(&route.rule));
+    }
+    combiner.deny_by_default(&route.rule.key.to_string());
+}

@@ -1,0 +1,94 @@
+//! Rules that another rule makes superfluous.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::place::{name_field, placed};
+use crate::snapshot::{Condition, OnError, RuleConfig, Snapshot};
+use mixer_config::{Diagnostic, Diagnostics, ResourceKey};
+
+/// Most rules with the same condition and effect that are compared with another.
+const MAX_ALIKE: usize = 8;
+/// Most operands of a condition that are left out one by one.
+const MAX_OPERANDS: usize = 16;
+
+/// A handler and an instance that it receives.
+type Effect<'s> = (&'s ResourceKey, &'s ResourceKey);
+
+/// Where rules are alike: namespace, language, failure policy, operands of the condition, and one effect.
+type Likeness<'s> = (&'s str, &'static str, Option<OnError>, BTreeSet<&'s str>, Effect<'s>);
+
+/// Reports rules whose effects are a subset of those of another rule of the same namespace that applies whenever they do: with the same
+/// condition, with one operand of the top-level `&&` less, or with none or one of their operands. Cost: linear in the rules.
+pub(super) fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
+    let rules: Vec<_> = snapshot.rules.iter().filter(|rule| is_comparable(rule)).collect();
+    let mut known: FxHashMap<Likeness<'_>, Vec<usize>> = FxHashMap::default();
+    for (at, rule) in rules.iter().enumerate() {
+        for effect in effects(rule) {
+            let alike = known.entry(likeness(rule, operands(rule), effect)).or_default();
+            if alike.len() < MAX_ALIKE {
+                alike.push(at);
+            }
+        }
+    }
+    for (at, rule) in rules.iter().enumerate() {
+        let own = operands(rule);
+        let effects: BTreeSet<_> = effects(rule).collect();
+        let Some(first) = effects.first() else { continue };
+        let covers = |&other: &usize| {
+            rules.get(other).is_some_and(|other| effects.is_subset(&self::effects(other).collect()))
+        };
+        let find = |operands: BTreeSet<&str>, earlier: bool| {
+            let alike = known.get(&likeness(rule, operands, *first))?;
+            alike.iter().filter(|other| !earlier || **other < at).find(|other| covers(other)).copied()
+        };
+        let wider = || {
+            std::iter::once(BTreeSet::new())
+                .chain(own.iter().map(|operand| BTreeSet::from([*operand])))
+                .chain(own.iter().map(|operand| own.iter().filter(|o| *o != operand).copied().collect()))
+                .filter(|operands| operands.len() < own.len())
+                .find_map(|operands| find(operands, false))
+        };
+        let problem = match find(own.clone(), true) {
+            Some(first) => rules
+                .get(first)
+                .map(|first| format!("the rule only repeats what {} does on the same condition", first.key)),
+            None if own.len() <= MAX_OPERANDS => wider()
+                .and_then(|other| rules.get(other))
+                .map(|other| format!("the rule only repeats what {} does on a weaker condition", other.key)),
+            None => None,
+        };
+        if let Some(message) = problem {
+            let problem = Diagnostic::warning("rule-shadowed", name_field(), message)
+                .with_hint("its instances are sent twice: remove one of the rules");
+            out.push(placed(problem, &rule.key, &rule.origin));
+        }
+    }
+}
+
+/// Rules in dry run may repeat others intentionally; header operations and defaults are not compared.
+fn is_comparable(rule: &RuleConfig) -> bool {
+    !rule.dry_run
+        && !rule.denies_by_default
+        && rule.request_headers.is_empty()
+        && rule.response_headers.is_empty()
+        && !matches!(rule.condition, Condition::Broken(_))
+}
+
+fn effects(rule: &RuleConfig) -> impl Iterator<Item = Effect<'_>> {
+    rule.actions.iter().flat_map(|a| a.instances.iter().map(|i| (&a.handler.key, &i.key)))
+}
+
+/// The operands of the condition; none if it is always true.
+fn operands(rule: &RuleConfig) -> BTreeSet<&str> {
+    match &rule.condition {
+        Condition::When(program) => program.conjunct_texts().into_iter().collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+fn likeness<'s>(rule: &'s Arc<RuleConfig>, operands: BTreeSet<&'s str>, effect: Effect<'s>) -> Likeness<'s> {
+    (&rule.key.namespace, rule.language.name(), rule.on_error, operands, effect)
+}

@@ -1,0 +1,131 @@
+//! Warnings about expressions that compile and probably do not do what they say.
+
+use super::problems::ResourceProblems;
+use mixer_attribute::{ValueType, Vocabulary};
+use mixer_config::{Diagnostic, ExpressionPlace, FieldPath};
+use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall};
+
+/// Attributes that every HTTP request of Envoy and of the proxies of Istio has; a connection has those that apply to it. Their
+/// absence is no way around a rule.
+///
+/// Maps are not among them: callers of the API leave them out, and a missing key fails in CEL.
+const ALWAYS_THERE: [&str; 13] = [
+    "connection.mtls",
+    "context.protocol",
+    "context.reporter.kind",
+    "context.time",
+    "destination.ip",
+    "destination.port",
+    "request.host",
+    "request.method",
+    "request.path",
+    "request.scheme",
+    "request.time",
+    "request.url_path",
+    "source.ip",
+];
+
+/// Maps whose keys are header names, which proxies send in lower case.
+const HEADERS: [&str; 2] = ["request.headers", "response.headers"];
+
+/// Warns about a condition. `refuses`: the rule can refuse a check, and has no failure policy of its own.
+pub(super) fn condition(
+    program: &Program,
+    refuses: bool,
+    vocabulary: &Vocabulary,
+    problems: &mut ResourceProblems<'_>,
+) {
+    let field = || FieldPath::root().field("spec").field("match");
+    expression(program, field, vocabulary, problems);
+    if let Some((subject, decided)) = program.decided() {
+        let name = shown(subject, vocabulary);
+        let (code, message, hint) = match decided {
+            Decided::Never => (
+                "match-never",
+                format!("the condition is never true: no value of `{name}` passes all of its tests"),
+                "the rule never applies; `||` joins alternatives",
+            ),
+            Decided::Always => (
+                "match-always",
+                format!("the condition is true for every value of `{name}`"),
+                "`&&` joins tests that must all hold; a condition that is always true can be left out",
+            ),
+        };
+        problems.push(Diagnostic::warning(code, field(), message).with_hint(hint));
+    }
+    let is_always_there = |read: Read<'_>| ALWAYS_THERE.contains(&vocabulary.name(read.slot));
+    if refuses && let Some(read) = program.skipped_without(&is_always_there) {
+        let name = shown(read, vocabulary);
+        let subject = match (program.language(), read.key) {
+            // A missing key of a map that is there is empty.
+            (Language::Cexl, Some(_)) => vocabulary.name(read.slot).to_owned(),
+            _ => name.clone(),
+        };
+        let message = format!(
+            "a request without `{subject}` is not refused: the condition fails, so that the rule does not apply"
+        );
+        let default = match vocabulary.value_type(read.slot) {
+            Some(ValueType::String | ValueType::StringMap) => Some("\"\""),
+            Some(ValueType::Int64) => Some("0"),
+            Some(ValueType::Bool) => Some("false"),
+            _ => None,
+        };
+        let default = default.map_or_else(String::new, |default| match program.language() {
+            Language::Cel => format!("write `pick({name}, {default})`, or "),
+            _ => format!("write `({name} | {default})`, or "),
+        });
+        let hint = format!("{default}annotate the rule with `mixer.dev/on-error: deny`");
+        problems.push(Diagnostic::warning("match-absent", field(), message).with_hint(hint));
+    }
+}
+
+/// Warns about calls and keys of any expression.
+pub(super) fn expression(
+    program: &Program,
+    field: impl Fn() -> FieldPath,
+    vocabulary: &Vocabulary,
+    problems: &mut ResourceProblems<'_>,
+) {
+    for (position, call) in program.suspicious_calls() {
+        let mut problem = match call {
+            SuspiciousCall::ReversedMatches { meant } => {
+                let (pattern, text) = match program.language() {
+                    Language::Cexl => ("left", "right"),
+                    _ => ("right", "left"),
+                };
+                let message =
+                    format!("`matches` has the pattern on its {pattern} and the text on its {text} side");
+                Diagnostic::warning("matches-reversed", field(), message)
+                    .with_hint(format!("write `{meant}`; as it is, the constant is searched"))
+            }
+            SuspiciousCall::LiteralStar { pattern, meant } => {
+                let message = format!(
+                    "`*` is special only as the last or the first character of a pattern, not in `{pattern}`"
+                );
+                Diagnostic::warning("match-star", field(), message).with_hint(format!("write `{meant}`"))
+            }
+        };
+        problem.expression =
+            position.map(|(line, column)| ExpressionPlace { text: program.text().to_owned(), line, column });
+        problems.push(problem);
+    }
+    for read in program.entries() {
+        let key = read.key.unwrap_or_default();
+        if HEADERS.contains(&vocabulary.name(read.slot)) && key.iter().any(u8::is_ascii_uppercase) {
+            let lower = key.to_ascii_lowercase();
+            let message =
+                format!("`{}` is never there: header names are in lower case", shown(read, vocabulary));
+            let hint = format!("write `{}`", shown(Read { key: Some(&lower), ..read }, vocabulary));
+            problems.push(Diagnostic::warning("header-key-case", field(), message).with_hint(hint));
+        }
+    }
+}
+
+/// An attribute or an entry of a map, as in an expression.
+fn shown(read: Read<'_>, vocabulary: &Vocabulary) -> String {
+    let name = vocabulary.name(read.slot);
+    match read.key {
+        Some(key) => format!("{name}[{:?}]", String::from_utf8_lossy(key)),
+        None => name.to_owned(),
+    }
+}

@@ -1,0 +1,46 @@
+//! Mistakes between the settings of Envoy's services and the quotas that they name.
+
+use super::{EnvoyConfig, MappedFrom, QuotaSelector};
+use mixer_engine::snapshot::ConstantDimension;
+
+/// Entries of descriptors that set attributes of other names, with the prefixes of these attributes.
+const CONVERTED: [(&str, &[&str]); 3] = [
+    ("remote_address", &["source.ip", "origin.ip"]),
+    ("destination_cluster", &["destination.service.", "envoy.upstream.cluster"]),
+    ("source_cluster", &["envoy.source_cluster"]),
+];
+
+/// Why a dimension that depends on these attributes only is the same for every descriptor: a descriptor sets `ratelimit.*`, entries
+/// that are named like an attribute, and what is mapped from them.
+pub(super) fn constant_dimension(
+    config: &EnvoyConfig,
+    quota: &str,
+    attributes: &[&str],
+) -> Option<ConstantDimension> {
+    let mut selectors = config.quotas.iter().filter(|selector| selector.quota.eq_ignore_ascii_case(quota));
+    let selector =
+        selectors.find(|selector| !attributes.iter().any(|name| is_set(config, selector, name)))?;
+    let known =
+        |key: &&(String, String)| attributes.iter().any(|name| name.rsplit('.').next() == Some(&key.0));
+    let entry = selector.entries.iter().find(known).or(selector.entries.first());
+    let key = entry.map_or("KEY", |(key, _)| key);
+    let name = attributes.first().copied().unwrap_or_default();
+    let hint = format!("write `ratelimit.descriptor[{key:?}]`, or send a descriptor entry named `{name}`");
+    Some(ConstantDimension { requests: "calls of Envoy's rate limit service", hint })
+}
+
+/// Whether the descriptors that a selector takes may set an attribute.
+fn is_set(config: &EnvoyConfig, selector: &QuotaSelector, name: &str) -> bool {
+    let may_have =
+        |entry: &str| selector.entries.is_empty() || selector.entries.iter().any(|(key, _)| key == entry);
+    let is_mapped = config
+        .mappings
+        .iter()
+        .any(|mapping| *mapping.attribute == *name && matches!(mapping.source, MappedFrom::Extension(_)));
+    name.starts_with("ratelimit.")
+        || is_mapped
+        || selector.entries.iter().any(|(key, _)| key == name)
+        || CONVERTED.iter().any(|(entry, prefixes)| {
+            may_have(entry) && prefixes.iter().any(|prefix| name.starts_with(prefix))
+        })
+}

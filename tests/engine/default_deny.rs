@@ -1,0 +1,196 @@
+//! The annotation `mixer.dev/default` of rules: what no rule allows is refused.
+
+use mixer_attribute::OwnedAttributes;
+use mixer_engine::check_cache::CheckCacheLimits;
+
+use crate::fixture::Served;
+
+const BASE: &str = r#"
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    destination.namespace: {valueType: STRING}
+    destination.service.name: {valueType: STRING}
+    context.reporter.kind: {valueType: STRING}
+---
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+kind: instance
+metadata: {name: user, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: 'source.user | ""'}}
+---
+kind: handler
+metadata: {name: allow, namespace: istio-system}
+spec: {compiledAdapter: noop}
+---
+kind: handler
+metadata: {name: refuse, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 16, message: who}}}
+---
+kind: handler
+metadata: {name: banned, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {overrides: [eve], blacklist: true}}
+---
+kind: handler
+metadata: {name: staff, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {overrides: [ann]}}
+---
+kind: handler
+metadata: {name: unreachable, namespace: istio-system, annotations: {mixer.dev/on-error: allow}}
+spec: {compiledAdapter: listchecker, params: {providerUrl: "http://127.0.0.1:9/none"}}
+"#;
+
+/// A default of the namespace `shop`.
+const CLOSED: &str = r#"
+---
+kind: rule
+metadata: {name: closed, namespace: shop, annotations: {mixer.dev/default: deny}}
+"#;
+
+fn rule(name: &str, namespace: &str, condition: &str, action: &str) -> String {
+    let quoted = serde_json::Value::from(condition);
+    format!(
+        "\n---\nkind: rule\nmetadata: {{name: {name}, namespace: {namespace}}}\n\
+         spec: {{match: {quoted}, actions: [{action}]}}\n"
+    )
+}
+
+const ALLOW: &str = "{handler: allow.istio-system, instances: [nothing.istio-system]}";
+const REFUSE: &str = "{handler: refuse.istio-system, instances: [nothing.istio-system]}";
+const BANNED: &str = "{handler: banned.istio-system, instances: [user.istio-system]}";
+const STAFF: &str = "{handler: staff.istio-system, instances: [user.istio-system]}";
+const UNREACHABLE: &str = "{handler: unreachable.istio-system, instances: [user.istio-system]}";
+
+fn request(pairs: &[(&str, &str)]) -> OwnedAttributes {
+    pairs.iter().copied().collect()
+}
+
+/// Code of the answer to `user` in `namespace`.
+fn code(text: &str, namespace: &str, user: &str) -> i32 {
+    let served = Served::start(text, None);
+    let attributes = request(&[("destination.namespace", namespace), ("source.user", user)]);
+    let answer = served.check(&served.service(), &attributes);
+    answer.precondition.unwrap().status.unwrap().code
+}
+
+#[test]
+fn what_no_rule_allowed_is_refused() {
+    let with = |rules: &[String]| format!("{BASE}{CLOSED}{}", rules.concat());
+    let ann = r#"source.user == "ann""#;
+    for (name, rules, user, expected) in [
+        ("no rule", vec![], "ann", 7),
+        ("a rule allows", vec![rule("a", "shop", ann, ALLOW)], "ann", 0),
+        ("a rule that does not match", vec![rule("a", "shop", ann, ALLOW)], "ben", 7),
+        ("a rule for the mesh allows", vec![rule("a", "istio-system", ann, ALLOW)], "ann", 0),
+        ("a rule of another namespace", vec![rule("a", "other", ann, ALLOW)], "ann", 7),
+        ("a refusal keeps its code", vec![rule("a", "shop", "", REFUSE)], "ann", 16),
+        (
+            "a refusal is stronger than a rule that allows",
+            vec![rule("a", "shop", "", ALLOW), rule("b", "shop", "", REFUSE)],
+            "ann",
+            16,
+        ),
+        ("on the list", vec![rule("a", "shop", "", STAFF)], "ann", 0),
+        ("not on the list", vec![rule("a", "shop", "", STAFF)], "ben", 7),
+        ("no objection allows nothing", vec![rule("a", "istio-system", "", BANNED)], "ann", 7),
+        ("an ignored failure allows nothing", vec![rule("a", "shop", "", UNREACHABLE)], "ann", 7),
+    ] {
+        assert_eq!(code(&with(&rules), "shop", user), expected, "{name}");
+    }
+    assert_eq!(code(&with(&[]), "other", "ann"), 0, "another namespace");
+    let allowed = CLOSED.replace("default: deny", "default: allow").replace("}}", "}}\nspec: {actions: [")
+        + REFUSE
+        + "], match: 'source.user == \"eve\"'}";
+    assert_eq!(code(&format!("{BASE}{allowed}"), "shop", "ann"), 0, "the default is `allow`");
+}
+
+#[test]
+fn a_default_of_the_mesh_namespace_is_for_every_request() {
+    let text = format!("{BASE}{}", CLOSED.replace("shop", "istio-system")) + &rule("a", "shop", "", ALLOW);
+    assert_eq!(code(&text, "shop", "ann"), 0);
+    assert_eq!(code(&text, "other", "ann"), 7);
+}
+
+#[test]
+fn a_condition_selects_a_service() {
+    let closed = |annotations: &str| {
+        format!(
+            "{BASE}\n---\nkind: rule\nmetadata: {{name: closed, namespace: shop, annotations: {{{annotations}}}}}\n\
+             spec: {{match: 'destination.service.name == \"till\"'}}\n"
+        )
+    };
+    let ask = |text: &str, service: Option<&str>| {
+        let served = Served::start(text, None);
+        let mut attributes = request(&[("destination.namespace", "shop")]);
+        if let Some(service) = service {
+            attributes
+                .insert("destination.service.name", mixer_attribute::OwnedValue::String(service.into()));
+        }
+        served.check(&served.service(), &attributes).precondition.unwrap().status.unwrap()
+    };
+    let text = closed("mixer.dev/default: deny");
+    let refused = ask(&text, Some("till"));
+    assert_eq!(
+        (refused.code, refused.message.as_str()),
+        (7, "mixer:no rule allows this request, default of closed.rule.shop")
+    );
+    assert_eq!(ask(&text, Some("window")).code, 0);
+    assert_eq!(ask(&text, None).code, 0, "a condition that fails selects nothing");
+    let strict = closed("mixer.dev/default: deny, mixer.dev/on-error: deny");
+    assert_eq!(ask(&strict, None).code, 7, "unless the rule denies on errors");
+    assert_eq!(ask(&strict, Some("window")).code, 0);
+}
+
+#[test]
+fn cached_answers_are_those_of_the_default() {
+    let limits = CheckCacheLimits { entries: 100, bytes: 1 << 20 };
+    let text = format!("{BASE}{CLOSED}") + &rule("a", "shop", r#"source.user == "ann""#, ALLOW);
+    let mut served = Served::start(&text, Some(limits));
+    let service = served.service();
+    for _ in 0..3 {
+        for (namespace, user, expected) in
+            [("shop", "ann", 0), ("shop", "ben", 7), ("other", "ben", 0), ("other", "ann", 0)]
+        {
+            let attributes = request(&[("destination.namespace", namespace), ("source.user", user)]);
+            let answer = served.check(&service, &attributes);
+            assert_eq!(answer.precondition.unwrap().status.unwrap().code, expected, "{namespace} {user}");
+        }
+    }
+    assert_eq!(served.runtime.cache_counters().hits(), 9, "`source.user` matters in `shop` only");
+    // Without the default, cached refusals are not valid any more.
+    served.change(&(BASE.to_owned() + &rule("a", "shop", r#"source.user == "ann""#, ALLOW)));
+    let attributes = request(&[("destination.namespace", "shop"), ("source.user", "ben")]);
+    assert_eq!(served.check(&service, &attributes).precondition.unwrap().status.unwrap().code, 0);
+}
+
+#[test]
+fn a_refusal_after_an_ignored_failure_is_not_valid_for_later_requests() {
+    let text = format!("{BASE}{CLOSED}") + &rule("a", "shop", "", UNREACHABLE);
+    let served = Served::start(&text, None);
+    let answer = served.check(&served.service(), &request(&[("destination.namespace", "shop")]));
+    assert_eq!(answer.precondition.unwrap().valid_use_count, 0);
+}
+
+#[test]
+fn a_default_in_dry_run_is_counted_and_not_enforced() {
+    let closed = CLOSED.replace("default: deny", "default: deny, mixer.dev/dry-run: \"true\"");
+    let text = format!("{BASE}{closed}") + &rule("a", "shop", r#"source.user == "ann""#, ALLOW);
+    let served = Served::start(&text, None);
+    let service = served.service();
+    for user in ["ann", "ben", "cid"] {
+        let attributes = request(&[("destination.namespace", "shop"), ("source.user", user)]);
+        assert_eq!(served.check(&service, &attributes).precondition.unwrap().status.unwrap().code, 0);
+    }
+    let samples = served.samples("mixer_dry_run_outcomes_total{");
+    assert!(
+        samples
+            .iter()
+            .any(|s| s.contains("outcome=\"denied\"") && s.contains("closed.rule.shop") && s.ends_with(" 2")),
+        "{samples:?}"
+    );
+    assert!(samples.iter().any(|s| s.contains("outcome=\"allowed\"") && s.ends_with(" 1")), "{samples:?}");
+}
