@@ -72,7 +72,7 @@ impl Guard {
             return Err(Refusal::Host);
         }
         let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if changes && is_cross_site(host, text(header::ORIGIN), headers) {
+        if changes && is_cross_site(host, headers) {
             return Err(Refusal::CrossSite);
         }
         // Style sheet, script and sign-in form are public.
@@ -90,7 +90,7 @@ impl Guard {
 
     /// Whether `Host` is an IP address, `localhost` or an allowed name.
     fn is_ours(&self, host: &str) -> bool {
-        let name = host_name(host).to_ascii_lowercase();
+        let Some(name) = host_name(host).map(str::to_ascii_lowercase) else { return false };
         let literal = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(&name);
         literal.parse::<std::net::IpAddr>().is_ok()
             || name == "localhost"
@@ -101,7 +101,11 @@ impl Guard {
     fn knows_token(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
         let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
-        let bearer = text(header::AUTHORIZATION).and_then(|v| v.strip_prefix("Bearer "));
+        // The scheme is case-insensitive. Spec: RFC 9110 section 11.1.
+        let bearer = text(header::AUTHORIZATION)
+            .and_then(|v| v.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token);
         let mut cookies = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
         bearer.is_some_and(|given| same(given.trim(), token))
             || cookies
@@ -131,23 +135,26 @@ fn same(given: &str, wanted: &str) -> bool {
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
 
-/// `Host` without the port.
-fn host_name(host: &str) -> &str {
-    match host.rfind(':') {
+/// `Host` without the port; `None` if what follows the colon is no port.
+fn host_name(host: &str) -> Option<&str> {
+    let is_port = |text: &str| text.parse::<u16>().is_ok() && text.bytes().all(|b| b.is_ascii_digit());
+    match host.rsplit_once(':') {
         // IPv6 addresses are in brackets.
-        Some(at) if !host.get(at..).is_some_and(|tail| tail.contains(']')) => host.get(..at).unwrap_or(host),
-        _ => host,
+        Some((_, tail)) if tail.contains(']') => Some(host),
+        Some((name, port)) => is_port(port).then_some(name),
+        None => Some(host),
     }
 }
 
-/// Browsers send `Sec-Fetch-Site` or `Origin` with requests that may change state; other clients send neither.
-fn is_cross_site(host: &str, origin: Option<&str>, headers: &HeaderMap) -> bool {
-    let site = headers.get("sec-fetch-site").and_then(|v| v.to_str().ok());
-    if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+/// Browsers send `Sec-Fetch-Site`, `Origin` or `Referer` with requests that may change state; other clients send none of them.
+fn is_cross_site(host: &str, headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    if text("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
         return true;
     }
-    origin.is_some_and(|origin| {
-        let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+    text("origin").or_else(|| text("referer")).is_some_and(|page| {
+        let rest = page.split_once("://").map_or(page, |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         !authority.eq_ignore_ascii_case(host)
     })
 }
@@ -210,9 +217,20 @@ mod tests {
         ] {
             assert_eq!(get(ours), Ok(()), "{ours}");
         }
-        for foreign in
-            ["evil.example", "evil.example:9876", "localhost.evil.example", "127.0.0.1.evil.example", ""]
-        {
+        for foreign in [
+            "evil.example",
+            "evil.example:9876",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "localhost:1.evil.example",
+            "127.0.0.1:80.evil.example",
+            "localhost:",
+            "localhost:+1",
+            "localhost:65536",
+            "[::1]:1.evil.example",
+            "[::1].evil.example",
+            "",
+        ] {
             assert_eq!(get(foreign), Err(Refusal::Host), "{foreign}");
         }
     }
@@ -230,6 +248,12 @@ mod tests {
         assert_eq!(put(&[("origin", "http://evil.example")]), Err(Refusal::CrossSite));
         assert_eq!(put(&[("origin", "null")]), Err(Refusal::CrossSite), "a page in a sandbox");
         assert_eq!(put(&[("origin", "http://localhost:9877")]), Err(Refusal::CrossSite), "another port");
+        assert_eq!(put(&[("referer", "http://localhost:9876/scopez/")]), Ok(()), "a form without an origin");
+        for foreign in
+            ["http://evil.example/a", "http://localhost:98765/", "http://localhost:9876.evil.example/"]
+        {
+            assert_eq!(put(&[("referer", foreign)]), Err(Refusal::CrossSite), "{foreign}");
+        }
         assert_eq!(put(&[("sec-fetch-site", "cross-site")]), Err(Refusal::CrossSite));
         assert_eq!(put(&[("sec-fetch-site", "same-site")]), Err(Refusal::CrossSite));
         let read = headers(&[("host", "localhost"), ("origin", "http://evil.example")]);
@@ -258,6 +282,9 @@ mod tests {
         };
         assert_eq!(get("accept", "*/*"), Err(Refusal::Token));
         assert_eq!(get("authorization", "Bearer let me=in"), Ok(()));
+        assert_eq!(get("authorization", "bearer let me=in"), Ok(()));
+        assert_eq!(get("authorization", "BEARER  let me=in"), Ok(()));
+        assert_eq!(get("authorization", "Basic let me=in"), Err(Refusal::Token));
         assert_eq!(get("authorization", "Bearer let me=iN"), Err(Refusal::Token));
         assert_eq!(get("authorization", "Bearer "), Err(Refusal::Token));
         let cookie = guard.log_in("let me=in").unwrap().to_str().unwrap().to_owned();
