@@ -62,6 +62,9 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l concurrency -d 'Wor
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l singleThreaded -d 'Run on a single thread' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxMessageSize -d 'Maximum size of a gRPC message in bytes, or with a unit. Example: 4MiB' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxConcurrentStreams -d 'Maximum calls in flight per connection' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l max-check-quotas -d 'Maximum quotas of a check, and descriptors of a rate limit call of Envoy; a call with more is rejected' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l max-report-records -d 'Maximum records of a report, and entries of an access log message of Envoy; a message with more is rejected' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l receive-timeout -d 'Time limit for receiving a message: a call whose message is not complete by then fails. Example: 10s' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l max-connection-age -d 'Age at which a connection gets a GOAWAY, so that clients rebalance over the servers; 0s means never. Example: 30m' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l apiWorkerPoolSize -d 'Maximum asynchronous API calls in flight; synchronous calls bypass the pool' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l api-worker-pool-floor -d 'Adapt the pool size to the load: initial and minimum size; 0 keeps the size fixed' -r

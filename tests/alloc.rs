@@ -30,29 +30,44 @@ const DECIDED_CHECK: usize = 8;
 /// Allocations of a report of 25 bags without new series.
 const REPORT: usize = 16;
 
+/// Memory of a long report besides four times its size: what a slice of records takes.
+const SLICE_BYTES: isize = 1 << 20;
+
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    /// Bytes in use, and the most of them.
+    static IN_USE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system allocator with a count per thread.
+/// Counts an allocation and the change of the bytes in use. Fails while the thread ends.
+fn count(allocations: usize, bytes: isize) {
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + allocations));
+    let _ = IN_USE.try_with(|in_use| {
+        in_use.set(in_use.get() + bytes);
+        PEAK.try_with(|peak| peak.set(peak.get().max(in_use.get())))
+    });
+}
+
+/// The system allocator with counts per thread.
 struct Counting;
 
 // SAFETY: every call is forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Fails while the thread ends.
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        count(1, layout.size().cast_signed());
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(0, -layout.size().cast_signed());
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        count(1, size.cast_signed() - layout.size().cast_signed());
         // SAFETY: as the caller promises.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -110,4 +125,26 @@ fn a_warm_report_allocates_little() {
     let bodies: Vec<Bytes> = (0..8).map(|number| reports::report(number, 25).into()).collect();
     let most = most(&bodies, |body| drop(answered(engine.service.report(body, None))));
     assert!(most <= REPORT, "{most} allocations for 25 bags");
+}
+
+#[test]
+fn a_long_report_takes_little_memory_and_gives_way() {
+    let engine = Engine::start(&testdata(&["config/attributes.yaml", "config/metrics-http.yaml"]), false);
+    drop(answered(engine.service.report(reports::report(0, 25).into(), None)));
+    for (name, body) in
+        [("records without attributes", [0x0a, 0].repeat(20_000)), ("records", reports::report(1, 3000))]
+    {
+        let length = isize::try_from(body.len()).expect("a small message");
+        let mut call = std::pin::pin!(engine.service.report(Bytes::from(body), None));
+        let before = IN_USE.get();
+        PEAK.set(before);
+        let mut polls = 1;
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        while call.as_mut().poll(&mut context).is_pending() {
+            polls += 1;
+        }
+        let peak = PEAK.get() - before;
+        assert!(peak <= 4 * length + SLICE_BYTES, "{name}: {peak} bytes for a message of {length}");
+        assert!(polls > 20, "{name}: handled in {polls} polls");
+    }
 }

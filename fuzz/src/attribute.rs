@@ -197,7 +197,7 @@ fn report_request(body: &[u8]) {
     if let Ok(request) = read
         && message.encoded_len() == body.len()
     {
-        assert_eq!(request.records.len(), message.attributes.len());
+        assert_eq!(request.record_count, message.attributes.len());
         assert_eq!(request.default_words.len(), message.default_words.len());
         assert_eq!(request.global_word_count, message.global_word_count);
         let semantics = match request.semantics {
@@ -218,7 +218,7 @@ fn records<'a>(request: &ReportRequest<'a>, arena: &'a Bump) {
     let mut sum: Option<OwnedAttributes> = None;
     let mut count = 0;
     while let Some(record) = walk.next() {
-        let plain = request.records[count];
+        let plain = request.records()[count];
         let bag = AttributeBag::new(&plain, Some(words), vocabulary, arena);
         let alone = OwnedAttributes::from_bag(&bag);
         let is_first = count == 0 || request.semantics == Semantics::Independent;
@@ -244,7 +244,7 @@ fn records<'a>(request: &ReportRequest<'a>, arena: &'a Bump) {
             }
         }
     }
-    let expected = if matches!(request.semantics, Semantics::Unknown(_)) { 0 } else { request.records.len() };
+    let expected = if matches!(request.semantics, Semantics::Unknown(_)) { 0 } else { request.record_count };
     assert_eq!(count, expected);
 }
 

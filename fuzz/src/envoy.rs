@@ -154,8 +154,8 @@ fn access_log(body: &[u8]) {
         }
         None => (LogKind::Http, 0),
     };
-    assert_eq!(read.entries.len(), expected.1);
-    assert!(read.entries.iter().all(|(kind, _)| *kind == expected.0));
+    assert_eq!((read.entry_count, read.entries().count()), (expected.1, expected.1));
+    assert!(read.entries().all(|(kind, _)| kind == expected.0));
     assert!(entries(&read, &mut counters), "prost takes an entry that is refused: {message:?}");
 }
 
@@ -163,10 +163,10 @@ fn access_log(body: &[u8]) {
 fn entries(message: &LogMessage<'_>, counters: &mut ConnectionCounters) -> bool {
     let identity = message.identifier.and_then(|bytes| LogIdentity::read(bytes).ok()).unwrap_or_default();
     let mut good = true;
-    for entry in &message.entries {
+    for entry in message.entries() {
         let arena = Bump::new();
         let mut out = Attributes::new(&PLAN, &arena);
-        match set_entry(*entry, &identity, &CONFIG, counters, &mut out) {
+        match set_entry(entry, &identity, &CONFIG, counters, &mut out) {
             Ok(EntryOutcome::Set { .. }) => drop(encodes_to_itself(&out)),
             Ok(EntryOutcome::Ignored) => {}
             Err(_) => good = false,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
-use mixer_http2::{ErrorCode, FixedResponse, IncomingRequest, Limits, Session};
+use mixer_http2::{ErrorCode, FixedResponse, IncomingRequest, Limits, Session, UnlimitedMemory};
 
 use crate::input::Input;
 use client::Client;
@@ -19,7 +19,7 @@ use frame::Frame;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const POST: &[u8] = b"\x83\x86\x04\x02/a";
-const LIMITS: Limits = Limits { max_streams: 4, max_header_bytes: 1000 };
+const LIMITS: Limits = Limits { max_streams: 4, max_header_bytes: 1000, max_request_bytes: 48 << 10 };
 const MAX_BLOCK: usize = 128 << 10;
 
 static GRPC: LazyLock<FixedResponse> =
@@ -48,7 +48,7 @@ fn greeting() -> Vec<u8> {
 
 /// The output, and the requests with their bodies.
 fn played(wire: &[u8], sizes: &[usize]) -> (Vec<u8>, Vec<(u32, usize)>) {
-    let mut session = Session::new(LIMITS, &GRPC);
+    let mut session = Session::new(LIMITS, &GRPC, UnlimitedMemory);
     let (mut kept, mut at) = (Vec::new(), 0);
     for size in sizes.iter().copied().chain([usize::MAX]) {
         let end = at + size.min(wire.len() - at);
@@ -80,7 +80,7 @@ struct Pair {
 }
 
 fn frames(input: &mut Input<'_>) {
-    let mut session = Session::new(LIMITS, &GRPC);
+    let mut session = Session::new(LIMITS, &GRPC, UnlimitedMemory);
     let greeting = greeting();
     assert_eq!(session.receive(&greeting), Ok(greeting.len()));
     let mut pair = Pair { session, client: Client::new(), requests: Vec::new(), is_over: false };
@@ -231,6 +231,7 @@ impl Pair {
         let sizes = self.session.sizes();
         assert!(sizes.streams <= LIMITS.max_streams as usize, "{sizes:?}");
         assert!(sizes.recently_reset <= 64 && sizes.block <= MAX_BLOCK, "{sizes:?}");
+        assert!(sizes.held <= LIMITS.max_request_bytes, "{sizes:?}");
         assert!(sizes.blocked <= 2 * LIMITS.max_streams as usize, "{sizes:?}");
         let output = self.session.output().to_vec();
         self.session.advance(output.len());

@@ -125,9 +125,9 @@ impl Suite {
         let identity =
             LogIdentity::read(read.identifier.unwrap_or(&kept)).map_err(|error| error.to_string())?;
         let mut found = Vec::new();
-        for entry in &read.entries {
+        for entry in read.entries() {
             let mut out = Attributes::new(&plan, &arena);
-            let set = set_entry(*entry, &identity, self.config(), counters, &mut out)
+            let set = set_entry(entry, &identity, self.config(), counters, &mut out)
                 .map_err(|error| error.to_string())?;
             agree(&out, self.vocabulary())?;
             let attributes = (set != EntryOutcome::Ignored).then(|| out.to_owned_attributes());

@@ -99,6 +99,34 @@ fn log(client: &mut Client, users: &[&str]) -> Result<(), tonic::Status> {
 }
 
 #[test]
+fn messages_with_too_many_parts_are_refused() {
+    let setting = Setting::start(&[]);
+    let mut client = setting.client();
+    // HTTP entries of two bytes each.
+    let entries = |count: usize| {
+        let list = [0x0a, 0].repeat(count);
+        let mut message = vec![0x12];
+        prost::encoding::encode_varint(list.len() as u64, &mut message);
+        [message, list].concat()
+    };
+    assert!(client.call(LOGS, entries(20_000), None).is_ok());
+    for count in [20_001, 500_000] {
+        let refused = client.call(LOGS, entries(count), None).expect_err("an error");
+        let text =
+            format!("the message has {count} entries; at most 20000 are allowed (--max-report-records)");
+        assert_eq!((refused.code(), refused.message()), (tonic::Code::InvalidArgument, &*text));
+    }
+    let descriptors = |count: usize| {
+        let descriptors = vec![RateLimitDescriptor::default(); count];
+        RateLimitRequest { domain: "shop".to_owned(), descriptors, hits_addend: 0 }.encode_to_vec()
+    };
+    assert!(client.call(LIMITS, descriptors(64), None).is_ok());
+    let refused = client.call(LIMITS, descriptors(65), None).expect_err("an error");
+    let text = "the call has 65 descriptors; at most 64 are allowed (--max-check-quotas)";
+    assert_eq!((refused.code(), refused.message()), (tonic::Code::InvalidArgument, text));
+}
+
+#[test]
 fn decisions_are_logged_and_recorded() {
     let mut setting =
         Setting::start(&["--decision-log=$DIRECTORY/log", "--record-requests=$DIRECTORY/calls"]);

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 
+use prost::Message as _;
 use tonic::Code;
 
 use crate::support::http2::{
@@ -156,6 +157,11 @@ fn violations_on_a_stream_reset_the_stream_only() {
     let (_directory, server) = serve();
     let empty_message = frame(DATA, END_STREAM, 1, &[0; 5]);
     let ended = [check_headers(1), empty_message.clone(), empty_message.clone()].concat();
+    let with_lengths = |lengths: &[&str]| {
+        let fields: Vec<_> = lengths.iter().map(|length| ("content-length", *length)).collect();
+        let headers = http2::headers(1, rpc::CHECK, "application/grpc", &fields);
+        [headers, frame(DATA, END_STREAM, 1, &[0; 5])].concat()
+    };
     for (violation, bytes, code) in [
         ("DATA after END_STREAM", ended, STREAM_CLOSED),
         (
@@ -164,6 +170,8 @@ fn violations_on_a_stream_reset_the_stream_only() {
             PROTOCOL_ERROR,
         ),
         ("a head without pseudo-header fields", frame(HEADERS, END_HEADERS, 1, &[]), PROTOCOL_ERROR),
+        ("a length with a sign", with_lengths(&["+5"]), PROTOCOL_ERROR),
+        ("two different lengths", with_lengths(&["5", "6"]), PROTOCOL_ERROR),
     ] {
         let frames = frames_until_pong(server.ports.api, &[PREFACE, &bytes].concat());
         let reset = frames.iter().find(|frame| frame.kind == RST_STREAM);
@@ -254,6 +262,155 @@ fn garbage_on_the_http_ports_is_a_bad_request() {
             let text = String::from_utf8_lossy(&answer);
             assert!(text.starts_with("HTTP/1.1 400 "), "{port} {input:?}: {text}");
         }
+    }
+    assert_serves(&server);
+}
+
+/// The answers to calls of a method with these messages.
+fn codes(server: &Server, method: &'static str, messages: &[Vec<u8>]) -> Vec<(Code, String)> {
+    let mut client = Client::new(&server.address()).expect("a client");
+    let call = |message: &Vec<u8>| match client.call(method, message.clone(), None) {
+        Ok(_) => (Code::Ok, String::new()),
+        Err(status) => (status.code(), status.message().to_owned()),
+    };
+    messages.iter().map(call).collect()
+}
+
+#[test]
+fn messages_with_too_many_parts_are_refused() {
+    let (directory, server) = serve();
+    // A record of two bytes without attributes.
+    let report = |records: usize| [0x0a, 0].repeat(records);
+    let found = codes(&server, rpc::REPORT, &[report(20_000), report(20_001), report(520_000)]);
+    let text = |count: usize| {
+        format!("the report has {count} records; at most 20000 are allowed (--max-report-records)")
+    };
+    assert_eq!(found[0], (Code::Ok, String::new()));
+    assert_eq!(found[1], (Code::InvalidArgument, text(20_001)));
+    assert_eq!(found[2], (Code::InvalidArgument, text(520_000)));
+    let check = |quotas: usize| {
+        let params = mixer::check_request::QuotaParams { amount: 1, best_effort: false };
+        let quotas = (0..quotas).map(|number| (format!("quota-{number}"), params)).collect();
+        mixer::CheckRequest { quotas, ..Default::default() }.encode_to_vec()
+    };
+    let found = codes(&server, rpc::CHECK, &[check(64), check(65)]);
+    let text = "the check asks for 65 quotas; at most 64 are allowed (--max-check-quotas)".to_owned();
+    assert_eq!(found, [(Code::Ok, String::new()), (Code::InvalidArgument, text)]);
+    let server =
+        Server::on(directory.path()).with(&["--max-check-quotas=65", "--max-report-records=3"]).start();
+    assert_eq!(codes(&server, rpc::CHECK, &[check(65)])[0].0, Code::Ok);
+    assert_eq!(codes(&server, rpc::REPORT, &[report(4)])[0].0, Code::InvalidArgument);
+}
+
+#[test]
+fn requests_that_are_not_grpc_are_refused_with_415() {
+    let (_directory, server) = serve();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let status = |path: &str, content_type: Option<&str>| {
+        mixer_net::tls::install_crypto_provider();
+        let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().expect("a client");
+        let mut request = client.post(format!("http://{}{path}", server.address())).body(vec![0; 5]);
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        let answer = runtime.block_on(async { request.timeout(DEADLINE).send().await });
+        answer.expect("a response").status().as_u16()
+    };
+    for path in [rpc::CHECK, rpc::REPORT, "/grpc.health.v1.Health/Check", "/nosuch.Service/Check"] {
+        for foreign in [None, Some("application/json"), Some("text/plain"), Some("application/grpc-web")] {
+            assert_eq!(status(path, foreign), 415, "{path} {foreign:?}");
+        }
+    }
+    for own in ["application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8"] {
+        assert_eq!(status(rpc::CHECK, Some(own)), 200, "{own}");
+    }
+}
+
+#[test]
+fn a_message_that_does_not_arrive_ends_its_call_in_time() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::on(directory.path()).with(&["--receive-timeout=50ms"]).start();
+    let health = "/grpc.health.v1.Health/Check";
+    let logs = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
+    let begun = frame(DATA, 0, 1, &[0, 0, 0, 0, 9, 1, 2]);
+    for (path, timeout) in [(rpc::CHECK, "1H"), (rpc::REPORT, "1H"), (health, "1H"), (logs, "1H")] {
+        let call = http2::headers(1, path, "application/grpc", &[("grpc-timeout", timeout)]);
+        assert_eq!(reset_of(server.ports.api, &[&call[..], &begun].concat(), 1), 0, "{path}");
+    }
+    // The deadline of the caller counts from the head as well, and before the first byte of a message.
+    let server = Server::on(directory.path()).with(&["--receive-timeout=1h"]).start();
+    for path in [rpc::CHECK, logs] {
+        let call = http2::headers(1, path, "application/grpc", &[("grpc-timeout", "50m")]);
+        assert_eq!(reset_of(server.ports.api, &call, 1), 0, "{path}");
+    }
+    assert_serves(&server);
+}
+
+/// The error code of RST_STREAM for a stream on a connection that stays open.
+fn reset_of(port: u16, bytes: &[u8], stream: u32) -> u32 {
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    connection.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    connection.write_all(&[PREFACE, bytes].concat()).expect("sent");
+    read_reset(&mut connection, stream)
+}
+
+fn read_reset(connection: &mut TcpStream, stream: u32) -> u32 {
+    let mut answer = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let reset = |frame: &&Frame| frame.kind == RST_STREAM && frame.stream == stream;
+        if let Some(reset) = http2::frames(&answer).iter().find(reset) {
+            return reset.error_code().expect("an error code");
+        }
+        let length = connection.read(&mut buffer).expect("RST_STREAM");
+        assert!(length > 0, "the connection was closed after {:?}", http2::frames(&answer));
+        answer.extend_from_slice(&buffer[..length]);
+    }
+}
+
+#[test]
+fn the_memory_of_unfinished_requests_is_bounded() {
+    let (_directory, server) = serve();
+    let mut connection = TcpStream::connect(("127.0.0.1", server.ports.api)).expect("a connection");
+    connection.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    connection.write_all(PREFACE).expect("sent");
+    let mut refused = None;
+    let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
+    // The prefix claims 1 MiB; all but the end of it arrives. A PING after each message leaves the server time for WINDOW_UPDATE.
+    for number in 0..40_u32 {
+        let stream = number * 2 + 1;
+        let mut message = vec![0, 0, 0x0f, 0xff, 0xff];
+        message.resize(960 << 10, 0);
+        let mut call = check_headers(stream);
+        call.extend(message.chunks(16_384).flat_map(|part| frame(DATA, 0, stream, part)));
+        call.extend(frame(PING, 0, 0, &u64::from(number).to_be_bytes()));
+        connection.write_all(&call).expect("sent");
+        let answered = |frames: &[Frame]| {
+            frames.iter().any(|f| f.kind == PING && f.payload == u64::from(number).to_be_bytes())
+        };
+        while !answered(&http2::frames(&answer)) {
+            let length = connection.read(&mut buffer).expect("an answer");
+            assert!(length > 0, "the connection was closed");
+            answer.extend_from_slice(&buffer[..length]);
+        }
+        let frames = http2::frames(&answer);
+        let reset = frames.iter().find(|frame| frame.kind == RST_STREAM).cloned();
+        if let Some(reset) = reset {
+            refused = Some((number, reset.error_code()));
+            break;
+        }
+    }
+    // 16 MiB a connection.
+    assert_eq!(refused, Some((17, Some(ENHANCE_YOUR_CALM))));
+    // A complete request on the same connection is served, and everything else goes on.
+    let whole = [check_headers(101), frame(DATA, END_STREAM, 101, &[0; 5])].concat();
+    connection.write_all(&whole).expect("sent");
+    answer.clear();
+    let is_answer = |frame: &Frame| frame.kind == DATA && frame.stream == 101;
+    while !http2::frames(&answer).iter().any(is_answer) {
+        let length = connection.read(&mut buffer).expect("an answer");
+        assert!(length > 0, "the connection was closed");
+        answer.extend_from_slice(&buffer[..length]);
     }
     assert_serves(&server);
 }

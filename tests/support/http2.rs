@@ -52,11 +52,23 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 
 /// Encodes the HEADERS frame of a check.
 pub(crate) fn check_headers(stream: u32) -> Vec<u8> {
+    headers(stream, rpc::CHECK, "application/grpc", &[])
+}
+
+/// Encodes the HEADERS frame of a call with more fields; names are encoded as literals.
+pub(crate) fn headers(stream: u32, path: &str, content_type: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let text = |text: &str| {
+        let length = u8::try_from(text.len()).expect("a short text");
+        [&[length], text.as_bytes()].concat()
+    };
     let mut block = vec![0x83, 0x86];
-    for (name, value) in [(&[0x44][..], rpc::CHECK), (&[0x41], "mixer"), (&[0x5f], "application/grpc")] {
-        block.extend_from_slice(name);
-        block.push(u8::try_from(value.len()).expect("a short text"));
-        block.extend_from_slice(value.as_bytes());
+    for (name, value) in [(0x04, path), (0x01, "mixer")] {
+        block.push(name);
+        block.extend(text(value));
+    }
+    for (name, value) in [("content-type", content_type)].iter().chain(more) {
+        block.push(0);
+        block.extend([text(name), text(value)].concat());
     }
     frame(HEADERS, END_HEADERS, stream, &block)
 }

@@ -15,7 +15,7 @@ pub(super) struct Client {
     block_ends: bool,
     /// Send window of the server on the connection.
     pub(super) window: i64,
-    initial_window: i64,
+    pub(super) initial_window: i64,
     max_frame: usize,
     pub(super) streams: BTreeMap<u32, ClientStream>,
     decoder: Decoder<'static>,

@@ -39,7 +39,10 @@ pub(super) fn violations(frame: &Frame, client: &Client) -> Vec<u32> {
             rule(*stream != 0, PROTOCOL_ERROR);
             rule(if flags & 1 != 0 { length > 0 } else { !length.is_multiple_of(6) }, FRAME_SIZE_ERROR);
             if flags & 1 == 0 {
+                let windows = client.streams.values().filter(|stream| stream.is_open());
+                let largest = windows.map(|stream| stream.window - client.initial_window).max().unwrap_or(0);
                 for (name, value) in settings(payload) {
+                    rule(name == 4 && i64::from(value) + largest > 0x7fff_ffff, FLOW_CONTROL_ERROR);
                     rule(name == 2 && value > 1, PROTOCOL_ERROR);
                     rule(name == 4 && value > 0x7fff_ffff, FLOW_CONTROL_ERROR);
                     rule(name == 5 && !(16_384..=0xff_ffff).contains(&value), PROTOCOL_ERROR);

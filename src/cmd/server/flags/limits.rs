@@ -25,6 +25,15 @@ pub(crate) struct LimitFlags {
         long, alias = "maxConcurrentStreams", default_value = "1024", value_parser = value::uint, value_name = "CALLS"
     )]
     pub(crate) max_concurrent_streams: u64,
+    /// Maximum quotas of a check, and descriptors of a rate limit call of Envoy; a call with more is rejected.
+    #[arg(long, default_value = "64", value_parser = value::uint32, value_name = "QUOTAS")]
+    pub(crate) max_check_quotas: u32,
+    /// Maximum records of a report, and entries of an access log message of Envoy; a message with more is rejected.
+    #[arg(long, default_value = "20000", value_parser = value::uint32, value_name = "RECORDS")]
+    pub(crate) max_report_records: u32,
+    /// Time limit for receiving a message: a call whose message is not complete by then fails. Example: 10s.
+    #[arg(long, default_value = "30s", value_parser = value::duration, value_name = "DURATION")]
+    pub(crate) receive_timeout: SignedDuration,
     /// Age at which a connection gets a GOAWAY, so that clients rebalance over the servers; 0s means never. Example: 30m.
     #[arg(long, default_value = "0s", value_parser = value::duration, value_name = "DURATION")]
     pub(crate) max_connection_age: SignedDuration,

@@ -8,7 +8,7 @@ use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use super::pipeline::{self, PhaseError};
 use super::principal::set_principal;
 use super::response::ResponseBuilder;
-use super::worker::WorkerContext;
+use super::worker::{MessageLimits, WorkerContext};
 use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_count};
 use mixer_attribute::{AttributeBag, SignedDuration};
@@ -29,7 +29,7 @@ pub(super) async fn respond(
         .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
     let scope = worker.begin(call.deadline, trace);
     let published: &Published = &scope.published;
-    let request = decode(body, &scope.arena)?;
+    let request = decode(body, worker.engine.limits, &scope.arena)?;
     let vocabulary = &published.routes.snapshot().vocabulary;
     let mut bag = AttributeBag::new(&request.attributes, None, vocabulary, &scope.arena);
     // Cached answers are shared by all callers.
@@ -42,9 +42,14 @@ pub(super) async fn respond(
     Box::pin(decide(published, body, &request, bag, cache, &scope.context)).await
 }
 
-/// Decodes a CheckRequest. Errors: INTERNAL for bytes that are no CheckRequest, and for an impossible number of global words.
-pub(super) fn decode<'a>(body: &'a [u8], arena: &'a Bump) -> Result<CheckRequest<'a>, GrpcError> {
-    let request = CheckRequest::decode(body, arena).map_err(GrpcError::undecodable)?;
+/// Decodes a CheckRequest. Errors: INTERNAL for bytes that are no CheckRequest, and for an impossible number of global words;
+/// INVALID_ARGUMENT for too many quotas.
+pub(super) fn decode<'a>(
+    body: &'a [u8],
+    limits: MessageLimits,
+    arena: &'a Bump,
+) -> Result<CheckRequest<'a>, GrpcError> {
+    let request = CheckRequest::decode_bounded(body, limits.quotas, arena).map_err(GrpcError::of_request)?;
     check_global_word_count(request.global_word_count).map_err(GrpcError::internal)?;
     Ok(request)
 }

@@ -24,7 +24,7 @@ pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes
     let trace = RefCell::new(DispatchTrace::full());
     let scope = worker.begin(None, Some(&trace));
     let (routes, context) = (&scope.published.routes, &scope.context);
-    let request = check::decode(body, &scope.arena)?;
+    let request = check::decode(body, worker.engine.limits, &scope.arena)?;
     let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, &scope.arena);
     dispatch::preprocess(routes, &mut bag, context)
         .await

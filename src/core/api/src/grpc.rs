@@ -5,10 +5,11 @@ mod request;
 mod response;
 
 pub use framing::{EMPTY_MESSAGE, finish_message, unframed};
-pub(crate) use request::read_message;
-pub use request::{Messages, require_post};
-pub use response::{ApiBody, OK_RESPONSE, response};
+pub(crate) use request::read_message_by;
+pub use request::{Messages, is_grpc, require_post};
+pub use response::{ApiBody, OK_RESPONSE, response, unsupported_media_type};
 
+use mixer_attribute::request::RequestError;
 use mixer_base::rpc_code;
 
 /// gRPC status codes that the server itself sends.
@@ -63,6 +64,14 @@ impl GrpcError {
     /// INTERNAL for a request message that cannot be decoded.
     pub fn undecodable(error: impl std::fmt::Display) -> Self {
         Self::internal(format_args!("grpc: error unmarshalling request: {error}"))
+    }
+
+    /// INTERNAL for a request that cannot be decoded, INVALID_ARGUMENT for one with too many parts.
+    pub(crate) fn of_request(error: RequestError) -> Self {
+        match error {
+            RequestError::Undecodable(error) => Self::undecodable(error),
+            other => Self::new(Code::InvalidArgument, other.to_string()),
+        }
     }
 
     /// INTERNAL with the text of `error`.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::call::{CallInfo, Operation};
 use super::grpc::{GrpcError, unframed};
 use super::observers::{self, Observation};
-use super::worker::{Engine, WorkerContext};
+use super::worker::{Engine, MessageLimits, WorkerContext};
 use super::{check, explain, report};
 use crate::load_shedding::LoadShedder;
 use mixer_base::metrics::Metrics;
@@ -27,7 +27,8 @@ impl MixerService {
         last_known: Arc<LastKnownAnswers>,
         shedder: Option<Arc<LoadShedder>>,
     ) -> Self {
-        Self::over(Engine { runtime, metrics, last_known, shedder, observers: None })
+        let limits = MessageLimits::default();
+        Self::over(Engine { runtime, metrics, last_known, shedder, observers: None, limits })
     }
 
     /// A service over an engine.

@@ -23,6 +23,8 @@ pub struct CallLimits {
     pub shedder: Option<Arc<LoadShedder>>,
     /// Largest request message in bytes.
     pub max_message: usize,
+    /// Time limit for receiving a message, from the head of its request or, on a stream, from its first byte.
+    pub receive_timeout: Duration,
 }
 
 /// A unary method of one worker.
@@ -44,7 +46,7 @@ impl UnaryMethod {
     pub async fn call<'c, F>(
         &self,
         head: &'c RequestHead,
-        body: RequestBody,
+        mut body: RequestBody,
         peer: &'c Peer,
         handle: impl FnOnce(Bytes, CallInfo<'c>) -> F,
     ) -> Response<ApiBody>
@@ -52,13 +54,16 @@ impl UnaryMethod {
         F: Future<Output = Result<Bytes, GrpcError>>,
     {
         let started = Instant::now();
-        let CallLimits { pool, shedder, max_message } = &self.limits;
+        let CallLimits { pool, shedder, max_message, receive_timeout } = &self.limits;
         let call = CallInfo::of_request(head, peer, started, shedder.is_some());
         if let Err(error) = grpc::require_post(head.method()) {
             return grpc::response(Err(error));
         }
         let mut received = 0;
-        let result = match grpc::read_message(body, *max_message).await {
+        let due = started + *receive_timeout;
+        let due = call.deadline.map_or(due, |deadline| deadline.min(due));
+        // The body counts as memory of the connection until the call has ended.
+        let result = match grpc::read_message_by(&mut body, *max_message, due).await {
             Ok(message) => {
                 received = message.len();
                 pool.run(handle(message, call), call.deadline).await

@@ -48,11 +48,53 @@ pub struct CheckRequest<'a> {
     pub quotas: &'a [QuotaParams<'a>],
 }
 
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// Invalid protobuf, for gRPC INTERNAL `grpc: error unmarshalling request: <error>`.
+    #[error(transparent)]
+    Undecodable(#[from] DecodeError),
+    /// A report with too many records, for gRPC INVALID_ARGUMENT.
+    #[error("the report has {found} records; at most {limit} are allowed (--max-report-records)")]
+    TooManyRecords {
+        /// Records of the report.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A check with too many quotas, for gRPC INVALID_ARGUMENT.
+    #[error("the check asks for {found} quotas; at most {limit} are allowed (--max-check-quotas)")]
+    TooManyQuotas {
+        /// Quotas of the request, repeated names included.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
 impl<'a> CheckRequest<'a> {
     /// Decodes a request. Allocates in `arena` only.
     ///
-    /// Errors: invalid protobuf, for gRPC INTERNAL `grpc: error unmarshalling request: <error>`.
+    /// Errors: invalid protobuf.
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
+        Self::read(body, usize::MAX, arena).map(|(request, _)| request)
+    }
+
+    /// As [`decode`](Self::decode), for a request of at most `max_quotas` quotas. Excess quotas are neither stored nor sorted.
+    ///
+    /// Errors: invalid protobuf; more quotas.
+    pub fn decode_bounded(body: &'a [u8], max_quotas: usize, arena: &'a Bump) -> Result<Self, RequestError> {
+        let (request, found) = Self::read(body, max_quotas, arena)?;
+        if found > max_quotas {
+            return Err(RequestError::TooManyQuotas { found, limit: max_quotas });
+        }
+        Ok(request)
+    }
+
+    /// Decodes a request with its first `max_quotas` quotas. Returns how many it has.
+    fn read(body: &'a [u8], max_quotas: usize, arena: &'a Bump) -> Result<(Self, usize), DecodeError> {
+        let mut found = 0_usize;
         let mut request = Self::default();
         let mut attributes = None;
         let mut quotas = ArenaVec::new_in(arena);
@@ -65,7 +107,13 @@ impl<'a> CheckRequest<'a> {
                 }
                 2 => request.global_word_count = uint32(&mut reader, number, wire_type)?,
                 3 => request.deduplication_id = text(reader.bytes_of(number, wire_type)?, arena),
-                4 => quotas.push(quota(reader.bytes_of(number, wire_type)?, arena)?),
+                4 => {
+                    let bytes = reader.bytes_of(number, wire_type)?;
+                    found += 1;
+                    if found <= max_quotas {
+                        quotas.push(quota(bytes, arena)?);
+                    }
+                }
                 _ => reader.skip(wire_type)?,
             }
         }
@@ -75,7 +123,7 @@ impl<'a> CheckRequest<'a> {
         quotas.sort_by_key(|quota: &QuotaParams<'_>| quota.name);
         quotas.dedup_by_key(|quota| quota.name);
         request.quotas = quotas.into_bump_slice();
-        Ok(request)
+        Ok((request, found))
     }
 }
 
@@ -114,30 +162,125 @@ pub enum Semantics {
 }
 
 /// A decoded ReportRequest.
+///
+/// Every record is valid. The records of the first slice are decoded; the others stay encoded, so that memory does not depend on
+/// their number.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReportRequest<'a> {
-    /// The records, in order.
-    pub records: &'a [CompressedAttributes<'a>],
+    /// Number of records.
+    pub record_count: usize,
     /// The words of records without words of their own.
     pub default_words: &'a [&'a [u8]],
     /// How many leading global words the client knows.
     pub global_word_count: u32,
     /// How the records relate.
     pub semantics: Semantics,
+    /// The records of the first slice.
+    pub(crate) first: &'a [CompressedAttributes<'a>],
+    /// All records.
+    pub(crate) encoded: EncodedRecords<'a>,
+}
+
+/// Bounds of the records of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordLimits {
+    /// Records of a report.
+    pub records: usize,
+    /// Bounds of the records that are decoded at once.
+    pub slice: SliceLimits,
+}
+
+/// Bounds of the records that are decoded at once; a slice has at least one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SliceLimits {
+    /// Records.
+    pub records: usize,
+    /// Their encoded size in bytes.
+    pub bytes: usize,
+}
+
+impl SliceLimits {
+    /// No bounds.
+    pub const NONE: Self = Self { records: usize::MAX, bytes: usize::MAX };
+
+    /// Counts a message of `len` bytes against the bounds of a slice. Returns whether it fits, which the first one always does.
+    pub fn admits(self, records: &mut usize, bytes: &mut usize, len: usize) -> bool {
+        let all = bytes.saturating_add(len);
+        if *records > 0 && (*records >= self.records || all > self.bytes) {
+            return false;
+        }
+        (*records, *bytes) = (*records + 1, all);
+        true
+    }
+}
+
+/// The encoded records of a valid ReportRequest, in order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EncodedRecords<'a>(Reader<'a>);
+
+impl Default for EncodedRecords<'_> {
+    fn default() -> Self {
+        Self(Reader::new(&[]))
+    }
+}
+
+impl<'a> Iterator for EncodedRecords<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        // The message is valid: nothing below fails.
+        while let Some((number, wire_type)) = self.0.tag().ok()? {
+            if number == 1 {
+                return self.0.bytes_of(number, wire_type).ok();
+            }
+            self.0.skip(wire_type).ok()?;
+        }
+        None
+    }
 }
 
 impl<'a> ReportRequest<'a> {
-    /// Decodes a request with its records. Allocates in `arena` only.
+    /// Decodes a request with all of its records. Allocates in `arena` only.
     ///
-    /// Errors: as in [`CheckRequest::decode`].
+    /// Errors: invalid protobuf, in a record as well.
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
-        let mut request = Self::default();
-        let mut records = ArenaVec::new_in(arena);
+        let mut request = Self::read(body, arena)?;
+        request.validate(SliceLimits::NONE, arena)?;
+        Ok(request)
+    }
+
+    /// As [`decode`](Self::decode), within bounds: only the records of the first slice are decoded, the others are validated.
+    ///
+    /// Errors: invalid protobuf; too many records.
+    pub fn decode_bounded(
+        body: &'a [u8],
+        limits: RecordLimits,
+        arena: &'a Bump,
+    ) -> Result<Self, RequestError> {
+        let mut request = Self::read(body, arena)?;
+        if request.record_count > limits.records {
+            return Err(RequestError::TooManyRecords { found: request.record_count, limit: limits.records });
+        }
+        request.validate(limits.slice, arena)?;
+        Ok(request)
+    }
+
+    /// The decoded records: all of them, unless the request was decoded within bounds.
+    pub fn records(&self) -> &'a [CompressedAttributes<'a>] {
+        self.first
+    }
+
+    /// Reads everything but the content of the records.
+    fn read(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
+        let mut request = Self { encoded: EncodedRecords(Reader::new(body)), ..Self::default() };
         let mut default_words = ArenaVec::new_in(arena);
         let mut reader = Reader::new(body);
         while let Some((number, wire_type)) = reader.tag()? {
             match number {
-                1 => records.push(reader.bytes_of(number, wire_type)?),
+                1 => {
+                    reader.bytes_of(number, wire_type)?;
+                    request.record_count += 1;
+                }
                 2 => default_words.push(reader.bytes_of(number, wire_type)?),
                 3 => request.global_word_count = uint32(&mut reader, number, wire_type)?,
                 4 => {
@@ -150,13 +293,27 @@ impl<'a> ReportRequest<'a> {
                 _ => reader.skip(wire_type)?,
             }
         }
-        let mut decoded = ArenaVec::with_capacity_in(records.len(), arena);
-        for record in records {
-            decoded.push(CompressedAttributes::decode(record, arena)?);
-        }
-        request.records = decoded.into_bump_slice();
         request.default_words = default_words.into_bump_slice();
         Ok(request)
+    }
+
+    /// Decodes the records of the first slice and validates the others.
+    fn validate(&mut self, slice: SliceLimits, arena: &'a Bump) -> Result<(), DecodeError> {
+        let mut records = self.encoded;
+        let mut first = ArenaVec::with_capacity_in(self.record_count.min(slice.records), arena);
+        let (mut count, mut bytes) = (0, 0);
+        let mut scratch = None;
+        for record in &mut records {
+            if scratch.is_none() && slice.admits(&mut count, &mut bytes, record.len()) {
+                first.push(CompressedAttributes::decode(record, arena)?);
+                continue;
+            }
+            let scratch = scratch.get_or_insert_with(Bump::new);
+            CompressedAttributes::decode(record, scratch)?;
+            scratch.reset();
+        }
+        self.first = first.into_bump_slice();
+        Ok(())
     }
 }
 

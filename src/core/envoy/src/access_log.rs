@@ -19,7 +19,7 @@ use super::wire::{FieldValue, each_field, numbered};
 use crate::config::{EnvoyConfig, ReporterKind};
 use mixer_attribute::DecodeError;
 
-pub use message::{LogKind, LogMessage};
+pub use message::{LogEntries, LogKind, LogMessage};
 pub use tcp::ConnectionCounters;
 
 /// The outcome of setting the attributes of an entry.

@@ -8,7 +8,7 @@ use http::{HeaderMap, Response};
 use tokio_util::sync::CancellationToken;
 
 use crate::service::{EnvoyService, EnvoyShared};
-use mixer_api::grpc::{self, GrpcError, Messages};
+use mixer_api::grpc::{self, Code, GrpcError, Messages};
 use mixer_api::{ApiBody, CallInfo, CallLimits, UnaryMethod, unary};
 use mixer_base::metrics::{Metrics, RpcCounters};
 use mixer_http2::{RequestBody, RequestHead};
@@ -121,13 +121,17 @@ impl GrpcEndpoint {
         call: CallInfo<'_>,
         received: &mut usize,
     ) -> Result<Bytes, GrpcError> {
-        let mut messages = Messages::new(body, self.limits.max_message.max(MAX_LOG_MESSAGE));
+        let max_message = self.limits.max_message.max(MAX_LOG_MESSAGE);
+        let mut messages = Messages::new(body, max_message, self.limits.receive_timeout);
         let mut stream = self.service.open_log(call);
         loop {
             let message = tokio::select! {
                 biased;
                 message = messages.next() => message?,
                 () = self.stopping.cancelled() => None,
+                () = passed(call.deadline) => {
+                    return Err(GrpcError::new(Code::DeadlineExceeded, "the deadline of the stream passed"));
+                }
             };
             let Some(message) = message else { break };
             *received = received.saturating_add(message.len());
@@ -139,6 +143,14 @@ impl GrpcEndpoint {
             }
         }
         Ok(Bytes::from_static(&grpc::EMPTY_MESSAGE))
+    }
+}
+
+/// Completes at a deadline; never without one.
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -45,6 +45,20 @@ impl RequestBody {
     }
 }
 
+/// A body whose bytes count as memory of the connection until the request is answered and the body is dropped.
+pub trait CountedBody: Body<Data = Bytes> {
+    /// States how many of the bytes read so far the reader still has in memory; only these go on counting.
+    fn keep(&self, bytes: usize);
+}
+
+impl CountedBody for RequestBody {
+    fn keep(&self, bytes: usize) {
+        if let Some(buffer) = &self.buffer {
+            buffer.keep(bytes);
+        }
+    }
+}
+
 impl Body for RequestBody {
     type Data = Bytes;
     type Error = BodyError;
@@ -86,14 +100,39 @@ struct BufferState {
     end: Option<Result<(), ErrorCode>>,
     /// Read, and not credited to the window yet.
     read: usize,
+    /// Counted as memory of the connection: unread, or kept by the reader.
+    held: usize,
     reader: Option<Waker>,
 }
 
 impl BodyBuffer {
-    /// A buffer that starts with `data`.
-    pub(super) fn new(stream: u32, data: BytesMut, flow_control: Arc<FlowControl>) -> Self {
+    /// A buffer that starts with `data`, of which `held` bytes count as memory.
+    pub(super) fn new(stream: u32, data: BytesMut, held: usize, flow_control: Arc<FlowControl>) -> Self {
         flow_control.add_buffered(data.len());
-        Self { stream, flow_control, state: Mutex::new(BufferState { data, ..BufferState::default() }) }
+        let state = BufferState { data, held, ..BufferState::default() };
+        Self { stream, flow_control, state: Mutex::new(state) }
+    }
+
+    /// Counts bytes of the request; false beyond the limits.
+    pub(super) fn hold(&self, count: usize) -> bool {
+        let holds = self.flow_control.hold(count);
+        self.state.lock().held += if holds { count } else { 0 };
+        holds
+    }
+
+    fn keep(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        let kept = state.held.min(state.data.len() + bytes);
+        let released = state.held - kept;
+        state.held = kept;
+        drop(state);
+        self.release(released);
+    }
+
+    fn release(&self, count: usize) {
+        if count > 0 {
+            self.flow_control.release(count);
+        }
     }
 
     pub(super) fn push(&self, data: &[u8]) {
@@ -164,7 +203,9 @@ impl BodyBuffer {
 
 impl Drop for BodyBuffer {
     fn drop(&mut self) {
-        let unread = self.state.get_mut().data.len();
+        let BufferState { data, held, .. } = self.state.get_mut();
+        let (unread, held) = (data.len(), *held);
         self.flow_control.remove_buffered(unread);
+        self.release(held);
     }
 }

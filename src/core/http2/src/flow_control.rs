@@ -1,12 +1,36 @@
-//! Flow-control credit that readers of request bodies return to their session.
+//! What readers of request bodies return to their session: flow-control credit, and memory.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
+/// Memory of a process for the requests of one connection.
+pub trait MemoryAccount: std::fmt::Debug + Send + Sync {
+    /// Takes bytes. Returns false, and changes nothing, if there are none left.
+    fn take(&self, bytes: usize) -> bool;
+
+    /// Returns bytes.
+    fn give_back(&self, bytes: usize);
+}
+
+/// An account without limit, for tests.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UnlimitedMemory;
+
+impl MemoryAccount for UnlimitedMemory {
+    fn take(&self, _: usize) -> bool {
+        true
+    }
+
+    fn give_back(&self, _: usize) {}
+}
+
+/// Bytes that a connection takes from its account at once. Up to this size, requests do not count in the account.
+const GRAIN: usize = 4 << 10;
+
 /// Shared by a session and its request bodies, which other threads may read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FlowControl {
     /// Received bytes that are not read yet.
     buffered: AtomicUsize,
@@ -15,12 +39,64 @@ pub(super) struct FlowControl {
     has_updates: AtomicBool,
     /// The task of the connection.
     driver: AtomicWaker,
+    held: Mutex<Held>,
+    /// Most bytes of requests in memory.
+    max_request_bytes: usize,
+    account: Box<dyn MemoryAccount>,
+}
+
+/// Memory of requests.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: usize,
+    /// Taken from the account: `bytes` without the first grain, in grains.
+    taken: usize,
 }
 
 /// Unread body bytes beyond which the connection window is not replenished.
 pub(super) const MAX_BUFFERED: usize = 4 << 20;
 
 impl FlowControl {
+    pub(super) fn new(max_request_bytes: usize, account: Box<dyn MemoryAccount>) -> Self {
+        Self {
+            buffered: AtomicUsize::default(),
+            updates: Mutex::default(),
+            has_updates: AtomicBool::default(),
+            driver: AtomicWaker::new(),
+            held: Mutex::default(),
+            max_request_bytes,
+            account,
+        }
+    }
+
+    /// Counts bytes of a request. Returns false, and counts nothing, beyond the limit of the connection or of its account.
+    pub(super) fn hold(&self, count: usize) -> bool {
+        let mut held = self.held.lock();
+        let bytes = held.bytes.saturating_add(count);
+        let needed = in_grains(bytes);
+        if bytes > self.max_request_bytes || needed > held.taken && !self.account.take(needed - held.taken) {
+            return false;
+        }
+        *held = Held { bytes, taken: needed.max(held.taken) };
+        true
+    }
+
+    /// Returns bytes that [`hold`](Self::hold) counted.
+    pub(super) fn release(&self, count: usize) {
+        let mut held = self.held.lock();
+        held.bytes = held.bytes.saturating_sub(count);
+        let needed = in_grains(held.bytes);
+        if held.taken > needed {
+            self.account.give_back(held.taken - needed);
+            held.taken = needed;
+        }
+    }
+
+    /// Bytes of requests in memory.
+    pub(super) fn held(&self) -> usize {
+        self.held.lock().bytes
+    }
+
     pub(super) fn add_buffered(&self, count: usize) {
         self.buffered.fetch_add(count, Ordering::Relaxed);
     }
@@ -56,4 +132,18 @@ impl FlowControl {
     pub(super) fn register(&self, waker: &std::task::Waker) {
         self.driver.register(waker);
     }
+}
+
+impl Drop for FlowControl {
+    fn drop(&mut self) {
+        let taken = self.held.get_mut().taken;
+        if taken > 0 {
+            self.account.give_back(taken);
+        }
+    }
+}
+
+/// What `bytes` take from the account.
+fn in_grains(bytes: usize) -> usize {
+    bytes.saturating_sub(GRAIN).div_ceil(GRAIN) * GRAIN
 }

@@ -9,7 +9,13 @@ use super::hpack::{Field, Name};
 pub struct RequestHead {
     parts: request::Parts,
     content_length: Option<u64>,
+    memory: usize,
 }
+
+/// Most fields of a head, as in Envoy. A field costs more memory than SETTINGS_MAX_HEADER_LIST_SIZE counts for it.
+const MAX_FIELDS: usize = 100;
+/// Memory of a field in a header map besides name and value, in bytes.
+const FIELD_MEMORY: usize = 104;
 
 impl RequestHead {
     /// The method.
@@ -25,6 +31,11 @@ impl RequestHead {
     /// The headers.
     pub fn headers(&self) -> &HeaderMap {
         &self.parts.headers
+    }
+
+    /// Bytes of memory, about.
+    pub(super) fn memory(&self) -> usize {
+        self.memory
     }
 
     /// The value of content-length.
@@ -43,7 +54,7 @@ impl RequestHead {
 pub(super) enum InvalidHead {
     /// Malformed. Spec: RFC 9113 section 8.1.1.
     Malformed,
-    /// Larger than SETTINGS_MAX_HEADER_LIST_SIZE.
+    /// Larger than SETTINGS_MAX_HEADER_LIST_SIZE, or with too many fields.
     TooLarge,
 }
 
@@ -52,6 +63,8 @@ pub(super) enum InvalidHead {
 pub(super) struct HeadBuilder {
     /// Remaining bytes of SETTINGS_MAX_HEADER_LIST_SIZE.
     room: usize,
+    max_size: usize,
+    fields: usize,
     method: Option<HeaderValue>,
     scheme: Option<HeaderValue>,
     authority: Option<HeaderValue>,
@@ -65,6 +78,8 @@ impl HeadBuilder {
     pub(super) fn new(max_size: usize) -> Self {
         Self {
             room: max_size,
+            max_size,
+            fields: 0,
             method: None,
             scheme: None,
             authority: None,
@@ -77,9 +92,10 @@ impl HeadBuilder {
 
     /// Adds a field line. Lines beyond the limit are not stored.
     pub(super) fn add(&mut self, field: &Field) {
+        self.fields += 1;
         match self.room.checked_sub(field.size) {
-            Some(room) => self.room = room,
-            None => {
+            Some(room) if self.fields <= MAX_FIELDS => self.room = room,
+            _ => {
                 self.room = 0;
                 self.problem = self.problem.or(Some(InvalidHead::TooLarge));
             }
@@ -145,17 +161,29 @@ impl HeadBuilder {
         if let Some(authority) = self.authority.as_ref().filter(|authority| !authority.is_empty()) {
             uri = uri.scheme(scheme.as_bytes()).authority(authority.as_bytes());
         }
-        let content_length = match self.headers.get(header::CONTENT_LENGTH) {
-            Some(text) => Some(text.to_str().ok()?.parse().ok()?),
-            None => None,
-        };
+        let memory = self.max_size - self.room + self.fields * FIELD_MEMORY;
+        let content_length = content_length(&self.headers)?;
         let mut request = Request::new(());
         *request.method_mut() = method;
         *request.uri_mut() = uri.build().ok()?;
         *request.version_mut() = http::Version::HTTP_2;
         *request.headers_mut() = self.headers;
-        Some(RequestHead { parts: request.into_parts().0, content_length })
+        Some(RequestHead { parts: request.into_parts().0, content_length, memory })
     }
+}
+
+/// The value of content-length, if there is one; `None` if it is no number, or if two lengths differ. Spec: RFC 9110 section 8.6.
+fn content_length(headers: &HeaderMap) -> Option<Option<u64>> {
+    let mut found = None;
+    for value in headers.get_all(header::CONTENT_LENGTH) {
+        let text = value.to_str().ok()?;
+        // `parse` accepts a sign.
+        let length: u64 = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())??;
+        if found.replace(length).is_some_and(|other| other != length) {
+            return None;
+        }
+    }
+    Some(found)
 }
 
 /// Connection-specific fields are malformed. Spec: RFC 9113 section 8.2.2.
@@ -205,6 +233,7 @@ mod tests {
         };
         assert_eq!(with(&[(":authority", "h:1")]), Ok("http://h:1/a/b?c".to_owned()));
         assert_eq!(with(&[("x", "1"), ("x", "2")]), Ok("/a/b?c".to_owned()));
+        assert_eq!(with(&[("content-length", "5"), ("content-length", "05")]), Ok("/a/b?c".to_owned()));
         for bad in [
             &[("x", "1"), (":authority", "h")][..],
             &[(":method", "GET")],
@@ -219,6 +248,11 @@ mod tests {
             &[("te", "gzip")],
             &[(":authority", "a b")],
             &[("content-length", "x")],
+            &[("content-length", "")],
+            &[("content-length", "+5")],
+            &[("content-length", "-5")],
+            &[("content-length", "5, 5")],
+            &[("content-length", "5"), ("content-length", "6")],
         ] {
             assert_eq!(with(bad), Err(InvalidHead::Malformed), "{bad:?}");
         }
@@ -235,6 +269,19 @@ mod tests {
         let builder = built(&many, 500);
         assert!(builder.headers.len() < 12);
         assert_eq!(builder.request().unwrap_err(), InvalidHead::TooLarge);
+    }
+
+    #[test]
+    fn the_number_of_fields_is_bounded() {
+        let with = |count: usize| {
+            let many: Vec<(&str, &str)> =
+                GOOD.into_iter().chain(std::iter::repeat_n(("x", ""), count)).collect();
+            built(&many, 64 << 10).request()
+        };
+        let head = with(MAX_FIELDS - GOOD.len()).unwrap();
+        assert_eq!(head.headers().len(), MAX_FIELDS - 3, "pseudo-header fields are no header fields");
+        assert!(head.memory() > MAX_FIELDS * FIELD_MEMORY);
+        assert_eq!(with(MAX_FIELDS - GOOD.len() + 1).unwrap_err(), InvalidHead::TooLarge);
     }
 
     #[test]

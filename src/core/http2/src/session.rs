@@ -14,7 +14,7 @@ use std::task::Waker;
 use rustc_hash::FxBuildHasher;
 
 use super::RequestHead;
-use super::flow_control::FlowControl;
+use super::flow_control::{FlowControl, MemoryAccount};
 use super::frame::{
     DEFAULT_WINDOW, ErrorCode, MAX_FRAME, frame_type, push_frame_header, push_number, setting,
 };
@@ -44,6 +44,8 @@ pub struct Limits {
     pub max_streams: u32,
     /// SETTINGS_MAX_HEADER_LIST_SIZE: names and values plus 32 bytes per field.
     pub max_header_bytes: u32,
+    /// Memory of requests that are not answered, except of those that arrive complete in 16 KiB.
+    pub max_request_bytes: usize,
 }
 
 /// A connection error. Spec: RFC 9113 section 5.4.1.
@@ -109,6 +111,10 @@ pub struct Session {
     sent: usize,
     /// Streams that wait for flow-control window or output space.
     blocked: VecDeque<u32>,
+    /// Whether windows, output space or streams changed since the blocked streams were last tried.
+    may_unblock: bool,
+    /// No open stream has a higher [`send_credit`](Stream::send_credit).
+    max_send_credit: i64,
     ping_acked: bool,
 }
 
@@ -122,8 +128,8 @@ struct PartialBlock {
 
 impl Session {
     /// A new connection. The output starts with the server preface. `fixed` is the form of
-    /// [`send_fixed_response`](Self::send_fixed_response).
-    pub fn new(limits: Limits, fixed: &'static FixedResponse) -> Self {
+    /// [`send_fixed_response`](Self::send_fixed_response); its requests also count in `account`.
+    pub fn new(limits: Limits, fixed: &'static FixedResponse, account: impl MemoryAccount + 'static) -> Self {
         let mut output = Vec::new();
         let settings = [
             (setting::MAX_CONCURRENT_STREAMS, limits.max_streams),
@@ -153,10 +159,12 @@ impl Session {
             peer: PeerSettings { initial_window: DEFAULT_WINDOW, max_frame: MAX_FRAME },
             send_window: DEFAULT_WINDOW,
             receive_window: CONNECTION_WINDOW,
-            flow_control: Arc::default(),
+            flow_control: Arc::new(FlowControl::new(limits.max_request_bytes, Box::new(account))),
             output,
             sent: 0,
             blocked: VecDeque::new(),
+            may_unblock: false,
+            max_send_credit: 0,
             ping_acked: false,
         }
     }
@@ -240,13 +248,20 @@ impl Session {
     /// Queues RST_STREAM and closes the stream.
     fn reset(&mut self, stream: u32, code: ErrorCode) {
         push_number(&mut self.output, frame_type::RST_STREAM, stream, code.0);
-        if let Some(gone) = self.streams.remove(&stream) {
-            gone.fail_body(code);
-        }
+        self.close(stream, code);
         if self.recently_reset.len() >= RECENTLY_RESET {
             self.recently_reset.pop_front();
         }
         self.recently_reset.push_back(stream);
+    }
+
+    /// Forgets a stream and fails a body that is still being read. Returns whether it was open.
+    fn close(&mut self, stream: u32, code: ErrorCode) -> bool {
+        let Some(mut gone) = self.streams.remove(&stream) else { return false };
+        gone.release(&self.flow_control);
+        gone.fail_body(code);
+        self.may_unblock = true;
+        true
     }
 
     /// Queues WINDOW_UPDATEs for bytes that were read.
@@ -285,6 +300,8 @@ impl HeadCache {
     const COUNT: usize = 4;
     /// Maximum size of a cached block.
     const MAX_BLOCK: usize = 1024;
+    /// Maximum memory of a cached head: few bytes of a block may refer to many of the dynamic table.
+    const MAX_HEAD: usize = 16 << 10;
 
     fn find(&self, block: &[u8], changes: u64) -> Option<&Rc<RequestHead>> {
         self.entries
@@ -294,7 +311,7 @@ impl HeadCache {
     }
 
     fn insert(&mut self, block: &[u8], changes: u64, head: &Rc<RequestHead>) {
-        if block.len() > Self::MAX_BLOCK {
+        if block.len() > Self::MAX_BLOCK || head.memory() > Self::MAX_HEAD {
             return;
         }
         let entry = CachedHead { block: block.to_vec(), changes, head: Rc::clone(head) };

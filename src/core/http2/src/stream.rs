@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::body::BodyBuffer;
 use super::flow_control::FlowControl;
+use super::frame::MAX_FRAME;
 use super::{ErrorCode, RequestBody, RequestHead};
 
 /// Part of a response that waits for flow-control window.
@@ -32,31 +33,55 @@ pub(super) struct Stream {
     /// Body received before the request is delivered.
     body: BytesMut,
     buffer: Option<Arc<BodyBuffer>>,
+    /// Memory of the request that is counted before it is delivered.
+    held: usize,
     /// Half-closed (remote): END_STREAM was received.
     pub(super) is_half_closed: bool,
     /// Bytes that content-length promises and that have not arrived.
     remaining: Option<u64>,
     /// Receive window in bytes.
     pub(super) receive_window: i64,
-    /// Send window in bytes.
-    pub(super) send_window: i64,
+    /// Send window in bytes, relative to the initial window of the client: WINDOW_UPDATEs minus sent DATA.
+    pub(super) send_credit: i64,
     pub(super) outgoing: VecDeque<Outgoing>,
     /// Dropped with the stream, which notifies the receiver.
     closed: Option<oneshot::Sender<()>>,
 }
 
 impl Stream {
-    pub(super) fn new(head: Rc<RequestHead>, receive_window: i64, send_window: i64) -> Self {
+    pub(super) fn new(head: Rc<RequestHead>, receive_window: i64) -> Self {
         Self {
             remaining: head.content_length(),
             head: Some(head),
             body: BytesMut::new(),
             buffer: None,
+            held: 0,
             is_half_closed: false,
             receive_window,
-            send_window,
+            send_credit: 0,
             outgoing: VecDeque::new(),
             closed: None,
+        }
+    }
+
+    /// Counts bytes of the request. Errors: the limits of the connection or of its account are reached.
+    pub(super) fn hold(&mut self, count: usize, flow_control: &FlowControl) -> Result<(), ErrorCode> {
+        let holds = match &self.buffer {
+            Some(buffer) => buffer.hold(count),
+            None => {
+                let holds = flow_control.hold(count);
+                self.held += if holds { count } else { 0 };
+                holds
+            }
+        };
+        if holds { Ok(()) } else { Err(ErrorCode::ENHANCE_YOUR_CALM) }
+    }
+
+    /// Releases what is counted before the request is delivered.
+    pub(super) fn release(&mut self, flow_control: &FlowControl) {
+        let held = std::mem::take(&mut self.held);
+        if held > 0 {
+            flow_control.release(held);
         }
     }
 
@@ -91,25 +116,38 @@ impl Stream {
         Ok(())
     }
 
-    /// Delivers the request, once.
+    /// Delivers the request, once. The head of a request that is not complete counts as well; one that is complete and no larger than a
+    /// frame does not count.
+    ///
+    /// Errors: as [`hold`](Self::hold).
     pub(super) fn request(
         &mut self,
         flow_control: &Arc<FlowControl>,
         id: u32,
-    ) -> Option<(Rc<RequestHead>, RequestBody)> {
+    ) -> Option<Result<(Rc<RequestHead>, RequestBody), ErrorCode>> {
         let head = self.head.take()?;
-        let body = if self.is_half_closed && self.buffer.is_none() {
-            RequestBody::complete(std::mem::take(&mut self.body).freeze())
-        } else {
-            RequestBody::arriving(Arc::clone(self.buffer(flow_control, id)))
-        };
-        Some((head, body))
+        if self.is_half_closed && self.buffer.is_none() && self.body.len() <= MAX_FRAME {
+            self.release(flow_control);
+            return Some(Ok((head, RequestBody::complete(std::mem::take(&mut self.body).freeze()))));
+        }
+        if !self.is_half_closed
+            && let Err(code) = self.hold(head.memory(), flow_control)
+        {
+            return Some(Err(code));
+        }
+        let is_complete = self.is_half_closed && self.buffer.is_none();
+        let buffer = Arc::clone(self.buffer(flow_control, id));
+        if is_complete {
+            buffer.end(None);
+        }
+        Some(Ok((head, RequestBody::arriving(buffer))))
     }
 
     fn buffer(&mut self, flow_control: &Arc<FlowControl>, id: u32) -> &Arc<BodyBuffer> {
-        let body = &mut self.body;
+        let (body, held) = (&mut self.body, &mut self.held);
         self.buffer.get_or_insert_with(|| {
-            Arc::new(BodyBuffer::new(id, std::mem::take(body), Arc::clone(flow_control)))
+            let (body, held) = (std::mem::take(body), std::mem::take(held));
+            Arc::new(BodyBuffer::new(id, body, held, Arc::clone(flow_control)))
         })
     }
 

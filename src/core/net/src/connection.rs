@@ -27,7 +27,8 @@ use crate::peer::Peer;
 use crate::registry::{ConnectionInfo, ConnectionRegistry};
 use crate::service::{Answer, WorkerService};
 use crate::stream::Stream;
-use mixer_http2::{ConnectionError, ErrorCode, IncomingRequest, Limits, Session};
+use mixer_base::budget::{Account, Share};
+use mixer_http2::{ConnectionError, ErrorCode, IncomingRequest, Limits, MemoryAccount, Session};
 
 /// Time between the first and the final GOAWAY if the client does not acknowledge the PING.
 const GOAWAY_GRACE_PERIOD: Duration = Duration::from_secs(1);
@@ -39,7 +40,7 @@ const READ_BYTES: usize = 64 << 10;
 const READS_PER_POLL: usize = 4;
 
 /// Limits of one connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ConnectionLimits {
     /// SETTINGS_MAX_CONCURRENT_STREAMS.
     pub max_concurrent_streams: u32,
@@ -47,6 +48,24 @@ pub struct ConnectionLimits {
     pub keep_alive_timeout: Duration,
     /// Age at which a connection is shut down gracefully, with 10 % jitter.
     pub max_age: Option<Duration>,
+    /// Memory of the requests of a connection that are not answered.
+    pub max_request_bytes: usize,
+    /// Memory of such requests of all connections.
+    pub memory: Arc<Share>,
+}
+
+/// The account of a connection.
+#[derive(Debug)]
+struct ConnectionAccount(Account);
+
+impl MemoryAccount for ConnectionAccount {
+    fn take(&self, bytes: usize) -> bool {
+        self.0.take(bytes)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.give_back(bytes);
+    }
 }
 
 thread_local! {
@@ -91,7 +110,7 @@ pub(crate) async fn serve<S: WorkerService>(
         }
     };
     let registration = registry.register(peer.to_string(), worker);
-    let mut driver = Driver::new(stream, service, Rc::new(peer), limits, &registration.connection);
+    let mut driver = Driver::new(stream, service, Rc::new(peer), &limits, &registration.connection);
     let ended = tokio::select! {
         biased;
         ended = std::future::poll_fn(|cx| driver.poll(cx)) => ended,
@@ -149,12 +168,16 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         socket: Stream,
         service: Rc<S>,
         peer: Rc<Peer>,
-        limits: ConnectionLimits,
+        limits: &ConnectionLimits,
         info: &'c ConnectionInfo,
     ) -> Self {
-        let session_limits =
-            Limits { max_streams: limits.max_concurrent_streams, max_header_bytes: MAX_HEADER_BYTES };
-        let session = Session::new(session_limits, S::fixed_response());
+        let session_limits = Limits {
+            max_streams: limits.max_concurrent_streams,
+            max_header_bytes: MAX_HEADER_BYTES,
+            max_request_bytes: limits.max_request_bytes,
+        };
+        let account = ConnectionAccount(limits.memory.open());
+        let session = Session::new(session_limits, S::fixed_response(), account);
         Self {
             info,
             socket,

@@ -70,7 +70,7 @@ impl WorkerGroup {
             began: Instant::now(),
         };
         for number in 0..count.max(1) {
-            match group.start_one(number, name, limits, service.clone()) {
+            match group.start_one(number, name, limits.clone(), service.clone()) {
                 Ok(worker) => group.workers.push(worker),
                 Err(error) => {
                     group.abort.cancel();
@@ -199,7 +199,7 @@ impl WorkerLoop {
             };
             let Some((accepted, claim)) = accepted else { break };
             let service = Rc::clone(&service);
-            let (limits, stop) = (self.limits, self.stop.clone());
+            let (limits, stop) = (self.limits.clone(), self.stop.clone());
             let (registry, worker) = (Arc::clone(&self.registry), self.number);
             tokio::task::spawn_local(self.running.track_future(own.track_future(async move {
                 connection::serve(accepted, service, limits, stop, registry, worker).await;

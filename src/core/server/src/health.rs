@@ -121,6 +121,7 @@ mod tests {
 
     use super::*;
     use mixer_api::ApiBody;
+    use mixer_base::budget::Share;
     use mixer_http2::{RequestBody, RequestHead};
     use mixer_net::connection::ConnectionLimits;
     use mixer_net::peer::Peer;
@@ -159,6 +160,8 @@ mod tests {
             max_concurrent_streams: 1,
             keep_alive_timeout: Duration::from_secs(60),
             max_age: None,
+            max_request_bytes: 1 << 20,
+            memory: Arc::new(Share::new(1 << 20)),
         };
         let blocks = Duration::from_millis(600);
         let made = move |number| Slow::new(if number == 1 { blocks } else { Duration::ZERO });

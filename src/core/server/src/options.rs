@@ -30,6 +30,12 @@ pub struct ServerOptions {
     pub max_message_size: u64,
     /// Maximum number of concurrent streams per connection.
     pub max_concurrent_streams: u64,
+    /// Maximum number of quotas of a check, and of descriptors of a rate limit call.
+    pub max_check_quotas: u32,
+    /// Maximum number of records of a report, and of entries of an access log message.
+    pub max_report_records: u32,
+    /// Time limit for receiving a message, from the first byte of its request or, on a stream, of the message.
+    pub receive_timeout: SignedDuration,
     /// Maximum age of a connection; 0: unlimited.
     pub max_connection_age: SignedDuration,
     /// Maximum number of asynchronous API calls in flight.
@@ -117,6 +123,9 @@ impl Default for ServerOptions {
             metrics_port: 42422,
             max_message_size: 1 << 20,
             max_concurrent_streams: 1024,
+            max_check_quotas: 64,
+            max_report_records: 20_000,
+            receive_timeout: SignedDuration::from_secs(30),
             max_connection_age: SignedDuration::ZERO,
             api_worker_pool_size: 1024,
             adapter_worker_pool_size: 1024,
@@ -167,6 +176,16 @@ impl ServerOptions {
         }
         if self.max_concurrent_streams == 0 {
             return refuse("max concurrent streams must be > 0, got 0".to_owned());
+        }
+        for (what, number) in
+            [("max check quotas", self.max_check_quotas), ("max report records", self.max_report_records)]
+        {
+            if number == 0 {
+                return refuse(format!("{what} must be > 0, got 0"));
+            }
+        }
+        if self.receive_timeout <= SignedDuration::ZERO {
+            return refuse(format!("receive timeout must be > 0s, got {}", self.receive_timeout));
         }
         if self.api_worker_pool_size <= 0 {
             let size = self.api_worker_pool_size;
@@ -337,9 +356,12 @@ mod tests {
     #[test]
     fn validation_errors_have_the_texts_of_1_3() {
         type Change = fn(&mut ServerOptions);
-        let cases: [(Change, &str); 6] = [
+        let cases: [(Change, &str); 9] = [
             (|o| o.max_message_size = 0, "max message size must be > 0, got 0"),
             (|o| o.max_concurrent_streams = 0, "max concurrent streams must be > 0, got 0"),
+            (|o| o.max_check_quotas = 0, "max check quotas must be > 0, got 0"),
+            (|o| o.max_report_records = 0, "max report records must be > 0, got 0"),
+            (|o| o.receive_timeout = SignedDuration::ZERO, "receive timeout must be > 0s, got 0s"),
             (|o| o.api_worker_pool_size = 0, "api worker pool size must be > 0, got pool size 0"),
             (|o| o.adapter_worker_pool_size = -1, "adapter worker pool size must be > 0 , got pool size -1"),
             (|o| o.num_check_cache_entries = -1, "# check cache entries must be >= 0 and <= 2^31-1, got -1"),

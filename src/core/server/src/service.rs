@@ -1,6 +1,7 @@
 //! Routes the calls of one worker: Mixer's and Envoy's methods directly, everything else to tonic.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
@@ -24,6 +25,7 @@ pub(super) struct ApiService {
     envoy: Option<GrpcEndpoint>,
     tonic: tonic::service::Routes,
     stopping: CancellationToken,
+    receive_timeout: Duration,
 }
 
 impl ApiService {
@@ -45,6 +47,7 @@ impl ApiService {
             envoy: None,
             tonic,
             stopping,
+            receive_timeout: limits.receive_timeout,
         }
     }
 
@@ -64,7 +67,7 @@ impl ApiService {
 
     /// Passes a call to tonic.
     async fn call_tonic(&self, head: &RequestHead, body: RequestBody) -> Response<ApiBody> {
-        let body = DrainingBody::new(body, self.stopping.clone());
+        let body = DrainingBody::new(body, self.stopping.clone(), self.receive_timeout);
         match self.tonic.clone().call(head.to_request(body)).await {
             Ok(response) => response.map(ApiBody::Stream),
             Err(never) => match never {},
@@ -85,6 +88,9 @@ impl WorkerService for ApiService {
         body: RequestBody,
         peer: Rc<Peer>,
     ) -> Response<ApiBody> {
+        if !grpc::is_grpc(head.headers()) {
+            return grpc::unsupported_media_type();
+        }
         // All but Mixer's own calls are boxed, so that the futures of these stay small.
         match head.path() {
             "/istio.mixer.v1.Mixer/Check" => {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, header};
+use http::{HeaderValue, Response, StatusCode, header};
 
 use super::GrpcError;
 use mixer_http2::FixedResponse;
@@ -15,6 +15,13 @@ pub type ApiBody = Answer<tonic::body::Body>;
 /// Headers and trailers of every successful unary call.
 pub static OK_RESPONSE: LazyLock<FixedResponse> =
     LazyLock::new(|| FixedResponse::new(("content-type", "application/grpc"), ("grpc-status", "0")));
+
+/// The response to a request that is not gRPC: the HTTP status 415. Spec: gRPC over HTTP/2, "Content-Type".
+pub fn unsupported_media_type() -> Response<ApiBody> {
+    let mut response = Response::new(ApiBody::Empty);
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
+}
 
 /// The response of a call: a framed message, or headers with the status and no body.
 pub fn response(result: Result<Bytes, GrpcError>) -> Response<ApiBody> {

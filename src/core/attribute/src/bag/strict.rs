@@ -58,6 +58,16 @@ impl<'a> AttributeBag<'a> {
         Ok(())
     }
 
+    /// Number of values that later records of a delta report have set so far.
+    pub(crate) fn delta_len(&self) -> usize {
+        self.delta.len()
+    }
+
+    /// The indexes of those values that the slots of the vocabulary still have.
+    pub(crate) fn delta_indexes(&self) -> impl Iterator<Item = usize> {
+        self.places.iter().filter(|place| place.is_delta()).filter_map(|place| place.index())
+    }
+
     /// Appends all values of a record to the delta values, or none.
     fn strict_values(
         &mut self,

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 use super::*;
-use crate::{AttributeBag, OwnedValue, ReportRecords, Vocabulary, Words};
+use crate::{AttributeBag, LaterRecords, OwnedValue, ReportRecords, Vocabulary, Words};
 use mixer_wire::istio::mixer::v1 as proto;
 
 fn attributes(path: &str) -> OwnedAttributes {
@@ -63,6 +63,27 @@ fn repeated_fields_of_a_check_request_merge() {
     assert_eq!(OwnedAttributes::from_bag(&bag), expected);
     assert_eq!(request.quotas, [QuotaParams { name: "q", amount: 2, best_effort: false }]);
     assert_eq!(request.deduplication_id, "\u{fffd}");
+}
+
+#[test]
+fn the_quotas_of_a_check_are_bounded() {
+    let quotas = |count: usize| {
+        let names = (0..count).map(|number| (format!("q{number}"), (1, false))).collect();
+        encode_check_request(&OwnedAttributes::new(), 0, &CheckCall { deduplication_id: "", quotas: names })
+    };
+    let arena = Bump::new();
+    let decoded =
+        |body: &[u8]| CheckRequest::decode_bounded(body, 3, &Bump::new()).map(|request| request.quotas.len());
+    assert_eq!(decoded(&quotas(3)), Ok(3));
+    assert_eq!(decoded(&quotas(4)), Err(RequestError::TooManyQuotas { found: 4, limit: 3 }));
+    // Repeated names count, because each of them costs.
+    assert_eq!(decoded(&quotas(2).repeat(2)), Err(RequestError::TooManyQuotas { found: 4, limit: 3 }));
+    let truncated = decoded(&[&quotas(4)[..], &[0x22, 5]].concat());
+    assert_eq!(truncated, Err(RequestError::Undecodable(DecodeError::Truncated)));
+    // Nothing is stored beyond the limit.
+    let many = quotas(80_000);
+    assert!(CheckRequest::decode_bounded(&many, 3, &arena).is_err());
+    assert!(arena.allocated_bytes() < 4096, "{} bytes", arena.allocated_bytes());
 }
 
 #[test]
@@ -143,5 +164,108 @@ proptest! {
                 prop_assert!(bag.map_or(0, |bag| bag.all().len()) < 10);
             }
         }
+    }
+}
+
+/// The attributes of the vocabulary after each record, or why the record is skipped; in slices of these sizes.
+fn walked(body: &[u8], slice: SliceLimits) -> Vec<Result<Vec<Option<OwnedValue>>, String>> {
+    let mut builder = Vocabulary::builder();
+    let declared = ["a", "b", "source.ip", "m"];
+    for name in declared {
+        builder.declare(name, crate::ValueType::String);
+    }
+    let vocabulary = builder.build();
+    let arena = Bump::new();
+    let limits = RecordLimits { records: usize::MAX, slice };
+    let request = ReportRequest::decode_bounded(body, limits, &arena).unwrap();
+    let mut seen = Vec::new();
+    let mut take = |records: &mut ReportRecords<'_>| {
+        while let Some(record) = records.next() {
+            let value = |bag: &AttributeBag<'_>, name: &str| {
+                vocabulary.slot(name.as_bytes()).and_then(|slot| bag.peek(slot)).map(OwnedValue::from)
+            };
+            seen.push(match record {
+                Ok(bag) => Ok(declared.map(|name| value(bag, name)).to_vec()),
+                Err(error) => Err(error.to_string()),
+            });
+        }
+    };
+    let mut first = ReportRecords::new(&request, &vocabulary, &arena);
+    take(&mut first);
+    if let Some(mut later) = LaterRecords::after(&request, &first) {
+        let mut scratch = Bump::new();
+        loop {
+            let Some(mut records) = later.slice(slice, &vocabulary, &scratch) else { break };
+            take(&mut records);
+            later.finish(&records);
+            drop(records);
+            scratch.reset();
+        }
+    }
+    seen
+}
+
+#[test]
+fn the_records_of_a_report_are_bounded() {
+    let body = |count: usize| [0x0a, 0].repeat(count);
+    let decoded = |count: usize, bytes: &mut usize| {
+        let limits = RecordLimits { records: 20_000, slice: SliceLimits { records: 10, bytes: 1000 } };
+        let arena = Bump::new();
+        let body = body(count);
+        let request = ReportRequest::decode_bounded(&body, limits, &arena);
+        *bytes = arena.allocated_bytes();
+        request.map(|request| (request.record_count, request.records().len()))
+    };
+    let mut bytes = 0;
+    assert_eq!(decoded(20_000, &mut bytes), Ok((20_000, 10)));
+    assert!(bytes < 4096, "{bytes} bytes");
+    assert_eq!(
+        decoded(20_001, &mut bytes),
+        Err(RequestError::TooManyRecords { found: 20_001, limit: 20_000 })
+    );
+    // A record that does not fit a slice is one of its own.
+    let large =
+        encode_report_request([&attributes(&"x".repeat(5000))], 0, ReportWords::Own, Semantics::Delta);
+    let limits = RecordLimits { records: 9, slice: SliceLimits { records: 10, bytes: 1000 } };
+    let (arena, body) = (Bump::new(), large.repeat(3));
+    assert_eq!(ReportRequest::decode_bounded(&body, limits, &arena).unwrap().records().len(), 1);
+    assert_eq!(walked(&body, limits.slice).len(), 3);
+    // A later record that is invalid rejects the whole report as well.
+    let bad = [&[0x0a, 0].repeat(50)[..], &[0x0a, 0x02, 0x0a, 0x05]].concat();
+    let truncated = ReportRequest::decode_bounded(&bad, RecordLimits { records: 99, ..limits }, &arena);
+    assert_eq!(truncated.err(), Some(RequestError::Undecodable(DecodeError::Truncated)));
+}
+
+/// One record: values of `a`, `b`, a name without a slot, and an index that no dictionary has.
+fn record() -> impl Strategy<Value = Vec<u8>> {
+    let value = prop::option::of(0..4_u8);
+    (value.clone(), value.clone(), value, prop::bool::weighted(0.1)).prop_map(|(a, b, other, is_bad)| {
+        let named = [("a", a), ("b", b), ("other", other)];
+        let owned: OwnedAttributes =
+            named.iter().filter_map(|(name, v)| Some((*name, i64::from((*v)?)))).collect();
+        let mut body = owned.to_bytes(0);
+        if is_bad {
+            // An entry of strings under index -100.
+            body.extend([0x12, 0x05, 0x08, 0xc7, 0x01, 0x10, 0x00]);
+        }
+        body
+    })
+}
+
+proptest! {
+    #[test]
+    fn slices_show_what_the_whole_report_shows(
+        records in prop::collection::vec(record(), 0..30),
+        size in 1..6_usize,
+        semantics in prop_oneof![Just(0_u8), Just(1), Just(7)],
+    ) {
+        let mut body = Vec::new();
+        for record in &records {
+            body.extend([0x0a, u8::try_from(record.len()).unwrap()]);
+            body.extend(record);
+        }
+        body.extend([0x20, semantics]);
+        let slice = SliceLimits { records: size, bytes: usize::MAX };
+        prop_assert_eq!(walked(&body, slice), walked(&body, SliceLimits::NONE));
     }
 }

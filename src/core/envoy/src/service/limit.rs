@@ -32,7 +32,7 @@ struct LimitCall<'s> {
 impl EnvoyService {
     /// Answers `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` with a framed RateLimitResponse.
     ///
-    /// Errors: UNKNOWN for a request without domain or descriptors; UNAVAILABLE when a quota could not be allocated, so that the
+    /// Errors: UNKNOWN for a request without domain or descriptors; INVALID_ARGUMENT for too many descriptors; UNAVAILABLE when a quota could not be allocated, so that the
     /// failure mode of the proxy decides; otherwise as [`check`](Self::check).
     pub(crate) async fn should_rate_limit(
         &self,
@@ -61,6 +61,13 @@ impl EnvoyService {
         let invalid = |text| Err(GrpcError::new(Code::Unknown, text));
         if request.domain.is_empty() {
             return invalid("rate limit domain must not be empty");
+        }
+        let limit = self.worker.engine.limits.quotas;
+        if request.descriptors.len() > limit {
+            let found = request.descriptors.len();
+            let text =
+                format!("the call has {found} descriptors; at most {limit} are allowed (--max-check-quotas)");
+            return Err(GrpcError::new(Code::InvalidArgument, text));
         }
         if request.descriptors.is_empty() {
             return invalid("rate limit descriptor list must not be empty");

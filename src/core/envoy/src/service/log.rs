@@ -1,11 +1,14 @@
 //! Access logs: every message of a stream is a report.
 
+use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 
 use bumpalo::Bump;
 use bytes::Bytes;
 
-use super::super::access_log::{ConnectionCounters, EntryOutcome, LogKind, LogMessage, set_entry};
+use super::super::access_log::{
+    ConnectionCounters, EntryOutcome, LogEntries, LogKind, LogMessage, set_entry,
+};
 use super::super::attributes::{AttributePlan, Attributes};
 use super::super::node::LogIdentity;
 use super::recording::record_report;
@@ -16,10 +19,10 @@ use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::principal::set_principal;
-use mixer_api::report;
+use mixer_api::report::{self, ReportErrors};
+use mixer_api::worker::SLICE;
 use mixer_attribute::{DecodeError, OwnedAttributes};
 use mixer_base::metrics::Family;
-use mixer_engine::adapter::join_errors;
 use mixer_engine::dispatch::{DispatchContext, ReportCollector};
 use mixer_engine::runtime::Published;
 
@@ -44,10 +47,18 @@ impl EnvoyService {
         if let Some(identifier) = message.identifier {
             *identity = Some(Box::new(LogIdentity::read(identifier).map_err(GrpcError::undecodable)?));
         }
-        if message.entries.is_empty() {
+        let limit = self.worker.engine.limits.records;
+        if message.entry_count > limit {
+            let found = message.entry_count;
+            let text = format!(
+                "the message has {found} entries; at most {limit} are allowed (--max-report-records)"
+            );
+            return Err(GrpcError::new(Code::InvalidArgument, text));
+        }
+        if message.entry_count == 0 {
             return Ok(());
         }
-        self.admit(Demand { cost: message.entries.len(), is_report: true, caller: call.caller })?;
+        self.admit(Demand { cost: message.entry_count, is_report: true, caller: call.caller })?;
         let unknown = LogIdentity::default();
         let identity = identity.as_deref().unwrap_or(&unknown);
         let scope = self.worker.begin(None, observation.map(Observation::trace));
@@ -60,10 +71,23 @@ impl EnvoyService {
             published: &scope.published,
             context: &scope.context,
             plan: &plan,
-            arena: &scope.arena,
             config,
+            call,
+            stream,
+            identity,
         };
-        batch.report(&message, call, stream, identity, observation).await;
+        let recorder = observation.filter(|observation| observation.records_payload());
+        let mut progress = Progress {
+            entries: message.entries().peekable(),
+            counts: [[0; 3]; 2],
+            errors: ReportErrors::default(),
+            records: recorder.map(|_| Vec::new()),
+        };
+        batch.report(&mut progress, &scope.arena).await;
+        if progress.entries.peek().is_some() {
+            Box::pin(batch.report_later(&mut progress)).await;
+        }
+        batch.finish(progress, recorder);
         Ok(())
     }
 }
@@ -104,32 +128,47 @@ struct Batch<'b> {
     published: &'b Published,
     context: &'b DispatchContext<'b>,
     plan: &'b AttributePlan<'b>,
-    arena: &'b Bump,
     config: &'b EnvoyConfig,
+    call: &'b CallInfo<'b>,
+    stream: u64,
+    identity: &'b LogIdentity,
 }
 
-impl<'b> Batch<'b> {
-    async fn report(
-        &self,
-        message: &LogMessage<'b>,
-        call: &CallInfo<'_>,
-        stream: u64,
-        identity: &'b LogIdentity,
-        observation: Option<&Observation<'_>>,
-    ) {
+/// How far a message is reported.
+struct Progress<'b> {
+    entries: Peekable<LogEntries<'b>>,
+    /// Reported, ignored, undecodable; by kind.
+    counts: [[u64; 3]; 2],
+    errors: ReportErrors,
+    /// The reported entries, if payload is recorded.
+    records: Option<Vec<OwnedAttributes>>,
+}
+
+impl Batch<'_> {
+    /// Reports the slices after the first in an arena of their own. Between two of them the worker serves other calls.
+    async fn report_later(&self, progress: &mut Progress<'_>) {
+        let worker = &self.service.worker;
+        let mut arena = worker.arena();
+        while progress.entries.peek().is_some() {
+            let turn = worker.turn().await;
+            turn.first_poll(self.report(progress, &arena)).await;
+            arena.reset();
+        }
+    }
+
+    /// Reports the entries of the next slice.
+    async fn report(&self, progress: &mut Progress<'_>, arena: &Bump) {
         let metrics = &self.service.metrics;
         let mut collector = ReportCollector::new(&self.published.routes);
-        let mut errors = Vec::new();
-        let recorder = observation.filter(|observation| observation.records_payload());
-        let mut records: Option<Vec<OwnedAttributes>> = recorder.map(|_| Vec::new());
-        // Reported, ignored, undecodable; by kind.
-        let mut counts = [[0u64; 3]; 2];
-        for (kind, body) in &message.entries {
-            let mut attributes = Attributes::new(self.plan, self.arena);
-            let entry = self.set((*kind, body), stream, identity, &mut attributes);
+        let (mut entries, mut bytes) = (0, 0);
+        while let Some((kind, body)) =
+            progress.entries.next_if(|(_, body)| SLICE.admits(&mut entries, &mut bytes, body.len()))
+        {
+            let mut attributes = Attributes::new(self.plan, arena);
+            let entry = self.set((kind, body), &mut attributes);
             let [reported, ignored, undecodable] = match kind {
-                LogKind::Http => &mut counts[0],
-                LogKind::Tcp => &mut counts[1],
+                LogKind::Http => &mut progress.counts[0],
+                LogKind::Tcp => &mut progress.counts[1],
             };
             match entry {
                 Ok(EntryOutcome::Set { unconvertible }) => {
@@ -142,28 +181,33 @@ impl<'b> Batch<'b> {
                 }
                 Err(error) => {
                     *undecodable += 1;
-                    errors.push(error.to_string());
+                    progress.errors.extend([error.to_string()]);
                     continue;
                 }
             }
-            if let Some(records) = &mut records {
+            if let Some(records) = &mut progress.records {
                 records.push(attributes.to_owned_attributes());
             }
             let mut bag = attributes.bag();
-            set_principal(call.principal, self.published, &mut bag);
-            errors.extend(report::collect(self.published, &mut bag, &mut collector, self.context).await);
+            set_principal(self.call.principal, self.published, &mut bag);
+            let failures = report::collect(self.published, &mut bag, &mut collector, self.context).await;
+            progress.errors.extend(failures);
         }
         if let Err(error) = collector.flush(self.context).await {
-            errors.extend(error.errors);
+            progress.errors.extend(error.errors);
         }
+    }
+
+    /// Counts and records what was reported.
+    fn finish(&self, progress: Progress<'_>, recorder: Option<&Observation<'_>>) {
+        let Progress { counts, errors, records, .. } = progress;
         for (kind, results) in ["http", "tcp"].iter().zip(counts) {
             for (result, count) in ["reported", "ignored", "error"].iter().zip(results) {
-                metrics.entries(&identity.log_name, kind, result, count);
+                self.service.metrics.entries(&self.identity.log_name, kind, result, count);
             }
         }
-        let failed = (!errors.is_empty()).then(|| {
-            let text = join_errors(&errors);
-            mixer_base::warn_limited!(1, errors = errors.len(), "access logs of Envoy: {text}");
+        let failed = errors.text().map(|text| {
+            mixer_base::warn_limited!(1, errors = errors.count(), "access logs of Envoy: {text}");
             GrpcError::new(Code::Unknown, text)
         });
         if let (Some(observation), Some(records)) = (recorder, records) {
@@ -171,12 +215,10 @@ impl<'b> Batch<'b> {
         }
     }
 
-    fn set(
-        &self,
-        entry: (LogKind, &'b [u8]),
-        stream: u64,
-        identity: &'b LogIdentity,
-        attributes: &mut Attributes<'b>,
+    fn set<'a>(
+        &'a self,
+        entry: (LogKind, &'a [u8]),
+        attributes: &mut Attributes<'a>,
     ) -> Result<EntryOutcome, DecodeError> {
         let service = self.service;
         let mut counters = service.counters.borrow_mut();
@@ -185,8 +227,8 @@ impl<'b> Batch<'b> {
             let idle = settings.tcp_state_idle.to_std_or_zero();
             ConnectionCounters::new(settings.tcp_state_entries as usize, idle)
         });
-        counters.set_stream(stream);
-        let set = set_entry(entry, identity, self.config, counters, attributes);
+        counters.set_stream(self.stream);
+        let set = set_entry(entry, self.identity, self.config, counters, attributes);
         if entry.0 == LogKind::Tcp {
             let held = i64::try_from(counters.len()).unwrap_or(i64::MAX);
             let change = held - service.connections.replace(held);

@@ -7,6 +7,8 @@ use super::table::{DynamicTable, Field, Name, look_up};
 const TABLE_SIZE: usize = 4096;
 /// Maximum length of a decoded name or value.
 const MAX_TEXT: usize = 64 << 10;
+/// Capacity of the buffer for Huffman codes that is kept between blocks.
+const KEPT_SCRATCH: usize = 1 << 10;
 
 /// The block cannot be decoded: a connection error of type COMPRESSION_ERROR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,10 @@ impl Decoder {
                 }
             }
             begun = true;
+        }
+        if self.scratch.capacity() > KEPT_SCRATCH {
+            self.scratch.clear();
+            self.scratch.shrink_to(KEPT_SCRATCH);
         }
         Ok(())
     }

@@ -15,6 +15,10 @@ pub struct SessionSizes {
     pub blocked: usize,
     /// Bytes of an incomplete header block.
     pub block: usize,
+    /// Bytes of requests in memory.
+    pub held: usize,
+    /// Capacity of the output buffer in bytes.
+    pub output: usize,
 }
 
 impl Session {
@@ -27,6 +31,8 @@ impl Session {
             recently_reset: self.recently_reset.len(),
             blocked: self.blocked.len(),
             block: self.partial_block.as_ref().map_or(0, |block| block.bytes.len()),
+            held: self.flow_control.held(),
+            output: self.output.capacity(),
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::Session;
 
 /// Queued output in bytes beyond which no input is read and no DATA is encoded.
-const MAX_OUTPUT: usize = 256 << 10;
-/// Capacity of the output buffer that is kept while it is empty.
+pub(super) const MAX_OUTPUT: usize = 256 << 10;
+/// Capacity of the output buffer that is kept while it is empty, and bytes of the sent prefix beyond which it is freed.
 pub(super) const KEPT_OUTPUT: usize = 64 << 10;
 
 impl Session {
@@ -16,10 +16,18 @@ impl Session {
     /// Removes `count` written bytes from the output.
     pub fn advance(&mut self, count: usize) {
         self.sent += count;
+        self.may_unblock = true;
         if self.sent >= self.output.len() {
             self.output.clear();
             self.sent = 0;
             self.output.shrink_to(KEPT_OUTPUT);
+        } else if self.sent >= KEPT_OUTPUT && self.sent >= self.output.len() / 2 {
+            // A client that reads slowly may never take everything. Fewer bytes are moved than were sent.
+            self.output.drain(..self.sent);
+            self.sent = 0;
+            if self.output.len().max(KEPT_OUTPUT) < self.output.capacity() / 4 {
+                self.output.shrink_to(KEPT_OUTPUT);
+            }
         }
     }
 

@@ -122,7 +122,12 @@ impl Session {
         if stream.receive_window < 0 {
             return self.stream_error(head.stream, ErrorCode::FLOW_CONTROL_ERROR);
         }
-        let mut taken = stream.push(data);
+        let mut taken = Ok(());
+        // The last part of a body is never refused: the request is complete.
+        if !head.has(flag::END_STREAM) && !data.is_empty() {
+            taken = stream.hold(data.len(), &self.flow_control);
+        }
+        taken = taken.and_then(|()| stream.push(data));
         if head.has(flag::END_STREAM) {
             taken = taken.and_then(|()| stream.end(None, &self.flow_control, head.stream));
         } else if data.len() < payload.len() {
@@ -201,7 +206,7 @@ impl Session {
         if self.streams.len() >= self.limits.max_streams as usize {
             return self.stream_error(id, ErrorCode::REFUSED_STREAM);
         }
-        let mut stream = Stream::new(head, STREAM_WINDOW, self.peer.initial_window);
+        let mut stream = Stream::new(head, STREAM_WINDOW);
         if end_stream && let Err(code) = stream.end(None, &self.flow_control, id) {
             return self.stream_error(id, code);
         }
@@ -257,8 +262,7 @@ impl Session {
         if head.stream == 0 || head.stream > self.last_stream {
             return protocol_error("RST_STREAM on an idle stream");
         }
-        if let Some(stream) = self.streams.remove(&head.stream) {
-            stream.fail_body(ErrorCode(code));
+        if self.close(head.stream, ErrorCode(code)) {
             self.spend_violation()?;
         }
         Ok(())
@@ -287,14 +291,9 @@ impl Session {
             setting::HEADER_TABLE_SIZE => self.encoder.set_table_size(value),
             setting::ENABLE_PUSH if value > 1 => return protocol_error("invalid SETTINGS_ENABLE_PUSH"),
             setting::INITIAL_WINDOW_SIZE => {
-                let change = i64::from(value) - self.peer.initial_window;
                 self.peer.initial_window = i64::from(value);
-                let mut largest = i64::from(value);
-                for stream in self.streams.values_mut() {
-                    stream.send_window += change;
-                    largest = largest.max(stream.send_window);
-                }
-                if largest > MAX_WINDOW {
+                self.may_unblock = true;
+                if self.overflows_a_window() {
                     return connection_error(
                         ErrorCode::FLOW_CONTROL_ERROR,
                         "SETTINGS_INITIAL_WINDOW_SIZE overflows a window",
@@ -302,12 +301,27 @@ impl Session {
                 }
             }
             setting::MAX_FRAME_SIZE => match value as usize {
-                max @ MAX_FRAME..0x100_0000 => self.peer.max_frame = max,
+                max @ MAX_FRAME..0x100_0000 => {
+                    self.peer.max_frame = max;
+                    self.may_unblock = true;
+                }
                 _ => return protocol_error("invalid SETTINGS_MAX_FRAME_SIZE"),
             },
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether the initial window makes that of an open stream exceed the maximum. Spec: RFC 9113 section 6.9.2.
+    ///
+    /// Cost: constant, unless the bound of the credits is out of date; then it is renewed, so that the next entries cost nothing.
+    fn overflows_a_window(&mut self) -> bool {
+        let room = MAX_WINDOW - self.peer.initial_window;
+        if self.max_send_credit > room {
+            let credits = self.streams.values().map(|stream| stream.send_credit);
+            self.max_send_credit = credits.fold(0, i64::max);
+        }
+        self.max_send_credit > room
     }
 
     fn ping_frame(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
@@ -349,6 +363,7 @@ impl Session {
                 return protocol_error("WINDOW_UPDATE of 0");
             }
             self.send_window += increment;
+            self.may_unblock = true;
             if self.send_window > MAX_WINDOW {
                 return connection_error(
                     ErrorCode::FLOW_CONTROL_ERROR,
@@ -361,13 +376,15 @@ impl Session {
             return protocol_error("WINDOW_UPDATE on an idle stream");
         }
         let Some(stream) = self.streams.get_mut(&head.stream) else { return Ok(()) };
-        stream.send_window += increment;
+        stream.send_credit += increment;
         if increment == 0 {
             return self.stream_error(head.stream, ErrorCode::PROTOCOL_ERROR);
         }
-        if stream.send_window > MAX_WINDOW {
+        if self.peer.initial_window + stream.send_credit > MAX_WINDOW {
             return self.stream_error(head.stream, ErrorCode::FLOW_CONTROL_ERROR);
         }
+        self.max_send_credit = self.max_send_credit.max(stream.send_credit);
+        self.may_unblock = true;
         Ok(())
     }
 }

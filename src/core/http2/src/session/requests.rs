@@ -3,6 +3,7 @@
 use tokio::sync::oneshot;
 
 use super::super::IncomingRequest;
+use super::super::frame::ErrorCode;
 use super::super::stream::Stream;
 use super::Session;
 
@@ -13,8 +14,11 @@ impl Session {
             let id = self.new_requests.pop_front()?;
             // It may have been reset.
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            if let Some((head, body)) = stream.request(&self.flow_control, id) {
-                return Some(IncomingRequest { stream: id, head, body });
+            match stream.request(&self.flow_control, id) {
+                Some(Ok((head, body))) => return Some(IncomingRequest { stream: id, head, body }),
+                // No part of it was processed.
+                Some(Err(_)) => self.reset(id, ErrorCode::REFUSED_STREAM),
+                None => {}
             }
         }
     }

@@ -7,6 +7,7 @@ use super::super::frame::{ErrorCode, FRAME_HEADER_LEN, flag, frame_type, push_fr
 use super::super::hpack::Encoder;
 use super::super::stream::Outgoing;
 use super::Session;
+use super::output::MAX_OUTPUT;
 
 impl Session {
     /// Sends a complete [fixed response](super::super::FixedResponse) with this body. In the common case, where the windows admit the
@@ -14,13 +15,15 @@ impl Session {
     pub fn send_fixed_response(&mut self, id: u32, message: Bytes) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let count = message.len() as i64;
-        if count > stream.send_window.min(self.send_window) || message.len() > self.peer.max_frame {
+        let window = (self.peer.initial_window + stream.send_credit).min(self.send_window);
+        if count > window || message.len() > self.peer.max_frame || self.output.len() - self.sent > MAX_OUTPUT
+        {
             self.push_block(id, false, Encoder::fixed_header);
             self.queue(id, Outgoing::Data(message));
             self.queue(id, Outgoing::FixedTrailer);
             return;
         }
-        stream.send_window -= count;
+        stream.send_credit -= count;
         self.send_window -= count;
         self.output.reserve(message.len() + 96);
         self.push_block(id, false, Encoder::fixed_header);
@@ -71,6 +74,9 @@ impl Session {
 
     /// Encodes queued parts of blocked streams as the windows and the output limit permit. Returns whether anything was encoded.
     pub fn send_blocked(&mut self) -> bool {
+        if !std::mem::take(&mut self.may_unblock) {
+            return false;
+        }
         let before = self.output.len();
         for _ in 0..self.blocked.len() {
             let Some(id) = self.blocked.pop_front() else { break };
@@ -90,14 +96,14 @@ impl Session {
                 None => return true,
                 Some(_) if is_congested => return false,
                 Some(Outgoing::Data(data)) => {
-                    let window = stream.send_window.min(self.send_window).max(0);
+                    let window = (self.peer.initial_window + stream.send_credit).min(self.send_window).max(0);
                     let count = data.len().min(self.peer.max_frame).min(usize::try_from(window).unwrap_or(0));
                     if count == 0 {
                         return false;
                     }
                     let piece = data.split_to(count);
                     let is_last = data.is_empty();
-                    stream.send_window -= count as i64;
+                    stream.send_credit -= count as i64;
                     self.send_window -= count as i64;
                     push_frame_header(&mut self.output, count, frame_type::DATA, 0, id);
                     self.output.extend_from_slice(&piece);

@@ -11,13 +11,15 @@ use http_body_util::BodyExt as _;
 use proptest::prelude::*;
 
 use super::super::frame::{FRAME_HEADER_LEN, FrameHeader, PREFACE, flag, frame_type};
-use super::super::{FixedResponse, IncomingRequest, RequestBody};
-use super::output::KEPT_OUTPUT;
+use super::super::{FixedResponse, IncomingRequest, RequestBody, UnlimitedMemory};
+use super::output::{KEPT_OUTPUT, MAX_OUTPUT};
 use super::*;
+
+mod bounds;
 
 static GRPC: LazyLock<FixedResponse> =
     LazyLock::new(|| FixedResponse::new(("content-type", "application/grpc"), ("grpc-status", "0")));
-const LIMITS: Limits = Limits { max_streams: 3, max_header_bytes: 1000 };
+const LIMITS: Limits = Limits { max_streams: 3, max_header_bytes: 1000, max_request_bytes: 16 << 20 };
 const POST: &[u8] = b"\x83\x86\x04\x02/a";
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -45,7 +47,7 @@ fn window_update(stream: u32, increment: u32) -> Vec<u8> {
 
 /// A session that has received preface and SETTINGS, with empty output.
 fn open() -> Session {
-    let mut session = Session::new(LIMITS, &GRPC);
+    let mut session = Session::new(LIMITS, &GRPC, UnlimitedMemory);
     let hello = [PREFACE, &frame(frame_type::SETTINGS, 0, 0, &[])].concat();
     assert_eq!(session.receive(&hello), Ok(hello.len()));
     sent(&mut session);
@@ -108,7 +110,7 @@ fn piece(body: &mut RequestBody) -> Poll<Option<usize>> {
 
 #[test]
 fn the_server_preface_is_settings_and_a_window_update() {
-    let mut session = Session::new(LIMITS, &GRPC);
+    let mut session = Session::new(LIMITS, &GRPC, UnlimitedMemory);
     assert_eq!(sent(&mut session), ["settings 3", &format!("window 0 {}", (8 << 20) - 65_535)]);
     assert!(!session.is_established());
     // The preface may come in pieces; the first frame must be settings.
@@ -119,7 +121,10 @@ fn the_server_preface_is_settings_and_a_window_update() {
     assert!(session.is_established());
     assert_eq!(sent(&mut session), ["ack"]);
     for bad in [b"GET / HTTP/1.1\r\n\r\n", &[PREFACE, &frame(frame_type::PING, 0, 0, &[0; 8])].concat()[..]] {
-        assert_eq!(Session::new(LIMITS, &GRPC).receive(bad).unwrap_err().code, ErrorCode::PROTOCOL_ERROR);
+        assert_eq!(
+            Session::new(LIMITS, &GRPC, UnlimitedMemory).receive(bad).unwrap_err().code,
+            ErrorCode::PROTOCOL_ERROR
+        );
     }
 }
 
@@ -260,7 +265,7 @@ fn window_updates_follow_reads() {
 
 #[test]
 fn unread_bodies_close_the_connection_window() {
-    let mut session = Session::new(Limits { max_streams: 100, ..LIMITS }, &GRPC);
+    let mut session = Session::new(Limits { max_streams: 100, ..LIMITS }, &GRPC, UnlimitedMemory);
     let hello = [PREFACE, &frame(frame_type::SETTINGS, 0, 0, &[])].concat();
     session.receive(&hello).unwrap();
     let full = vec![0; 16_384];

@@ -13,7 +13,9 @@ use crate::service::ApiService;
 use crate::{discovery, observers};
 use mixer_api::grpc::Code;
 use mixer_api::load_shedding::LoadShedder;
+use mixer_api::worker::MessageLimits;
 use mixer_api::{CallLimits, CallPool, Engine, MixerService};
+use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::pool::{Pool, PoolCollector};
 use mixer_engine::runtime::Runtime;
@@ -25,6 +27,9 @@ use mixer_spans::Tracer;
 
 /// PING interval; a client that does not acknowledge one within it is disconnected.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Memory of the requests of a connection: two access log messages of the largest size.
+const MAX_REQUEST_BYTES: usize = 16 << 20;
 
 impl Start<'_> {
     /// Step 14: starts the workers.
@@ -44,10 +49,13 @@ impl Start<'_> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             count => count as usize,
         };
+        let budget = MemoryBudget::default();
         let connection_limits = ConnectionLimits {
             max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
             keep_alive_timeout: KEEP_ALIVE_TIMEOUT,
             max_age: Some(options.max_connection_age.to_std_or_zero()).filter(|age| !age.is_zero()),
+            max_request_bytes: MAX_REQUEST_BYTES,
+            memory: Arc::clone(budget.share(Purpose::Connections)),
         };
         let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
         let observers = observers::start(options, self.effects, metrics, tracer, &mut self.components)?;
@@ -60,11 +68,20 @@ impl Start<'_> {
             last_known: Arc::default(),
             shedder: shedder.clone(),
             observers,
+            limits: MessageLimits {
+                quotas: options.max_check_quotas as usize,
+                records: options.max_report_records as usize,
+            },
         };
         let pool = Pool::new(options.api_pool());
         let adapters = Arc::clone(&self.adapter_pools);
         let collector = PoolCollector { api: Arc::clone(&pool), adapters };
-        let limits = CallLimits { pool: CallPool::new(pool), shedder, max_message };
+        let limits = CallLimits {
+            pool: CallPool::new(pool),
+            shedder,
+            max_message,
+            receive_timeout: options.receive_timeout.to_std_or_zero(),
+        };
         let envoy = options.envoy_bridge.then(|| EndpointContext {
             shared: Arc::new(EnvoyShared::new(engine.clone())),
             stopping: stopping.clone(),

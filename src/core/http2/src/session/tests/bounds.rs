@@ -1,0 +1,227 @@
+//! What a client can make a connection keep: output, windows, requests.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::super::super::{CountedBody as _, MemoryAccount};
+use super::*;
+
+const FRAME: usize = 16_384;
+
+/// A session with these limits that has received preface and SETTINGS, with empty output.
+fn open_with(limits: Limits, account: impl MemoryAccount + 'static) -> Session {
+    let mut session = Session::new(limits, &GRPC, account);
+    let hello = [PREFACE, &frame(frame_type::SETTINGS, 0, 0, &[])].concat();
+    session.receive(&hello).unwrap();
+    sent(&mut session);
+    session
+}
+
+/// An account that counts what is taken from it, with its limit.
+#[derive(Debug, Clone, Default)]
+struct Counted(Arc<AtomicUsize>, usize);
+
+impl Counted {
+    fn of(limit: usize) -> Self {
+        Self(Arc::default(), limit)
+    }
+
+    fn taken(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl MemoryAccount for Counted {
+    fn take(&self, bytes: usize) -> bool {
+        let fits = self.taken() + bytes <= self.1;
+        self.0.fetch_add(if fits { bytes } else { 0 }, Ordering::Relaxed);
+        fits
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Complete requests on the first `count` streams.
+fn calls(count: u32) -> Vec<Vec<u8>> {
+    (0..count).map(|number| headers(number * 2 + 1, true, POST)).collect()
+}
+
+#[test]
+fn sent_output_is_freed_while_the_client_reads_slowly() {
+    let mut session = open();
+    receive(&mut session, &[window_update(0, 1 << 30)]).unwrap();
+    let mut peak = 0;
+    for turn in 0..4000 {
+        receive(&mut session, &[headers(turn * 2 + 1, true, POST)]).unwrap();
+        let id = next(&mut session).stream;
+        session.send_fixed_response(id, Bytes::from(vec![0; 1000]));
+        // The client never takes the last bytes.
+        let count = session.output().len() - 10;
+        session.advance(count);
+        peak = peak.max(session.output.capacity());
+    }
+    assert!(peak <= 4 * KEPT_OUTPUT, "{peak} bytes for {} unsent ones", session.output().len());
+}
+
+#[test]
+fn responses_wait_while_the_output_is_full() {
+    let mut session = open_with(Limits { max_streams: 1000, ..LIMITS }, UnlimitedMemory);
+    receive(&mut session, &[setting(4, 1 << 30), window_update(0, 1 << 30)]).unwrap();
+    receive(&mut session, &calls(1000)).unwrap();
+    while let Some(request) = session.next_request() {
+        session.send_fixed_response(request.stream, Bytes::from(vec![0; 10_000]));
+    }
+    let queued = session.output().len();
+    assert!(queued < MAX_OUTPUT + (64 << 10), "{queued} bytes of 10 MB");
+    let mut words = Vec::new();
+    while !session.output().is_empty() {
+        words.extend(sent(&mut session));
+        session.send_blocked();
+    }
+    assert_eq!(words.iter().filter(|word| word.starts_with("data ")).count(), 1000);
+    assert_eq!(session.streams.len(), 0);
+}
+
+#[test]
+fn an_initial_window_may_not_overflow_the_window_of_an_open_stream() {
+    const MAX: u32 = (1 << 31) - 1;
+    let begun = || {
+        let mut session = open();
+        let frames = [headers(1, true, POST), headers(3, true, POST), window_update(3, 1000)];
+        receive(&mut session, &frames).unwrap();
+        session
+    };
+    let mut session = begun();
+    assert_eq!(receive(&mut session, &[setting(4, MAX - 1000), setting(4, 0)]), Ok(()));
+    let overflow = receive(&mut session, &[setting(4, MAX - 999)]);
+    assert_eq!(overflow.unwrap_err().code, ErrorCode::FLOW_CONTROL_ERROR);
+    // What was sent on a stream leaves room again, and so does its end.
+    let mut session = begun();
+    assert_eq!(receive(&mut session, &[setting(4, 100)]), Ok(()));
+    session.send_headers(3, StatusCode::OK, &HeaderMap::new(), false);
+    session.send_data(3, Bytes::from(vec![0; 400]));
+    assert_eq!(receive(&mut session, &[setting(4, MAX - 600)]), Ok(()));
+    assert_eq!(receive(&mut session, &[frame(frame_type::RST_STREAM, 0, 3, &[0; 4])]), Ok(()));
+    assert_eq!(receive(&mut session, &[setting(4, MAX)]), Ok(()));
+    session.send_fixed_response(1, Bytes::from_static(b"x"));
+    assert!(sent(&mut session).ends_with(&["headers 1 end".to_owned()]));
+}
+
+#[test]
+fn an_entry_of_settings_does_not_visit_the_streams() {
+    let mut session = open_with(Limits { max_streams: 1000, ..LIMITS }, UnlimitedMemory);
+    receive(&mut session, &calls(1000)).unwrap();
+    receive(&mut session, &[window_update(1, 5000), window_update(3, 70)]).unwrap();
+    // Only an out of date bound makes the session visit them, once.
+    let reset = frame(frame_type::RST_STREAM, 0, 1, &[0; 4]);
+    receive(&mut session, &[reset, setting(4, 1 << 20)]).unwrap();
+    assert_eq!(session.max_send_credit, 5000);
+    let largest = setting(4, (1 << 31) - 1 - 70);
+    receive(&mut session, &[largest.clone(), largest.clone(), largest]).unwrap();
+    assert_eq!(session.max_send_credit, 70);
+}
+
+#[test]
+fn blocked_streams_are_tried_when_something_changed() {
+    let mut session = open();
+    receive(&mut session, &[setting(4, 0), headers(1, true, POST), headers(3, true, POST)]).unwrap();
+    session.send_fixed_response(1, Bytes::from_static(b"one"));
+    session.send_fixed_response(3, Bytes::from_static(b"two"));
+    sent(&mut session);
+    session.send_blocked();
+    assert!(!session.may_unblock && session.blocked.len() == 2);
+    receive(&mut session, &[frame(frame_type::PING, 0, 0, b"12345678")]).unwrap();
+    assert!(!session.may_unblock, "a PING opens no window");
+    receive(&mut session, &[frame(frame_type::RST_STREAM, 0, 3, &[0; 4])]).unwrap();
+    session.send_blocked();
+    assert_eq!(session.blocked, [1]);
+    receive(&mut session, &[window_update(1, 3)]).unwrap();
+    assert!(session.send_blocked());
+    assert!(session.blocked.is_empty());
+}
+
+#[test]
+fn requests_in_memory_are_bounded_by_connection() {
+    let limits = Limits { max_streams: 100, max_request_bytes: 10 * FRAME, ..LIMITS };
+    let mut session = open_with(limits, UnlimitedMemory);
+    let full = vec![0; FRAME];
+    let mut bodies = Vec::new();
+    for id in [1, 3, 5] {
+        receive(&mut session, &[headers(id, false, POST)]).unwrap();
+        let mut body = next(&mut session).body;
+        for _ in 0..3 {
+            receive(&mut session, &[data(id, false, &full)]).unwrap();
+        }
+        // What a reader has taken still counts.
+        assert_eq!(piece(&mut body), Poll::Ready(Some(3 * FRAME)));
+        bodies.push(body);
+    }
+    assert_eq!(sent(&mut session), Vec::<String>::new());
+    receive(&mut session, &[data(3, false, &full)]).unwrap();
+    assert_eq!(sent(&mut session), ["reset 3 11"], "ENHANCE_YOUR_CALM");
+    bodies.remove(1);
+    // The end of a request is taken whatever is in memory, and so is a request of one frame.
+    receive(&mut session, &[data(1, true, &full), headers(7, false, POST), data(7, true, &full)]).unwrap();
+    assert_eq!(sent(&mut session), Vec::<String>::new());
+    let mut complete = next(&mut session);
+    assert_eq!(complete.body.take_complete().map(|body| body.len()), Some(FRAME));
+    // A request counts until it is answered and its body is dropped, or its reader has used what it took.
+    let one = 3 * FRAME + complete.head.memory();
+    assert_eq!(session.flow_control.held(), 2 * one);
+    session.send_fixed_response(1, Bytes::new());
+    assert_eq!(session.flow_control.held(), 2 * one);
+    bodies.remove(0);
+    assert_eq!(session.flow_control.held(), one);
+    bodies[0].keep(100);
+    assert_eq!(session.flow_control.held(), 100);
+}
+
+#[test]
+fn requests_count_in_the_account_of_the_process() {
+    let account = Counted::of(4 * FRAME - 1);
+    let mut session = open_with(LIMITS, account.clone());
+    let full = vec![0; FRAME];
+    // A request of one frame takes nothing, one that begins with little neither.
+    receive(&mut session, &[headers(1, false, POST), data(1, true, &full), headers(3, false, POST)]).unwrap();
+    receive(&mut session, &[data(3, false, &[0; 1000])]).unwrap();
+    let (complete, mut small) = (next(&mut session), next(&mut session));
+    assert_eq!(account.taken(), 0);
+    receive(&mut session, &[data(3, false, &full)]).unwrap();
+    assert_eq!(piece(&mut small.body), Poll::Ready(Some(1000 + FRAME)));
+    assert_eq!(account.taken(), FRAME);
+    receive(&mut session, &[headers(5, false, POST), data(5, false, &full), data(5, false, &full)]).unwrap();
+    assert_eq!(sent(&mut session), Vec::<String>::new());
+    receive(&mut session, &[data(5, false, &full)]).unwrap();
+    assert_eq!(sent(&mut session), ["reset 5 11"]);
+    assert_eq!(account.taken(), FRAME, "a reset returns what the stream took");
+    assert!(session.next_request().is_none());
+    drop(small);
+    receive(&mut session, &[frame(frame_type::RST_STREAM, 0, 3, &[0; 4])]).unwrap();
+    assert_eq!(account.taken(), 0);
+    // One that was complete when it was delivered counts as well.
+    let frames = [headers(7, false, POST), data(7, false, &full), data(7, false, &full), data(7, true, b"x")];
+    receive(&mut session, &frames).unwrap();
+    let last = next(&mut session);
+    assert!(session.streams[&7].is_half_closed);
+    assert_eq!(account.taken(), 7 * 4096);
+    drop((session, complete));
+    assert_eq!(account.taken(), 7 * 4096, "the body outlives its connection");
+    assert_eq!(read(last.body).unwrap().unwrap().len(), 2 * FRAME + 1);
+    assert_eq!(account.taken(), 0);
+}
+
+#[test]
+fn streams_are_refused_when_their_heads_do_not_fit() {
+    let limits = Limits { max_streams: 100, max_header_bytes: 16_384, max_request_bytes: 8192 };
+    let mut session = open_with(limits, Counted::of(0));
+    let long = [POST, &[0, 1, b'x', 127, 0x81, 0x17], &[b'y'; 3072]].concat();
+    let calls: Vec<Vec<u8>> = [1, 3, 5].map(|id| headers(id, false, &long)).into();
+    receive(&mut session, &calls).unwrap();
+    let first = next(&mut session);
+    assert_eq!(first.stream, 1);
+    assert!(session.next_request().is_none());
+    assert_eq!(sent(&mut session), ["reset 3 7", "reset 5 7"], "REFUSED_STREAM: nothing was processed");
+    receive(&mut session, &[headers(7, true, &long)]).unwrap();
+    assert_eq!(next(&mut session).stream, 7, "a complete request is served");
+}
