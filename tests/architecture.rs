@@ -225,6 +225,36 @@ fn modules(root: &str, file: &Path, folder: &Path) -> Graph {
     graph
 }
 
+/// Files that may start tasks and threads directly, and why.
+const SPAWNERS: &[(&str, &str)] = &[
+    ("src/core/base/src/task.rs", "supervises them"),
+    ("src/core/base/src/task/group.rs", "supervises them"),
+    (
+        "src/core/config/src/store/parallel.rs",
+        "scoped threads, joined before it returns; a panic is that of the caller",
+    ),
+    ("src/cmd/call/load.rs", "a client: a JoinSet that ends with the command"),
+];
+
+#[test]
+fn tasks_and_threads_are_started_by_the_supervision_only() {
+    let spawn = Regex::new(r"(tokio|task|thread|Handle|scope|tasks|local|runtime|background\(\))(::|\.)spawn(_local)?\(|Builder::new\(\)\s*\.name\(")
+        .unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = BTreeSet::new();
+    for file in sources(&root.join("src")) {
+        let name = file.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+        let is_test = name.ends_with("tests.rs") || name.contains("/tests/") || name.ends_with("model.rs");
+        // Supervised handler tasks: `env.tasks.spawn(Task::…)`.
+        let code = code(&file).replace("env.tasks.spawn(Task::", "");
+        if !is_test && spawn.is_match(&code) {
+            found.insert(name);
+        }
+    }
+    let allowed: BTreeSet<String> = SPAWNERS.iter().map(|(file, _)| (*file).to_owned()).collect();
+    assert_eq!(found, allowed, "use mixer_base::task: a bare task or thread fails without anybody noticing");
+}
+
 #[test]
 fn modules_of_a_crate_import_each_other_in_one_direction() {
     assert_eq!(first_names("{a::{b, c},\n  d, e::f};"), ["a", "d", "e"]);

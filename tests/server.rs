@@ -13,8 +13,12 @@ mod doctor;
 mod health;
 #[path = "server/hostile.rs"]
 mod hostile;
+#[path = "server/http_ports.rs"]
+mod http_ports;
 #[path = "server/lifecycle.rs"]
 mod lifecycle;
+#[path = "server/log.rs"]
+mod log;
 #[path = "server/prometheus.rs"]
 mod prometheus;
 #[path = "server/reload.rs"]
@@ -29,6 +33,8 @@ mod settings;
 mod signals;
 #[path = "server/sockets.rs"]
 mod sockets;
+#[path = "server/supervision.rs"]
+mod supervision;
 #[path = "server/tracing.rs"]
 mod tracing;
 

@@ -16,6 +16,7 @@ use super::io::Io;
 use super::personality::Personality;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
+use mixer_base::task::{Group, log_panics};
 use mixer_config::store::EMBEDDED_SAMPLE;
 use mixer_server::{LogLevel, Server, ServerOptions, StartError};
 
@@ -45,16 +46,18 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
         Ok(server) => server,
         Err(reason) => return effects.interrupted_with().map_or_else(|| Err(start_failure(&reason)), Ok),
     };
-    announce(&server, &options, io)?;
-    server.background().spawn(async {
+    // From here on the process has threads that a full standard error must not stop.
+    log_panics();
+    announce(&server, &options);
+    Group::new("release of startup code").spawn_on(server.background(), async {
         tokio::time::sleep(STARTUP_CODE_RELEASE_DELAY).await;
         mixer_server::release_startup_code();
     });
     Ok(signals::serve(server, effects, options, parse))
 }
 
-/// Prints the start-up lines of Istio Mixer, or log records with `--log-as-json`.
-fn announce(server: &Server, options: &ServerOptions, io: &mut Io) -> Result<(), Stop> {
+/// Prints the start-up lines of Istio Mixer, or log records with `--log-as-json`, behind the records of the start.
+fn announce(server: &Server, options: &ServerOptions) {
     let version = BuildInfo::of_this_program().short();
     // The port alone is printed only if it is the one of `--port`.
     let requested = options.listen_address().ok();
@@ -64,15 +67,13 @@ fn announce(server: &Server, options: &ServerOptions, io: &mut Io) -> Result<(),
         (Some(bound), false) => format!("tcp://{bound}"),
         (None, _) => server.api_address().to_string(),
     };
+    let log = &server.controls().log;
     if options.log.as_json {
-        io.out.write_all(&json_record(LogLevel::Info, "Istio Mixer", &[("version", &version)]))?;
-        io.out.write_all(&json_record(LogLevel::Info, "Starting gRPC server", &[("address", &place)]))?;
+        log.print(&json_record(LogLevel::Info, "Istio Mixer", &[("version", &version)]));
+        log.print(&json_record(LogLevel::Info, "Starting gRPC server", &[("address", &place)]));
     } else {
-        writeln!(io.out, "Istio Mixer: {version}")?;
-        writeln!(io.out, "Starting gRPC server on {place}")?;
+        log.print(format!("Istio Mixer: {version}\nStarting gRPC server on {place}\n").as_bytes());
     }
-    io.out.flush()?;
-    Ok(())
 }
 
 /// Runs `--dry-run` and prints its result. Configuration errors are a failure, although a server would serve the valid rest.

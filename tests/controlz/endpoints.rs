@@ -18,6 +18,7 @@ pub(crate) const PAGES: &[&str] = &[
     "/quotaz/",
     "/cachez/",
     "/scopez/",
+    "/taskz/",
     "/memz/",
     "/envz/",
     "/procz/",
@@ -47,6 +48,7 @@ const DOCUMENTS: &[&str] = &[
     "/cachej/",
     "/callerj/",
     "/poolj/",
+    "/taskj/",
     "/denialj/",
     "/latencyj/",
 ];

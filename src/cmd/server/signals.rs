@@ -1,7 +1,6 @@
 //! Signal handling of a running server.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,10 +9,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::ParseOptions;
 use crate::cmd::exit::Exit;
+use mixer_base::task::{self, Group};
 use mixer_server::{Controls, Effects, Server, ServerOptions, SystemEffects};
 
 /// Delay between a shutdown request over ControlZ and the shutdown, so that the response is delivered.
 const STOP_DELAY: Duration = Duration::from_secs(1);
+
+/// Time limit for writing the records of the stop itself.
+const LAST_RECORDS: Duration = Duration::from_millis(200);
 
 /// The system effects, and the signals received since the threads of the server were started.
 #[derive(Default)]
@@ -60,16 +63,27 @@ pub(super) fn serve(
 ) -> Exit {
     let Some(signals) = effects.signals.into_inner() else { return Exit::Internal };
     let mut signals = signals.into_inner();
+    let log = server.controls().log.clone();
     let mut running = RunningServer { options, parse, controls: Arc::clone(server.controls()) };
-    let reason = server.background().block_on(running.until_stopped(&mut signals));
-    tracing::info!("stopping on {reason}");
+    let (reason, failed) = server.background().block_on(running.until_ended(&mut signals));
+    if failed {
+        tracing::error!("stopping on {reason}");
+    } else {
+        tracing::info!("stopping on {reason}");
+    }
     drop(running);
-    server.background().spawn(async move {
+    Group::new("second signal").spawn_on(server.background(), async move {
         let second = signals.stop().await;
         std::process::exit(i32::from(second.exit().code()));
     });
     let report = server.stop();
-    if report.is_complete() { Exit::Success } else { Exit::Local }
+    // What the stop itself logged.
+    log.flush(LAST_RECORDS);
+    match (report.is_complete(), failed) {
+        (_, true) => Exit::Internal,
+        (true, false) => Exit::Success,
+        (false, false) => Exit::Local,
+    }
 }
 
 /// A signal that shuts the server down.
@@ -153,6 +167,20 @@ struct RunningServer {
 }
 
 impl RunningServer {
+    /// Handles signals until the server must stop. Returns the reason, and whether it is a failure: of an essential task, or of the
+    /// handling of signals itself, which panicked.
+    async fn until_ended(&mut self, signals: &mut Signals) -> (String, bool) {
+        let mut stopped = std::pin::pin!(self.until_stopped(signals));
+        let stopped = std::future::poll_fn(|cx| task::poll_contained(stopped.as_mut(), cx));
+        tokio::select! {
+            stopped = stopped => match stopped {
+                Ok(reason) => (reason, false),
+                Err(panic) => (format!("failure of the main thread: panic: {panic}"), true),
+            },
+            reason = task::failure_of_the_process() => (reason, true),
+        }
+    }
+
     /// Handles signals; returns the reason for the shutdown.
     async fn until_stopped(&mut self, signals: &mut Signals) -> String {
         let controls = Arc::clone(&self.controls);
@@ -177,8 +205,7 @@ impl RunningServer {
                 Ok(SignalAction::UserSignal) => self.controls.rotate_log(),
                 Ok(SignalAction::Dump) => self.controls.dump_to_log(),
                 Ok(SignalAction::ThreadReport) => {
-                    // Standard error may be closed.
-                    let _ = std::io::stderr().write_all(self.controls.thread_report().as_bytes());
+                    self.controls.log.print_error(self.controls.thread_report().as_bytes());
                 }
             }
         }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use mixer_attribute::text::go_text;
 use mixer_attribute::{SignedDuration, Value};
+use mixer_base::task::Task;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckPower, CheckResult, Env, HandleCheck, Handler,
@@ -144,7 +145,11 @@ impl Adapter for ListChecker {
         // The handler answers as soon as it is built; a failed first fetch is retried like any other.
         refresher.fetch().await;
         if provider.has_source() {
-            env.tasks.spawn(refresher.run());
+            let refresher = Arc::new(tokio::sync::Mutex::new(refresher));
+            env.tasks.spawn(Task::restarted("list refresher").of(&*env.handler_name), move || {
+                let refresher = Arc::clone(&refresher);
+                async move { refresher.lock().await.run().await }
+            });
         }
         Ok(Box::new(ListChecker {
             provider,

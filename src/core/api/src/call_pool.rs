@@ -2,12 +2,13 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::grpc::{Code, GrpcError};
 use crate::load_shedding::OVERLOADED;
 use mixer_base::pool::Pool;
+use mixer_base::task;
 
 /// The pool of the calls on all workers, for every service. Synchronous calls bypass it.
 #[derive(Clone)]
@@ -36,14 +37,15 @@ impl CallPool {
 
     /// Runs a call. One that is not ready when it is first polled continues with a permit of the pool.
     ///
-    /// Errors: those of the call; DEADLINE_EXCEEDED if the deadline passes in the queue; the status of the service if pool and queue
+    /// Errors: those of the call; INTERNAL if it panics; DEADLINE_EXCEEDED if the deadline passes in the queue; the status of the service if pool and queue
     /// are full.
     pub async fn run<T, F>(&self, call: F, deadline: Option<Instant>) -> Result<T, GrpcError>
     where
         F: Future<Output = Result<T, GrpcError>>,
     {
         let mut call = std::pin::pin!(call);
-        match futures_util::poll!(call.as_mut()) {
+        let first = std::future::poll_fn(|cx| Poll::Ready(poll_call(call.as_mut(), cx))).await;
+        match first {
             Poll::Ready(answer) => answer,
             Poll::Pending => Box::pin(self.run_with_permit(call, deadline)).await,
         }
@@ -57,7 +59,10 @@ impl CallPool {
     where
         F: Future<Output = Result<T, GrpcError>>,
     {
-        let Some(pool) = &self.pool else { return call.await };
+        let mut call = call;
+        let Some(pool) = &self.pool else {
+            return std::future::poll_fn(|cx| poll_call(call.as_mut(), cx)).await;
+        };
         let permit = pool.enter();
         let permit = match deadline {
             None => permit.await,
@@ -70,6 +75,46 @@ impl CallPool {
             },
         };
         let _permit = permit.map_err(|_| GrpcError::new(self.rejection, OVERLOADED))?;
-        call.await
+        std::future::poll_fn(|cx| poll_call(call.as_mut(), cx)).await
+    }
+}
+
+/// Polls a call. A panic (while the message is decoded, in an adapter, while the answer is encoded) becomes its status.
+fn poll_call<T, F>(call: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<Result<T, GrpcError>>
+where
+    F: Future<Output = Result<T, GrpcError>>,
+{
+    task::poll_contained(call, cx).map(|answered| {
+        answered.unwrap_or_else(|panic| {
+            task::calls().count_panic(&panic);
+            Err(GrpcError::panicked())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mixer_base::pool::PoolOptions;
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_answered_with_internal_and_leaves_the_pool() {
+        let pool = Pool::new(PoolOptions::default());
+        let calls = CallPool::new(Arc::clone(&pool));
+        let at_once = async { panic!("while decoding") };
+        let later = async {
+            tokio::task::yield_now().await;
+            panic!("while encoding")
+        };
+        let answers: [Result<(), GrpcError>; 2] =
+            [calls.run(at_once, None).await, calls.run(later, None).await];
+        for answer in answers {
+            let error = answer.unwrap_err();
+            assert_eq!(error, GrpcError::panicked());
+            assert!(!error.message.contains("coding"), "the cause is for the log");
+        }
+        assert_eq!(pool.status().in_flight, 0);
+        let calls = task::roles().into_iter().find(|role| role.name == "call").unwrap();
+        assert!(calls.panics >= 2);
     }
 }

@@ -61,6 +61,11 @@ impl GrpcError {
         Self { code, message: message.into() }
     }
 
+    /// INTERNAL for a call that panicked. The cause is in the log: it may contain what other callers sent.
+    pub fn panicked() -> Self {
+        Self::new(Code::Internal, "internal error; the log of the server has the cause")
+    }
+
     /// INTERNAL for a request message that cannot be decoded.
     pub fn undecodable(error: impl std::fmt::Display) -> Self {
         Self::internal(format_args!("grpc: error unmarshalling request: {error}"))

@@ -9,16 +9,19 @@
 //! | [`exposition`] | the text format of Prometheus |
 //! | [`json`] | string escaping of JSON log lines |
 //! | [`log`] | log records: scopes, levels, formats, sinks |
+//! | [`memory`] | returning free memory to the system |
 //! | [`metrics`] | the server's own metrics |
 //! | [`pool`] | adaptive concurrency limits |
 //! | [`probe`] | liveness and readiness, and probe files |
 //! | [`regular_file`] | reading files without blocking on FIFOs and devices |
+//! | [`rate_limit`] | rate limits of log records |
 //! | [`rotate`] | log file rotation |
 //! | [`rpc_code`] | names of gRPC status codes |
 //! | [`sample`] | random sampling |
 //! | [`secrets`] | masking of secrets |
 //! | [`shard`] | per-worker shards and sharded counters |
 //! | [`shared_map`] | persistent sorted map |
+//! | [`task`] | supervision of threads and tasks |
 //! | [`time`] | timestamps and durations with Go's text forms |
 //! | [`url`] | URL references as Go's `net/url` divides them |
 
@@ -28,9 +31,11 @@ pub mod build_info;
 pub mod exposition;
 pub mod json;
 pub mod log;
+pub mod memory;
 pub mod metrics;
 pub mod pool;
 pub mod probe;
+pub mod rate_limit;
 pub mod regular_file;
 pub mod rotate;
 pub mod rpc_code;
@@ -38,5 +43,6 @@ pub mod sample;
 pub mod secrets;
 pub mod shard;
 pub mod shared_map;
+pub mod task;
 pub mod time;
 pub mod url;

@@ -1,29 +1,35 @@
 //! Logging: scopes and levels, formats, sinks.
 //!
 //! [`Log`] is a `tracing` layer. The target of a record determines its scope (one table, `TARGETS`). A scope has an output level,
-//! a stack trace level and a caller switch, which can be changed at run time. Records are written synchronously to every sink as
-//! lines of text or JSON, each in one write. Logging never fails a request: records that cannot be written are counted.
-//! See docs/operations.md.
+//! a stack trace level and a caller switch, which can be changed at run time. A record is a line of text or JSON; control
+//! characters are escaped. Every sink has a bounded queue and a thread that writes it, each line in one write: whoever logs waits
+//! for no disk and no pipe. A call site writes a bounded number of records a second. Records that are left out or cannot be written
+//! are counted, in the metrics and in a later record. See docs/operations.md.
 
+mod escape;
 mod format;
 mod options;
+mod queue;
 mod rate;
 mod sink;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
+pub use crate::rate_limit::RateLimit;
 pub use format::json_record;
 pub use options::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
-pub use rate::RateLimit;
 
 use super::metrics::Counter;
-use sink::Sinks;
+use queue::Sink;
+use rate::Sites;
+use sink::Stream;
 
 /// Target prefixes and their scopes, longest prefix first. The name of a scope is a target too; all other targets are in `default`.
 const TARGETS: &[(&str, &str)] = &[
@@ -70,8 +76,17 @@ pub struct Log(Arc<LogState>);
 struct LogState {
     scopes: [ScopeSwitches; SCOPES.len()],
     json: AtomicBool,
-    sinks: Mutex<Sinks>,
+    /// Each gets every record.
+    sinks: RwLock<Vec<Arc<Sink>>>,
+    sites: Sites,
     options: Mutex<LogOptions>,
+    counters: Mutex<Counters>,
+}
+
+#[derive(Default)]
+struct Counters {
+    lost: Option<Counter>,
+    suppressed: Option<Counter>,
 }
 
 struct ScopeSwitches {
@@ -103,8 +118,10 @@ impl Log {
         let log = Log(Arc::new(LogState {
             scopes: std::array::from_fn(|_| switches()),
             json: AtomicBool::new(false),
-            sinks: Mutex::new(Sinks::default()),
+            sinks: RwLock::default(),
+            sites: Sites::default(),
             options: Mutex::new(options.clone()),
+            counters: Mutex::default(),
         }));
         log.configure(options)?;
         Ok(log)
@@ -132,7 +149,7 @@ impl Log {
         let output = options.output_levels()?;
         let stack_trace = options.stack_trace_levels()?;
         let callers = options.callers()?;
-        let sinks = Sinks::open(options)?;
+        self.open(options)?;
         for (switches, (name, _)) in self.0.scopes.iter().zip(SCOPES) {
             let of = |levels: &LogLevels, default| {
                 levels.iter().rev().find(|(scope, _)| scope == name).map_or(default, |(_, level)| *level)
@@ -142,39 +159,71 @@ impl Log {
             switches.caller.store(callers.iter().any(|scope| scope == name), Ordering::Relaxed);
         }
         self.0.json.store(options.as_json, Ordering::Relaxed);
-        self.0.sinks.lock().replace(sinks);
         *self.0.options.lock() = options.clone();
         tracing::callsite::rebuild_interest_cache();
         Ok(())
     }
 
+    /// Opens the sinks of `options` and uses them.
+    fn open(&self, options: &LogOptions) -> Result<(), OptionsError> {
+        let earlier = self.sinks();
+        let sinks = sink::open(options, &earlier)?;
+        if let Some(counter) = &self.0.counters.lock().lost {
+            sinks.iter().for_each(|sink| sink.count_lost_in(counter.clone()));
+        }
+        *self.0.sinks.write() = sinks;
+        Ok(())
+    }
+
+    fn sinks(&self) -> Vec<Arc<Sink>> {
+        self.0.sinks.read().clone()
+    }
+
     /// Reopens every file, for example after it was renamed. Errors: a file that cannot be opened; all files are kept then.
     pub fn reopen(&self) -> Result<(), OptionsError> {
         let options = self.0.options.lock().clone();
-        let sinks = Sinks::open(&options)?;
-        self.0.sinks.lock().replace(sinks);
-        Ok(())
+        self.open(&options)
     }
 
     /// Rotates the rotated file and reopens the others. Errors: as [`reopen`](Self::reopen), or the rotated file cannot be renamed.
     pub fn rotate(&self) -> Result<(), OptionsError> {
-        self.0.sinks.lock().rotate().map_err(|error| OptionsError(error.to_string()))?;
+        self.sinks()
+            .iter()
+            .try_for_each(|sink| sink.rotate())
+            .map_err(|error| OptionsError(error.to_string()))?;
         self.reopen()
     }
 
-    /// Whether the last record was written to every sink. Errors: the sink that failed, and why.
+    /// Whether the last record that was taken from the queue was written to every sink. Errors: the sink that failed, and why.
     pub fn last_write(&self) -> Result<(), String> {
-        self.0.sinks.lock().last_write()
+        self.sinks().iter().try_for_each(|sink| sink.last_write())
     }
 
-    /// As [`last_write`](Self::last_write), after a new attempt at sinks that failed, so that an idle log recovers. The attempt
-    /// writes the number of records that are missing.
-    pub fn try_again(&self) -> Result<(), String> {
-        let mut sinks = self.0.sinks.lock();
-        if sinks.last_write().is_err() {
-            sinks.recover(self.0.json.load(Ordering::Relaxed));
+    /// To be called every second: queues a new attempt at sinks that failed, so that an idle log recovers, and counts the records
+    /// that were left out.
+    pub fn try_again(&self) {
+        self.sinks().iter().for_each(|sink| sink.recover());
+        for (site, suppressed) in self.0.sites.take_suppressed() {
+            tracing::warn!(site, suppressed, "log records of a call site above its rate were left out");
         }
-        sinks.last_write()
+    }
+
+    /// Waits until all queued records are written, at most `limit`. Returns whether they are.
+    pub fn flush(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let streams = [Stream::Output, Stream::Error].into_iter().filter_map(Stream::used);
+        // All sinks, even if one of them is late.
+        self.sinks().into_iter().chain(streams).filter(|sink| !sink.flush(deadline)).count() == 0
+    }
+
+    /// Writes text to standard output, behind the records that are queued for it. Never waits.
+    pub fn print(&self, text: &[u8]) {
+        Stream::Output.sink().print(text);
+    }
+
+    /// Writes text to standard error, behind the records that are queued for it. Never waits.
+    pub fn print_error(&self, text: &[u8]) {
+        Stream::Error.sink().print(text);
     }
 
     /// Applies new settings at run time; they replace levels set with [`set_scope`](Self::set_scope). Errors: as
@@ -185,7 +234,13 @@ impl Log {
 
     /// Also counts lost records in `counter`.
     pub fn count_lost_in(&self, counter: Counter) {
-        self.0.sinks.lock().count_lost_in(counter);
+        self.sinks().iter().for_each(|sink| sink.count_lost_in(counter.clone()));
+        self.0.counters.lock().lost = Some(counter);
+    }
+
+    /// Counts records that are left out because of their rate in `counter`, once a later record counts them.
+    pub fn count_suppressed_in(&self, counter: Counter) {
+        self.0.counters.lock().suppressed = Some(counter);
     }
 
     /// Every scope, in name order.
@@ -259,7 +314,7 @@ impl<S> Filter<S> for ScopeFilter {
     }
 }
 
-/// Formats and writes records.
+/// Formats and queues records.
 struct RecordWriter(Log);
 
 impl<S: Subscriber> Layer<S> for RecordWriter {
@@ -268,14 +323,21 @@ impl<S: Subscriber> Layer<S> for RecordWriter {
         let scope = scope_of_target(event.metadata().target());
         let (Some(switches), Some((name, _))) = (core.scopes.get(scope), SCOPES.get(scope)) else { return };
         let level = level(event.metadata());
+        let Some(suppressed) = core.sites.admit(level, event.metadata()) else { return };
         let context = format::RecordContext {
             level,
             scope: name,
             caller: switches.caller.load(Ordering::Relaxed),
             stack_trace: level <= level_of(switches.stack_trace.load(Ordering::Relaxed)),
+            suppressed,
         };
-        format::with_line(core.json.load(Ordering::Relaxed), &context, event, |line| {
-            core.sinks.lock().write(level, line)
+        format::with_line(core.json.load(Ordering::Relaxed), &context, event, |line, suppressed| {
+            core.sinks.read().iter().for_each(|sink| sink.push(level, line));
+            if suppressed > 0
+                && let Some(counter) = &core.counters.lock().suppressed
+            {
+                counter.add(suppressed);
+            }
         });
     }
 }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
 use crate::rotate::os_text;
+use crate::task::Task;
 
 /// Added to the interval before a file is stale.
 pub const TOLERANCE: Duration = Duration::from_millis(10);
@@ -168,13 +169,17 @@ impl FileProbe {
         let stop = CancellationToken::new();
         let (ticking, stopped) = (path.clone(), stop.clone());
         let period = (interval / 2).max(Duration::from_millis(1));
-        let ticker = runtime.spawn(async move {
-            let mut ticks = tokio::time::interval(period);
-            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    () = stopped.cancelled() => return,
-                    _ = ticks.tick() => update(&ticking, &availability),
+        let task = Task::restarted("probe file").of(Self::name_of(&path));
+        let ticker = task.spawn_on(runtime, stop.clone(), move || {
+            let (ticking, stopped, availability) = (ticking.clone(), stopped.clone(), availability.clone());
+            async move {
+                let mut ticks = tokio::time::interval(period);
+                ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                loop {
+                    tokio::select! {
+                        () = stopped.cancelled() => return,
+                        _ = ticks.tick() => update(&ticking, &availability),
+                    }
                 }
             }
         });
@@ -190,7 +195,6 @@ impl FileProbe {
     pub async fn close(mut self) {
         self.stop.cancel();
         if let Some(ticker) = self.ticker.take() {
-            // A ticker that panicked has stopped as well.
             let _ = ticker.await;
         }
         remove(&self.path);

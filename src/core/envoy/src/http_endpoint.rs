@@ -3,7 +3,6 @@
 
 mod json;
 
-use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,10 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use prost::Message as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,15 +20,16 @@ use crate::config::config_of;
 use crate::grpc_endpoint::EndpointContext;
 use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
 use mixer_api::CallPool;
+use mixer_base::task::{Group, Task};
+use mixer_net::descriptors::DescriptorPlan;
+use mixer_net::http::{Connection, HttpBody, HttpLimits, accept};
 use mixer_wire::envoy::config::core::v3::{Address, SocketAddress, address};
 use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
 
 /// Largest request body in bytes.
 const MAX_BODY: usize = 4 << 20;
-/// Timeout for the headers of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most concurrent connections; others wait in the accept queue.
-const MAX_CONNECTIONS: usize = 4096;
+/// Time limit of each part of a request and of a client that does not read. Envoy keeps idle connections for reuse.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Serves `listener` on a thread called `name` until `stop` is cancelled, then waits up to `grace` for requests in flight.
 ///
@@ -46,69 +44,45 @@ pub fn start(
     // The socket is registered with the event loop of the start-up; the thread registers it with its own.
     let listener = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+    let until = stop.clone();
+    let is_stopping = move || until.is_cancelled();
+    Task::serving("envoy http").spawn_thread(name, is_stopping, move |fault| {
         let local = tokio::task::LocalSet::new();
-        local.block_on(&runtime, async move {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => accept(listener, context, stop, grace).await,
-                Err(error) => tracing::error!(%error, "the HTTP endpoint for Envoy ended"),
+        local.block_on(&runtime, async {
+            let listener = match listener.try_clone().and_then(TcpListener::from_std) {
+                Ok(listener) => listener,
+                Err(error) => return tracing::error!(%error, "the HTTP endpoint for Envoy ended"),
+            };
+            tokio::select! {
+                () = serve(&listener, context.clone(), stop.clone(), grace) => {}
+                () = fault.injected() => {}
             }
         });
     })
 }
 
-async fn accept(listener: TcpListener, context: EndpointContext, stop: CancellationToken, grace: Duration) {
+async fn serve(listener: &TcpListener, context: EndpointContext, stop: CancellationToken, grace: Duration) {
     let EndpointContext { shared, limits, .. } = context;
     let endpoint =
         Rc::new(Endpoint { service: EnvoyService::new(Arc::clone(&shared)), shared, pool: limits.pool });
-    let running = TaskTracker::new();
-    let connections = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let accepted = tokio::select! {
-            accepted = async {
-                let permit = Arc::clone(&connections).acquire_owned().await;
-                (permit, listener.accept().await)
-            } => accepted,
-            () = stop.cancelled() => break,
+    let (group, running) = (Group::new("http connection"), TaskTracker::new());
+    let limits = HttpLimits {
+        max_connections: DescriptorPlan::of_process().envoy_http,
+        head_timeout: TIMEOUT,
+        body_timeout: TIMEOUT,
+        write_timeout: TIMEOUT,
+    };
+    let begin = |connection: Connection| {
+        let endpoint = Rc::clone(&endpoint);
+        let answer = move |request, peer| {
+            let endpoint = Rc::clone(&endpoint);
+            async move { endpoint.answer(request, peer).await }
         };
-        match accepted {
-            (Ok(permit), Ok((socket, peer))) => {
-                let (endpoint, stop) = (Rc::clone(&endpoint), stop.clone());
-                tokio::task::spawn_local(running.track_future(async move {
-                    serve(socket, peer, endpoint, stop).await;
-                    drop(permit);
-                }));
-            }
-            (_, Err(error)) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            (Err(_), _) => break,
-        }
-    }
+        group.spawn_local(running.track_future(connection.serve(answer)));
+    };
+    accept(listener, limits, stop, begin).await;
     running.close();
     let _ = tokio::time::timeout(grace, running.wait()).await;
-}
-
-async fn serve(socket: TcpStream, peer: SocketAddr, endpoint: Rc<Endpoint>, stop: CancellationToken) {
-    let service = hyper::service::service_fn(move |request| {
-        let endpoint = Rc::clone(&endpoint);
-        async move { Ok::<_, Infallible>(endpoint.answer(request, peer).await) }
-    });
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    let connection = builder.serve_connection(TokioIo::new(socket), service);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended");
-    }
 }
 
 struct Endpoint {
@@ -118,7 +92,7 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<HttpBody>, peer: SocketAddr) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let prefix = {

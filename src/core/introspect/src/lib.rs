@@ -36,6 +36,7 @@ mod routing;
 mod scopes;
 mod series;
 mod signals;
+mod tasks;
 mod trend;
 
 use std::sync::Arc;
@@ -248,6 +249,12 @@ fn native_routes() -> Router<Shared> {
             any(async |State(s): State<Shared>, Parameters(p): Parameters| handlers::page(&s, &p)),
         ))
         .merge(topic("handlerj", get(async |State(s): State<Shared>| json(&handlers::json(&s)))))
+        .merge(topic("taskz", any(async |State(s): State<Shared>| tasks::page(&s))))
+        .merge(topic("taskj", get(async || json(&tasks::json()))))
+        .route(
+            "/taskz/panic",
+            post(async |State(s): State<Shared>, body: String| tasks::panic_by_form(&s, &body)),
+        )
         .merge(topic("poolz", any(async |State(s): State<Shared>| pools::page(&s))))
         .merge(topic("poolj", get(async |State(s): State<Shared>| json(&pools::json(&s)))))
         .merge(topic("quotaz", any(async |State(s): State<Shared>| quotas::page(&s))))

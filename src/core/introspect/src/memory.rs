@@ -40,17 +40,7 @@ pub(super) async fn collect_by_form(server: &Server) -> Response {
 async fn trim(server: &Server) {
     server.trend.count_collection();
     // Never fails unless the process ends.
-    let _ = tokio::task::spawn_blocking(trim_allocator).await;
-}
-
-/// Returns free memory of the allocator to the system.
-fn trim_allocator() {
-    #[cfg(target_env = "gnu")]
-    #[expect(unsafe_code, reason = "glibc has no safe interface to its allocator")]
-    // SAFETY: malloc_trim is thread-safe and takes no pointer.
-    unsafe {
-        libc::malloc_trim(0);
-    }
+    let _ = tokio::task::spawn_blocking(mixer_base::memory::release).await;
 }
 
 /// The page.

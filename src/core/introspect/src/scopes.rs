@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::page::Page;
 use super::{Server, Shared, back, form, format, json, parameter, plain};
 use mixer_base::log::{LogLevel, ScopeState};
+use mixer_base::task::Group;
 
 /// compat(1.3): the levels of this interface.
 const LEVELS: [&str; 5] = ["none", "error", "warn", "info", "debug"];
@@ -119,7 +120,7 @@ fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
     temporary.insert(state.name, (until, original));
     drop(temporary);
     let server = Arc::downgrade(server);
-    tokio::spawn(async move {
+    Group::new("restoration of log levels").spawn(async move {
         tokio::time::sleep(lasting).await;
         let Some(server) = server.upgrade() else { return };
         let mut temporary = server.temporary.0.lock();

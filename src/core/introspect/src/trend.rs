@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::process_memory::Memory;
 use super::quantile::quantile;
 use super::series::{SAMPLE_INTERVAL, Series};
 use super::{Introspection, Shared};
 use mixer_base::metrics::{Family, Metrics, RpcCounters, cpu_seconds};
+use mixer_base::task::Task;
 
 /// How long sampling continues after the last request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -90,16 +92,22 @@ impl Trend {
         }
         server.trend.sample(server);
         let watched = Arc::downgrade(server);
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(SAMPLE_INTERVAL).await;
-                let Some(server) = watched.upgrade() else { return };
-                if server.trend.is_idle() {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        Task::restarted("samples for ControlZ").spawn(stop, move || {
+            let (watched, stopped) = (watched.clone(), stopped.clone());
+            async move {
+                loop {
+                    tokio::time::sleep(SAMPLE_INTERVAL).await;
+                    let server = watched.upgrade();
+                    let Some(server) = server.filter(|server| !server.trend.is_idle()) else { break };
+                    server.trend.sample(&server);
+                }
+                if let Some(server) = watched.upgrade() {
                     *server.trend.points.lock() = VecDeque::new();
                     server.trend.is_sampling.store(false, Ordering::Relaxed);
-                    return;
                 }
-                server.trend.sample(&server);
+                stopped.cancel();
             }
         });
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsAcceptor;
 
 use crate::peer::Peer;
@@ -21,6 +22,8 @@ pub struct Accepted {
     pub(crate) peer: Peer,
     /// TLS settings for TCP connections; `None` for plain text.
     pub(crate) tls: Option<Arc<ServerTls>>,
+    /// Its place among the connections of its port.
+    pub(crate) place: Option<OwnedSemaphorePermit>,
 }
 
 /// An accepted connection could not be established. The text is for the log.
@@ -73,6 +76,11 @@ impl Accepted {
     /// Requires TLS on a TCP connection.
     pub fn with_tls(self, tls: Option<Arc<ServerTls>>) -> Self {
         Self { tls, ..self }
+    }
+
+    /// Holds a place among the connections of its port until it is closed.
+    pub fn with_place(self, place: OwnedSemaphorePermit) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     /// Registers the connection with the event loop of this thread and performs the TLS handshake.

@@ -94,6 +94,9 @@ pub(crate) async fn serve<S: WorkerService>(
     worker: usize,
 ) {
     let peer = accepted.peer.clone();
+    let mut accepted = accepted;
+    // Held until the connection is closed.
+    let _place = accepted.place.take();
     let opened = tokio::select! {
         opened = accepted.open() => opened,
         () = stop.cancelled() => return,
@@ -154,7 +157,7 @@ struct Driver<'c, S: WorkerService> {
     /// An incomplete frame.
     partial: Vec<u8>,
     /// Requests that are not answered yet.
-    calls: FuturesUnordered<PendingCall<S::Body>>,
+    calls: FuturesUnordered<PendingCall<S>>,
     /// Streamed bodies that wait for their next frame.
     bodies: FuturesUnordered<PendingFrame<S::Body>>,
     /// Streamed bodies whose last frame is not sent yet.
@@ -297,7 +300,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         let IncomingRequest { stream, head, body } = request;
         let call = Rc::clone(&self.service).call(head, body, Rc::clone(&self.peer));
         let mut call: CallFuture<S::Body> = Box::pin(call);
-        match call.as_mut().poll(cx) {
+        match call::poll_call::<S>(call.as_mut(), cx) {
             Poll::Ready(response) => self.answer(stream, response),
             Poll::Pending => {
                 if let Some(closed) = self.session.watch_closed(stream) {
@@ -350,7 +353,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
     }
 
     /// Sends a frame of a body; the next one is polled when it has left the session.
-    fn send_frame(&mut self, body: PendingFrame<S::Body>, frame: NextFrame<S::Body>) {
+    fn send_frame(&mut self, body: PendingFrame<S::Body>, frame: NextFrame) {
         let stream = body.stream;
         match frame.map(|frame| frame.map(Frame::into_data)) {
             Some(Ok(Ok(data))) => {
@@ -366,3 +369,6 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

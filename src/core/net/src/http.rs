@@ -1,14 +1,25 @@
-//! HTTP/1 endpoints for operators: responses in the form of Istio Mixer, and graceful shutdown.
+//! HTTP/1 endpoints: bounded connections and times, graceful shutdown, responses in the form of Istio Mixer.
 
-use std::io::{self, Write as _};
+mod connections;
+mod server;
+mod timeouts;
+
+use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service as _;
+
+use mixer_base::task::{Group, Task};
+pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
 
 /// Minimum body size for compression, in bytes.
 const MIN_GZIP_BYTES: usize = 1024;
@@ -57,22 +68,46 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
     })
 }
 
-/// Serves `routes` until `stop`, then waits up to `grace` for requests in flight. Unknown paths get [`not_found`].
-pub async fn serve(
+/// Serves `routes` within `limits` as `task`, until `stop`; then closes the listener and waits up to `grace` for requests in flight.
+/// Unknown paths get [`not_found`]. The handle completes when all of that is done.
+pub fn serve(
+    task: Task,
     listener: TcpListener,
     routes: Router,
+    limits: HttpLimits,
     stop: CancellationToken,
     grace: Duration,
-) -> io::Result<()> {
+) -> JoinHandle<()> {
     let routes = routes.fallback(async || not_found());
-    let serving = axum::serve(listener, routes).with_graceful_shutdown(stop.clone().cancelled_owned());
-    tokio::select! {
-        result = serving => result,
-        () = async {
-            stop.cancelled().await;
-            tokio::time::sleep(grace).await;
-        } => Ok(()),
-    }
+    let (connections, running) = (Group::new("http connection"), TaskTracker::new());
+    let (listener, until, tracked) = (Arc::new(listener), stop.clone(), running.clone());
+    let accepting = task.supervised(stop, move || {
+        let (listener, routes, until) = (Arc::clone(&listener), routes.clone(), until.clone());
+        let (connections, tracked) = (connections.clone(), tracked.clone());
+        async move {
+            let begin = |connection: Connection| {
+                let routes = routes.clone();
+                let answer = move |request: Request<HttpBody>, _| {
+                    let mut routes = routes.clone();
+                    async move {
+                        match routes.call(request.map(Body::new)).await {
+                            Ok(response) => response,
+                            Err(never) => match never {},
+                        }
+                    }
+                };
+                connections.spawn(tracked.track_future(connection.serve(answer)));
+            };
+            accept(&listener, limits, until, begin).await;
+        }
+    });
+    Group::new("http endpoint").spawn(async move {
+        // The listener is dropped with this future.
+        accepting.await;
+        running.close();
+        // Requests that still run end with the runtime.
+        let _ = tokio::time::timeout(grace, running.wait()).await;
+    })
 }
 
 #[cfg(test)]

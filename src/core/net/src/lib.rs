@@ -14,6 +14,7 @@
 pub mod accepted;
 pub mod address;
 pub mod connection;
+pub mod descriptors;
 pub mod http;
 pub mod listener;
 pub mod peer;

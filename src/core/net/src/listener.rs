@@ -3,11 +3,16 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::accepted::Accepted;
 use crate::address::ListenAddress;
+use crate::descriptors;
+use crate::http::Backoff;
 use crate::peer::Peer;
 use crate::stream::Socket;
 use mixer_base::rotate::os_text;
@@ -102,17 +107,73 @@ impl Listener {
         }
     }
 
+    /// Accepts connections until `stop` and passes them to `serve`; at most `limit` are open, others wait in the backlog.
+    ///
+    /// When no descriptor is left, the endpoints for operators are asked for theirs and accepting pauses, longer each time.
+    pub async fn accept_all<F: Future<Output = ()>>(
+        &self,
+        limit: usize,
+        stop: &CancellationToken,
+        serve: impl Fn(Accepted) -> F,
+    ) {
+        let places = Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)));
+        let mut backoff = Backoff::default();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept_one(&places, limit) => accepted,
+                () = stop.cancelled() => return,
+            };
+            match accepted {
+                Ok(connection) => {
+                    backoff = Backoff::default();
+                    serve(connection).await;
+                }
+                Err(error) => {
+                    mixer_base::warn_limited!(1, %error, "accept failed");
+                    descriptors::report_shortage();
+                    tokio::select! {
+                        () = backoff.pause() => {}
+                        () = stop.cancelled() => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Accepts the next connection when there is a place for it.
+    async fn accept_one(&self, places: &Arc<Semaphore>, limit: usize) -> std::io::Result<Accepted> {
+        let place = match Arc::clone(places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                mixer_base::warn_limited!(1, limit, "the limit of connections is reached; others wait");
+                // The semaphore is never closed.
+                Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?
+            }
+        };
+        self.accept().await.map(|connection| connection.with_place(place))
+    }
+
     /// Accepts the next connection.
     pub async fn accept(&self) -> std::io::Result<Accepted> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Accepted { socket: Socket::Tcp(stream.into_std()?), peer: Peer::Tcp(peer), tls: None })
+                Ok(Accepted {
+                    socket: Socket::Tcp(stream.into_std()?),
+                    peer: Peer::Tcp(peer),
+                    tls: None,
+                    place: None,
+                })
             }
             Listener::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Accepted { socket: Socket::Unix(stream.into_std()?), peer: Peer::Unix, tls: None })
+                Ok(Accepted {
+                    socket: Socket::Unix(stream.into_std()?),
+                    peer: Peer::Unix,
+                    tls: None,
+                    place: None,
+                })
             }
         }
     }

@@ -32,6 +32,9 @@ pub trait WorkerService: 'static {
     /// The form of [`Answer::Fixed`]; the same for all connections.
     fn fixed_response() -> &'static FixedResponse;
 
+    /// The response to a request whose answer panicked.
+    fn failed() -> Response<Answer<Self::Body>>;
+
     /// Answers one request.
     ///
     /// The connection polls the future once as soon as the request arrives; a future that completes then costs neither a task nor a

@@ -20,6 +20,7 @@ use crate::connection::{self, ConnectionLimits};
 use crate::registry::ConnectionRegistry;
 use crate::service::WorkerService;
 use balance::{Balance, Claim};
+use mixer_base::task::{Group, Task};
 
 /// Accepted connections that may wait for a worker.
 const HANDOVER_QUEUE: usize = 256;
@@ -97,7 +98,7 @@ impl WorkerGroup {
         let (handover, incoming) = mpsc::channel(HANDOVER_QUEUE);
         let heartbeat = Arc::new(AtomicU64::new(0));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let worker_loop = WorkerLoop {
+        let mut worker_loop = WorkerLoop {
             incoming,
             limits,
             running: self.running.clone(),
@@ -107,17 +108,28 @@ impl WorkerGroup {
             abort: self.abort.clone(),
         };
         let (began, beat) = (self.began, Arc::clone(&heartbeat));
-        let thread = std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
+        let beat = async move || {
+            loop {
+                let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                beat.store(millis, Ordering::Relaxed);
+                tokio::time::sleep(HEARTBEAT).await;
+            }
+        };
+        let task = Task::essential("worker").of(number.to_string());
+        let (stop, abort) = (self.stop.clone(), self.abort.clone());
+        let is_stopping = move || stop.is_cancelled() || abort.is_cancelled();
+        let thread = task.spawn_thread(format!("{name}-{number}"), is_stopping, move |fault| {
             mixer_base::shard::claim(number);
             let local = tokio::task::LocalSet::new();
-            local.spawn_local(async move {
-                loop {
-                    let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    beat.store(millis, Ordering::Relaxed);
-                    tokio::time::sleep(HEARTBEAT).await;
+            // A panic of the loop closes the connections of this worker; the thread goes on with new ones.
+            local.block_on(&runtime, async {
+                let service = Rc::new(service(number));
+                tokio::select! {
+                    () = worker_loop.serve(service) => {}
+                    () = beat() => {}
+                    () = fault.injected() => {}
                 }
             });
-            local.block_on(&runtime, worker_loop.serve(Rc::new(service(number))));
         })?;
         Ok(Worker { heartbeat, handover, thread: Mutex::new(Some(thread)) })
     }
@@ -190,7 +202,8 @@ struct WorkerLoop {
 
 impl WorkerLoop {
     /// Serves connections until `stop`, then until the last one is closed or `abort`.
-    async fn serve<S: WorkerService>(mut self, service: Rc<S>) {
+    async fn serve<S: WorkerService>(&mut self, service: Rc<S>) {
+        let group = Group::new("connection");
         let own = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
@@ -201,7 +214,7 @@ impl WorkerLoop {
             let service = Rc::clone(&service);
             let (limits, stop) = (self.limits.clone(), self.stop.clone());
             let (registry, worker) = (Arc::clone(&self.registry), self.number);
-            tokio::task::spawn_local(self.running.track_future(own.track_future(async move {
+            group.spawn_local(self.running.track_future(own.track_future(async move {
                 connection::serve(accepted, service, limits, stop, registry, worker).await;
                 drop(claim);
             })));

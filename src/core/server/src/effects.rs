@@ -17,6 +17,7 @@ use super::supervisor::Supervisor;
 use mixer_base::log::{Log, LogOptions, OptionsError};
 use mixer_base::metrics::Metrics;
 use mixer_base::probe::{Availability, FileProbe};
+use mixer_base::task::Task;
 use mixer_config::store::{self, ConfigStore, StoreError, WhenLost};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
@@ -129,8 +130,8 @@ pub trait Effects: Send + Sync + 'static {
         &self,
         configurator: Configurator,
         stop: CancellationToken,
-    ) -> Result<tokio::task::JoinHandle<Configurator>, (Box<Configurator>, String)> {
-        Ok(tokio::spawn(configurator.run(stop)))
+    ) -> Result<Following, (Box<Configurator>, String)> {
+        Ok(Following::start(configurator, stop))
     }
 
     /// Binds an HTTP endpoint to `host:port`.
@@ -147,6 +148,31 @@ pub trait Effects: Send + Sync + 'static {
     /// The service manager to notify, if any.
     fn supervisor(&self) -> Option<Supervisor> {
         Supervisor::from_environment()
+    }
+}
+
+/// A configurator that follows its store.
+pub struct Following {
+    task: tokio::task::JoinHandle<()>,
+    configurator: Arc<tokio::sync::Mutex<Configurator>>,
+}
+
+impl Following {
+    /// Starts following until `stop`.
+    pub(super) fn start(configurator: Configurator, stop: CancellationToken) -> Self {
+        let configurator = Arc::new(tokio::sync::Mutex::new(configurator));
+        let (followed, until) = (Arc::clone(&configurator), stop.clone());
+        let task = Task::serving("configuration").spawn(stop, move || {
+            let (configurator, stop) = (Arc::clone(&followed), until.clone());
+            async move { configurator.lock().await.run(stop).await }
+        });
+        Self { task, configurator }
+    }
+
+    /// Waits for the end and returns the configurator.
+    pub(super) async fn end(self) -> Option<Configurator> {
+        self.task.await.ok()?;
+        Arc::into_inner(self.configurator).map(tokio::sync::Mutex::into_inner)
     }
 }
 

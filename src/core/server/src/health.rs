@@ -9,6 +9,7 @@
 //! | `dispatcher` | readiness | the configuration store is followed |
 //! | `store` | readiness | the store is readable |
 //! | `log` | readiness | the log is writable |
+//! | `tasks` | readiness | no task that serving needs is down |
 //!
 //! See docs/operations.md.
 
@@ -71,24 +72,31 @@ fn report(probe: &str, availability: &Availability) -> Response {
     answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
 }
 
-/// The conditions that are checked every second.
+/// The conditions that are checked every second, and those of tasks as soon as one changes.
 pub(super) struct Conditions {
     pub(super) store: (Arc<dyn ConfigStore>, ProbeEmitter),
     pub(super) log: (Log, ProbeEmitter),
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
+    pub(super) tasks: ProbeEmitter,
     /// Age of the last heartbeat at which an event loop counts as stuck.
     pub(super) stuck_after: Duration,
 }
 
 impl Conditions {
     /// Checks until `stop`.
-    pub(super) async fn follow(self, stop: CancellationToken) {
+    pub(super) async fn follow(&self, stop: CancellationToken) {
+        let mut tasks = mixer_base::task::changes();
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            self.look();
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(LOOK) => {}
+                _ = looks.tick() => self.look(),
+                // The sender is never dropped.
+                _ = tasks.changed() => {}
             }
+            let down = mixer_base::task::down();
+            self.tasks.set(if down.is_empty() { Ok(()) } else { Err(down.join(", ")) });
         }
     }
 
@@ -96,7 +104,8 @@ impl Conditions {
         let (store, emitter) = &self.store;
         emitter.set(store.availability());
         let (log, emitter) = &self.log;
-        emitter.set(log.try_again());
+        log.try_again();
+        emitter.set(log.last_write());
         let (workers, emitter) = &self.workers;
         emitter.set(stuck(workers, self.stuck_after));
     }
@@ -142,6 +151,10 @@ mod tests {
 
         fn fixed_response() -> &'static mixer_http2::FixedResponse {
             &mixer_api::grpc::OK_RESPONSE
+        }
+
+        fn failed() -> http::Response<ApiBody> {
+            http::Response::new(ApiBody::Empty)
         }
 
         async fn call(

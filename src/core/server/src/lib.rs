@@ -18,6 +18,7 @@ mod discovery;
 mod effects;
 mod error;
 mod health;
+mod memory;
 mod monitor;
 mod observers;
 mod options;

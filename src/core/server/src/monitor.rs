@@ -113,8 +113,14 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
         let router = routes(Arc::new(Metrics::new()), "v", false, None);
-        let served =
-            tokio::spawn(mixer_net::http::serve(listener, router, stop.clone(), Duration::from_secs(5)));
+        let served = mixer_net::http::serve(
+            mixer_base::task::Task::restarted("test"),
+            listener,
+            router,
+            mixer_net::http::HttpLimits::for_operators(4),
+            stop.clone(),
+            Duration::from_secs(5),
+        );
         let answer = tokio::task::spawn_blocking(move || {
             use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -125,6 +131,6 @@ mod tests {
         });
         assert!(answer.await.unwrap().ends_with("\r\n\r\nv"));
         stop.cancel();
-        tokio::time::timeout(Duration::from_secs(5), served).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(5), served).await.unwrap().unwrap();
     }
 }

@@ -82,6 +82,10 @@ impl WorkerService for ApiService {
         &grpc::OK_RESPONSE
     }
 
+    fn failed() -> Response<ApiBody> {
+        grpc::response(Err(GrpcError::panicked()))
+    }
+
     async fn call(
         self: Rc<Self>,
         head: Rc<RequestHead>,

@@ -23,6 +23,7 @@ use mixer_base::log::Log;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
 use mixer_base::probe::FileProbe;
+use mixer_base::task::TaskCollector;
 use mixer_config::store::{ConfigStore, WhenLost};
 use mixer_engine::runtime::{Configurator, Runtime};
 use mixer_net::address::ListenAddress;
@@ -36,6 +37,8 @@ const HTTP_GRACE: Duration = Duration::from_secs(2);
 pub(super) const FAILED_START_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for flushing spans at shutdown.
 const TRACER_LIMIT: Duration = Duration::from_secs(5);
+/// Time limit for writing the queued log records at shutdown: nobody may read them.
+const LOG_LIMIT: Duration = Duration::from_secs(1);
 /// Time limit for joining the background threads.
 pub(super) const THREADS_LIMIT: Duration = Duration::from_secs(1);
 
@@ -81,10 +84,15 @@ pub(super) fn run_start<T>(
         ),
         adapter_pools: Arc::default(),
         inherited: InheritedSockets::default(),
+        has_envoy_http: false,
         components: Components::default(),
     };
-    let flushed = start.log.clone();
-    start.components.started(StopStep::Log, "log", async move |_| flushed.last_write().is_ok());
+    let log = start.log.clone();
+    start.components.started(StopStep::Log, "log", async move |limit: Duration| {
+        let flushed =
+            tokio::task::spawn_blocking(move || log.flush(limit.min(LOG_LIMIT)) && log.last_write().is_ok());
+        flushed.await.unwrap_or(false)
+    });
     let begun = background.block_on(async {
         tokio::select! {
             begun = AssertUnwindSafe(begin(&mut start)).catch_unwind() => begun,
@@ -94,11 +102,7 @@ pub(super) fn run_start<T>(
     let error = match begun {
         Ok(Ok(begun)) => return Ok((background, start.components, begun)),
         Ok(Err(error)) => error,
-        Err(panic) => {
-            let text = panic.downcast_ref::<&'static str>().copied().map(str::to_owned);
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            StartError::because("panic", text.unwrap_or_else(|| "unknown cause".to_owned()))
-        }
+        Err(panic) => StartError::because("panic", mixer_base::task::panic_text(&*panic)),
     };
     tracing::error!("Close server");
     background.block_on(start.components.end(FAILED_START_LIMIT));
@@ -120,6 +124,8 @@ pub(super) struct Start<'s> {
     adapter_pools: Arc<AdapterPools>,
     /// Sockets from socket activation.
     inherited: InheritedSockets,
+    /// Whether there is an HTTP endpoint for Envoy.
+    has_envoy_http: bool,
     /// The components started so far.
     components: Components,
 }
@@ -154,10 +160,12 @@ impl Start<'_> {
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
         let read = self.health.readiness.emitter("store", "not read yet");
         let written = self.health.readiness.emitter("log", "nothing written yet");
+        let tasks = self.health.readiness.emitter("tasks", "not looked at yet");
         let conditions = Conditions {
             store: (Arc::clone(&store), read),
             log: (self.log.clone(), written),
             workers: (Arc::clone(&workers), stuck),
+            tasks,
             stuck_after: STUCK,
         };
         self.keep_probe(StopStep::Readiness, "readiness probe", false);
@@ -184,6 +192,7 @@ impl Start<'_> {
         self.accept(listener, tls, workers);
         alive.set(Ok(()));
         self.follow(conditions);
+        self.trim_memory();
         self.supervise(&controls);
         Ok(Serving { api_address, bound, controls })
     }
@@ -236,6 +245,8 @@ impl Start<'_> {
             effects.metrics().map_err(|e| StartError::because("could not build opencensus exporter", e))?;
         metrics.set_build("mixer", env!("CARGO_PKG_VERSION"));
         self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
+        self.log.count_suppressed_in(metrics.counter(Family::LogRecordsSuppressed, &[]));
+        self.components.collects(StopStep::Probes, "counts of tasks", &metrics, TaskCollector::default());
         if let Some(tls) = &tls {
             let collector = CertificateCollector(Arc::clone(tls));
             self.components.collects(StopStep::Probes, "expiry of certificates", &metrics, collector);

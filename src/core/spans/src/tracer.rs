@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use http::HeaderMap;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
+
+use mixer_base::task::Task;
 
 use super::export::Exporter;
 use super::{Format, Span, SpanContext, TraceId, TracingError, TracingOptions, extract};
@@ -80,7 +82,20 @@ impl Tracer {
         let counts = Arc::new(SpanCounts::default());
         let (spans, queue) = mpsc::channel(QUEUE_CAPACITY);
         let stop = CancellationToken::new();
-        let task = tokio::spawn(export(queue, exporter, Arc::clone(&counts), stop.clone()));
+        let pending = Mutex::new((queue, Vec::with_capacity(BATCH)));
+        let exported = Arc::new((pending, exporter, Arc::clone(&counts)));
+        let stopped = stop.clone();
+        let task = Task::restarted("span export").spawn(stop.clone(), move || {
+            let (exported, stopped) = (Arc::clone(&exported), stopped.clone());
+            async move {
+                let (pending, exporter, counts) = &*exported;
+                let (queue, batch) = &mut *pending.lock().await;
+                // The batch of an export that panicked.
+                counts.failed.fetch_add(batch.len() as u64, Relaxed);
+                batch.clear();
+                export(queue, batch, exporter, counts, stopped).await;
+            }
+        });
         let format = match options {
             TracingOptions { zipkin_url, .. } if !zipkin_url.is_empty() => Format::B3,
             TracingOptions { jaeger_url, otlp_url, .. } if jaeger_url.is_empty() && !otlp_url.is_empty() => {
@@ -156,19 +171,19 @@ fn span_id() -> u64 {
 
 /// Exports batches until `stop` is cancelled, and then the rest of the queue.
 async fn export(
-    mut queue: mpsc::Receiver<Span>,
-    exporter: Exporter,
-    counts: Arc<SpanCounts>,
+    queue: &mut mpsc::Receiver<Span>,
+    batch: &mut Vec<Span>,
+    exporter: &Exporter,
+    counts: &SpanCounts,
     stop: CancellationToken,
 ) {
     let mut failing = false;
-    let mut batch = Vec::with_capacity(BATCH);
     loop {
         let first = tokio::select! {
-            received = queue.recv_many(&mut batch, BATCH) => received,
+            received = queue.recv_many(batch, BATCH) => received,
             () = stop.cancelled() => {
                 queue.close();
-                queue.recv_many(&mut batch, BATCH).await
+                queue.recv_many(batch, BATCH).await
             }
         };
         if first == 0 {
@@ -176,13 +191,13 @@ async fn export(
         }
         if !stop.is_cancelled() {
             tokio::select! {
-                () = fill(&mut queue, &mut batch) => {}
+                () = fill(queue, batch) => {}
                 () = tokio::time::sleep(BATCH_TIMEOUT) => {}
                 () = stop.cancelled() => {}
             }
         }
         let spans = batch.len() as u64;
-        match exporter.export(&batch).await {
+        match exporter.export(batch).await {
             Ok(()) => {
                 failing = false;
                 counts.sent.fetch_add(spans, Relaxed);

@@ -95,7 +95,7 @@ impl Refresher {
     }
 
     /// Refreshes the list until the task is aborted.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         let start = Instant::now();
         let mut ticks = interval_at(start + self.interval, self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -17,7 +17,9 @@ use super::Params;
 use super::metric::Metric;
 use super::registration::{OpenHandlers, Registrations, register};
 use mixer_base::exposition::{CONTENT_TYPE, Writer};
+use mixer_base::task::{Group, Task};
 use mixer_engine::adapter::Env;
+use mixer_net::descriptors::DescriptorPlan;
 use mixer_net::http;
 
 /// Prefix of build errors of the listener.
@@ -133,14 +135,16 @@ impl Endpoint {
             None => http::not_found(),
         };
         let routes = Router::new().route("/metrics", any(scrape));
-        let (handler, until) = (Arc::clone(&env.handler_name), stop.clone());
+        let handler = Arc::clone(&env.handler_name);
         tracing::info!(adapter = &*handler, "serving prometheus metrics on {}", address.port());
         // It serves all handlers, so it is not a task of the first one.
-        let task = tokio::spawn(async move {
-            match http::serve(listener, routes, until, GRACE).await {
-                Ok(()) => tracing::info!(adapter = &*handler, "HTTP server stopped"),
-                Err(error) => tracing::error!(adapter = &*handler, "prometheus HTTP server error: {error}"),
-            }
+        let limits = http::HttpLimits::for_operators(DescriptorPlan::of_process().operator);
+        let serving = Task::serving("metrics endpoint");
+        let serving = http::serve(serving, listener, routes, limits, stop.clone(), GRACE);
+        let task = Group::new("end of the metrics endpoint").spawn(async move {
+            // It completes also after a panic, which is logged.
+            let _ = serving.await;
+            tracing::info!(adapter = &*handler, "HTTP server stopped");
         });
         Ok(MetricsServer { address, stop, task })
     }

@@ -15,6 +15,7 @@ use mixer_attribute::text::{go_text, push_text};
 use mixer_attribute::{SignedDuration, Value};
 use mixer_base::exposition::{Labels, push_label};
 use mixer_base::log::RateLimit;
+use mixer_base::task::Task;
 use mixer_engine::adapter::{
     BoundInstance, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, QueueStatus,
     Reply, join_errors,
@@ -211,12 +212,11 @@ impl Expiry {
         };
         if interval > 0 {
             let interval = Duration::from_nanos(interval);
-            env.tasks.spawn(sweep(
-                Arc::downgrade(endpoint),
-                Arc::clone(&base),
-                Arc::clone(&env.clock),
-                interval,
-            ));
+            let (endpoint, swept, clock) =
+                (Arc::downgrade(endpoint), Arc::clone(&base), Arc::clone(&env.clock));
+            env.tasks.spawn(Task::restarted("series sweeper").of(&*env.handler_name), move || {
+                sweep(endpoint.clone(), Arc::clone(&swept), Arc::clone(&clock), interval)
+            });
         }
         Self { after, base }
     }
@@ -229,7 +229,8 @@ async fn sweep(endpoint: Weak<Endpoint>, base: Arc<AtomicU64>, clock: Arc<dyn Cl
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        let Some(endpoint) = endpoint.upgrade() else { return };
+        // Without its endpoint the handler is being closed, which cancels this task.
+        let Some(endpoint) = endpoint.upgrade() else { return std::future::pending().await };
         let now = nanos_now(&*clock);
         base.store(now, Ordering::Relaxed);
         endpoint.metrics().iter().for_each(|metric| metric.sweep(now));

@@ -5,6 +5,7 @@
 //! of arrival, and queued lines are written before the handler is closed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -14,6 +15,7 @@ use super::batch::Batch;
 use super::sink::Sink;
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Counter;
+use mixer_base::task::{FaultPoint, Task};
 use mixer_engine::adapter::QueueStatus;
 
 /// How long a woken writer waits for more lines.
@@ -45,6 +47,8 @@ struct SharedQueue {
     work: Condvar,
     ended: watch::Sender<bool>,
     warnings: RateLimit,
+    /// Lines that the writer holds; lost if it panics.
+    in_progress: AtomicU64,
 }
 
 #[derive(Default)]
@@ -80,6 +84,7 @@ impl WriteQueue {
             work: Condvar::new(),
             ended: sender,
             warnings: RateLimit::new(1),
+            in_progress: AtomicU64::new(0),
         };
         Self { shared: Arc::new(shared), ended }
     }
@@ -138,7 +143,10 @@ impl WriteQueue {
     fn start(&self) {
         let shared = Arc::clone(&self.shared);
         let name = format!("stdio-{}", shared.handler);
-        if std::thread::Builder::new().name(name).spawn(move || shared.run()).is_err() {
+        let ended = self.ended.clone();
+        let task = Task::restarted("stdio writer").of(&*shared.handler);
+        let stop = move || *ended.borrow();
+        if task.spawn_thread(name, stop, move |fault| shared.run(fault)).is_err() {
             // Without a thread, workers write the lines.
             let mut state = self.shared.state.lock();
             state.writer = WriterState::Ended;
@@ -177,9 +185,11 @@ impl SharedQueue {
     }
 
     /// Runs the writer until the queue is closed and empty.
-    fn run(&self) {
+    fn run(&self, fault: &FaultPoint<'_>) {
+        self.losses.lost.add(self.in_progress.swap(0, Ordering::Relaxed));
         let mut batch = Batch::default();
         loop {
+            fault.check();
             let mut state = self.state.lock();
             while state.waiting.is_empty() && !state.closing {
                 state.writer = WriterState::Asleep;
@@ -198,7 +208,9 @@ impl SharedQueue {
             }
             std::mem::swap(&mut batch, &mut state.waiting);
             drop(state);
+            self.in_progress.store(batch.line_count() as u64, Ordering::Relaxed);
             self.write(&batch);
+            self.in_progress.store(0, Ordering::Relaxed);
             batch.reuse();
         }
         self.ended.send_replace(true);

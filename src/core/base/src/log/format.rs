@@ -5,11 +5,11 @@ use std::fmt::{Debug, Write as _};
 use std::io::Write as _;
 use std::time::SystemTime;
 
-use tracing::Event;
 use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata};
 
 use super::LogLevel;
-use crate::json::push_string;
+use super::escape::{push_escaped, push_quoted};
 use crate::time::Timestamp;
 
 /// The metadata of a record: everything but message and fields.
@@ -18,26 +18,30 @@ pub(super) struct RecordContext {
     pub(super) scope: &'static str,
     pub(super) caller: bool,
     pub(super) stack_trace: bool,
+    /// Records of the same call site that were left out before this one.
+    pub(super) suppressed: u64,
 }
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Formats a record with its line feed into a buffer of the thread and passes it to `write`.
-pub(super) fn with_line(json: bool, context: &RecordContext, event: &Event<'_>, write: impl FnOnce(&[u8])) {
+/// Formats a record with its line feed into a buffer of the thread and passes it to `write`, with the number of records that it
+/// counts as left out.
+pub(super) fn with_line(
+    json: bool,
+    context: &RecordContext,
+    event: &Event<'_>,
+    write: impl FnOnce(&[u8], u64),
+) {
     BUFFER.with(|buffer| {
         // A `Display` that logs while it is formatted gets its own buffer.
         let mut own = Vec::new();
         let mut shared = buffer.try_borrow_mut();
         let line = shared.as_deref_mut().unwrap_or(&mut own);
         line.clear();
-        if json {
-            push_json(line, context, event)
-        } else {
-            push_text(line, context, event)
-        };
-        write(line);
+        let suppressed = if json { push_json(line, context, event) } else { push_text(line, context, event) };
+        write(line, suppressed);
         line.shrink_to(64 << 10);
     });
 }
@@ -49,7 +53,9 @@ pub(super) fn note(json: bool, level: LogLevel, text: &str) -> Vec<u8> {
     }
     let mut line = Vec::new();
     push_time(&mut line);
-    let _ = writeln!(line, "\t{}\t{text}", level.name());
+    let _ = write!(line, "\t{}\t", level.name());
+    push_escaped(&mut line, text.as_bytes());
+    line.push(b'\n');
     line
 }
 
@@ -61,9 +67,9 @@ pub fn json_record(level: LogLevel, message: &str, fields: &[(&str, &str)]) -> V
     line.push(b'"');
     for (name, value) in std::iter::once(&("msg", message)).chain(fields) {
         line.push(b',');
-        push_string(&mut line, name.as_bytes());
+        push_quoted(&mut line, name.as_bytes());
         line.push(b':');
-        push_string(&mut line, value.as_bytes());
+        push_quoted(&mut line, value.as_bytes());
     }
     line.extend_from_slice(b"}\n");
     line
@@ -74,19 +80,19 @@ fn push_time(line: &mut Vec<u8>) {
     let _ = write!(line, "{}", Timestamp::from_system_time(SystemTime::now()).rfc3339_micros());
 }
 
-fn push_text(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) {
+/// Returns the number of records left out.
+fn push_text(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) -> u64 {
     push_time(line);
     let _ = write!(line, "\t{}\t", context.level.name());
     if context.scope != "default" {
         let _ = write!(line, "{}\t", context.scope);
     }
     if context.caller {
-        push_caller(line, event);
+        push_place(line, event.metadata());
         line.push(b'\t');
     }
-    let mut fields = Fields { message: String::new(), members: Vec::new(), spaced: true };
-    event.record(&mut fields);
-    line.extend_from_slice(fields.message.as_bytes());
+    let fields = Fields::of(context, event, true);
+    push_escaped(line, fields.message.as_bytes());
     if !fields.members.is_empty() {
         line.extend_from_slice(b"\t{");
         line.extend_from_slice(&fields.members);
@@ -97,26 +103,27 @@ fn push_text(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) {
         line.extend_from_slice(stack_trace().as_bytes());
         line.push(b'\n');
     }
+    fields.suppressed
 }
 
-fn push_json(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) {
+/// Returns the number of records left out.
+fn push_json(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) -> u64 {
     let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"", context.level.name());
     push_time(line);
     line.push(b'"');
     let member = |line: &mut Vec<u8>, name: &str, value: &[u8]| {
         let _ = write!(line, ",\"{name}\":");
-        push_string(line, value);
+        push_quoted(line, value);
     };
     if context.scope != "default" {
         member(line, "scope", context.scope.as_bytes());
     }
     if context.caller {
         let mut caller = Vec::new();
-        push_caller(&mut caller, event);
+        push_place(&mut caller, event.metadata());
         member(line, "caller", &caller);
     }
-    let mut fields = Fields { message: String::new(), members: Vec::new(), spaced: false };
-    event.record(&mut fields);
+    let fields = Fields::of(context, event, false);
     member(line, "msg", fields.message.as_bytes());
     if !fields.members.is_empty() {
         line.push(b',');
@@ -126,14 +133,15 @@ fn push_json(line: &mut Vec<u8>, context: &RecordContext, event: &Event<'_>) {
         member(line, "stack", stack_trace().as_bytes());
     }
     line.extend_from_slice(b"}\n");
+    fields.suppressed
 }
 
 /// Appends the last two components of the path, and the line.
-fn push_caller(line: &mut Vec<u8>, event: &Event<'_>) {
-    let file = event.metadata().file().unwrap_or("unknown");
+pub(super) fn push_place(line: &mut Vec<u8>, metadata: &Metadata<'_>) {
+    let file = metadata.file().unwrap_or("unknown");
     let start = file.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1);
     let file = file.get(start..).unwrap_or(file);
-    let _ = write!(line, "{file}:{}", event.metadata().line().unwrap_or(0));
+    let _ = write!(line, "{file}:{}", metadata.line().unwrap_or(0));
 }
 
 /// Functions and their locations, a line each, without the frames of logging itself.
@@ -161,19 +169,39 @@ struct Fields {
     members: Vec<u8>,
     /// Whether spaces follow `:` and `,`.
     spaced: bool,
+    /// The sum of the fields with this name.
+    suppressed: u64,
 }
 
+/// The field that counts records left out.
+const SUPPRESSED: &str = "suppressed";
+
 impl Fields {
+    fn of(context: &RecordContext, event: &Event<'_>, spaced: bool) -> Self {
+        let mut fields = Fields { message: String::new(), members: Vec::new(), spaced, suppressed: 0 };
+        event.record(&mut fields);
+        if context.suppressed > 0 {
+            fields.name(SUPPRESSED);
+            let _ = write!(fields.members, "{}", context.suppressed);
+            fields.suppressed += context.suppressed;
+        }
+        fields
+    }
+
+    fn name(&mut self, name: &str) {
+        if !self.members.is_empty() {
+            self.members.extend_from_slice(if self.spaced { b", " } else { b"," });
+        }
+        push_quoted(&mut self.members, name.as_bytes());
+        self.members.extend_from_slice(if self.spaced { b": " } else { b":" });
+    }
+
     fn member(&mut self, field: &Field, value: impl FnOnce(&mut Vec<u8>)) {
         // tracing-log adds the origin of records of the `log` crate as fields.
         if field.name().starts_with("log.") {
             return;
         }
-        if !self.members.is_empty() {
-            self.members.extend_from_slice(if self.spaced { b", " } else { b"," });
-        }
-        push_string(&mut self.members, field.name().as_bytes());
-        self.members.extend_from_slice(if self.spaced { b": " } else { b":" });
+        self.name(field.name());
         value(&mut self.members);
     }
 
@@ -189,7 +217,7 @@ impl Visit for Fields {
         if field.name() == "message" {
             let _ = write!(self.message, "{value:?}");
         } else {
-            self.member(field, |out| push_string(out, format!("{value:?}").as_bytes()));
+            self.member(field, |out| push_quoted(out, format!("{value:?}").as_bytes()));
         }
     }
 
@@ -197,7 +225,7 @@ impl Visit for Fields {
         if field.name() == "message" {
             self.message.push_str(value);
         } else {
-            self.member(field, |out| push_string(out, value.as_bytes()));
+            self.member(field, |out| push_quoted(out, value.as_bytes()));
         }
     }
 
@@ -214,6 +242,9 @@ impl Visit for Fields {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == SUPPRESSED {
+            self.suppressed += value;
+        }
         self.plain(field, value);
     }
 

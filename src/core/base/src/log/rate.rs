@@ -1,76 +1,50 @@
-//! Rate limits of log records, per call site.
+//! Rate limits of the call sites of a log.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// Admits a number of records per second and counts the suppressed ones. One per call site; see [`warn_limited!`](crate::warn_limited).
-#[derive(Debug)]
-pub struct RateLimit {
-    per_second: u32,
-    /// The second in the upper half, records admitted in it in the lower.
-    window: AtomicU64,
-    suppressed: AtomicU64,
+use parking_lot::RwLock;
+use tracing::Metadata;
+use tracing::callsite::Identifier;
+
+use super::LogLevel;
+use crate::rate_limit::{RateLimit, second, take_listed};
+
+/// Records per second of one call site, up to the level info. Records at debug are for whoever has enabled them.
+const PER_SITE: u32 = 100;
+
+/// Modules whose records are bounded by the configuration, not by callers: a record a diagnostic.
+const UNLIMITED: &[&str] = &["mixer_engine::runtime::configurator"];
+
+/// Limits of all call sites of a log that do not have one of their own.
+#[derive(Default)]
+pub(super) struct Sites {
+    /// By call site of the code, of which there is a bounded number.
+    limits: RwLock<HashMap<Identifier, Arc<(RateLimit, String)>>>,
 }
 
-impl RateLimit {
-    /// Admits `per_second` records per second.
-    pub const fn new(per_second: u32) -> Self {
-        Self { per_second, window: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
-    }
-
-    /// Admits a record, and returns how many were suppressed since the last admitted one; `None`: it is suppressed.
-    pub fn admit(&self) -> Option<u64> {
-        static START: OnceLock<Instant> = OnceLock::new();
-        self.admit_at(START.get_or_init(Instant::now).elapsed().as_secs())
-    }
-
-    fn admit_at(&self, second: u64) -> Option<u64> {
-        // The first second is 1, so that it differs from the empty window.
-        let second = (second + 1) << 32;
-        let passed = self.window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |window| {
-            let (at, count) = (window & !0xffff_ffff, window & 0xffff_ffff);
-            match at == second {
-                false => Some(second | 1),
-                true if count < u64::from(self.per_second) => Some(window + 1),
-                true => None,
-            }
+impl Sites {
+    /// As [`RateLimit::admit`].
+    pub(super) fn admit(&self, level: LogLevel, metadata: &'static Metadata<'static>) -> Option<u64> {
+        if level > LogLevel::Info || UNLIMITED.contains(&metadata.target()) {
+            return Some(0);
+        }
+        let known = self.limits.read().get(&metadata.callsite()).cloned();
+        let site = known.unwrap_or_else(|| {
+            let mut place = Vec::new();
+            super::format::push_place(&mut place, metadata);
+            let place = String::from_utf8_lossy(&place).into_owned();
+            let new = || Arc::new((RateLimit::new(PER_SITE), place));
+            Arc::clone(self.limits.write().entry(metadata.callsite()).or_insert_with(new))
         });
-        if passed.is_ok() {
-            return Some(self.suppressed.swap(0, Ordering::Relaxed));
-        }
-        self.suppressed.fetch_add(1, Ordering::Relaxed);
-        None
+        site.0.admit()
     }
-}
 
-/// Logs a warning, at most so many per second from this call site. The field `suppressed` of the next one counts those that were
-/// suppressed.
-///
-/// ```
-/// mixer_base::warn_limited!(5, quota = "rq", "Requested quota is not configured");
-/// ```
-#[macro_export]
-macro_rules! warn_limited {
-    ($per_second:expr, $($record:tt)+) => {{
-        static LIMIT: $crate::log::RateLimit =
-            $crate::log::RateLimit::new($per_second);
-        match LIMIT.admit() {
-            None => {}
-            Some(0) => ::tracing::warn!($($record)+),
-            Some(suppressed) => ::tracing::warn!(suppressed, $($record)+),
-        }
-    }};
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_per_second_are_limited() {
-        let limit = RateLimit::new(2);
-        let admitted = [0, 0, 0, 0, 1, 1, 1, 5].map(|second| limit.admit_at(second));
-        assert_eq!(admitted, [Some(0), Some(0), None, None, Some(2), Some(0), None, Some(1)]);
+    /// Call sites with records that were suppressed in a second that has passed, and how many.
+    pub(super) fn take_suppressed(&self) -> Vec<(String, u64)> {
+        let second = second();
+        let own = self.limits.read();
+        let own = own.values().map(|site| (site.1.clone(), site.0.take_at(second)));
+        own.chain(take_listed(second)).filter(|(_, count)| *count > 0).collect()
     }
 }

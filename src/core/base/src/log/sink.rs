@@ -1,58 +1,120 @@
-//! Sinks of log records.
+//! What records are written to.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use super::{LogLevel, LogOptions, OptionsError, format};
-use crate::metrics::Counter;
+use super::queue::Sink;
+use super::{LogLevel, LogOptions, OptionsError};
 use crate::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
-use crate::time::Timestamp;
 
-/// The sinks of a log; each gets every record.
-#[derive(Default)]
-pub(super) struct Sinks {
-    sinks: Vec<LogSink>,
-    lost: Option<Counter>,
+/// A standard stream of the process. Its sink is shared by all logs, so that their lines do not mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
 }
 
-/// A sink and its health.
-struct LogSink {
-    name: String,
-    target: SinkTarget,
-    /// Why the last record could not be written.
-    failed: Option<String>,
-    /// Records lost since the last one written.
-    missing: u64,
+impl Stream {
+    /// The name of the target.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Stream::Output => "stdout",
+            Stream::Error => "stderr",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        [Stream::Output, Stream::Error].into_iter().find(|stream| stream.name() == name)
+    }
+
+    fn cell(self) -> &'static OnceLock<Arc<Sink>> {
+        static OUTPUT: OnceLock<Arc<Sink>> = OnceLock::new();
+        static ERROR: OnceLock<Arc<Sink>> = OnceLock::new();
+        match self {
+            Stream::Output => &OUTPUT,
+            Stream::Error => &ERROR,
+        }
+    }
+
+    /// The sink, if it was used.
+    pub(super) fn used(self) -> Option<Arc<Sink>> {
+        self.cell().get().cloned()
+    }
+
+    /// The sink.
+    pub(super) fn sink(self) -> Arc<Sink> {
+        let sink = || Arc::new(Sink::new(self.name().to_owned(), self.open()));
+        Arc::clone(self.cell().get_or_init(sink))
+    }
+
+    /// The descriptor of its own, so that a write that blocks holds no lock of the standard library.
+    fn open(self) -> Target {
+        let descriptor = match self {
+            Stream::Output => io::stdout().as_fd().try_clone_to_owned(),
+            Stream::Error => io::stderr().as_fd().try_clone_to_owned(),
+        };
+        match descriptor.map(File::from) {
+            Ok(file) => {
+                let is_journal = is_journal(&file);
+                Target::Stream(file, is_journal)
+            }
+            Err(error) => Target::Closed(error.to_string()),
+        }
+    }
 }
 
-enum SinkTarget {
-    /// Whether it is connected to the systemd journal.
-    Stdout(bool),
-    Stderr(bool),
+/// A file that records are written to.
+pub(super) enum Target {
+    /// A standard stream, and whether it is connected to the systemd journal.
+    Stream(File, bool),
     File(File),
     Rotating(RotatingFile),
+    /// A stream that could not be opened, and why.
+    Closed(String),
 }
 
-impl SinkTarget {
-    fn write(&mut self, level: LogLevel, line: &[u8]) -> io::Result<()> {
+impl Target {
+    /// Writes a record in one write.
+    pub(super) fn write(&mut self, level: LogLevel, line: &[u8]) -> io::Result<()> {
         match self {
-            SinkTarget::Stdout(journal) => write_now(&mut io::stdout().lock(), *journal, level, line),
-            SinkTarget::Stderr(journal) => write_now(&mut io::stderr().lock(), *journal, level, line),
-            SinkTarget::File(file) => file.write_all(line),
-            SinkTarget::Rotating(file) => file.push(line).and_then(|()| file.flush()),
+            Target::Stream(file, true) => {
+                let mut prefixed = format!("<{}>", priority(level)).into_bytes();
+                prefixed.extend_from_slice(line);
+                file.write_all(&prefixed)
+            }
+            _ => self.print(line),
+        }
+    }
+
+    /// Writes text that is not a record.
+    pub(super) fn print(&mut self, text: &[u8]) -> io::Result<()> {
+        match self {
+            Target::Stream(file, _) | Target::File(file) => file.write_all(text),
+            Target::Rotating(file) => file.push(text).and_then(|()| file.flush()),
+            Target::Closed(why) => Err(io::Error::other(why.clone())),
+        }
+    }
+
+    /// Rotates a rotated file.
+    pub(super) fn rotate(&mut self) -> io::Result<()> {
+        match self {
+            Target::Rotating(file) => file.rotate_now(),
+            Target::Stream(..) | Target::File(_) | Target::Closed(_) => Ok(()),
         }
     }
 }
 
 /// Whether a stream is connected to the systemd journal: `JOURNAL_STREAM` holds its device and inode.
-fn is_journal(stream: impl AsFd) -> bool {
+fn is_journal(stream: &File) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
-    let own = stream.as_fd().try_clone_to_owned().and_then(|descriptor| File::from(descriptor).metadata());
-    own.is_ok_and(|own| named == format!("{}:{}", own.dev(), own.ino()))
+    stream.metadata().is_ok_and(|own| named == format!("{}:{}", own.dev(), own.ino()))
 }
 
 /// The syslog priority of a level, for the journal.
@@ -66,102 +128,47 @@ fn priority(level: LogLevel) -> u8 {
     }
 }
 
-impl LogSink {
-    fn new(name: String, target: SinkTarget) -> Self {
-        Self { name, target, failed: None, missing: 0 }
-    }
-}
-
 const MEBIBYTE: u64 = 1 << 20;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-impl Sinks {
-    /// Opens the files. Errors: Istio Mixer's text.
-    pub(super) fn open(options: &LogOptions) -> Result<Self, OptionsError> {
-        let mut sinks = Vec::new();
-        for target in &options.targets {
-            let opened = match target.as_str() {
-                "stdout" => SinkTarget::Stdout(is_journal(io::stdout())),
-                "stderr" => SinkTarget::Stderr(is_journal(io::stderr())),
-                path => {
-                    let file = append_to(Path::new(path)).map_err(|error| {
-                        let why = os_text(&error);
-                        OptionsError(format!("couldn't open sink \"{path}\": open {path}: {why}"))
-                    })?;
-                    SinkTarget::File(file)
-                }
-            };
-            sinks.push(LogSink::new(target.clone(), opened));
-        }
-        if !options.rotate.as_os_str().is_empty() {
-            let file = RotatingFile::new(options.rotate.clone(), rotation(options));
-            sinks.push(LogSink::new(options.rotate.display().to_string(), SinkTarget::Rotating(file)));
-        }
-        Ok(Self { sinks, lost: None })
-    }
-
-    /// Takes the sinks of `other`, keeps the counter.
-    pub(super) fn replace(&mut self, other: Self) {
-        self.sinks = other.sinks;
-    }
-
-    /// Rotates the rotated file.
-    pub(super) fn rotate(&mut self) -> io::Result<()> {
-        let rotating = |sink: &mut LogSink| match &mut sink.target {
-            SinkTarget::Rotating(file) => file.rotate_now(),
-            SinkTarget::Stdout(_) | SinkTarget::Stderr(_) | SinkTarget::File(_) => Ok(()),
+/// Opens the targets, in the order of `options`. `earlier` sinks with the same name are kept: their next records go to the new file.
+/// Errors: Istio Mixer's text; nothing is changed then.
+pub(super) fn open(options: &LogOptions, earlier: &[Arc<Sink>]) -> Result<Vec<Arc<Sink>>, OptionsError> {
+    let mut opened: Vec<(String, Option<Target>)> = Vec::new();
+    for target in &options.targets {
+        let file = match Stream::named(target) {
+            Some(_) => None,
+            None => {
+                let file = append_to(Path::new(target)).map_err(|error| {
+                    let why = os_text(&error);
+                    OptionsError(format!("couldn't open sink \"{target}\": open {target}: {why}"))
+                })?;
+                Some(Target::File(file))
+            }
         };
-        self.sinks.iter_mut().try_for_each(rotating)
+        opened.push((target.clone(), file));
     }
-
-    /// Errors: the sink that failed to write the last record, and why.
-    pub(super) fn last_write(&self) -> Result<(), String> {
-        let failed = |sink: &LogSink| sink.failed.as_ref().map(|why| format!("{}: {why}", sink.name));
-        self.sinks.iter().find_map(failed).map_or(Ok(()), Err)
+    if !options.rotate.as_os_str().is_empty() {
+        let file = RotatingFile::new(options.rotate.clone(), rotation(options));
+        opened.push((options.rotate.display().to_string(), Some(Target::Rotating(file))));
     }
-
-    pub(super) fn count_lost_in(&mut self, counter: Counter) {
-        self.lost = Some(counter);
-    }
-
-    /// One write per sink. Failures are written to standard error and counted.
-    pub(super) fn write(&mut self, level: LogLevel, line: &[u8]) {
-        for sink in &mut self.sinks {
-            match sink.target.write(level, line) {
-                Ok(()) => (sink.failed, sink.missing) = (None, 0),
-                Err(error) => {
-                    if let Some(lost) = &self.lost {
-                        lost.increment();
-                    }
-                    let now = Timestamp::from_system_time(SystemTime::now()).rfc3339_micros();
-                    // A failure here cannot be reported anywhere.
-                    let _ = writeln!(io::stderr().lock(), "{now} log write error: {error}");
-                    sink.missing += 1;
-                    // Formatted once per failure.
-                    sink.failed.get_or_insert_with(|| os_text(&error));
-                }
+    let mut earlier: Vec<&Arc<Sink>> = earlier.iter().collect();
+    let sink = |(name, target): (String, Option<Target>)| {
+        let Some(target) = target else {
+            return Stream::named(&name).unwrap_or(Stream::Output).sink();
+        };
+        match earlier.iter().position(|sink| sink.name() == name) {
+            Some(at) => {
+                let sink = Arc::clone(earlier.swap_remove(at));
+                sink.replace(target);
+                sink
             }
+            None => Arc::new(Sink::new(name, target)),
         }
-    }
-
-    /// Retries failed sinks with a record that counts the records missing before it.
-    pub(super) fn recover(&mut self, json: bool) {
-        for sink in &mut self.sinks {
-            let Some(why) = &sink.failed else { continue };
-            let text = format!("{} log records before this one could not be written: {why}", sink.missing);
-            if sink.target.write(LogLevel::Warn, &format::note(json, LogLevel::Warn, &text)).is_ok() {
-                (sink.failed, sink.missing) = (None, 0);
-            }
-        }
-    }
-}
-
-fn write_now(stream: &mut impl Write, journal: bool, level: LogLevel, line: &[u8]) -> io::Result<()> {
-    if journal {
-        write!(stream, "<{}>", priority(level))?;
-    }
-    stream.write_all(line)?;
-    stream.flush()
+    };
+    let sinks: Vec<Arc<Sink>> = opened.into_iter().map(sink).collect();
+    sinks.iter().for_each(|sink| sink.set_json(options.as_json));
+    Ok(sinks)
 }
 
 /// A size below 1 means the default; an age or number of 0 means no limit.

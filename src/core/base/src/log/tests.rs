@@ -2,6 +2,9 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
+/// How long a test waits for the writers.
+const DEADLINE: Duration = Duration::from_secs(20);
+
 struct Fixture {
     directory: tempfile::TempDir,
     log: Log,
@@ -26,6 +29,7 @@ impl Fixture {
 
     fn run(&self, records: impl FnOnce()) {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(self.log.layer()), records);
+        assert!(self.log.flush(DEADLINE), "everything is written");
     }
 
     fn text(&self) -> String {
@@ -56,7 +60,7 @@ fn text_is_tab_separated() {
         text,
         "TIME\tinfo\tBuilt new config.Snapshot: id='0'\n\
          TIME\twarn\tadapters\tover\t{\"adapter\": \"till.memquota.istio-system\", \"n\": 3}\n\
-         TIME\terror\tapi\t1 error occurred:\n\t* x\n\t{\"ok\": true, \"ratio\": 0.5}\n\
+         TIME\terror\tapi\t1 error occurred:\\n\\t* x\\n\t{\"ok\": true, \"ratio\": 0.5}\n\
          TIME\terror\t\t{\"n\": -1, \"text\": \"a\\\"b\", \"opt\": \"Some(1)\"}\n"
     );
 }
@@ -218,9 +222,14 @@ fn an_idle_log_recovers_when_its_disk_has_space_again() {
     fixture.run(|| (0..3).for_each(|n| tracing::info!("record {n}")));
     let failure = format!("{}: ", blocked.join("rotated.log").display());
     assert!(fixture.log.last_write().unwrap_err().starts_with(&failure));
-    assert!(fixture.log.try_again().is_err(), "the disk is still full");
+    let try_again = || {
+        fixture.log.try_again();
+        assert!(fixture.log.flush(DEADLINE));
+        fixture.log.last_write()
+    };
+    assert!(try_again().is_err(), "the disk is still full");
     std::fs::remove_file(&blocked).unwrap();
-    assert_eq!(fixture.log.try_again(), Ok(()));
+    assert_eq!(try_again(), Ok(()));
     assert_eq!(fixture.log.last_write(), Ok(()));
     fixture.run(|| tracing::info!("after"));
     let text = read(&blocked.join("rotated.log"));
@@ -240,4 +249,92 @@ fn debug_records_of_noisy_libraries_are_dropped() {
         },
     );
     assert_eq!(text, "TIME\twarn\ta problem\nTIME\tdebug\tof use\n");
+}
+
+/// A FIFO that is open for reading, so that writing to it blocks once it is full.
+fn unread_pipe(directory: &Path) -> (PathBuf, std::fs::File) {
+    let path = directory.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    (path, reader)
+}
+
+#[test]
+fn a_full_pipe_blocks_nobody_and_what_is_lost_is_counted_exactly() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, mut reader) = unread_pipe(directory.path());
+    let fixture = Fixture::new(|o| {
+        o.targets.push(path.display().to_string());
+        o.output_level = "all:debug".to_owned();
+    });
+    let metrics = crate::metrics::Metrics::new();
+    let lost = metrics.counter(crate::metrics::Family::LogRecordsLost, &[]);
+    fixture.log.count_lost_in(lost.clone());
+    let (records, text) = (10_000, "x".repeat(1000));
+    let subscriber = tracing_subscriber::registry().with(fixture.log.layer());
+    tracing::subscriber::with_default(subscriber, || {
+        for n in 0..records {
+            // Debug records have no limit of their rate. The other target keeps up.
+            tracing::debug!("record {n} {text}");
+            if n % 1000 == 0 {
+                assert!(fixture.log.sinks()[0].flush(Instant::now() + DEADLINE));
+            }
+        }
+    });
+    assert!(!fixture.log.flush(Duration::from_millis(10)), "the pipe is full");
+    let count = lost.get();
+    assert!(count > 0, "the queue is bounded");
+    assert!(records - usize::try_from(count).unwrap() < queue::QUEUE_BYTES / 1000 + 100, "{count} lost");
+
+    let mut read = Vec::new();
+    let mut chunk = vec![0; 1 << 16];
+    let note = format!("{count} log records before this one could not be written: the queue was full\n");
+    while !String::from_utf8_lossy(&read[read.len().saturating_sub(chunk.len() + note.len())..])
+        .contains(&note)
+    {
+        let length = std::io::Read::read(&mut reader, &mut chunk).unwrap();
+        read.extend_from_slice(&chunk[..length]);
+        assert!(read.len() < 2 * queue::QUEUE_BYTES, "no {note}");
+    }
+    assert!(fixture.log.flush(DEADLINE));
+    let text = String::from_utf8(read).unwrap();
+    let written = text.lines().filter(|line| line.contains("\trecord ")).count();
+    assert_eq!(written as u64 + count, records as u64, "nothing is lost without being counted");
+    assert_eq!(fixture.text().lines().count(), records, "another target gets every record");
+    assert_eq!(lost.get(), count);
+}
+
+#[test]
+fn a_call_site_writes_a_bounded_number_of_records_a_second() {
+    let fixture = Fixture::new(|_| {});
+    let metrics = crate::metrics::Metrics::new();
+    let suppressed = metrics.counter(crate::metrics::Family::LogRecordsSuppressed, &[]);
+    fixture.log.count_suppressed_in(suppressed.clone());
+    let records = 10_000;
+    fixture.run(|| (0..records).for_each(|n| tracing::warn!("record {n}")));
+    let count = |text: &str| text.matches("\trecord ").count();
+    assert!(count(&fixture.text()) < records / 2, "{}", count(&fixture.text()));
+    fixture.run(|| tracing::info!("another call site"));
+    assert!(fixture.text().contains("another call site"));
+    // The rest is counted when its second has passed.
+    let all = || {
+        std::thread::sleep(Duration::from_millis(50));
+        fixture.run(|| fixture.log.try_again());
+        suppressed.get() + count(&fixture.text()) as u64 == records as u64
+    };
+    assert!((0..400).any(|_| all()), "{} and {}", count(&fixture.text()), suppressed.get());
+    assert!(fixture.text().contains("log/tests.rs:"), "the note names the call site: {}", fixture.text());
+}
+
+#[test]
+fn records_before_a_reopening_are_written_before_those_after_it() {
+    let fixture = Fixture::new(|_| {});
+    fixture.run(|| {
+        tracing::info!("before");
+        std::fs::rename(&fixture.path, fixture.path.with_extension("old")).unwrap();
+        fixture.log.reopen().unwrap();
+        tracing::info!("after");
+    });
+    assert_eq!(fixture.text(), "TIME\tinfo\tafter\n");
+    assert_eq!(read(&fixture.path.with_extension("old")), "TIME\tinfo\tbefore\n");
 }

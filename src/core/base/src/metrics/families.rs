@@ -178,7 +178,9 @@ families! {
     LoadSheddingThrottled: Counter "mixer_loadshedding_requests_throttled"
         "The number of requests that have been dropped by the loadshedder." [&[]];
     LogRecordsLost: Counter "mixer_log_records_lost_total"
-        "The number of log records that could not be written." [&[]];
+        "The number of log records that could not be written, or did not fit into the queue of a target." [&[]];
+    LogRecordsSuppressed: Counter "mixer_log_records_suppressed_total"
+        "The number of log records left out because their call site exceeded its rate." [&[]];
     MemoryExhausted: Counter "mixer_memory_exhausted_total"
         "How often a share of --memory-limit was full: an entry was evicted or refused, or a request rejected." [&["share"]];
     MemoryInUse: Gauge "mixer_memory_in_use_bytes" "Bytes in use of each share of --memory-limit." [&["share"]];
@@ -209,6 +211,10 @@ families! {
         "The number of lines that the stdio adapter dropped because its write queue was full." [&["handler"]];
     StdioLinesLost: Counter "mixer_stdio_lines_lost_total"
         "The number of lines that the stdio adapter could not write." [&["handler"]];
+    TaskFailures: Counter "mixer_tasks_failures_total"
+        "The number of panics and unexpected ends of tasks and threads, by task and reason." [&["reason", "task"]];
+    TaskRestarts: Counter "mixer_tasks_restarts_total" "The number of restarts of tasks and threads." [&["task"]];
+    TasksRunning: Gauge "mixer_tasks_running" "The number of running tasks and threads." [&["task"]];
     TlsCertificateExpiry: Gauge "mixer_tls_certificate_expiry_timestamp_seconds"
         "Expiry of the certificate of the API port, in seconds since unix epoch." [&[]];
     SpansLost: Counter "mixer_tracing_spans_lost_total"

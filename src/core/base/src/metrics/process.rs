@@ -77,6 +77,17 @@ fn boot_time() -> Option<f64> {
     stat.lines().find_map(|l| l.strip_prefix("btime "))?.trim().parse().ok()
 }
 
+/// The soft limit of open file descriptors; `None` if it is unlimited or cannot be read.
+pub fn max_descriptors() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    limit(&limits, "Max open files").filter(|limit| *limit >= 0.0).map(|limit| limit as usize)
+}
+
+/// Resident memory of the process, in bytes.
+pub fn resident_bytes() -> Option<u64> {
+    kilobytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:").map(|bytes| bytes as u64)
+}
+
 /// The soft limit with this name; -1 when there is none.
 fn limit(limits: &str, name: &str) -> Option<f64> {
     let line = limits.lines().find_map(|l| l.strip_prefix(name))?;

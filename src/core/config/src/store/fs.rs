@@ -25,6 +25,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::{ConfigStore, StoreContents, parallel};
+use mixer_base::task::{self, FaultPoint, Group, Task};
 use scan::{Scanner, Scope};
 use wake::{Wake, Woken};
 
@@ -114,10 +115,15 @@ impl FsStore {
 
     /// Starts the thread that reads, once.
     fn start(&self) {
-        let Some(scanner) = self.scanner.lock().take() else { return };
-        let shared = Arc::clone(&self.shared);
-        let started =
-            std::thread::Builder::new().name("config-store".to_owned()).spawn(move || shared.follow(scanner));
+        let Some(mut scanner) = self.scanner.lock().take() else { return };
+        let (shared, wake) = (Arc::clone(&self.shared), Arc::clone(&self.shared.wake));
+        let started = Task::serving("store").spawn_thread(
+            "config-store",
+            move || wake.is_stopped(),
+            move |fault| {
+                shared.follow(&mut scanner, fault);
+            },
+        );
         if let Err(error) = started {
             let mut published = self.shared.published.lock();
             let text = format!("cannot start the thread that reads the configuration: {error}");
@@ -206,7 +212,7 @@ impl Shared {
     }
 
     /// The life of the thread: scans, and waits for the next reason to scan.
-    fn follow(&self, mut scanner: Scanner) {
+    fn follow(&self, scanner: &mut Scanner, fault: &FaultPoint<'_>) {
         let mut watching = false;
         let mut scope = Scope::Everything;
         loop {
@@ -215,7 +221,8 @@ impl Shared {
                 scope = Scope::Everything;
                 self.attempt(|| scanner.watch(&self.wake));
             }
-            let next = match self.scan(&mut scanner, scope) {
+            fault.check();
+            let next = match self.scan(scanner, scope) {
                 true => scanner.next_scan(Instant::now()).filter(|_| watching),
                 false => Some((RETRY, Scope::Everything)),
             };
@@ -276,8 +283,8 @@ impl Shared {
     /// Runs a part of a scan; the text if it panics.
     fn attempt(&self, part: impl FnOnce()) -> Option<String> {
         let panic = std::panic::catch_unwind(AssertUnwindSafe(part)).err()?;
-        let text = panic.downcast_ref::<&'static str>().copied().map(str::to_owned);
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let text = task::panic_text(&*panic);
+        Group::new("configuration scan").count_panic(&text);
         Some(format!("reading the configuration failed: {text}"))
     }
 }

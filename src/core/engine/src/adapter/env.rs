@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::Metrics;
+use mixer_base::task::Task;
 
 /// A clock. Tests use one that they advance.
 pub trait Clock: Send + Sync {
@@ -102,15 +103,26 @@ impl TaskSpawner {
         }
     }
 
-    /// Spawns a task. It is cancelled when the handler closes. A panic is logged and ends only this task.
-    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+    /// Starts a supervised task: `make` is called for each start, and a task that panics or ends is restarted. It is cancelled when
+    /// the handler closes.
+    pub fn spawn<F, Fut>(&self, task: Task, mut make: F)
+    where
+        F: FnMut() -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
         let cancel = self.cancel.clone();
-        self.runtime.spawn(self.tracker.track_future(async move {
-            tokio::select! {
-                () = cancel.cancelled() => {}
-                () = future => {}
+        let tracked = self.tracker.token();
+        task.spawn_on(&self.runtime, self.cancel.clone(), move || {
+            // Counted as live until the closure is dropped with the task.
+            let _ = &tracked;
+            let (cancel, future) = (cancel.clone(), make());
+            async move {
+                tokio::select! {
+                    () = cancel.cancelled() => {}
+                    () = future => {}
+                }
             }
-        }));
+        });
     }
 
     /// Number of running tasks.

@@ -16,6 +16,7 @@ use super::{Decision, DecisionOptions, Select};
 use mixer_base::metrics::{Counter, Family, Metrics};
 use mixer_base::rotate::{RotatingFile, RotationPolicy, os_text};
 use mixer_base::sample::Sampler;
+use mixer_base::task::{FaultPoint, Task};
 
 /// Most bytes of requests and answers in the queue.
 const MAX_QUEUED_BYTES: usize = 32 << 20;
@@ -93,7 +94,7 @@ impl DecisionLog {
         let lost = |reason| metrics.counter(Family::DecisionsLost, &[reason]);
         let written = |file| metrics.counter(Family::DecisionsWritten, &[file]);
         let sampler = log.is_some().then(|| Sampler::new(options.log.sampling));
-        let writer = Writer {
+        let mut writer = Writer {
             masks,
             select: options.log.select,
             log,
@@ -104,10 +105,19 @@ impl DecisionLog {
             logged: written("log"),
             recorded: written("recording"),
             error_logged: None,
+            is_writing: false,
         };
-        let thread = std::thread::Builder::new()
-            .name("decisions".to_owned())
-            .spawn(move || writer.run(&incoming))
+        let ended = Arc::new(AtomicBool::new(false));
+        let is_ended = Arc::clone(&ended);
+        let thread = Task::restarted("decision log")
+            .spawn_thread(
+                "decisions",
+                move || is_ended.load(Ordering::Relaxed),
+                move |fault| {
+                    writer.run(&incoming, fault);
+                    ended.store(true, Ordering::Relaxed);
+                },
+            )
             .map_err(|error| LogError(format!("cannot start a thread for decisions: {}", os_text(&error))))?;
         let thread = Mutex::new(Some(thread));
         Ok(Some(Self { sampler, recording: has_room, queue, queued_bytes, lost: lost("queue"), thread }))
@@ -222,17 +232,26 @@ struct Writer {
     logged: Counter,
     recorded: Counter,
     error_logged: Option<Instant>,
+    /// Whether a call is being written; it is lost if that panics.
+    is_writing: bool,
 }
 
 impl Writer {
-    fn run(mut self, incoming: &Receiver<QueueItem>) {
-        let mut dirty = false;
+    fn run(&mut self, incoming: &Receiver<QueueItem>, fault: &FaultPoint<'_>) {
+        if std::mem::take(&mut self.is_writing) {
+            self.lost.increment();
+        }
+        // After a panic, lines may wait to be flushed.
+        let mut dirty = true;
         let mut flushed = Instant::now();
         loop {
+            fault.check();
             match incoming.recv_timeout(FLUSH_INTERVAL) {
                 Ok(QueueItem::Call(call, targets)) => {
                     self.queued_bytes.fetch_sub(call.size(), Ordering::Relaxed);
+                    self.is_writing = true;
                     self.write(&call, targets);
+                    self.is_writing = false;
                     dirty = true;
                 }
                 Err(RecvTimeoutError::Timeout) => {}

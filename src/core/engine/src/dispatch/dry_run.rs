@@ -5,6 +5,7 @@
 //! deduplication id, and only for instances that no enforced rule uses, because their cells are those of real requests. Generators
 //! and report handlers are not called, because their effects cannot be undone.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use super::{DispatchContext, QuotaRequest};
 use crate::adapter::{CheckResult, HandlerError, QuotaCall, QuotaResult, Reply};
 use crate::routing::{DryRunOutcome, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use mixer_attribute::AttributeBag;
+use mixer_base::task::Group;
 
 /// Most pending answers of rules in dry run in the process. Further asynchronous answers are dropped.
 const MAX_PENDING: usize = 1024;
@@ -275,7 +277,8 @@ async fn settle<T: Send + 'static>(
     }
     let slot = PendingSlot;
     let counters = route.dry_run.clone();
-    tokio::spawn(async move {
+    static DRY_RUNS: OnceLock<Group> = OnceLock::new();
+    DRY_RUNS.get_or_init(|| Group::new("dry run")).spawn(async move {
         let _slot = slot;
         let result = future.await;
         if let Some(counters) = counters {

@@ -190,6 +190,7 @@ mod tests {
         Adapter, AdapterInfo, BoundInstance, BuildError, Env, Erase, ErasedAdapter, HandleCheck,
     };
     use mixer_base::pool::PoolOptions;
+    use mixer_base::task::Task;
     use mixer_config::{Diagnostics, FieldPath, Origin, ResourceKey};
 
     /// Panics in the call or in its future; counts calls of `close`.
@@ -306,7 +307,7 @@ mod tests {
     #[tokio::test]
     async fn tasks_end_with_their_handler() {
         let handler = live(Panicking { later: false, closed: Arc::default() });
-        handler.tasks.spawn(std::future::pending());
+        handler.tasks.spawn(Task::restarted("test"), std::future::pending);
         assert_eq!(handler.live_tasks(), 1);
         handler.close(Duration::from_secs(1)).await.unwrap();
         assert_eq!(handler.live_tasks(), 0);

@@ -14,6 +14,7 @@ use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::SnapshotBuilder;
 use crate::template::Variety;
 use mixer_base::metrics::{Family, Metrics};
+use mixer_base::task::Group;
 use mixer_config::store::{ConfigStore, StoreContents};
 use mixer_config::{Diagnostic, Severity};
 
@@ -37,16 +38,24 @@ pub struct Configurator {
     builder: SnapshotBuilder,
     retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
+    /// Whether a change is being published; still set after a panic.
+    is_applying: bool,
 }
 
 impl Configurator {
     /// A configurator for `runtime`.
     pub fn new(runtime: Arc<Runtime>, builder: SnapshotBuilder, options: ConfiguratorOptions) -> Self {
-        Self { runtime, options, builder, retiring: TaskTracker::new(), applied: None }
+        Self { runtime, options, builder, retiring: TaskTracker::new(), applied: None, is_applying: false }
     }
 
     /// Publishes the current contents of the store, unless they are unchanged.
     pub async fn apply(&mut self) {
+        self.is_applying = true;
+        self.publish_changes().await;
+        self.is_applying = false;
+    }
+
+    async fn publish_changes(&mut self) {
         let started = Instant::now();
         self.options.store.loaded().await;
         let contents = self.options.store.contents();
@@ -80,12 +89,18 @@ impl Configurator {
         self.retire(retired);
     }
 
-    /// Publishes every change of the store until `stop` is cancelled.
-    pub async fn run(mut self, stop: CancellationToken) -> Self {
+    /// Publishes every change of the store until `stop` is cancelled. After a panic it can be called again: the published
+    /// configuration serves on, and the contents of the store are built from scratch.
+    pub async fn run(&mut self, stop: CancellationToken) {
+        if self.is_applying {
+            self.builder.reset();
+            self.applied = None;
+            self.apply().await;
+        }
         let store = Arc::clone(&self.options.store);
         loop {
             tokio::select! {
-                () = stop.cancelled() => return self,
+                () = stop.cancelled() => return,
                 () = store.changed() => {}
             }
             self.apply().await;
@@ -115,10 +130,11 @@ impl Configurator {
             return;
         }
         let metrics = Arc::clone(&self.options.metrics);
-        self.options.environment.runtime.spawn(self.retiring.track_future(async move {
+        let retire = self.retiring.track_future(async move {
             let (closed, failures) = retire(retired, RETIREMENT_TIMEOUT).await;
             record_closed(&metrics, closed, failures);
-        }));
+        });
+        Group::new("retirement of handlers").spawn_on(&self.options.environment.runtime, retire);
     }
 }
 

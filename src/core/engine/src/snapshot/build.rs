@@ -72,6 +72,11 @@ impl SnapshotBuilder {
         }
     }
 
+    /// Forgets everything but the number of builds: the next build is a full one. For a build that panicked.
+    pub(crate) fn reset(&mut self) {
+        *self = Self { builds: self.builds, ..Self::new(self.options.clone()) };
+    }
+
     /// The snapshot before the first build: number 0, without resources.
     pub fn empty(&self) -> Arc<Snapshot> {
         let vocabulary = self.programs.vocabulary.clone();

@@ -96,7 +96,7 @@ impl Start<'_> {
                 let back = Arc::clone(configurator);
                 self.components.started(StopStep::Configuration, "configuration", async move |_| {
                     stop.cancel();
-                    let ended = task.await.ok();
+                    let ended = task.end().await;
                     let well = ended.is_some();
                     *back.lock() = ended;
                     well

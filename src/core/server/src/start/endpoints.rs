@@ -1,7 +1,6 @@
 //! The listening sockets of a server: bound or inherited, served and closed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -14,9 +13,12 @@ use crate::controlz;
 use crate::error::StartError;
 use crate::monitor;
 use mixer_base::build_info::BuildInfo;
+use mixer_base::task::Task;
 use mixer_envoy::EndpointContext;
+use mixer_net::accepted::Accepted;
 use mixer_net::address::ListenAddress;
-use mixer_net::http;
+use mixer_net::descriptors::DescriptorPlan;
+use mixer_net::http::{self, HttpLimits};
 use mixer_net::listener::{ListenError, Listener, inherit_tcp};
 use mixer_net::tls::ServerTls;
 use mixer_net::workers::WorkerGroup;
@@ -59,6 +61,7 @@ impl Start<'_> {
         let thread =
             mixer_envoy::http_endpoint::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
                 .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
+        self.has_envoy_http = true;
         self.components.started(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
             stop.cancel();
             tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false)
@@ -123,12 +126,8 @@ impl Start<'_> {
         routes: axum::Router,
     ) {
         let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            if let Err(error) = http::serve(listener, routes, stopped, HTTP_GRACE).await {
-                tracing::error!(%error, "an HTTP endpoint ended");
-            }
-        });
+        let limits = HttpLimits::for_operators(DescriptorPlan::of_process().operator);
+        let task = http::serve(Task::serving(name), listener, routes, limits, stop.clone(), HTTP_GRACE);
         self.components.started(step, name, async move |_| {
             stop.cancel();
             task.await.is_ok()
@@ -144,19 +143,19 @@ impl Start<'_> {
     ) {
         // Cancelled when the workers start to drain.
         let stopped = workers.stopping();
-        let task = tokio::spawn(async move {
-            loop {
-                let accepted = tokio::select! {
-                    accepted = listener.accept() => accepted,
-                    () = stopped.cancelled() => return,
+        let plan = DescriptorPlan::of_process();
+        // Without its HTTP endpoint, what is kept for Envoy is for the API.
+        let limit = if self.has_envoy_http { plan.api } else { plan.api + plan.envoy_http };
+        let listener = Arc::new(listener);
+        let task = Task::essential("acceptor").spawn(stopped.clone(), move || {
+            let (listener, workers) = (Arc::clone(&listener), Arc::clone(&workers));
+            let (tls, stopped) = (tls.clone(), stopped.clone());
+            async move {
+                let serve = |connection: Accepted| {
+                    let (workers, connection) = (Arc::clone(&workers), connection.with_tls(tls.clone()));
+                    async move { workers.serve(connection).await }
                 };
-                match accepted {
-                    Ok(connection) => workers.serve(connection.with_tls(tls.clone())).await,
-                    Err(error) => {
-                        mixer_base::warn_limited!(1, %error, "accept failed");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                }
+                listener.accept_all(limit, &stopped, serve).await;
             }
         });
         self.components.started(StopStep::Listener, "listener", async move |_| task.await.is_ok());

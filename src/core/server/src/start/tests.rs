@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::IntrospectionOptions;
 use super::super::activation::Endpoint;
-use super::super::effects::{SystemEffects, Tracing};
+use super::super::effects::{Following, SystemEffects, Tracing};
 use super::super::pid_file::PidFile;
 use super::super::server::Server;
 use super::super::supervisor::Supervisor;
@@ -215,7 +215,7 @@ impl Effects for Faulty {
         &self,
         configurator: Configurator,
         stop: CancellationToken,
-    ) -> Result<tokio::task::JoinHandle<Configurator>, (Box<Configurator>, String)> {
+    ) -> Result<Following, (Box<Configurator>, String)> {
         match self.fails(Step::Follow) {
             true => Err((Box::new(configurator), "no watches left".to_owned())),
             false => SystemEffects.follow_configuration(configurator, stop),
@@ -477,7 +477,9 @@ fn a_server_stops_in_the_specified_order() {
             "pools",
             "workers",
             "handlers",
+            "memory trimmer",
             "conditions",
+            "counts of tasks",
             "pid file",
             "liveness probe",
             "log",

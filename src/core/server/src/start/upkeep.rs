@@ -9,6 +9,8 @@ use crate::components::StopStep;
 use crate::controls::Controls;
 use crate::error::StartError;
 use crate::health::Conditions;
+use crate::memory;
+use mixer_base::task::Task;
 use mixer_net::address::ListenAddress;
 use mixer_net::tls::{ServerTls, TlsError};
 
@@ -36,7 +38,9 @@ impl Start<'_> {
         }
         if let Some(tls) = &tls {
             let stop = CancellationToken::new();
-            let task = tokio::spawn(Arc::clone(tls).follow(stop.clone()));
+            let (tls, stopped) = (Arc::clone(tls), stop.clone());
+            let follow = move || Arc::clone(&tls).follow(stopped.clone());
+            let task = Task::restarted("certificates").spawn(stop.clone(), follow);
             self.components.started(StopStep::Probes, "certificates", async move |_| {
                 stop.cancel();
                 task.await.is_ok()
@@ -63,8 +67,24 @@ impl Start<'_> {
     /// Updates the health conditions.
     pub(super) fn follow(&mut self, conditions: Conditions) {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(conditions.follow(stop.clone()));
+        let (conditions, stopped) = (Arc::new(conditions), stop.clone());
+        let task = Task::restarted("conditions").spawn(stop.clone(), move || {
+            let (conditions, stopped) = (Arc::clone(&conditions), stopped.clone());
+            async move { conditions.follow(stopped).await }
+        });
         self.components.started(StopStep::Probes, "conditions", async move |_| {
+            stop.cancel();
+            task.await.is_ok()
+        });
+    }
+
+    /// Returns memory to the system when load has ended.
+    pub(super) fn trim_memory(&mut self) {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task =
+            Task::restarted("memory trimmer").spawn(stop.clone(), move || memory::trim(stopped.clone()));
+        self.components.started(StopStep::Probes, "memory trimmer", async move |_| {
             stop.cancel();
             task.await.is_ok()
         });
@@ -78,15 +98,18 @@ impl Start<'_> {
         let Some(timeout) = watchdog else { return };
         let (stop, controls) = (CancellationToken::new(), Arc::clone(controls));
         let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                if let (Ok(()), Some(supervisor)) = (controls.health.liveness.status(), controls.supervisor())
-                {
-                    supervisor.alive();
-                }
-                tokio::select! {
-                    () = stopped.cancelled() => return,
-                    () = tokio::time::sleep(timeout / 2) => {}
+        let task = Task::restarted("watchdog").spawn(stop.clone(), move || {
+            let (controls, stopped) = (Arc::clone(&controls), stopped.clone());
+            async move {
+                loop {
+                    let alive = controls.health.liveness.status();
+                    if let (Ok(()), Some(supervisor)) = (alive, controls.supervisor()) {
+                        supervisor.alive();
+                    }
+                    tokio::select! {
+                        () = stopped.cancelled() => return,
+                        () = tokio::time::sleep(timeout / 2) => {}
+                    }
                 }
             }
         });

@@ -47,6 +47,11 @@ impl Wake {
         self.signal(|pending| pending.noted.note(event));
     }
 
+    /// Whether the thread was asked to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.pending.lock().stop
+    }
+
     /// Asks for a scan.
     pub(super) fn rescan(&self) {
         self.signal(|pending| pending.noted.everything = true);

@@ -1,0 +1,99 @@
+//! Memory of the allocator that is free, and when to return it to the system.
+//!
+//! The allocator of glibc keeps what was freed: after a burst of load it holds pages between live objects for good. It returns them
+//! when asked ([`release`]); [`Trimmer`] decides when that is worth its cost.
+
+/// Resident memory above the last floor that is worth returning, in bytes.
+const WORTHWHILE: u64 = 16 << 20;
+/// CPU seconds per second below which the process is quiet.
+const QUIET: f64 = 0.1;
+/// Looks in a row at which the process must be quiet.
+const QUIET_LOOKS: u32 = 3;
+
+/// Returns free memory of the allocator to the system. Cost: a walk over its free lists, milliseconds per 100 MB; allocations of other
+/// threads wait for parts of it.
+pub fn release() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "glibc has no safe interface to its allocator")]
+    // SAFETY: malloc_trim is thread-safe and takes no pointer.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Decides when to return memory: the process is quiet, and resident memory is well above what the last return left.
+#[derive(Debug, Default)]
+pub struct Trimmer {
+    /// Resident memory after the last return, or the least since.
+    floor: Option<u64>,
+    quiet_looks: u32,
+}
+
+impl Trimmer {
+    /// Whether to [`release`] now. To be called at fixed intervals with the resident memory in bytes and the CPU time of the interval
+    /// as a share of it.
+    pub fn is_due(&mut self, resident: u64, cpu: f64) -> bool {
+        self.quiet_looks = if cpu < QUIET { self.quiet_looks.saturating_add(1) } else { 0 };
+        let floor = self.floor.map_or(resident, |floor| floor.min(resident));
+        self.floor = Some(floor);
+        self.quiet_looks >= QUIET_LOOKS && resident >= floor + WORTHWHILE
+    }
+
+    /// Records what is resident after a return: what did not go back is in use.
+    pub fn released(&mut self, resident: u64) {
+        self.floor = Some(resident);
+        self.quiet_looks = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn memory_is_returned_once_when_load_has_ended() {
+        let mut trimmer = Trimmer::default();
+        let mut due = |resident: u64, cpu| trimmer.is_due(resident * MIB, cpu);
+        assert!(
+            ![(20, 0.0), (20, 0.0), (20, 0.0), (20, 0.0)].iter().any(|(r, c)| due(*r, *c)),
+            "nothing to return"
+        );
+        assert!(
+            ![(700, 2.0), (755, 1.5), (755, 0.0), (755, 0.0)].iter().any(|(r, c)| due(*r, *c)),
+            "not quiet yet"
+        );
+        assert!(due(755, 0.0));
+        trimmer.released(30 * MIB);
+        let mut due = |resident: u64, cpu| trimmer.is_due(resident * MIB, cpu);
+        assert!(
+            ![(30, 0.0), (40, 0.0), (45, 0.0), (45, 0.0)].iter().any(|(r, c)| due(*r, *c)),
+            "below what is worthwhile"
+        );
+        assert!(due(46, 0.0));
+        trimmer.released(46 * MIB);
+        let again = (0..10).any(|_| trimmer.is_due(46 * MIB, 0.0));
+        assert!(!again, "what stays is in use");
+        // Memory that goes back by itself lowers the floor.
+        assert!(!trimmer.is_due(25 * MIB, 0.0));
+        assert!(trimmer.is_due(41 * MIB, 0.0));
+    }
+
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn memory_between_live_objects_goes_back_to_the_system() {
+        let resident = || crate::metrics::resident_bytes().unwrap();
+        let before = resident();
+        let mut objects: Vec<Option<Box<[u8]>>> =
+            (0..200_000).map(|n| Some(vec![n as u8; 1000].into())).collect();
+        let loaded = resident();
+        // What stays pins the heap: without a request nothing goes back.
+        objects.iter_mut().enumerate().filter(|(n, _)| n % 100 != 0).for_each(|(_, object)| *object = None);
+        release();
+        let after = resident();
+        assert!(loaded > before + 150 * MIB, "{before} {loaded}");
+        assert!(after < loaded - 100 * MIB, "{before} {loaded} {after}");
+        assert_eq!(objects.iter().flatten().count(), 2000);
+    }
+}

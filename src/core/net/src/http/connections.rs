@@ -1,0 +1,172 @@
+//! The bound on the connections of an endpoint, and which of them gives way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The open connections of an endpoint.
+///
+/// At the bound, a new connection takes the place of the one that has waited longest for a request to arrive: half-open requests and
+/// idle connections keep nobody out. If every connection has a request, the new one waits for the first that ends.
+#[derive(Debug)]
+pub(super) struct Connections {
+    limit: usize,
+    open: Mutex<Vec<Arc<Slot>>>,
+    freed: Notify,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Since when no request is in progress.
+    waiting: Mutex<Option<Instant>>,
+    is_closed: AtomicBool,
+    close: Notify,
+}
+
+/// The place of a connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    connections: Arc<Connections>,
+    slot: Arc<Slot>,
+}
+
+impl Connections {
+    /// At most `limit` connections, at least one.
+    pub(super) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit: limit.max(1), open: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// A place for a new connection.
+    pub(super) async fn enter(self: &Arc<Self>) -> Place {
+        loop {
+            // Registered before the look, so that no end is missed.
+            let freed = self.freed.notified();
+            if let Some(slot) = self.try_enter() {
+                return Place { connections: Arc::clone(self), slot };
+            }
+            freed.await;
+        }
+    }
+
+    fn try_enter(&self) -> Option<Arc<Slot>> {
+        let mut open = self.open.lock();
+        if open.len() >= self.limit {
+            let oldest = open
+                .iter()
+                .enumerate()
+                .filter_map(|(at, slot)| Some((at, (*slot.waiting.lock())?)))
+                .min_by_key(|(_, since)| *since);
+            let (at, _) = oldest?;
+            open.swap_remove(at).close();
+        }
+        let slot = Arc::new(Slot {
+            waiting: Mutex::new(Some(Instant::now())),
+            is_closed: AtomicBool::new(false),
+            close: Notify::new(),
+        });
+        open.push(Arc::clone(&slot));
+        Some(slot)
+    }
+
+    /// Closes every connection without a request.
+    pub(super) fn close_waiting(&self) {
+        self.open.lock().retain(|slot| {
+            let is_busy = slot.waiting.lock().is_none();
+            if !is_busy {
+                slot.close();
+            }
+            is_busy
+        });
+        self.freed.notify_one();
+    }
+}
+
+impl Slot {
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.close.notify_one();
+    }
+
+    /// Completes when the connection must give way.
+    pub(super) async fn closed(&self) {
+        while !self.is_closed.load(Ordering::Relaxed) {
+            self.close.notified().await;
+        }
+    }
+
+    /// A request has arrived. It ends with the returned value.
+    pub(super) fn request(self: &Arc<Self>) -> InRequest {
+        *self.waiting.lock() = None;
+        InRequest(Arc::clone(self))
+    }
+}
+
+impl Place {
+    pub(super) fn slot(&self) -> &Arc<Slot> {
+        &self.slot
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.open.lock().retain(|slot| !Arc::ptr_eq(slot, &self.slot));
+        self.connections.freed.notify_one();
+    }
+}
+
+/// A request in progress, from its head to the end of its response.
+#[derive(Debug)]
+pub(super) struct InRequest(Arc<Slot>);
+
+impl Drop for InRequest {
+    fn drop(&mut self) {
+        *self.0.waiting.lock() = Some(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_connection_that_waited_longest_gives_way() {
+        let connections = Connections::new(2);
+        let (first, second) = (connections.enter().await, connections.enter().await);
+        let busy = first.slot().request();
+        let third = connections.enter().await;
+        assert!(second.slot().closed().now_or_never().is_some(), "it waited for a request");
+        assert!(first.slot().closed().now_or_never().is_none(), "it has a request");
+        let _busy_too = third.slot().request();
+        drop(second);
+        assert!(connections.enter().now_or_never().is_none(), "all have requests");
+        drop(busy);
+        assert!(connections.enter().now_or_never().is_some(), "the request has ended");
+    }
+
+    #[tokio::test]
+    async fn an_end_lets_the_next_one_in() {
+        let connections = Connections::new(1);
+        let first = connections.enter().await;
+        let busy = first.slot().request();
+        let mut next = std::pin::pin!(connections.enter());
+        assert!(next.as_mut().now_or_never().is_none());
+        drop((busy, first));
+        next.await;
+    }
+
+    #[tokio::test]
+    async fn connections_without_a_request_are_closed_together() {
+        let connections = Connections::new(3);
+        let places = [connections.enter().await, connections.enter().await];
+        let _busy = places[0].slot().request();
+        connections.close_waiting();
+        assert!(places[1].slot().closed().now_or_never().is_some());
+        assert!(places[0].slot().closed().now_or_never().is_none());
+    }
+}

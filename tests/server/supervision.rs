@@ -1,0 +1,283 @@
+//! Every long-lived task is made to panic: what the operator sees and what goes on serving is the table in docs/operations.md.
+
+#![cfg(debug_assertions)]
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::signals::{access_log, configuration, on};
+use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
+use crate::support::rpc::{Client, mixer as wire};
+use crate::support::{DEADLINE, Server, free_port, http, is_listening, wait_for};
+
+/// Handlers with tasks of their own, beside the access log.
+const HANDLERS: &str = "
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: list, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {providerFile: 'FILE', blacklist: true}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: entry, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: source.user | \"\"}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: look, namespace: istio-system}
+spec: {actions: [{handler: list, instances: [entry]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: metrics, namespace: istio-system}
+spec:
+  compiledAdapter: prometheus
+  params:
+    metricsExpirationPolicy: {metricsExpiryDuration: 60s, expiryCheckIntervalDuration: 1s}
+    metrics: [{name: calls, instance_name: calls.instance.istio-system, kind: COUNTER}]
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: '1'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: count, namespace: istio-system}
+spec: {actions: [{handler: metrics, instances: [calls]}]}
+";
+
+/// The rows of the table of tasks: name and what follows a failure.
+fn documented() -> BTreeMap<String, String> {
+    let page = include_str!("../../docs/operations.md");
+    let table = page.split("\n## Tasks\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows = table.expect("the page has a section on tasks").lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        (cells[0].trim_matches('`').to_owned(), cells[1].to_owned())
+    })
+    .collect()
+}
+
+/// A live task as ControlZ shows it.
+#[derive(Debug)]
+struct Shown {
+    name: String,
+    policy: String,
+    state: String,
+}
+
+struct Stage {
+    server: Server,
+    client: Client,
+}
+
+impl Stage {
+    fn new(server: Server) -> Self {
+        let client = Client::new(&server.address()).expect("a client");
+        Self { server, client }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.server.ports.ctrlz)
+    }
+
+    fn document(&self) -> Option<serde_json::Value> {
+        let answer = http("GET", &self.url("/taskj/"), "").ok()?;
+        serde_json::from_str(&answer.body).ok()
+    }
+
+    fn tasks(&self) -> Vec<Shown> {
+        let document = wait_for(DEADLINE, || self.document()).expect("ControlZ answers");
+        let text =
+            |task: &serde_json::Value, field: &str| task[field].as_str().unwrap_or_default().to_owned();
+        let shown = |task| Shown {
+            name: text(task, "name"),
+            policy: text(task, "policy"),
+            state: text(task, "state"),
+        };
+        document["tasks"].as_array().expect("a list").iter().map(shown).collect()
+    }
+
+    fn panics(&self, task: &str) -> f64 {
+        let body =
+            http("GET", &self.server.monitoring_url("/metrics"), "").map(|a| a.body).unwrap_or_default();
+        let sample = format!("mixer_tasks_failures_total{{reason=\"panic\",task=\"{task}\"}} ");
+        body.lines().find_map(|line| line.strip_prefix(&sample)?.parse().ok()).unwrap_or_default()
+    }
+
+    /// What goes on serving, whatever fails.
+    fn assert_serves(&mut self, after: &str) {
+        let request = wire::CheckRequest::default();
+        // A worker closes its connections when it fails; the client connects again.
+        let kept = wait_for(DEADLINE, || self.client.check(&request, None).ok());
+        assert!(kept.is_some(), "the old client is served after a panic of {after}\n{}", self.server.log());
+        let mut new = Client::new(&self.server.address()).expect("a client");
+        let answer = new.check(&request, None);
+        assert!(answer.is_ok(), "a new client after a panic of {after}: {answer:?}\n{}", self.server.log());
+        let scraped = wait_for(DEADLINE, || http("GET", &self.server.monitoring_url("/metrics"), "").ok());
+        assert!(scraped.is_some_and(|answer| answer.status == 200), "monitoring after a panic of {after}");
+    }
+
+    /// A report wakes the writers.
+    fn report(&mut self) {
+        let user = Attributes::from([("source.user".to_owned(), Attribute::Text("ann".to_owned()))]);
+        let attributes = vec![encode_alone(&user, Words::of_message())];
+        // It fails while its worker restarts.
+        let _ = self.client.report(&wire::ReportRequest { attributes, ..Default::default() }, None);
+    }
+
+    /// Makes a task panic and waits until it is counted.
+    fn fail(&mut self, task: &str) {
+        let before = self.panics(task);
+        let asked = wait_for(DEADLINE, || {
+            http("POST", &self.url("/taskz/panic"), &format!("task={}", task.replace(' ', "+"))).ok()
+        });
+        assert_eq!(asked.map(|answer| answer.status), Some(303), "{task}");
+        let counted = wait_for(DEADLINE, || {
+            self.report();
+            if task == "store" {
+                // Its thread looks before its next scan.
+                self.server.signal("HUP");
+            }
+            if task == "log" {
+                // Its writer looks with the next record.
+                self.server.signal("USR2");
+            }
+            (self.panics(task) > before).then_some(())
+        });
+        assert!(counted.is_some(), "no panic of {task} is counted\n{}", self.server.log());
+    }
+
+    /// Waits until every task with this name runs.
+    fn wait_until_running(&mut self, task: &str) {
+        let running = wait_for(DEADLINE, || {
+            let tasks = self.tasks();
+            let mut of = tasks.iter().filter(|shown| shown.name == task).peekable();
+            (of.peek().is_some() && of.all(|shown| shown.state == "running")).then_some(())
+        });
+        assert!(running.is_some(), "{task} is not restarted\n{}", self.server.log());
+    }
+
+    /// Makes a task panic; checks the log, the metrics, ControlZ, readiness, and that calls are served.
+    fn drill(&mut self, task: &str, policy: &str) {
+        self.fail(task);
+        self.assert_serves(task);
+        self.wait_until_running(task);
+        let failed = |line: &str| {
+            line.contains("task failed: panic: injected fault")
+                && line.contains(&format!("\"task\": \"{task}\""))
+        };
+        let logged = wait_for(DEADLINE, || self.server.log().lines().any(failed).then_some(()));
+        assert!(logged.is_some(), "the failure of {task} is not logged\n{}", self.server.log());
+        if policy != "restarted" {
+            // The pause is short: readiness may look again only after the restart.
+            let told = (0..10).any(|_| {
+                let text = format!("turns unavailable: tasks: {task}");
+                let found = || self.server.log().contains(&text).then_some(());
+                if wait_for(Duration::from_millis(500), found).is_some() {
+                    return true;
+                }
+                // An essential task must not fail five times in a row.
+                if policy == "serving" {
+                    self.fail(task);
+                    self.wait_until_running(task);
+                }
+                false
+            });
+            assert!(told, "readiness does not tell that {task} is down\n{}", self.server.log());
+        }
+        let ready = wait_for(DEADLINE, || {
+            http("GET", &self.server.monitoring_url("/readyz"), "").ok().filter(|answer| answer.status == 200)
+        });
+        assert!(ready.is_some(), "ready again after {task}\n{}", self.server.log());
+    }
+}
+
+/// A server with every task but that of certificates.
+fn stage(directory: &tempfile::TempDir) -> Stage {
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(path("list"), "eve\n").expect("it is writable");
+    let handlers = HANDLERS.replace("FILE", &path("list"));
+    let all = access_log(Path::new(&path("access.log"))) + &handlers;
+    std::fs::write(directory.path().join("config/all.yaml"), all).expect("it is writable");
+    let server = on(directory)
+        .native()
+        .env("MIXER_FAULTS", "1")
+        .env("NOTIFY_SOCKET", &path("notify"))
+        .env("WATCHDOG_USEC", "200000")
+        .with(&[
+            "--envoy-http-address",
+            &format!("127.0.0.1:{}", free_port()),
+            "--decision-log",
+            &path("decisions"),
+            "--trace-zipkin-url",
+            "http://127.0.0.1:1/",
+            "--liveness-probe-path",
+            &path("alive"),
+            "--liveness-probe-interval",
+            "1s",
+            "--readiness-probe-path",
+            &path("ready"),
+            "--readiness-probe-interval",
+            "1s",
+        ])
+        .start();
+    let mut stage = Stage::new(server);
+    stage.report();
+    stage
+}
+
+#[test]
+fn every_task_that_panics_is_restarted_and_the_rest_serves() {
+    let directory = configuration("");
+    let _manager = UnixDatagram::bind(directory.path().join("notify")).expect("a socket");
+    let mut stage = stage(&directory);
+    let mut table = documented();
+    let writers = wait_for(DEADLINE, || {
+        stage.report();
+        stage.tasks().iter().any(|task| task.name == "stdio writer").then_some(())
+    });
+    assert!(writers.is_some(), "{:?}", stage.tasks());
+    let shown: BTreeMap<String, String> =
+        stage.tasks().into_iter().map(|task| (task.name, task.policy)).collect();
+    // It has a test of its own.
+    table.remove("certificates");
+    assert_eq!(shown, table, "docs/operations.md lists every task with what follows its failure");
+    for (task, policy) in &table {
+        stage.drill(task, policy);
+    }
+    // Configuration is still followed, and lists, metrics and files still work.
+    std::fs::write(directory.path().join("config/more.yaml"), "# nothing\n").expect("it is writable");
+    let server = &mut stage.server;
+    assert!(is_listening(server.ports.metrics));
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+}
+
+#[test]
+fn an_essential_task_that_keeps_failing_ends_the_process_in_order() {
+    let directory = configuration("");
+    let mut stage = stage(&directory);
+    for _ in 0..4 {
+        stage.fail("acceptor");
+        stage.wait_until_running("acceptor");
+    }
+    let asked = http("POST", &stage.url("/taskz/panic"), "task=acceptor");
+    assert!(asked.is_ok());
+    let status = stage.server.exit_code();
+    let log = stage.server.log();
+    assert!(matches!(status, Ok(Some(status)) if status != 0), "{status:?}\n{log}");
+    assert!(log.contains("stopping on failure of task acceptor: panic: injected fault"), "{log}");
+    assert!(!directory.path().join("ready").exists(), "the stop is orderly: probe files are removed\n{log}");
+}
+
+#[test]
+fn faults_are_injected_only_where_they_are_enabled() {
+    let directory = configuration("");
+    let stage = Stage::new(on(&directory).native().start());
+    let refused = http("POST", &stage.url("/taskz/panic"), "task=acceptor").expect("an answer");
+    assert_eq!(refused.status, 404);
+}
