@@ -22,6 +22,16 @@ fn rule(condition: &str) -> String {
     )
 }
 
+/// A bridge that charges a quota for paths.
+fn bridge(patterns: &[String]) -> String {
+    let clauses: Vec<String> =
+        patterns.iter().map(|p| format!("{{clause: {{request.path: {{regex: \"{p}\"}}}}}}")).collect();
+    format!(
+        "{VOCABULARY}---\nkind: envoybridge\nmetadata: {{name: default, namespace: istio-system}}\nspec:\n  check:\n    quotaSpec:\n    - rules:\n      - match: [{}]\n        quotas: [{{quota: requests, charge: 1}}]\n",
+        clauses.join(", ")
+    )
+}
+
 /// A command of `mixer` within the address space.
 fn limited(arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
@@ -45,7 +55,7 @@ fn hostile_files_are_refused_within_bounds() {
     });
     type Make = Box<dyn Fn(&Path)>;
     let text = |text: String| -> Make { Box::new(move |path| write(path, &text).unwrap()) };
-    let cases: [(&str, &str, &str, Make); 12] = [
+    let cases: [(&str, &str, &str, Make); 14] = [
         (
             "4 000 aliases of a text of 2 MB",
             "yaml-syntax",
@@ -87,6 +97,18 @@ fn hostile_files_are_refused_within_bounds() {
             "expression-compile",
             "expression is too large",
             text(rule(&format!("'{patterns}'"))),
+        ),
+        (
+            "an envoybridge with 300 patterns",
+            "envoy-setting",
+            "more than 256 regular expressions",
+            text(bridge(&(0..300).map(|i| format!("^/{i}$")).collect::<Vec<_>>())),
+        ),
+        (
+            "an envoybridge with a large pattern",
+            "envoy-setting",
+            "exceeds size limit",
+            text(bridge(&[r"(\\pL{800})".to_owned()])),
         ),
         (
             "a field of 1 MB",

@@ -44,8 +44,13 @@ pub(crate) struct Assembly {
 impl Assembly {
     /// Assembles resources, which are sorted by namespace and name.
     pub(crate) fn new(in_force: &[(&RawResource, &EnvoyResource)], vocabulary: &Vocabulary) -> Self {
-        let mut assembler =
-            Assembler { vocabulary, config: EnvoyConfig::default(), diagnostics: Vec::new(), settled: None };
+        let mut assembler = Assembler {
+            vocabulary,
+            config: EnvoyConfig::default(),
+            diagnostics: Vec::new(),
+            settled: None,
+            patterns: 0,
+        };
         let mut domains: BTreeMap<String, Domain> = BTreeMap::new();
         let defaults = BridgeSettings::default();
         for (resource, state) in in_force {
@@ -87,6 +92,8 @@ struct Assembler<'v> {
     diagnostics: Diagnostics,
     /// The resource whose settings are in force.
     settled: Option<String>,
+    /// The number of patterns so far.
+    patterns: usize,
 }
 
 impl Assembler<'_> {
@@ -260,7 +267,12 @@ impl Assembler<'_> {
             for (name, test) in &clause.clause {
                 let field = field.field("match").index(index).field("clause").key(name);
                 let (slot, _) = self.declared(name, field.clone(), resource)?;
-                match text_test(test) {
+                self.patterns += usize::from(test.regex.is_some());
+                let compiled = match self.patterns {
+                    0..=MAX_PATTERNS => text_test(test),
+                    _ => Err(format!("more than {MAX_PATTERNS} regular expressions")),
+                };
+                match compiled {
                     Ok(test) => tests.push((slot, test)),
                     Err(text) => {
                         let problem = Diagnostic::error("envoy-setting", field, text)
@@ -361,6 +373,8 @@ fn origin_ip(text: &str) -> Option<OriginIp> {
     }
 }
 
+/// Maximum number of patterns.
+const MAX_PATTERNS: usize = 256;
 /// Maximum size of a compiled pattern, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 

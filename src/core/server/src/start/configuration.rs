@@ -69,19 +69,30 @@ impl Start<'_> {
         let following = ConfiguratorOptions { store, environment, metrics };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, following);
         tracing::info!("Starting runtime config watch...");
-        let first = configurator.apply();
-        let waited = tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await;
-        let configurator = Arc::new(Mutex::new(Some(configurator)));
-        let closing = Arc::clone(&configurator);
+        // A task of its own: the start goes on noticing signals, however long building takes.
+        let applied: Arc<Mutex<Option<Configurator>>> = Arc::default();
+        let slot = Arc::clone(&applied);
+        let first = tokio::spawn(async move {
+            configurator.apply().await;
+            *slot.lock() = Some(configurator);
+        });
+        let (abort, closing) = (first.abort_handle(), Arc::clone(&applied));
         self.components.started(StopStep::Handlers, "handlers", async move |timeout| {
+            abort.abort();
             let configurator = closing.lock().take();
             match configurator {
                 Some(configurator) => configurator.close(timeout).await,
                 None => false,
             }
         });
-        waited.map_err(|_| StartError::new(format!("exceeded timeout {}", options.config_wait_timeout)))?;
-        Ok((runtime, configurator))
+        match tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await {
+            Ok(Ok(())) => Ok((runtime, applied)),
+            Ok(Err(ended)) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(ended) => Err(StartError::because("unable to build the configuration", ended)),
+            },
+            Err(_) => Err(StartError::new(format!("exceeded timeout {}", options.config_wait_timeout))),
+        }
     }
 
     /// Step 10, second half: follows changes of the store.

@@ -41,6 +41,7 @@ enum Step {
     Listen,
     OpenStore,
     ReadStore,
+    Build,
     Metrics,
     FirstConfiguration,
     Decisions,
@@ -57,6 +58,7 @@ struct Faulty {
     fails: Step,
     name: String,
     made: Mutex<Made>,
+    busy: Arc<BusyStore>,
 }
 
 /// What must be released in the end.
@@ -72,7 +74,7 @@ impl Faulty {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         // Short: a thread has a name of 15 bytes.
-        Self { fails, name: format!("f{number}"), made: Mutex::default() }
+        Self { fails, name: format!("f{number}"), made: Mutex::default(), busy: Arc::default() }
     }
 
     fn fails(&self, step: Step) -> bool {
@@ -120,6 +122,40 @@ impl ConfigStore for HangingStore {
     }
 }
 
+/// A store of which building a configuration takes until it is released: it occupies the thread.
+#[derive(Default)]
+struct BusyStore {
+    entered: tokio::sync::Notify,
+    released: Mutex<bool>,
+    release: parking_lot::Condvar,
+}
+
+impl BusyStore {
+    fn release(&self) {
+        *self.released.lock() = true;
+        self.release.notify_all();
+    }
+}
+
+impl ConfigStore for BusyStore {
+    fn url(&self) -> &str {
+        "busy://"
+    }
+
+    fn contents(&self) -> Arc<StoreContents> {
+        self.entered.notify_one();
+        let mut released = self.released.lock();
+        while !*released {
+            self.release.wait(&mut released);
+        }
+        Arc::default()
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+}
+
 fn refused(text: &str) -> ListenError {
     ListenError(text.to_owned())
 }
@@ -146,6 +182,13 @@ impl Effects for Faulty {
             .thread_name(self.thread_name("bg"))
             .enable_all()
             .build()
+    }
+
+    fn interrupted(&self) -> Pin<Box<dyn Future<Output = String> + '_>> {
+        Box::pin(async {
+            self.busy.entered.notified().await;
+            "interrupted by SIGTERM".to_owned()
+        })
     }
 
     fn configure_tracing(&self, options: &TracingOptions) -> Result<Option<Tracing>, TracingError> {
@@ -188,6 +231,9 @@ impl Effects for Faulty {
             let store: Arc<dyn ConfigStore> = Arc::new(HangingStore);
             self.made.lock().stores.push(Arc::downgrade(&store));
             return Ok(store);
+        }
+        if self.fails(Step::Build) {
+            return Ok(Arc::clone(&self.busy) as Arc<dyn ConfigStore>);
         }
         let url = if self.fails(Step::OpenStore) { "nosuch://store" } else { url };
         let store = SystemEffects.open_store(url, when_lost)?;
@@ -416,6 +462,16 @@ fn a_failure_of_any_step_rolls_back_the_start() {
         assert_eq!(error.as_deref(), Some(text), "{step:?}");
         assert_eq!(place.left_behind(&effects), Vec::<String>::new(), "{step:?}");
     }
+}
+
+#[test]
+fn a_signal_ends_a_start_whose_first_configuration_takes_long() {
+    let place = Place::new();
+    let effects = Faulty::new(Step::Build);
+    let error = Server::start_with(&place.options(), &effects).err().map(|e| e.text);
+    assert_eq!(error.as_deref(), Some("interrupted by SIGTERM"));
+    effects.busy.release();
+    assert_eq!(place.left_behind(&effects), Vec::<String>::new());
 }
 
 #[test]
