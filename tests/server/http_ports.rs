@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 
 use crate::signals::{configuration, on};
 use crate::support::rpc::{Client, mixer as wire};
@@ -92,4 +93,26 @@ fn a_caller_that_does_not_read_its_answer_is_disconnected() {
     let error = closed.expect("the connection is closed");
     let timed_out = error.kind() == std::io::ErrorKind::WouldBlock;
     assert!(!timed_out, "{error}");
+}
+
+#[test]
+fn without_descriptors_the_ports_for_operators_give_up_theirs_for_the_api() {
+    let directory = configuration("");
+    let server = on(&directory).native().start();
+    assert_check_is_answered(&server);
+    let open = server.stable_holdings().descriptors;
+    // Two more than are open: connections of the monitoring port can take both.
+    let limit = format!("--nofile={0}:{0}", open + 2);
+    let limited = Command::new("prlimit").args(["--pid", &server.id().to_string(), &limit]).status();
+    assert!(limited.is_ok_and(|status| status.success()), "prlimit of util-linux");
+    let held = half_open(server.ports.monitoring, 8);
+    assert_eq!(held.len(), 8);
+    for _ in 0..5 {
+        assert_check_is_answered(&server);
+    }
+    let log = server.log();
+    assert!(
+        log.matches("accept failed").count() + log.matches("could not be accepted").count() < 50,
+        "{log}"
+    );
 }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::certificates::Authority;
 use crate::signals::{access_log, configuration, on};
 use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::support::rpc::{Client, mixer as wire};
@@ -255,6 +256,21 @@ fn every_task_that_panics_is_restarted_and_the_rest_serves() {
     let server = &mut stage.server;
     assert!(is_listening(server.ports.metrics));
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+}
+
+#[test]
+fn certificates_are_followed_after_a_panic() {
+    let directory = configuration("");
+    let files = Authority::new().issue(&["localhost"]).put(directory.path(), "server");
+    let tls = ["--tls-cert-file", &files.certificate, "--tls-key-file", &files.key];
+    let server = on(&directory).native().env("MIXER_FAULTS", "1").with(&tls).start();
+    let mut stage = Stage::new(server);
+    assert_eq!(documented().get("certificates").map(String::as_str), Some("restarted"));
+    stage.fail("certificates");
+    stage.wait_until_running("certificates");
+    // Replaced files are noticed without a signal.
+    Authority::new().issue(&["localhost"]).put(directory.path(), "server");
+    stage.server.wait_for_log("certificates reloaded");
 }
 
 #[test]

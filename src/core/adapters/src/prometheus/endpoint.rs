@@ -139,7 +139,7 @@ impl Endpoint {
         tracing::info!(adapter = &*handler, "serving prometheus metrics on {}", address.port());
         // It serves all handlers, so it is not a task of the first one.
         let limits = http::HttpLimits::for_operators(DescriptorPlan::of_process().operator);
-        let serving = Task::serving("metrics endpoint");
+        let serving = Task::restarted("metrics endpoint");
         let serving = http::serve(serving, listener, routes, limits, stop.clone(), GRACE);
         let task = Group::new("end of the metrics endpoint").spawn(async move {
             // It completes also after a panic, which is logged.

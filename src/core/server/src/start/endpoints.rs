@@ -127,7 +127,7 @@ impl Start<'_> {
     ) {
         let stop = CancellationToken::new();
         let limits = HttpLimits::for_operators(DescriptorPlan::of_process().operator);
-        let task = http::serve(Task::serving(name), listener, routes, limits, stop.clone(), HTTP_GRACE);
+        let task = http::serve(Task::restarted(name), listener, routes, limits, stop.clone(), HTTP_GRACE);
         self.components.started(step, name, async move |_| {
             stop.cancel();
             task.await.is_ok()
