@@ -32,22 +32,22 @@ pub(super) async fn respond(
     let demand = Demand { cost: request.record_count, is_report: true, caller: call.caller };
     load_shedding::admit(worker.engine.shedder.as_deref(), demand)
         .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
-    Box::pin(deliver(worker, &scope, &request, call)).await?;
+    Box::pin(deliver(worker, &scope, request, call)).await?;
     Ok(Bytes::from_static(&EMPTY_MESSAGE))
 }
 
 async fn deliver<'a>(
     worker: &WorkerContext,
     scope: &'a CallScope<'_>,
-    request: &ReportRequest<'a>,
+    request: ReportRequest<'a>,
     call: &CallInfo<'_>,
 ) -> Result<(), GrpcError> {
     check_global_word_count(request.global_word_count).map_err(GrpcError::internal)?;
     let CallScope { published, context, arena } = scope;
-    let mut records = ReportRecords::new(request, &published.routes.snapshot().vocabulary, arena);
+    let mut records = ReportRecords::new(&request, &published.routes.snapshot().vocabulary, arena);
     let mut errors = ReportErrors::default();
     deliver_slice(published, &mut records, call, context, &mut errors).await;
-    if let Some(later) = LaterRecords::after(request, &records) {
+    if let Some(later) = LaterRecords::after(&request, &records) {
         Box::pin(deliver_later(worker, scope, later, call, &mut errors)).await?;
     }
     let Some(text) = errors.text() else { return Ok(()) };

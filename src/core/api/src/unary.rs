@@ -11,7 +11,7 @@ use super::call_pool::CallPool;
 use super::grpc::{self, ApiBody, Code, GrpcError};
 use crate::load_shedding::LoadShedder;
 use mixer_base::metrics::RpcCounters;
-use mixer_http2::{RequestBody, RequestHead};
+use mixer_http2::{BodyMemory, RequestBody, RequestHead};
 use mixer_net::peer::Peer;
 
 /// Limits of the calls of a service.
@@ -46,7 +46,7 @@ impl UnaryMethod {
     pub async fn call<'c, F>(
         &self,
         head: &'c RequestHead,
-        mut body: RequestBody,
+        body: RequestBody,
         peer: &'c Peer,
         handle: impl FnOnce(Bytes, CallInfo<'c>) -> F,
     ) -> Response<ApiBody>
@@ -62,8 +62,9 @@ impl UnaryMethod {
         let mut received = 0;
         let due = started + *receive_timeout;
         let due = call.deadline.map_or(due, |deadline| deadline.min(due));
-        // The body counts as memory of the connection until the call has ended.
-        let result = match grpc::read_message_by(&mut body, *max_message, due).await {
+        // Counts as memory of the connection until the call has ended.
+        let (message, _memory) = receive(body, *max_message, due).await;
+        let result = match message {
             Ok(message) => {
                 received = message.len();
                 pool.run(handle(message, call), call.deadline).await
@@ -79,6 +80,16 @@ impl UnaryMethod {
         }
         grpc::response(result)
     }
+}
+
+/// Receives the message of a call until `due`, with the memory that it takes.
+async fn receive(
+    mut body: RequestBody,
+    max_message: usize,
+    due: Instant,
+) -> (Result<Bytes, GrpcError>, BodyMemory) {
+    let message = grpc::read_message_by(&mut body, max_message, due).await;
+    (message, body.into_memory())
 }
 
 /// Records a call with its status, latency, and the bytes of its messages.

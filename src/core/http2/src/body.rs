@@ -40,9 +40,20 @@ impl RequestBody {
         self.buffer.is_none().then(|| std::mem::take(&mut self.complete))
     }
 
+    /// What counts as memory of the connection after the body was read; the rest is dropped.
+    pub fn into_memory(self) -> BodyMemory {
+        BodyMemory { _buffer: self.buffer }
+    }
+
     pub(super) fn arriving(buffer: Arc<BodyBuffer>) -> Self {
         Self { complete: Bytes::new(), buffer: Some(buffer) }
     }
+}
+
+/// The memory of a body whose reader still has what it read. It counts until this is dropped and the request is answered.
+#[derive(Debug)]
+pub struct BodyMemory {
+    _buffer: Option<Arc<BodyBuffer>>,
 }
 
 /// A body whose bytes count as memory of the connection until the request is answered and the body is dropped.
