@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::service::{EnvoyService, EnvoyShared};
 use mixer_api::grpc::{self, Code, GrpcError, Messages};
 use mixer_api::{ApiBody, CallInfo, CallLimits, UnaryMethod, unary};
+use mixer_base::budget::Share;
 use mixer_base::metrics::{Metrics, RpcCounters};
 use mixer_http2::{RequestBody, RequestHead};
 use mixer_net::peer::Peer;
@@ -49,6 +50,8 @@ pub struct EndpointContext {
     pub stopping: CancellationToken,
     /// Limits of the calls.
     pub limits: CallLimits,
+    /// Memory of the requests of all connections.
+    pub memory: Arc<Share>,
 }
 
 /// Serves the methods on one worker.
@@ -64,7 +67,7 @@ pub struct GrpcEndpoint {
 impl GrpcEndpoint {
     /// The endpoint of a worker.
     pub fn new(context: EndpointContext, metrics: &Metrics) -> Self {
-        let EndpointContext { shared, stopping, limits } = context;
+        let EndpointContext { shared, stopping, limits, .. } = context;
         let method = |path| UnaryMethod::new(limits.clone(), Some(metrics.rpc(path)));
         Self {
             service: EnvoyService::new(shared),

@@ -1,6 +1,7 @@
 //! Authorization over HTTP and rate limits as JSON, on a thread of their own.
 //! See docs/envoy.md.
 
+mod body;
 mod json;
 
 use std::net::{IpAddr, SocketAddr};
@@ -10,12 +11,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::body::BodyLimits;
 use crate::config::config_of;
 use crate::grpc_endpoint::EndpointContext;
 use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
@@ -62,9 +64,10 @@ pub fn start(
 }
 
 async fn serve(listener: &TcpListener, context: EndpointContext, stop: CancellationToken, grace: Duration) {
-    let EndpointContext { shared, limits, .. } = context;
-    let endpoint =
-        Rc::new(Endpoint { service: EnvoyService::new(Arc::clone(&shared)), shared, pool: limits.pool });
+    let EndpointContext { shared, limits, memory, .. } = context;
+    let bodies = BodyLimits { bytes: MAX_BODY, memory };
+    let service = EnvoyService::new(Arc::clone(&shared));
+    let endpoint = Rc::new(Endpoint { service, shared, pool: limits.pool, bodies });
     let (group, running) = (Group::new("http connection"), TaskTracker::new());
     let limits = HttpLimits {
         max_connections: DescriptorPlan::of_process().envoy_http,
@@ -89,6 +92,7 @@ struct Endpoint {
     service: EnvoyService,
     shared: Arc<EnvoyShared>,
     pool: CallPool,
+    bodies: BodyLimits,
 }
 
 impl Endpoint {
@@ -99,10 +103,14 @@ impl Endpoint {
             let published = self.shared.runtime().load();
             config_of(published.routes.snapshot()).settings.check.http_path_prefix.clone()
         };
-        let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
-            return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or incomplete\n");
+        // The memory is reserved until the request is answered.
+        let (body, _memory) = match self.bodies.read(body).await {
+            Ok(read) => read,
+            Err(refusal) => {
+                let (status, text) = refusal.answer();
+                return plain(status, text);
+            }
         };
-        let body = body.to_bytes();
         match (&head.method, path) {
             (&Method::POST, "/json") => {
                 return json::should_rate_limit(&self.service, &self.pool, &body).await;

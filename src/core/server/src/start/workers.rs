@@ -85,6 +85,7 @@ impl Start<'_> {
         let envoy = options.envoy_bridge.then(|| EndpointContext {
             shared: Arc::new(EnvoyShared::new(engine.clone())),
             stopping: stopping.clone(),
+            memory: Arc::clone(budget.share(Purpose::Connections)),
             limits: CallLimits {
                 pool: limits.pool.rejecting_with(Code::ResourceExhausted),
                 ..limits.clone()

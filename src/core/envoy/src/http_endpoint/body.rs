@@ -1,0 +1,80 @@
+//! Reads the body of a request within bounds.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http_body::Body;
+use http_body_util::BodyExt as _;
+
+use mixer_base::budget::{Reservation, Share};
+
+/// Bounds of request bodies.
+pub(super) struct BodyLimits {
+    /// Bytes of one body.
+    pub(super) bytes: usize,
+    /// Memory of the requests of all connections of the server.
+    pub(super) memory: Arc<Share>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The body is too large or did not arrive in time, or the connection ended.
+    Incomplete,
+    /// There is no memory for it.
+    Busy,
+}
+
+impl Refusal {
+    pub(super) fn answer(self) -> (StatusCode, &'static str) {
+        match self {
+            Refusal::Incomplete => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or incomplete\n"),
+            Refusal::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests are being received\n"),
+        }
+    }
+}
+
+impl BodyLimits {
+    /// The body, and the memory that is reserved for it.
+    pub(super) async fn read<B>(&self, body: B) -> Result<(Bytes, Reservation), Refusal>
+    where
+        B: Body<Data = Bytes>,
+    {
+        let mut body = std::pin::pin!(body);
+        let mut memory = self.memory.reserve(0).ok_or(Refusal::Busy)?;
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Refusal::Incomplete)?;
+            let Ok(data) = frame.into_data() else { continue };
+            if whole.len() + data.len() > self.bytes {
+                return Err(Refusal::Incomplete);
+            }
+            if !memory.grow(data.len()) {
+                return Err(Refusal::Busy);
+            }
+            whole.extend_from_slice(&data);
+        }
+        Ok((whole.freeze(), memory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bodies_are_bounded_in_bytes_and_memory() {
+        let limits = BodyLimits { bytes: 100, memory: Arc::new(Share::new(150)) };
+        let read = |size: usize| limits.read(Full::new(Bytes::from(vec![b'x'; size])));
+        assert_eq!(read(101).await.err(), Some(Refusal::Incomplete));
+        let (body, first) = read(100).await.unwrap();
+        assert_eq!((body.len(), limits.memory.used()), (100, 100));
+        assert_eq!(read(51).await.err(), Some(Refusal::Busy));
+        drop(first);
+        assert!(read(51).await.is_ok());
+        assert_eq!(limits.memory.used(), 0);
+    }
+}
