@@ -49,7 +49,9 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--configStoreURL', '--configStoreURL', [CompletionResultType]::ParameterName, 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample')
             [CompletionResult]::new('--configDefaultNamespace', '--configDefaultNamespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--configWaitTimeout', '--configWaitTimeout', [CompletionResultType]::ParameterName, 'Timeout of the initial configuration of a remote store')
-            [CompletionResult]::new('--config-loss', '--config-loss', [CompletionResultType]::ParameterName, 'What to do when the configuration directory disappears: keep or drop the configuration')
+            [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What serves when the configuration has errors: keep-last, serve-valid or refuse')
+            [CompletionResult]::new('--config-cache', '--config-cache', [CompletionResultType]::ParameterName, 'Directory that keeps the last good configuration for the next start')
+            [CompletionResult]::new('--config-loss', '--config-loss', [CompletionResultType]::ParameterName, 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration')
             [CompletionResult]::new('--certFile', '--certFile', [CompletionResultType]::ParameterName, 'Client certificate for mcps:// stores, PEM')
             [CompletionResult]::new('--keyFile', '--keyFile', [CompletionResultType]::ParameterName, 'Private key of the client certificate, PEM')
             [CompletionResult]::new('--caCertFile', '--caCertFile', [CompletionResultType]::ParameterName, 'CA certificates that verify mcps:// stores, PEM')
@@ -121,6 +123,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--record-max-size', '--record-max-size', [CompletionResultType]::ParameterName, 'Maximum size of the recording. Example: 64MiB')
             [CompletionResult]::new('--print-config', '--print-config', [CompletionResultType]::ParameterName, 'Print all settings with their origin, then exit')
             [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Run the start-up sequence, print what would be served, then exit')
+            [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Serve a configuration without resources, which allows every request')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

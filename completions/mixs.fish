@@ -51,7 +51,12 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-allowed-peers -
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configDefaultNamespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configWaitTimeout -d 'Timeout of the initial configuration of a remote store' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-loss -d 'What to do when the configuration directory disappears: keep or drop the configuration' -r -f -a "keep\t''
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "\t''
+keep-last\t''
+serve-valid\t''
+refuse\t''"
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-cache -d 'Directory that keeps the last good configuration for the next start' -r -F
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-loss -d 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration' -r -f -a "keep\t''
 drop\t''"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l certFile -d 'Client certificate for mcps:// stores, PEM' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l keyFile -d 'Private key of the client certificate, PEM' -r -F
@@ -125,6 +130,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l record-max-requests
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l record-max-size -d 'Maximum size of the recording. Example: 64MiB' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l print-config -d 'Print all settings with their origin, then exit'
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l dry-run -d 'Run the start-up sequence, print what would be served, then exit'
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l allow-empty-config -d 'Serve a configuration without resources, which allows every request'
 complete -c mixs -n "__fish_mixs_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l probe-path -d 'Probe file to check' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l interval -d 'Maximum age of the probe file, and interval of --watch' -r

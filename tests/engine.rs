@@ -3,6 +3,8 @@
 
 #![cfg(test)]
 
+#[path = "engine/chaos.rs"]
+mod chaos;
 #[path = "engine/check_cache.rs"]
 mod check_cache;
 #[path = "engine/default_deny.rs"]
@@ -11,7 +13,11 @@ mod default_deny;
 mod dry_run;
 #[path = "engine/fixture.rs"]
 mod fixture;
+#[path = "engine/on_config_error.rs"]
+mod on_config_error;
 #[path = "engine/on_error.rs"]
 mod on_error;
 #[path = "engine/routing.rs"]
 mod routing;
+#[path = "engine/stage.rs"]
+mod stage;

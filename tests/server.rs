@@ -19,6 +19,8 @@ mod http_ports;
 mod lifecycle;
 #[path = "server/log.rs"]
 mod log;
+#[path = "server/on_config_error.rs"]
+mod on_config_error;
 #[path = "server/prometheus.rs"]
 mod prometheus;
 #[path = "server/reload.rs"]

@@ -14,7 +14,7 @@ use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::handler::HandlerEnvironment;
-use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 
 /// A configuration file: name and text.
@@ -49,6 +49,7 @@ impl Engine {
                 build_timeout: Duration::from_secs(10),
             },
             metrics: Arc::clone(&metrics),
+            policy: ConfigPolicy::serve_valid(),
         };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         background.block_on(configurator.apply());

@@ -18,6 +18,7 @@ use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
 use mixer_base::task::{Group, log_panics};
 use mixer_config::store::EMBEDDED_SAMPLE;
+use mixer_engine::runtime::OnConfigError;
 use mixer_server::{LogLevel, Server, ServerOptions, StartError};
 
 /// The delay after which the code of the startup is no longer needed.
@@ -30,6 +31,10 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
         // compat(1.0): mixs reads the cluster it runs in; `mixer` serves its sample configuration.
         let default = if personality.is_legacy() { "k8s://" } else { EMBEDDED_SAMPLE };
         options.config_store_url = default.to_owned();
+    }
+    if personality.is_legacy() && !args.says_config_on_error() {
+        // compat(1.3): what is valid serves; pinned by the scenarios that reload configuration.
+        options.config_on_error = OnConfigError::ServeValid;
     }
     // compat(1.3): mixs does not serve these paths; pinned by the cases in cli/monitoring.yaml.
     options.health_endpoints = !personality.is_legacy();

@@ -85,11 +85,20 @@ fn running(address: &str) -> Result<SnapshotDump, Stop> {
         .map_err(|e| Failure::new(Exit::Rpc, "the server did not return a snapshot").cause(e).into())
 }
 
-/// Prints the differences between a running server and `snapshot`; returns whether there are any.
+/// Diagnostics about what serves instead of the current configuration.
+const ABOUT_SERVING: &[&str] = &["config-kept", "config-withheld", "config-cache"];
+
+/// Prints the differences between a running server and `snapshot`, and which resources it serves in their previous version; returns
+/// whether there are any.
 pub(crate) fn compare_with(address: &str, snapshot: &Snapshot, io: &mut Io) -> Result<bool, Stop> {
     let (mut before, mut after) = (running(address)?, dump(snapshot));
+    for problem in before.errors.iter().filter(|problem| ABOUT_SERVING.contains(&problem.code.as_str())) {
+        writeln!(io.out, "{address}: {}[{}]: {}", problem.severity, problem.code, problem.message)?;
+    }
     before.mask_secrets();
     after.mask_secrets();
+    // The errors of both are those of the same files.
+    (before.errors, after.errors) = (Vec::new(), Vec::new());
     diff::print(&before, &after, io)
 }
 

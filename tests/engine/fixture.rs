@@ -15,7 +15,7 @@ use mixer_config::store::MemoryStore;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::handler::HandlerEnvironment;
-use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 use proptest::prelude::*;
 use prost::Message as _;
@@ -146,6 +146,7 @@ pub(crate) fn serve_editable(
             build_timeout: Duration::from_secs(10),
         },
         metrics: Arc::clone(&metrics),
+        policy: ConfigPolicy::serve_valid(),
     };
     let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
     background.block_on(configurator.apply());

@@ -9,7 +9,7 @@ use mixer_attribute::OwnedAttributes;
 use mixer_attribute::request::{CheckCall, encode_check_request};
 use prost::Message as _;
 
-use crate::fixture::{BASE, serve};
+use crate::fixture::{BASE, Served, serve};
 
 /// A list that cannot be fetched, so that its handler fails every check; `ANNOTATION` is replaced.
 const FAILING: &str = r#"
@@ -90,4 +90,20 @@ fn a_failing_condition_follows_the_annotation_of_its_rule() {
         let found = outcome(&rules(annotation), &OwnedAttributes::new());
         assert_eq!(found, (code, text.to_owned()), "{annotation}");
     }
+}
+
+#[test]
+fn an_edit_of_the_annotation_takes_effect_without_a_restart() {
+    let with = |policy: &str| FAILING.replace("ANNOTATION", &format!("mixer.dev/on-error: {policy}"));
+    let mut served = Served::start(&with("allow"), None);
+    let service = served.service();
+    let code = |served: &Served| {
+        let status = served.check(&service, &OwnedAttributes::new()).precondition.unwrap().status.unwrap();
+        status.code
+    };
+    assert_eq!(code(&served), 0);
+    served.change(&with("deny"));
+    assert_eq!(code(&served), 7, "the new policy applies");
+    served.change(&with("allow"));
+    assert_eq!(code(&served), 0);
 }

@@ -21,7 +21,8 @@ fn server(more: &[&str]) -> (tempfile::TempDir, Server) {
 
 fn native_server() -> (tempfile::TempDir, Server) {
     let directory = configuration();
-    let server = Server::on(&directory.path().join("config")).native().start();
+    let server =
+        Server::on(&directory.path().join("config")).native().with(&["--allow-empty-config"]).start();
     (directory, server)
 }
 

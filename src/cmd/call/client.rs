@@ -22,7 +22,7 @@ use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::explain::Explanation;
 use mixer_engine::handler::HandlerEnvironment;
-use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::SnapshotBuilder;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
@@ -147,7 +147,8 @@ impl InProcess {
             commons: Arc::new(Commons::default()),
             build_timeout: BUILD_TIMEOUT,
         };
-        let options = ConfiguratorOptions { store, environment, metrics: Arc::clone(&metrics) };
+        let policy = ConfigPolicy::serve_valid();
+        let options = ConfiguratorOptions { store, environment, metrics: Arc::clone(&metrics), policy };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         configurator.apply().await;
         let errors = runtime.load().diagnostics.iter().filter(|d| d.severity == Severity::Error).count();

@@ -10,6 +10,7 @@ use super::flags::{
 };
 use crate::cmd::flags::{LogFlags, TracingFlags};
 use crate::cmd::shown::Shown;
+use mixer_engine::runtime::OnConfigError;
 use mixer_server::{ProbeOptions, ServerOptions};
 
 /// Parses a command line, program name first, into the settings of `server`; `None` if it names another command.
@@ -79,6 +80,11 @@ impl ServerArgs {
         &self.store.config_store_url
     }
 
+    /// Whether --config-on-error is given; its default depends on the personality.
+    pub(super) fn says_config_on_error(&self) -> bool {
+        !self.store.config_on_error.is_empty()
+    }
+
     /// The settings. The store URL is empty if the flag is: its default depends on the personality.
     pub(crate) fn options(&self) -> ServerOptions {
         let Self { listen, store, limits, operations, envoy, .. } = self;
@@ -113,6 +119,10 @@ impl ServerArgs {
             config_default_namespace: store.config_default_namespace.clone(),
             config_wait_timeout: store.config_wait_timeout,
             drop_lost_configuration: store.config_loss == "drop",
+            config_on_error: OnConfigError::from_name(&store.config_on_error)
+                .unwrap_or(defaults.config_on_error),
+            allow_empty_config: store.allow_empty_config,
+            config_cache: store.config_cache.clone(),
             cert_file: store.cert_file.clone(),
             key_file: store.key_file.clone(),
             ca_cert_file: store.ca_cert_file.clone(),

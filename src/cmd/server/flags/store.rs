@@ -23,7 +23,28 @@ pub(crate) struct StoreFlags {
         value_name = "DURATION"
     )]
     pub(crate) config_wait_timeout: SignedDuration,
-    /// What to do when the configuration directory disappears: keep or drop the configuration.
+    /// What serves when the configuration has errors: keep-last, serve-valid or refuse.
+    ///
+    /// keep-last: what has an error goes on in its last good version; without one, calls are answered with UNAVAILABLE. serve-valid:
+    /// what is valid serves, the rest is left out, as in Istio Mixer. refuse: any error keeps the whole last good configuration.
+    /// Default: keep-last; called as mixs, serve-valid.
+    #[arg(
+        long, default_value = "", hide_default_value = true, hide_possible_values = true,
+        value_parser = ["", "keep-last", "serve-valid", "refuse"], value_name = "POLICY"
+    )]
+    pub(crate) config_on_error: String,
+    /// Serve a configuration without resources, which allows every request.
+    ///
+    /// Without it, and unless --config-on-error is serve-valid, an empty configuration counts as lost.
+    #[arg(long)]
+    pub(crate) allow_empty_config: bool,
+    /// Directory that keeps the last good configuration for the next start.
+    ///
+    /// A start with a broken or missing configuration then serves it. One file of at most 256 MiB, readable by its owner only.
+    /// Example: /var/lib/mixer
+    #[arg(long, value_parser = value::path, default_value = "", hide_default_value = true, value_name = "DIR")]
+    pub(crate) config_cache: PathBuf,
+    /// What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration.
     #[arg(long, default_value = "keep", value_parser = ["keep", "drop"], value_name = "POLICY")]
     pub(crate) config_loss: String,
     /// Client certificate for mcps:// stores, PEM.

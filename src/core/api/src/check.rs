@@ -27,7 +27,7 @@ pub(super) async fn respond(
     let demand = Demand { cost: 1, is_report: false, caller: call.caller };
     load_shedding::admit(worker.engine.shedder.as_deref(), demand)
         .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
-    let scope = worker.begin(call.deadline, trace);
+    let scope = worker.begin(call.deadline, trace)?;
     let published: &Published = &scope.published;
     let request = decode(body, worker.engine.limits, &scope.arena)?;
     let vocabulary = &published.routes.snapshot().vocabulary;

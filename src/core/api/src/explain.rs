@@ -22,7 +22,7 @@ pub struct ExplainResponse {
 /// Answers a CheckRequest with an [`ExplainResponse`].
 pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes, GrpcError> {
     let trace = RefCell::new(DispatchTrace::full());
-    let scope = worker.begin(None, Some(&trace));
+    let scope = worker.begin(None, Some(&trace))?;
     let (routes, context) = (&scope.published.routes, &scope.context);
     let request = check::decode(body, worker.engine.limits, &scope.arena)?;
     let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, &scope.arena);

@@ -26,7 +26,7 @@ pub(super) async fn respond(
     call: &CallInfo<'_>,
     trace: Trace<'_>,
 ) -> Result<Bytes, GrpcError> {
-    let scope = worker.begin(call.deadline, trace);
+    let scope = worker.begin(call.deadline, trace)?;
     let limits = worker.engine.limits.of_report();
     let request = ReportRequest::decode_bounded(body, limits, &scope.arena).map_err(GrpcError::of_request)?;
     let demand = Demand { cost: request.record_count, is_report: true, caller: call.caller };

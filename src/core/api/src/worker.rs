@@ -9,6 +9,7 @@ use std::time::Instant;
 use bumpalo::Bump;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::grpc::{Code, GrpcError};
 use super::observers::Observers;
 use crate::load_shedding::LoadShedder;
 use mixer_attribute::request::{RecordLimits, SliceLimits};
@@ -112,9 +113,18 @@ impl WorkerContext {
     }
 
     /// Begins a call: loads the published configuration, takes an arena and notes the snapshot in `trace`.
-    pub fn begin<'w>(&'w self, deadline: Option<Instant>, trace: Trace<'w>) -> CallScope<'w> {
-        let arena = self.arena();
+    ///
+    /// Errors: UNAVAILABLE while no configuration serves. A call that cannot begin cannot be allowed by an empty one.
+    pub fn begin<'w>(
+        &'w self,
+        deadline: Option<Instant>,
+        trace: Trace<'w>,
+    ) -> Result<CallScope<'w>, GrpcError> {
         let published = self.engine.runtime.load();
+        if let Some(why) = &published.withheld {
+            return Err(withheld(why));
+        }
+        let arena = self.arena();
         if let Some(trace) = trace {
             trace.borrow_mut().snapshot = published.id().0;
         }
@@ -125,7 +135,7 @@ impl WorkerContext {
             trace,
             fired: None,
         };
-        CallScope { published, context, arena }
+        Ok(CallScope { published, context, arena })
     }
 }
 
@@ -156,6 +166,11 @@ impl WorkerArena<'_> {
             self.arena.reset();
         }
     }
+}
+
+#[cold]
+fn withheld(why: &str) -> GrpcError {
+    GrpcError::new(Code::Unavailable, format!("no configuration is served: {why}"))
 }
 
 impl Deref for WorkerArena<'_> {

@@ -16,7 +16,8 @@ mod url;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use contents::{Broken, StoreContents};
+pub use contents::{Broken, StoreContents, Unread};
+pub use document::read_document;
 use document::{FileContents, read_file};
 use fs::FsStore;
 pub use fs::WhenLost;

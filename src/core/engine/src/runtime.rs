@@ -4,19 +4,24 @@
 //! and routes in the background, publishes them atomically, and retires replaced handlers. A request uses one table from start to
 //! end. The server and the commands share this module.
 
+mod config_cache;
 mod configurator;
 mod decisions;
 mod differences;
 mod history;
+mod last_good;
 
-pub use configurator::{Configurator, ConfiguratorOptions};
+pub use config_cache::{CacheDirectory, CacheMedium, MAX_CACHE_BYTES};
+pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions};
 pub use differences::ResourceChange;
 pub use history::MAX_ENTRIES as MAX_HISTORY;
 pub use history::{History, HistoryEntry, Tally};
+pub use last_good::{KeptResource, OnConfigError};
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use tokio::sync::watch;
 
 use crate::check_cache::{CheckAnswer, CheckCache, CheckCacheCounters, CheckCacheLimits};
 use crate::denials::Denials;
@@ -34,8 +39,12 @@ pub struct Published {
     pub cache: Option<Arc<CheckCache<CheckAnswer>>>,
     /// Generation of check results: incremented when a new table may answer checks differently. Cached answers are valid for one.
     pub decisions: u64,
+    /// Why no call may be answered: there is no configuration that serves. `None` while there is one.
+    pub withheld: Option<Arc<str>>,
     /// Problems of the configuration: documents, snapshot, handlers and routes.
     pub diagnostics: Diagnostics,
+    /// Resources that serve in their previous version, because the store has none that is valid; by key.
+    pub kept: Vec<KeptResource>,
     /// Recent denials, shared by all tables.
     pub denials: Arc<Denials>,
 }
@@ -58,21 +67,51 @@ pub struct Runtime {
     cache_counters: Arc<CheckCacheCounters>,
     denials: Arc<Denials>,
     history: History,
+    /// The number of publications.
+    publications: watch::Sender<u64>,
+}
+
+/// What is published besides the routes.
+pub(crate) struct Publication {
+    pub(crate) routes: RoutingTable,
+    pub(crate) withheld: Option<Arc<str>>,
+    pub(crate) diagnostics: Diagnostics,
+    pub(crate) kept: Vec<KeptResource>,
+}
+
+impl Publication {
+    /// Routes that serve, without problems.
+    pub(crate) fn of(routes: RoutingTable) -> Self {
+        Self { routes, withheld: None, diagnostics: Diagnostics::new(), kept: Vec::new() }
+    }
 }
 
 impl Runtime {
-    /// A runtime that starts with `empty`, a snapshot without configuration: it allows every check and accepts every report.
+    /// A runtime that starts with `empty`, a snapshot without configuration. Nothing serves until the first publication.
     pub fn new(empty: Arc<Snapshot>, cache_limits: Option<CheckCacheLimits>) -> Self {
         let routes = RoutingTable::build(Arc::clone(&empty), HandlerTable::default(), &Metrics::new());
         let cache_counters = Arc::new(CheckCacheCounters::default());
         let cache = cache_limits.map(|limits| Arc::new(CheckCache::new(limits, Arc::clone(&cache_counters))));
-        Self { cache_limits, cache_counters, ..Self::over(empty, routes, cache) }
+        let withheld = Some("no configuration has been read yet".into());
+        Self { cache_limits, cache_counters, ..Self::over(empty, routes, cache, withheld) }
     }
 
-    fn over(empty: Arc<Snapshot>, routes: RoutingTable, cache: Option<Arc<CheckCache<CheckAnswer>>>) -> Self {
+    fn over(
+        empty: Arc<Snapshot>,
+        routes: RoutingTable,
+        cache: Option<Arc<CheckCache<CheckAnswer>>>,
+        withheld: Option<Arc<str>>,
+    ) -> Self {
         let denials = Arc::new(Denials::default());
-        let diagnostics = Diagnostics::new();
-        let published = Published { routes, cache, decisions: 0, diagnostics, denials: Arc::clone(&denials) };
+        let published = Published {
+            routes,
+            cache,
+            decisions: 0,
+            withheld,
+            diagnostics: Diagnostics::new(),
+            kept: Vec::new(),
+            denials: Arc::clone(&denials),
+        };
         Self {
             empty,
             published: ArcSwap::from_pointee(published),
@@ -80,13 +119,14 @@ impl Runtime {
             cache_counters: Arc::default(),
             denials,
             history: History::default(),
+            publications: watch::Sender::new(0),
         }
     }
 
     /// A runtime with a fixed table, without a configurator or cache.
     pub fn on(routes: RoutingTable) -> Self {
         let empty = Arc::clone(routes.snapshot());
-        Self::over(empty, routes, None)
+        Self::over(empty, routes, None, None)
     }
 
     /// The current table. Load it once per request and hold it until the request ends. Cost: no shared write.
@@ -97,6 +137,11 @@ impl Runtime {
     /// The current table, for holders that outlive a request.
     pub fn load_full(&self) -> Arc<Published> {
         self.published.load_full()
+    }
+
+    /// Notifies of every publication.
+    pub fn publications(&self) -> watch::Receiver<u64> {
+        self.publications.subscribe()
     }
 
     /// Recent denials of all tables.
@@ -121,7 +166,8 @@ impl Runtime {
 
     /// Replaces the table. The check cache is kept if the new table gives the same check results, otherwise cleared. Returns the
     /// previous table, which requests may still hold.
-    pub(crate) fn publish(&self, routes: RoutingTable, diagnostics: Diagnostics) -> Arc<Published> {
+    pub(crate) fn publish(&self, publication: Publication) -> Arc<Published> {
+        let Publication { routes, withheld, diagnostics, kept } = publication;
         let before = self.published.load();
         let equivalent = decisions::are_equivalent(&before.routes, &routes);
         let decisions = if equivalent { before.decisions } else { before.decisions + 1 };
@@ -130,6 +176,9 @@ impl Runtime {
             _ => Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters))),
         });
         let denials = Arc::clone(&self.denials);
-        self.published.swap(Arc::new(Published { routes, cache, decisions, diagnostics, denials }))
+        let published = Published { routes, cache, decisions, withheld, diagnostics, kept, denials };
+        let before = self.published.swap(Arc::new(published));
+        self.publications.send_modify(|count| *count += 1);
+        before
     }
 }

@@ -30,6 +30,7 @@ mod unit;
 mod units;
 mod vocabulary;
 
+pub(crate) use build::BuildStage;
 pub use build::SnapshotBuilder;
 pub use dump::{
     ActionDump, AdapterDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump, InstanceDump,

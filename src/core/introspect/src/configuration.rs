@@ -97,6 +97,17 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
 fn store(server: &Server, contents: &StoreContents, published: &Published) -> Markup {
     let of = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
     html! {
+        @if let Some(why) = &published.withheld {
+            p.notice.bad role="alert" { strong { "No configuration serves: " } (why) ". Calls are answered with UNAVAILABLE." }
+        }
+        @if !published.kept.is_empty() {
+            div.notice.warn role="alert" #kept {
+                strong { (published.kept.len()) " resources serve in their previous version" }
+                ul { @for kept in published.kept.iter().take(SHOWN) {
+                    li { (link(&kept.key.to_string())) " since " (kept.since) ": " (kept.why) }
+                } }
+            }
+        }
         @if let Some(why) = &contents.unavailable {
             p.notice.bad role="alert" { strong { "The store cannot be read: " } (why) ". The last configuration stays published." }
         }

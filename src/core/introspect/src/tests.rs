@@ -12,7 +12,7 @@ use mixer_config::store::MemoryStore;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::handler::HandlerEnvironment;
-use mixer_engine::runtime::{Configurator, ConfiguratorOptions};
+use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions};
 use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
 
 /// A server with a rule that refuses, one that hands out quota, and one that is wrong.
@@ -97,6 +97,7 @@ impl Fixture {
                 build_timeout: Duration::from_secs(5),
             },
             metrics: Arc::clone(&metrics),
+            policy: ConfigPolicy::serve_valid(),
         };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         configurator.apply().await;

@@ -21,7 +21,7 @@ use mixer_base::task::Task;
 use mixer_config::store::{self, ConfigStore, StoreError, WhenLost};
 use mixer_engine::check_cache::CheckCacheLimits;
 use mixer_engine::decision::{DecisionLog, DecisionOptions, LogError};
-use mixer_engine::runtime::{Configurator, Runtime};
+use mixer_engine::runtime::{CacheDirectory, CacheMedium, Configurator, Runtime};
 use mixer_engine::snapshot::Snapshot;
 use mixer_net::address::ListenAddress;
 use mixer_net::connection::ConnectionLimits;
@@ -111,6 +111,12 @@ pub trait Effects: Send + Sync + 'static {
         store::open_with(url, when_lost).map(Arc::from)
     }
 
+    /// The cache of the last good configuration, if configured.
+    fn config_cache(&self, directory: &Path) -> Option<Arc<dyn CacheMedium>> {
+        let is_set = !directory.as_os_str().is_empty();
+        is_set.then(|| Arc::new(CacheDirectory(directory.to_owned())) as Arc<dyn CacheMedium>)
+    }
+
     /// Opens the decision log.
     fn open_decisions(
         &self,
@@ -193,6 +199,23 @@ pub(super) fn start_workers<S: WorkerService>(
     WorkerGroup::start(count, &effects.thread_name("worker"), limits, stopping, service)
 }
 
+/// The cache of another server, which a rehearsal reads and leaves alone.
+struct ReadOnlyCache(CacheDirectory);
+
+impl CacheMedium for ReadOnlyCache {
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        self.0.read()
+    }
+
+    fn write(&self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+}
+
 /// A start without side effects: no probe files, no pid file, no socket removed, no notification.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rehearsal;
@@ -228,6 +251,11 @@ impl Effects for Rehearsal {
         _: &Metrics,
     ) -> Result<Option<Arc<DecisionLog>>, LogError> {
         options.check().map(|()| None).map_err(|error| LogError(error.0))
+    }
+
+    fn config_cache(&self, directory: &Path) -> Option<Arc<dyn CacheMedium>> {
+        let is_set = !directory.as_os_str().is_empty();
+        is_set.then(|| Arc::new(ReadOnlyCache(CacheDirectory(directory.to_owned()))) as Arc<dyn CacheMedium>)
     }
 
     fn write_pid_file(&self, path: &Path) -> io::Result<PidFile> {

@@ -7,6 +7,7 @@
 //! | `server` | liveness | calls are accepted |
 //! | `workers` | liveness | every worker's event loop makes progress |
 //! | `dispatcher` | readiness | the configuration store is followed |
+//! | `configuration` | readiness | a configuration serves |
 //! | `store` | readiness | the store is readable |
 //! | `log` | readiness | the log is writable |
 //! | `tasks` | readiness | no task that serving needs is down |
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::extract::RawQuery;
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
@@ -25,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use mixer_base::log::Log;
 use mixer_base::probe::{Availability, ProbeEmitter};
 use mixer_config::store::ConfigStore;
+use mixer_engine::runtime::Runtime;
 use mixer_net::http::answer;
 use mixer_net::workers::WorkerGroup;
 
@@ -50,31 +53,60 @@ impl Health {
 }
 
 impl Health {
-    /// `/healthz` and `/readyz` for an HTTP endpoint: 200 or 503, with the status of every emitter.
-    pub fn routes(&self) -> Router {
+    /// `/healthz` and `/readyz` for an HTTP endpoint: 200 or 503, with the status of every emitter. `/readyz?verbose` adds the
+    /// configuration of `runtime`.
+    pub fn routes(&self, runtime: Arc<Runtime>) -> Router {
         let (liveness, readiness) = (self.liveness.clone(), self.readiness.clone());
+        let ready = async move |RawQuery(query): RawQuery| {
+            let is_verbose = |query: &str| query.split('&').any(|p| p.split('=').next() == Some("verbose"));
+            let verbose = query.as_deref().is_some_and(is_verbose);
+            report("readiness", &readiness, verbose.then(|| configuration(&runtime)))
+        };
         Router::new()
-            .route("/healthz", get(async move || report("liveness", &liveness)))
-            .route("/readyz", get(async move || report("readiness", &readiness)))
+            .route("/healthz", get(async move || report("liveness", &liveness, None)))
+            .route("/readyz", get(ready))
     }
 }
 
+/// Maximum number of resources in `/readyz?verbose`.
+const LISTED: usize = 100;
+
+/// What serves: the snapshot, why there is none, and the resources in their previous version.
+fn configuration(runtime: &Runtime) -> serde_json::Value {
+    let published = runtime.load_full();
+    let kept = published.kept.iter().take(LISTED).map(|kept| {
+        let (resource, since) = (kept.key.to_string(), kept.since.to_string());
+        serde_json::json!({ "resource": resource, "since": since, "why": kept.why })
+    });
+    serde_json::json!({
+        "snapshot": published.id().0,
+        "withheld": published.withheld.as_deref(),
+        "keptResources": published.kept.len(),
+        "kept": kept.collect::<Vec<_>>(),
+    })
+}
+
 /// The JSON of an availability.
-fn report(probe: &str, availability: &Availability) -> Response {
+fn report(probe: &str, availability: &Availability, configuration: Option<serde_json::Value>) -> Response {
     let emitters: serde_json::Map<String, serde_json::Value> = availability
         .emitters()
         .into_iter()
         .map(|(name, status)| (name, status.err().map_or_else(|| "available".into(), Into::into)))
         .collect();
     let available = availability.status().is_ok();
-    let body = serde_json::json!({ "probe": probe, "available": available, "emitters": emitters });
+    let mut body = serde_json::json!({ "probe": probe, "available": available, "emitters": emitters });
+    if let (Some(configuration), Some(members)) = (configuration, body.as_object_mut()) {
+        members.insert("configuration".to_owned(), configuration);
+    }
     let status = if available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
 }
 
-/// The conditions that are checked every second, and those of tasks as soon as one changes.
+/// The conditions that are checked every second and after each publication of a configuration, and those of tasks as soon as one
+/// changes.
 pub(super) struct Conditions {
     pub(super) store: (Arc<dyn ConfigStore>, ProbeEmitter),
+    pub(super) configuration: (Arc<Runtime>, ProbeEmitter),
     pub(super) log: (Log, ProbeEmitter),
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
     pub(super) tasks: ProbeEmitter,
@@ -88,12 +120,15 @@ impl Conditions {
         let mut tasks = mixer_base::task::changes();
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut publications = self.configuration.0.publications();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = looks.tick() => self.look(),
                 // The sender is never dropped.
                 _ = tasks.changed() => {}
+                // The sender is part of the runtime, which `self` holds.
+                _ = publications.changed() => self.look(),
             }
             let down = mixer_base::task::down();
             self.tasks.set(if down.is_empty() { Ok(()) } else { Err(down.join(", ")) });
@@ -103,6 +138,8 @@ impl Conditions {
     fn look(&self) {
         let (store, emitter) = &self.store;
         emitter.set(store.availability());
+        let (runtime, emitter) = &self.configuration;
+        emitter.set(runtime.load().withheld.as_ref().map_or(Ok(()), |why| Err(why.to_string())));
         let (log, emitter) = &self.log;
         log.try_again();
         emitter.set(log.last_write());

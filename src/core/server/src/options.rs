@@ -7,6 +7,7 @@ use mixer_attribute::SignedDuration;
 use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::pool::PoolOptions;
 use mixer_engine::decision::DecisionOptions;
+use mixer_engine::runtime::OnConfigError;
 use mixer_net::address::{AddressError, ListenAddress};
 use mixer_net::tls::ServerTlsOptions;
 use mixer_spans::TracingOptions;
@@ -64,8 +65,15 @@ pub struct ServerOptions {
     pub config_default_namespace: String,
     /// How long to wait for the first configuration of a remote store.
     pub config_wait_timeout: SignedDuration,
-    /// compat(1.3): whether the configuration is dropped when its directory disappears; otherwise the last good one is kept.
+    /// compat(1.3): whether the configuration is dropped when its directory disappears; otherwise the last good one is kept. Only
+    /// with [`OnConfigError::ServeValid`].
     pub drop_lost_configuration: bool,
+    /// What serves when the configuration has errors.
+    pub config_on_error: OnConfigError,
+    /// Whether a configuration without resources is meant.
+    pub allow_empty_config: bool,
+    /// Directory with the last good configuration for the next start; empty: none.
+    pub config_cache: PathBuf,
     /// Client certificate for `mcps://`.
     pub cert_file: PathBuf,
     /// Its key.
@@ -141,6 +149,9 @@ impl Default for ServerOptions {
             config_default_namespace: "istio-system".to_owned(),
             config_wait_timeout: SignedDuration::from_secs(120),
             drop_lost_configuration: false,
+            config_on_error: OnConfigError::KeepLast,
+            allow_empty_config: false,
+            config_cache: PathBuf::new(),
             cert_file: PathBuf::from("/etc/certs/cert-chain.pem"),
             key_file: PathBuf::from("/etc/certs/key.pem"),
             ca_cert_file: PathBuf::from("/etc/certs/root-cert.pem"),
@@ -198,6 +209,9 @@ impl ServerOptions {
         if self.num_check_cache_entries < 0 {
             let entries = self.num_check_cache_entries;
             return refuse(format!("# check cache entries must be >= 0 and <= 2^31-1, got {entries}"));
+        }
+        if self.config_on_error == OnConfigError::ServeValid && !self.config_cache.as_os_str().is_empty() {
+            return refuse("a configuration cache is not used with config-on-error serve-valid".to_owned());
         }
         Ok(())
     }

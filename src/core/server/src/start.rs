@@ -159,10 +159,12 @@ impl Start<'_> {
 
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
         let read = self.health.readiness.emitter("store", "not read yet");
+        let served = self.health.readiness.emitter("configuration", "not published yet");
         let written = self.health.readiness.emitter("log", "nothing written yet");
         let tasks = self.health.readiness.emitter("tasks", "not looked at yet");
         let conditions = Conditions {
             store: (Arc::clone(&store), read),
+            configuration: (Arc::clone(&runtime), served),
             log: (self.log.clone(), written),
             workers: (Arc::clone(&workers), stuck),
             tasks,

@@ -1,11 +1,13 @@
 //! The contents of a store.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::FileContents;
-use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Span};
+use super::document::DOCUMENT_IGNORED;
+use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity, Span};
 use mixer_base::shared_map::SharedMap;
 
 /// The contents of a store at one time. Successive contents share unchanged resources.
@@ -37,7 +39,46 @@ pub struct Broken {
     pub problem: Diagnostic,
 }
 
+/// A file, a directory or a document of a file that could not be read. What it would have defined is unknown: resources that are
+/// missing because of it were not deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// The file or directory, spelled as in [`Origin::file`](crate::Origin).
+    pub path: Arc<str>,
+    /// One line.
+    pub why: String,
+    /// Whether it is certain that configuration is missing. A document without kind and metadata, one with a key twice, as a missing
+    /// separator makes it, or an empty file, is suspicious only where there was a resource before.
+    pub certain: bool,
+}
+
+impl Unread {
+    /// Whether a file is this one, or is below this directory.
+    pub fn covers(&self, file: &str) -> bool {
+        Path::new(file).starts_with(&*self.path)
+    }
+}
+
 impl StoreContents {
+    /// Everything that could not be read. Cost: proportional to the diagnostics.
+    pub fn unread(&self) -> Vec<Unread> {
+        let broken = self.broken.iter().map(|broken| (&broken.problem, Some(&broken.file)));
+        // Not broken by itself, but what a cut or joined document looks like.
+        let suspicious = |problem: &&Diagnostic| matches!(problem.code, "file-empty" | "key-duplicate");
+        let suspicious = self.diagnostics.iter().filter(suspicious).map(|problem| (problem, None));
+        let unread = broken.chain(suspicious).filter_map(|(problem, file)| {
+            let path = Arc::clone(file.or(problem.file.as_ref())?);
+            let line = problem.span.map_or_else(String::new, |s| format!(":{}", s.start.line));
+            let why = match problem.message.contains(&*path) {
+                true => problem.message.clone(),
+                false => format!("{path}{line}: {}", problem.message),
+            };
+            let certain = problem.severity == Severity::Error || problem.code == DOCUMENT_IGNORED;
+            Some(Unread { path, why, certain })
+        });
+        unread.collect()
+    }
+
     /// Adds the contents of files. A resource with the same key is replaced, with a warning that names both positions.
     pub(super) fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
         let mut all: Vec<Arc<RawResource>> = self.resources.iter().cloned().collect();

@@ -35,7 +35,7 @@ impl FileContents {
 }
 
 /// The code of a document that begins within the chunk of another.
-const DOCUMENT_IGNORED: &str = "document-ignored";
+pub(super) const DOCUMENT_IGNORED: &str = "document-ignored";
 
 /// Minimum chunks per thread.
 const CHUNKS_PER_THREAD: usize = 200;
@@ -59,7 +59,29 @@ pub(super) fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileCon
         contents.diagnostics.extend(part.diagnostics);
         contents.broken.extend(part.broken);
     }
+    if bytes.trim_ascii().is_empty() {
+        contents.diagnostics.push(empty(file));
+    }
     contents
+}
+
+/// The resource of one document that a store has read before, for example from a cache. `None` if the text is anything else than
+/// one valid document with an identity.
+pub fn read_document(origin: Origin) -> Option<Arc<RawResource>> {
+    let mut read = read_file(&origin.file, origin.text.as_bytes(), None);
+    let resource = read.resources.pop().filter(|_| read.resources.is_empty())?;
+    let is_whole = resource.origin.text == origin.text;
+    (is_whole && read.diagnostics.iter().all(|d| d.severity != Severity::Error))
+        .then(|| Arc::new(resource.moved(origin)))
+}
+
+/// An empty file is what a full disk, or a writer that was interrupted, leaves behind.
+fn empty(file: &Arc<str>) -> Diagnostic {
+    let message = "the file is empty".to_owned();
+    let mut diagnostic = Diagnostic::new(Severity::Info, "file-empty", FieldPath::root(), message)
+        .with_hint("delete the file, or leave a comment in it, to remove what it defined");
+    diagnostic.file = Some(Arc::clone(file));
+    diagnostic
 }
 
 /// The hash of a text; the same in every process.

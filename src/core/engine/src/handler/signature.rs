@@ -4,10 +4,10 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use crate::adapter::BoundInstance;
-use crate::snapshot::{HandlerConfig, InstanceConfig};
+use crate::snapshot::{HandlerConfig, InstanceConfig, OnError};
 
-/// A digest of the configuration of a handler: adapter, parameters, and for each bound instance its name, template,
-/// expressions, dialect and inferred types. Canonical: maps are hashed in key order.
+/// A digest of the configuration of a handler: adapter, parameters, failure policy, and for each bound instance its name,
+/// template, expressions, dialect and inferred types. Canonical: maps are hashed in key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Signature(u128);
 
@@ -17,6 +17,8 @@ impl Signature {
         let mut state = Digest::new();
         state.text(handler.adapter.info().name);
         state.text(&handler.params.json().to_string());
+        // Calls read the policy of the live handler.
+        state.text(handler.on_error.map_or("", OnError::name));
         for instance in instances {
             state.instance(&instance.bound);
             state.text(instance.language.name());

@@ -76,27 +76,28 @@ impl HandlerTable {
                 .all(|((key, a), (other, b))| key == other && Arc::ptr_eq(a, b))
     }
 
-    /// Builds concurrently the handlers that the rules of `snapshot` use, and reuses those of `previous` with an unchanged signature.
-    /// A handler that fails to build is left out and diagnosed.
+    /// Builds concurrently the handlers that the rules of `snapshot` use, and reuses those of `previous` with an unchanged signature:
+    /// the handlers in use, then those of attempts that were not published. A handler that fails to build is left out and diagnosed.
     pub(crate) async fn build(
         snapshot: &Snapshot,
-        previous: &HandlerTable,
+        previous: &[&HandlerTable],
         environment: &HandlerEnvironment,
-    ) -> (HandlerTable, HandlerTransition, Diagnostics) {
+    ) -> (HandlerTable, HandlerTransition, Vec<(ResourceKey, Diagnostic)>) {
         let mut table = HandlerTable { bindings: snapshot.bindings.clone(), ..HandlerTable::default() };
         let mut transition = HandlerTransition::default();
-        let mut diagnostics = Diagnostics::new();
+        let mut failed = Vec::new();
         let mut building = FuturesUnordered::new();
         for (key, binding) in snapshot.bindings.iter() {
-            let old = previous.get(key);
-            let same = previous.bindings.get(key).is_some_and(|old| Arc::ptr_eq(old, binding));
-            if let Some(old) = old.filter(|_| same) {
+            let same =
+                |table: &&&HandlerTable| table.bindings.get(key).is_some_and(|old| Arc::ptr_eq(old, binding));
+            if let Some(old) = previous.iter().filter(same).find_map(|table| table.get(key)) {
                 transition.reused += 1;
                 table.handlers.insert(key.clone(), Arc::clone(old));
                 continue;
             }
             let signature = Signature::of(&binding.handler, &binding.instances);
-            match old.filter(|old| old.signature() == signature) {
+            let mut known = previous.iter().filter_map(|table| table.get(key));
+            match known.find(|old| old.signature() == signature) {
                 Some(old) => {
                     transition.reused += 1;
                     table.handlers.insert(key.clone(), Arc::clone(old));
@@ -116,12 +117,12 @@ impl HandlerTable {
                 }
                 Err(failure) => {
                     transition.build_failures += 1;
-                    diagnostics.push(failure.diagnose(snapshot, config));
+                    failed.push((key.clone(), failure.diagnose(snapshot, config)));
                 }
             }
         }
-        diagnostics.sort_by(|a, b| a.resource.cmp(&b.resource));
-        (table, transition, diagnostics)
+        failed.sort_by(|(_, a), (_, b)| a.resource.cmp(&b.resource));
+        (table, transition, failed)
     }
 }
 
@@ -145,7 +146,9 @@ impl BuildFailure {
                 .with_legacy(legacy);
         diagnostic.resource = config.key.to_string();
         diagnostic.file = Some(Arc::clone(&config.origin.file));
-        diagnostic.with_hint("rules that use this handler do nothing until it is fixed")
+        diagnostic.with_hint(
+            "unless its last version serves, rules that use this handler do nothing until it is fixed",
+        )
     }
 }
 

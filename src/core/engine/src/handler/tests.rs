@@ -14,7 +14,7 @@ use crate::adapter::{
     Handler, HandlerError, Instance, Inventory, Reply, TaskSpawner,
 };
 use crate::routing::RoutingTable;
-use crate::runtime::Runtime;
+use crate::runtime::{Publication, Runtime};
 use crate::snapshot::{HandlerConfig, Registry, Snapshot, SnapshotBuilder, SnapshotOptions};
 use mixer_base::pool::{Pool, PoolOptions};
 
@@ -137,7 +137,7 @@ fn scenario(empty: &Arc<Snapshot>) {
     let mut retiring = Vec::new();
     for seen in &seen[1..] {
         let new = handler(seen);
-        drop(runtime.publish(routes(empty, &new), Vec::new()));
+        drop(runtime.publish(Publication::of(routes(empty, &new))));
         let retired = vec![std::mem::replace(&mut old, new)];
         retiring.push(shuttle::thread::spawn(move || {
             shuttle::future::block_on(retire_with(

@@ -6,20 +6,40 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::differences::differences;
+use super::config_cache::{CacheIdentity, CacheMedium, ConfigCache};
+use super::differences::{ResourceChange, differences};
 use super::history::{HistoryEntry, Tally};
-use super::{Published, Runtime};
+use super::last_good::{KEPT, KeptResource, LastGood, OnConfigError, Resolved};
+use super::{Publication, Published, Runtime};
 use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
 use crate::routing::{RoutingTable, RuleKind};
-use crate::snapshot::SnapshotBuilder;
+use crate::snapshot::{SnapshotBuilder, SnapshotCounts};
 use crate::template::Variety;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
 use mixer_config::store::{ConfigStore, StoreContents};
-use mixer_config::{Diagnostic, Severity};
+use mixer_config::{Diagnostic, FieldPath, ResourceKey, Severity};
 
 /// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it.
 const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What serves when the configuration has errors or is missing.
+#[derive(Clone, Default)]
+pub struct ConfigPolicy {
+    /// What serves when it has errors.
+    pub on_error: OnConfigError,
+    /// Whether a configuration without resources is meant. `OnConfigError::ServeValid` always serves it.
+    pub allow_empty: bool,
+    /// Where the last good configuration is kept for the next start.
+    pub cache: Option<Arc<dyn CacheMedium>>,
+}
+
+impl ConfigPolicy {
+    /// What is valid serves, as in Istio Mixer.
+    pub fn serve_valid() -> Self {
+        Self { on_error: OnConfigError::ServeValid, ..Self::default() }
+    }
+}
 
 /// Dependencies of a configurator.
 pub struct ConfiguratorOptions {
@@ -29,6 +49,8 @@ pub struct ConfiguratorOptions {
     pub environment: HandlerEnvironment,
     /// Where its metrics are recorded.
     pub metrics: Arc<Metrics>,
+    /// What serves when the configuration has errors.
+    pub policy: ConfigPolicy,
 }
 
 /// Builds and publishes a routing table for each version of a store.
@@ -36,6 +58,8 @@ pub struct Configurator {
     runtime: Arc<Runtime>,
     options: ConfiguratorOptions,
     builder: SnapshotBuilder,
+    last_good: LastGood,
+    cache: Option<ConfigCache>,
     retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
     /// Whether a change is being published; still set after a panic.
@@ -45,7 +69,21 @@ pub struct Configurator {
 impl Configurator {
     /// A configurator for `runtime`.
     pub fn new(runtime: Arc<Runtime>, builder: SnapshotBuilder, options: ConfiguratorOptions) -> Self {
-        Self { runtime, options, builder, retiring: TaskTracker::new(), applied: None, is_applying: false }
+        let ConfigPolicy { on_error, allow_empty, cache } = options.policy.clone();
+        let identity = CacheIdentity {
+            store: options.store.url().to_owned(),
+            default_namespace: builder.default_namespace().to_string(),
+        };
+        Self {
+            runtime,
+            options,
+            builder,
+            last_good: LastGood::new(on_error, allow_empty),
+            cache: cache.map(|medium| ConfigCache::new(medium, identity)),
+            retiring: TaskTracker::new(),
+            applied: None,
+            is_applying: false,
+        }
     }
 
     /// Publishes the current contents of the store, unless they are unchanged.
@@ -62,31 +100,111 @@ impl Configurator {
         let changes =
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
-        if changes.as_ref().is_some_and(Vec::is_empty) {
+        if changes.as_ref().is_some_and(Vec::is_empty) && !self.reads_differently(&contents) {
             return;
         }
         tracing::info!("Publishing {events} events");
-        let snapshot = self.builder.build(&contents);
-        self.applied = Some(contents);
+        if let (true, Some(cache)) = (self.last_good.is_new(), &self.cache)
+            && let Some((resources, written)) = cache.load().await
+        {
+            self.last_good.restore(resources, written);
+        }
         let before = self.runtime.load_full();
-        let (handlers, transition, problems) =
-            HandlerTable::build(&snapshot, before.routes.handlers(), &self.options.environment).await;
-        let routes = before.routes.next(Arc::clone(&snapshot), handlers, &self.options.metrics);
-        let mut diagnostics = snapshot.diagnostics.clone();
-        diagnostics.extend(problems);
-        diagnostics.extend(routes.diagnostics().iter().cloned());
-        log_diagnostics(&diagnostics);
-        let retired = replaced(before.routes.handlers(), routes.handlers());
-        drop(before);
-        let previous = self.runtime.publish(routes, diagnostics);
-        drop(previous);
+        let serving = before.routes.handlers();
+        let mut resolution = self.last_good.resolve(&contents, &mut self.builder);
+        self.applied = Some(contents);
+        let mut attempts: Vec<HandlerTable> = Vec::new();
+        let (handlers, transition, failed) = loop {
+            resolution.settle(&mut self.builder);
+            let known: Vec<&HandlerTable> = std::iter::once(serving).chain(&attempts).collect();
+            let environment = &self.options.environment;
+            let built = HandlerTable::build(resolution.snapshot(), &known, environment).await;
+            if !resolution.handlers_failed(&built.2, &mut self.builder) {
+                break built;
+            }
+            attempts.push(built.0);
+        };
+        let resolved = resolution.finish(&self.builder);
+        if let Some(why) = resolved.withheld.as_ref().filter(|_| before.withheld.is_none()) {
+            // The table in use consists of live parts only, so that it goes on whatever cannot be built again.
+            tracing::error!("the configuration is not applied, the one in use stays: {why}");
+            let table = [&handlers].into_iter().chain(&attempts);
+            self.retire(table.flat_map(|table| replaced(table, serving)).collect());
+            return;
+        }
+        let handlers = if resolved.withheld.is_some() { HandlerTable::default() } else { handlers };
+        let tables = std::iter::once(serving).chain(&attempts);
+        let mut retired: Vec<Arc<LiveHandler>> =
+            tables.flat_map(|table| replaced(table, &handlers)).collect();
+        retired.sort_by_key(Arc::as_ptr);
+        retired.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let counts = resolved.counts;
+        let publication = self.publication(resolved, handlers, &before, failed);
+        drop((before, attempts));
+        log_diagnostics(&publication.diagnostics);
+        drop(self.runtime.publish(publication));
         let published = self.runtime.load_full();
-        let tally = tally(&published, &transition);
-        let (took, changes) = (started.elapsed(), changes.unwrap_or_default());
-        self.runtime.history.push(HistoryEntry::new(published.id(), took, events, changes, tally));
-        record_metrics(&self.options.metrics, &published, transition);
-        tracing::info!(rules = snapshot.rules.len(), took = ?started.elapsed(), "Built new config.Snapshot: id='{}'", snapshot.id);
+        self.record(&published, transition, counts, events, changes.unwrap_or_default(), started.elapsed());
+        drop(published);
         self.retire(retired);
+    }
+
+    /// Whether a store with the same resources differs in what it could not read, which decides what serves.
+    fn reads_differently(&self, contents: &StoreContents) -> bool {
+        self.last_good.policy != OnConfigError::ServeValid
+            && self.applied.as_ref().is_some_and(|applied| {
+                applied.diagnostics != contents.diagnostics || applied.unavailable != contents.unavailable
+            })
+    }
+
+    /// What is published, recorded as the last good configuration unless it is withheld.
+    fn publication(
+        &mut self,
+        resolved: Resolved,
+        handlers: HandlerTable,
+        before: &Published,
+        failed: Vec<(ResourceKey, Diagnostic)>,
+    ) -> Publication {
+        let Resolved { snapshot, resources, withheld, kept, doubts, mut diagnostics, .. } = resolved;
+        let routes = before.routes.next(snapshot, handlers, &self.options.metrics);
+        diagnostics.extend(failed.into_iter().map(|(_, problem)| problem));
+        diagnostics.extend(routes.diagnostics().iter().cloned());
+        if withheld.is_none() {
+            let environment = &self.options.environment;
+            let now = environment.clock.now();
+            self.last_good.publish(resources.clone(), kept, doubts, now);
+            if let Some(cache) = &self.cache {
+                cache.save(resources, now, &environment.runtime, &self.options.metrics);
+            }
+        }
+        let kept = if withheld.is_none() { self.last_good.kept().to_vec() } else { Vec::new() };
+        diagnostics.extend(kept.iter().map(|kept| diagnose_kept(kept, &routes)));
+        diagnostics.extend(self.cache.as_ref().and_then(ConfigCache::diagnostic));
+        Publication { routes, withheld: withheld.map(Into::into), diagnostics, kept }
+    }
+
+    /// Records a publication in history, metrics and log.
+    fn record(
+        &self,
+        published: &Published,
+        transition: HandlerTransition,
+        counts: SnapshotCounts,
+        events: usize,
+        changes: Vec<ResourceChange>,
+        took: Duration,
+    ) {
+        let (tally, id) = (tally(published, &transition), published.id());
+        self.runtime.history.push(HistoryEntry::new(id, took, events, changes, tally));
+        record_metrics(&self.options.metrics, published, transition, counts);
+        let rules = published.routes.snapshot().rules.len();
+        tracing::info!(rules, ?took, "Built new config.Snapshot: id='{id}'");
+    }
+
+    /// Waits until the last good configuration is in the cache, if there is one.
+    pub async fn flush_cache(&self) {
+        if let Some(cache) = &self.cache {
+            cache.flush().await;
+        }
     }
 
     /// Publishes every change of the store until `stop` is cancelled. After a panic it can be called again: the published
@@ -109,19 +227,18 @@ impl Configurator {
 
     /// Publishes the empty table and closes every handler; waits at most `timeout`. Returns whether all handlers closed in time.
     pub async fn close(self, timeout: Duration) -> bool {
+        // Bounded like the handlers; what is not written then is the configuration of the last start.
+        let flushed = tokio::time::timeout(timeout, self.flush_cache()).await.is_ok();
         let before = self.runtime.load_full();
         let retired: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
         let empty = Arc::clone(&self.runtime.empty);
         drop(before);
-        drop(
-            self.runtime.publish(
-                RoutingTable::build(empty, HandlerTable::default(), &self.options.metrics),
-                Vec::new(),
-            ),
-        );
+        let routes = RoutingTable::build(empty, HandlerTable::default(), &self.options.metrics);
+        let withheld = Some("the server is stopping".into());
+        drop(self.runtime.publish(Publication { withheld, ..Publication::of(routes) }));
         self.retire(retired);
         self.retiring.close();
-        tokio::time::timeout(timeout, self.retiring.wait()).await.is_ok()
+        tokio::time::timeout(timeout, self.retiring.wait()).await.is_ok() && flushed
     }
 
     fn retire(&self, retired: Vec<Arc<LiveHandler>>) {
@@ -144,6 +261,21 @@ fn replaced(old: &HandlerTable, new: &HandlerTable) -> Vec<Arc<LiveHandler>> {
         !new.get(&handler.config.key).is_some_and(|kept| Arc::ptr_eq(kept, handler))
     };
     old.iter().filter(is_replaced).cloned().collect()
+}
+
+/// The diagnostic of a resource that serves in its previous version, at the position of that version.
+fn diagnose_kept(kept: &KeptResource, routes: &RoutingTable) -> Diagnostic {
+    let KeptResource { key, since, why } = kept;
+    let message = format!("the previous version of {key} serves, since {since}, because {why}");
+    let mut problem = Diagnostic::warning(KEPT, FieldPath::root(), message)
+        .with_resource(key.to_string())
+        .with_hint("mend it, or delete it together with what needs it");
+    let snapshot = routes.snapshot();
+    let origin = snapshot.rules.get(key).map(|rule| &rule.origin);
+    let origin = origin.or_else(|| snapshot.handlers.get(key).map(|handler| &handler.origin));
+    let origin = origin.or_else(|| snapshot.instances.get(key).map(|instance| &instance.origin));
+    problem.file = origin.map(|origin| Arc::clone(&origin.file));
+    problem
 }
 
 /// Logs one record per problem, once per configuration change.
@@ -178,8 +310,12 @@ fn tally(published: &Published, transition: &HandlerTransition) -> Tally {
 }
 
 /// Sets the metrics of a new configuration.
-fn record_metrics(metrics: &Metrics, published: &Published, transition: HandlerTransition) {
-    let counts = published.routes.snapshot().counts;
+fn record_metrics(
+    metrics: &Metrics,
+    published: &Published,
+    transition: HandlerTransition,
+    counts: SnapshotCounts,
+) {
     let set = |family, value: u64| metrics.gauge(family, &[]).set(value);
     set(Family::ConfigAttributes, counts.attributes);
     set(Family::ConfigHandlers, counts.handler_configs);
@@ -192,6 +328,8 @@ fn record_metrics(metrics: &Metrics, published: &Published, transition: HandlerT
     set(Family::ConfigAdapterInfoErrors, counts.adapter_info_config_errors);
     set(Family::ConfigTemplates, counts.template_configs);
     set(Family::ConfigTemplateErrors, counts.template_config_errors);
+    set(Family::ConfigKept, published.kept.len() as u64);
+    set(Family::ConfigWithheld, u64::from(published.withheld.is_some()));
     let unsatisfied = published.routes.diagnostics().iter().filter(|d| d.code == "handler-missing").count();
     set(Family::ConfigUnsatisfiedActions, unsatisfied as u64);
     // compat(1.3): counts out-of-process handlers only; params rejected by an adapter are build failures.

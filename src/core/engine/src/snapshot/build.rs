@@ -15,13 +15,31 @@ use super::known::{KnownResources, NamePool};
 use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCounts, SnapshotId};
 use super::options::SnapshotOptions;
 use super::programs::Programs;
-use super::rules::{RuleState, build_rule};
+use super::rules::{RuleState, build_rule, may_enforce};
 use super::unit::{Unit, UnitChange};
 use super::units::{UnitTables, UnknownResource};
 use super::vocabulary::{build_manifest, merge};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey};
+
+/// The resources of a store.
+type Resources = SharedMap<Arc<RawResource>>;
+
+/// The steps of a build, in their order: a resource may depend on those of earlier steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum BuildStage {
+    /// Manifests.
+    Vocabulary,
+    /// Handlers and instances, built in or out of process.
+    Parts,
+    /// Rules.
+    Rules,
+    /// Resources of extensions.
+    Extensions,
+    /// Resources of unknown kinds, which have no effect.
+    Ignored,
+}
 
 /// Builds snapshots from the contents of a store, incrementally.
 ///
@@ -77,20 +95,21 @@ impl SnapshotBuilder {
         *self = Self { builds: self.builds, ..Self::new(self.options.clone()) };
     }
 
-    /// The snapshot before the first build: number 0, without resources.
+    /// A snapshot without resources, with the id of the last build; 0 before the first.
     pub fn empty(&self) -> Arc<Snapshot> {
-        let vocabulary = self.programs.vocabulary.clone();
+        let vocabulary = Arc::new(merge(std::iter::empty(), self.options.registry, &mut Vec::new()));
         let counts =
             SnapshotCounts { attributes: vocabulary.declared().count() as u64, ..SnapshotCounts::default() };
+        let extensions = ExtensionConfigs::new(self.options.registry, &BTreeMap::new(), &vocabulary);
         Arc::new(Snapshot {
-            id: SnapshotId(0),
+            id: SnapshotId(self.builds),
             vocabulary,
             handlers: SharedMap::default(),
             instances: SharedMap::default(),
             rules: Rules::default(),
             bindings: Arc::default(),
             diagnostics: Vec::new(),
-            extensions: self.units.extensions.configs.clone(),
+            extensions: extensions.configs,
             registry: self.options.registry,
             counts,
             default_namespace: self.options.default_namespace.clone(),
@@ -102,10 +121,16 @@ impl SnapshotBuilder {
     /// Cost: proportional to the resources that changed since the last build, their dependents, and the number of problems.
     pub fn build(&mut self, contents: &StoreContents) -> Arc<Snapshot> {
         self.builds += 1;
-        let before = std::mem::replace(&mut self.resources, contents.resources.clone());
-        let work = ResourceChanges::between(&before, &contents.resources, &self.options);
+        self.rebuild(&contents.resources, &contents.diagnostics)
+    }
+
+    /// Builds the last snapshot again, of other resources; it has the same id. `read` are the problems of the store. Cost: as
+    /// [`build`](Self::build).
+    pub(crate) fn rebuild(&mut self, resources: &Resources, read: &Diagnostics) -> Arc<Snapshot> {
+        let before = std::mem::replace(&mut self.resources, resources.clone());
+        let work = ResourceChanges::between(&before, resources, &self.options);
         let same_vocabulary = self.build_vocabulary(&work);
-        let all = (!same_vocabulary).then_some(&contents.resources);
+        let all = (!same_vocabulary).then_some(resources);
         let mut changes = ChangedNames::default();
         self.build_handlers(&work, &mut changes);
         self.build_instances(&work, all, &mut changes);
@@ -117,7 +142,35 @@ impl SnapshotBuilder {
             self.names.sweep();
         }
         self.programs.sweep();
-        self.snapshot(contents.diagnostics.clone())
+        self.snapshot(read.clone())
+    }
+
+    /// Namespace of mesh-wide rules.
+    pub(crate) fn default_namespace(&self) -> &str {
+        &self.options.default_namespace
+    }
+
+    /// How resources of a kind are built; for the order in which problems are corrected.
+    pub(crate) fn stage_of(&self, kind: &str) -> BuildStage {
+        match ResourceKind::find(kind, &self.options) {
+            ResourceKind::Manifest => BuildStage::Vocabulary,
+            ResourceKind::Unknown => BuildStage::Ignored,
+            ResourceKind::Rule => BuildStage::Rules,
+            ResourceKind::Extended(_) => BuildStage::Extensions,
+            ResourceKind::Handler(_) | ResourceKind::Instance(_) | ResourceKind::External => {
+                BuildStage::Parts
+            }
+        }
+    }
+
+    /// The full names that the last build of a rule looked up; none for other resources.
+    pub(crate) fn references_of(&self, rule: &ResourceKey) -> &[Arc<str>] {
+        self.units.rules.state(rule).map_or(&[], |state| &state.references)
+    }
+
+    /// Whether a rule might decide about requests if it were valid: false only if it is in dry run, or certainly only reports.
+    pub(crate) fn may_enforce(&self, rule: &RawResource) -> bool {
+        may_enforce(rule, &self.known)
     }
 
     /// Updates manifests and vocabulary. True if the vocabulary did not change.

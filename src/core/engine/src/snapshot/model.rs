@@ -199,6 +199,17 @@ pub enum OnError {
     LastKnown,
 }
 
+impl OnError {
+    /// The value of the annotation.
+    pub fn name(self) -> &'static str {
+        match self {
+            OnError::Deny => "deny",
+            OnError::Allow => "allow",
+            OnError::LastKnown => "lastKnown",
+        }
+    }
+}
+
 /// A configured handler.
 #[derive(Debug, Clone)]
 pub struct HandlerConfig {

@@ -15,7 +15,7 @@ use super::programs::Programs;
 use super::suspicions;
 use super::unit::{Built, Located};
 use crate::adapter::CheckPower;
-use crate::template::Variety;
+use crate::template::{self, Variety};
 use mixer_attribute::ValueType;
 use mixer_config::message::decode_over;
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
@@ -129,6 +129,48 @@ fn can_refuse(action: &ActionConfig) -> bool {
         |i: &Arc<InstanceConfig>| matches!(i.template().variety, Variety::Check | Variety::CheckWithOutput);
     action.instances.iter().any(is_check)
         && action.handler.adapter.check_power(&action.handler.params) != CheckPower::Allows
+}
+
+/// Whether a rule might decide about requests if it were valid: false only if it is in dry run, or certainly only reports.
+pub(super) fn may_enforce(resource: &RawResource, known: &KnownResources) -> bool {
+    if resource.annotations.get(annotations::DRY_RUN).is_some_and(|value| value == "true") {
+        return false;
+    }
+    let problems = ResourceProblems::new(resource);
+    let mut rule = Rule::default();
+    let path = FieldPath::root().field("spec");
+    let errors = problems.spec().map_or_else(Vec::new, |spec| decode_over(&mut rule, spec, path));
+    let defaults = resource.annotations.contains_key(annotations::DEFAULT);
+    if !errors.is_empty() || defaults || !rule.request_header_operations.is_empty() {
+        return true;
+    }
+    let namespace = &resource.key.namespace;
+    let only_reports = |action: &Action| {
+        let handler = find(&action.handler, "handler", namespace, |name| match known.handlers.get(name)? {
+            HandlerState::Static(config) => Some(config.adapter.info().templates),
+            HandlerState::Dynamic(_) | HandlerState::Unknown => None,
+        });
+        let takes_only_reports = handler.is_some_and(|templates| {
+            templates.iter().filter_map(|name| template::find(name)).all(|t| t.variety == Variety::Report)
+        });
+        let reports = |reference: &String| {
+            let found = find(reference, "instance", namespace, |name| match known.instances.get(name)? {
+                InstanceState::Static(config) => Some(config.template().variety),
+                InstanceState::Uncompilable | InstanceState::Dynamic(_) | InstanceState::Broken => None,
+            });
+            found.map_or(takes_only_reports, |variety| variety == Variety::Report)
+        };
+        takes_only_reports || (!action.instances.is_empty() && action.instances.iter().all(reports))
+    };
+    rule.actions.is_empty()
+        || !rule.response_header_operations.is_empty()
+        || !rule.actions.iter().all(only_reports)
+}
+
+/// The first hit among the names that a reference may resolve to.
+fn find<T>(reference: &str, kind: &str, namespace: &str, get: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let (first, second) = names::candidates(reference, kind, namespace);
+    get(&first).or_else(|| get(&second?))
 }
 
 struct RuleBuilder<'b> {

@@ -35,8 +35,8 @@ struct CheckCall<'s> {
 impl EnvoyService {
     /// Answers `envoy.service.auth.v3.Authorization/Check` with a framed CheckResponse.
     ///
-    /// Errors: UNIMPLEMENTED when the service is disabled, RESOURCE_EXHAUSTED under overload, INTERNAL for bytes that are no
-    /// CheckRequest. The failure mode of the proxy decides then.
+    /// Errors: UNIMPLEMENTED when the service is disabled, RESOURCE_EXHAUSTED under overload, UNAVAILABLE while no configuration
+    /// serves, INTERNAL for bytes that are no CheckRequest. The failure mode of the proxy decides then.
     pub(crate) async fn check(
         &self,
         body: Bytes,
@@ -59,7 +59,7 @@ impl EnvoyService {
     ) -> Result<T, GrpcError> {
         self.observed(AUTHORIZATION_CHECK, call, async |observation| {
             self.admit(Demand { cost: 1, is_report: false, caller: call.caller })?;
-            let scope = self.worker.begin(call.deadline, observation.map(Observation::trace));
+            let scope = self.worker.begin(call.deadline, observation.map(Observation::trace))?;
             let snapshot = scope.published.routes.snapshot();
             let config = config_of(snapshot);
             require_enabled(config.settings.check.enabled, "checks")?;

@@ -41,7 +41,7 @@ impl EnvoyService {
     ) -> Result<Bytes, GrpcError> {
         self.observed(SHOULD_RATE_LIMIT, &call, async |observation| {
             self.admit(Demand { cost: 1, is_report: false, caller: call.caller })?;
-            let scope = self.worker.begin(call.deadline, observation.map(Observation::trace));
+            let scope = self.worker.begin(call.deadline, observation.map(Observation::trace))?;
             let call = LimitCall { published: &scope.published, context: &scope.context, observation };
             self.limit_response(call, &body, &scope.arena).await
         })

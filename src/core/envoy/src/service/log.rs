@@ -61,7 +61,7 @@ impl EnvoyService {
         self.admit(Demand { cost: message.entry_count, is_report: true, caller: call.caller })?;
         let unknown = LogIdentity::default();
         let identity = identity.as_deref().unwrap_or(&unknown);
-        let scope = self.worker.begin(None, observation.map(Observation::trace));
+        let scope = self.worker.begin(None, observation.map(Observation::trace))?;
         let snapshot = scope.published.routes.snapshot();
         let config = config_of(snapshot);
         require_enabled(config.settings.report.enabled, "access logs")?;

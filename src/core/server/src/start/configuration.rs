@@ -15,7 +15,7 @@ use mixer_config::store::ConfigStore;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::handler::HandlerEnvironment;
-use mixer_engine::runtime::{Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 use mixer_expr::Language;
 
@@ -66,7 +66,12 @@ impl Start<'_> {
             build_timeout: HANDLER_BUILD_TIMEOUT,
         };
         let (store, metrics) = (Arc::clone(store), Arc::clone(metrics));
-        let following = ConfiguratorOptions { store, environment, metrics };
+        let policy = ConfigPolicy {
+            on_error: options.config_on_error,
+            allow_empty: options.allow_empty_config,
+            cache: self.effects.config_cache(&options.config_cache),
+        };
+        let following = ConfiguratorOptions { store, environment, metrics, policy };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, following);
         tracing::info!("Starting runtime config watch...");
         // A task of its own: the start goes on noticing signals, however long building takes.

@@ -82,7 +82,7 @@ impl Start<'_> {
         let mut routes =
             monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile, legacy);
         if self.options.health_endpoints {
-            routes = routes.merge(controls.health.routes());
+            routes = routes.merge(controls.health.routes(Arc::clone(&controls.runtime)));
         }
         self.serve_http(StopStep::Monitoring, "monitoring endpoint", listener, routes);
         Ok(())

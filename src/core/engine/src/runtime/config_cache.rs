@@ -1,0 +1,388 @@
+//! The last good configuration on a disk, so that a restart with a broken configuration serves it.
+//!
+//! One file: a line with magic and version, a line with checksum and length, and the resources as JSON. It is replaced atomically,
+//! has mode 0600 because parameters may be secret, and is used only if it is intact, of this version, and of the same store.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio_util::task::TaskTracker;
+
+use super::last_good::Resources;
+use mixer_attribute::Timestamp;
+use mixer_base::metrics::{Family, Metrics};
+use mixer_base::task::Group;
+use mixer_config::store::read_document;
+use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+
+/// The name of the file in its directory.
+const FILE: &str = "last-good.cache";
+/// The first word of the file.
+const MAGIC: &str = "mixer-config-cache";
+/// The version of the format.
+const VERSION: u32 = 1;
+/// Largest file in bytes; a larger configuration is not cached.
+pub const MAX_CACHE_BYTES: u64 = 256 << 20;
+
+/// Where a configuration is cached.
+pub trait CacheMedium: Send + Sync + 'static {
+    /// What was written last; `None` if nothing was. Errors: it cannot be read, or must not be trusted.
+    fn read(&self) -> io::Result<Option<Vec<u8>>>;
+    /// Replaces it; after a crash, either the old or the new bytes are there.
+    fn write(&self, bytes: &[u8]) -> io::Result<()>;
+    /// Its name for users.
+    fn name(&self) -> String;
+}
+
+/// A directory with the file.
+#[derive(Debug, Clone)]
+pub struct CacheDirectory(pub PathBuf);
+
+impl CacheMedium for CacheDirectory {
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        let path = self.0.join(FILE);
+        let found = match fs::symlink_metadata(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if !found.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        if found.permissions().mode() & 0o022 != 0 {
+            return Err(io::Error::other("others than its owner may write it"));
+        }
+        if found.len() > MAX_CACHE_BYTES {
+            return Err(io::Error::other(format!("it is larger than {} MiB", MAX_CACHE_BYTES >> 20)));
+        }
+        let mut bytes = Vec::new();
+        // The file may grow meanwhile; its checksum fails then.
+        File::open(&path)?.take(MAX_CACHE_BYTES).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        let temporary = self.0.join(format!(".{FILE}.{}", std::process::id()));
+        // Left behind by a process with the same id.
+        let _ = fs::remove_file(&temporary);
+        let written = self.replace(&temporary, bytes);
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    fn name(&self) -> String {
+        self.0.join(FILE).display().to_string()
+    }
+}
+
+impl CacheDirectory {
+    fn replace(&self, temporary: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(temporary, self.0.join(FILE))?;
+        File::open(&self.0)?.sync_all()
+    }
+}
+
+/// The configuration that a cache belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CacheIdentity {
+    /// The URL of the store.
+    pub(super) store: String,
+    /// The namespace of mesh-wide rules.
+    pub(super) default_namespace: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    store: String,
+    default_namespace: String,
+    /// Seconds since 1970.
+    written: i64,
+    resources: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    /// `name.kind.namespace`.
+    key: String,
+    file: String,
+    line: u32,
+    text: String,
+}
+
+/// The bytes of a cache.
+pub(super) fn encode(
+    resources: &Resources,
+    identity: &CacheIdentity,
+    written: Timestamp,
+) -> io::Result<Vec<u8>> {
+    let entry = |resource: &Arc<RawResource>| Entry {
+        key: resource.key.to_string(),
+        file: resource.origin.file.to_string(),
+        line: resource.origin.first_line,
+        text: resource.origin.text.to_string(),
+    };
+    let CacheIdentity { store, default_namespace } = identity.clone();
+    let resources = resources.iter().map(entry).collect();
+    let document = Document { store, default_namespace, written: written.seconds, resources };
+    let body = serde_json::to_vec(&document)?;
+    let mut bytes = format!("{MAGIC} {VERSION}\n{:016x} {}\n", checksum(&body), body.len()).into_bytes();
+    bytes.extend(body);
+    if bytes.len() as u64 > MAX_CACHE_BYTES {
+        return Err(io::Error::other(format!(
+            "the configuration is larger than {} MiB",
+            MAX_CACHE_BYTES >> 20
+        )));
+    }
+    Ok(bytes)
+}
+
+/// The resources of a cache, and when it was written. Errors: why it is not used.
+pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<(Resources, Timestamp), String> {
+    let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
+    let mut line = || lines.next().and_then(|line| std::str::from_utf8(line).ok());
+    let version = line().and_then(|line| line.strip_prefix(MAGIC)?.trim().parse::<u32>().ok());
+    match version {
+        Some(VERSION) => {}
+        Some(other) => {
+            return Err(format!("it has version {other} of the format, and this program reads {VERSION}"));
+        }
+        None => return Err("it is no configuration cache".to_owned()),
+    }
+    let sums = line().and_then(|line| {
+        let (sum, length) = line.split_once(' ')?;
+        Some((u64::from_str_radix(sum, 16).ok()?, length.parse::<usize>().ok()?))
+    });
+    let body = lines.next().unwrap_or_default();
+    if sums != Some((checksum(body), body.len())) {
+        return Err("it is damaged: its checksum does not match".to_owned());
+    }
+    let document: Document =
+        serde_json::from_slice(body).map_err(|error| format!("it is damaged: {error}"))?;
+    if document.store != identity.store || document.default_namespace != identity.default_namespace {
+        return Err(format!(
+            "it is of the store {} with default namespace {}",
+            document.store, document.default_namespace
+        ));
+    }
+    let mut resources = Vec::with_capacity(document.resources.len());
+    for entry in document.resources {
+        let origin = Origin { file: entry.file.into(), text: entry.text.into(), first_line: entry.line };
+        match read_document(origin).filter(|resource| resource.key.to_string() == entry.key) {
+            Some(resource) => resources.push(resource),
+            None => return Err(format!("it is damaged: {} does not parse", entry.key)),
+        }
+    }
+    Ok((resources.into_iter().collect(), Timestamp { seconds: document.written, nanos: 0 }))
+}
+
+/// FNV-1a, 64 bits: finds damage, not forgery, which the permissions of the file prevent.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A cache in use: reads once, writes on a background thread, the newest configuration first.
+pub(super) struct ConfigCache {
+    medium: Arc<dyn CacheMedium>,
+    identity: CacheIdentity,
+    shared: Arc<Mutex<WriterState>>,
+    writers: TaskTracker,
+}
+
+#[derive(Default)]
+struct WriterState {
+    /// To be written next.
+    next: Option<(Resources, Timestamp)>,
+    is_writing: bool,
+    /// Why the cache is not what it should be.
+    trouble: Option<String>,
+}
+
+impl ConfigCache {
+    pub(super) fn new(medium: Arc<dyn CacheMedium>, identity: CacheIdentity) -> Self {
+        Self { medium, identity, shared: Arc::default(), writers: TaskTracker::new() }
+    }
+
+    /// Reads the cache; `None` if there is none that can be used.
+    pub(super) async fn load(&self) -> Option<(Resources, Timestamp)> {
+        let (medium, identity) = (Arc::clone(&self.medium), self.identity.clone());
+        let read = tokio::task::spawn_blocking(move || match medium.read() {
+            Ok(Some(bytes)) => decode(&bytes, &identity).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        });
+        match read.await.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(found) => found,
+            Err(why) => {
+                let text = format!("the configuration cache {} is ignored: {why}", self.medium.name());
+                self.shared.lock().trouble = Some(text);
+                None
+            }
+        }
+    }
+
+    /// Writes a configuration soon.
+    pub(super) fn save(
+        &self,
+        resources: Resources,
+        now: Timestamp,
+        runtime: &tokio::runtime::Handle,
+        metrics: &Arc<Metrics>,
+    ) {
+        let mut state = self.shared.lock();
+        state.next = Some((resources, now));
+        if state.is_writing {
+            return;
+        }
+        state.is_writing = true;
+        drop(state);
+        let (shared, medium) = (Arc::clone(&self.shared), Arc::clone(&self.medium));
+        let (identity, metrics) = (self.identity.clone(), Arc::clone(metrics));
+        let writing = self.writers.track_future(write_all(shared, medium, identity, metrics));
+        Group::new("configuration cache").spawn_on(runtime, writing);
+    }
+
+    /// Waits until everything is written.
+    pub(super) async fn flush(&self) {
+        self.writers.close();
+        self.writers.wait().await;
+        self.writers.reopen();
+    }
+
+    /// The diagnostic of a cache that cannot be used or written.
+    pub(super) fn diagnostic(&self) -> Option<Diagnostic> {
+        let text = self.shared.lock().trouble.clone()?;
+        let mut problem = Diagnostic::warning("config-cache", FieldPath::root(), text)
+            .with_hint("a restart while the configuration is broken would serve nothing");
+        problem.file = Some(self.medium.name().into());
+        Some(problem)
+    }
+}
+
+async fn write_all(
+    shared: Arc<Mutex<WriterState>>,
+    medium: Arc<dyn CacheMedium>,
+    identity: CacheIdentity,
+    metrics: Arc<Metrics>,
+) {
+    loop {
+        let (resources, now) = {
+            let mut state = shared.lock();
+            match state.next.take() {
+                Some(next) => next,
+                None => {
+                    state.is_writing = false;
+                    return;
+                }
+            }
+        };
+        let (to, identity) = (Arc::clone(&medium), identity.clone());
+        let write = move || encode(&resources, &identity, now).and_then(|bytes| to.write(&bytes));
+        let written =
+            tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let result = if written.is_ok() { "written" } else { "failed" };
+        metrics.counter(Family::ConfigCacheWrites, &[result]).add(1);
+        let trouble = written.err().map(|error| {
+            let text = format!("the configuration cache {} cannot be written: {error}", medium.name());
+            tracing::warn!("{text}");
+            text
+        });
+        shared.lock().trouble = trouble;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> CacheIdentity {
+        CacheIdentity { store: "fs:///etc/mixer".to_owned(), default_namespace: "istio-system".to_owned() }
+    }
+
+    fn resources() -> Resources {
+        let text = "kind: rule\nmetadata: {name: r, namespace: ns}\nspec: {match: 'true'}";
+        let origin = Origin { file: "/etc/mixer/a.yaml".into(), text: text.into(), first_line: 7 };
+        [read_document(origin).unwrap()].into_iter().collect()
+    }
+
+    const WRITTEN: Timestamp = Timestamp { seconds: 1_700_000_000, nanos: 0 };
+
+    #[test]
+    fn a_cache_returns_what_was_written() {
+        let (read, written) =
+            decode(&encode(&resources(), &identity(), WRITTEN).unwrap(), &identity()).unwrap();
+        assert_eq!(written, WRITTEN);
+        let places: Vec<_> = read.iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
+        let wanted: Vec<_> =
+            resources().iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
+        assert_eq!(places, wanted);
+    }
+
+    /// Every cut and every changed byte is noticed, and none panics.
+    #[test]
+    fn a_damaged_cache_is_not_used() {
+        let bytes = encode(&resources(), &identity(), WRITTEN).unwrap();
+        for cut in 0..bytes.len() {
+            assert!(decode(&bytes[..cut], &identity()).is_err(), "cut at {cut}");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert!(decode(&damaged, &identity()).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_or_newer_cache_is_not_used() {
+        let bytes = encode(&resources(), &identity(), WRITTEN).unwrap();
+        let other = CacheIdentity { store: "fs:///other".to_owned(), ..identity() };
+        assert!(decode(&bytes, &other).unwrap_err().contains("of the store fs:///etc/mixer"));
+        let newer = String::from_utf8(bytes).unwrap().replacen("cache 1\n", "cache 2\n", 1);
+        assert!(decode(newer.as_bytes(), &identity()).unwrap_err().contains("version 2"));
+        for foreign in ["", "\n", "hello", "kind: rule\n"] {
+            assert_eq!(decode(foreign.as_bytes(), &identity()).unwrap_err(), "it is no configuration cache");
+        }
+    }
+
+    #[test]
+    fn the_file_is_private_and_replaced_as_a_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = CacheDirectory(directory.path().join("deep/cache"));
+        assert_eq!(cache.read().unwrap(), None);
+        cache.write(b"one").unwrap();
+        cache.write(b"two").unwrap();
+        assert_eq!(cache.read().unwrap().unwrap(), b"two");
+        let file = cache.0.join(FILE);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&cache.0).unwrap().count(), 1, "no temporary file is left");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(cache.read().unwrap_err().to_string().contains("others than its owner"));
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
+        assert!(cache.read().unwrap_err().to_string().contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_cache_beyond_the_bound_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = CacheDirectory(directory.path().to_owned());
+        cache.write(b"").unwrap();
+        let file = OpenOptions::new().write(true).open(directory.path().join(FILE)).unwrap();
+        // Sparse: takes no space.
+        file.set_len(MAX_CACHE_BYTES + 1).unwrap();
+        assert!(cache.read().is_err());
+    }
+}

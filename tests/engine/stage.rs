@@ -1,0 +1,252 @@
+//! A server's engine on files in memory, with a virtual clock, that can be restarted: for tests of broken configuration.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use mixer_api::MixerService;
+use mixer_api::grpc::Code;
+use mixer_api::proto::istio::mixer::v1::CheckResponse;
+use mixer_attribute::request::{CheckCall, encode_check_request};
+use mixer_attribute::{OwnedAttributes, OwnedValue};
+use mixer_base::metrics::Metrics;
+use mixer_config::store::{Broken, ConfigStore, MemoryStore, StoreContents};
+use mixer_config::{Diagnostic, FieldPath};
+use mixer_engine::adapter::{Clock, Commons};
+use mixer_engine::handler::HandlerEnvironment;
+use mixer_engine::runtime::{
+    CacheMedium, ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Published, Runtime,
+};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
+use parking_lot::Mutex;
+use prost::Message as _;
+
+/// The answer to a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Allowed,
+    Denied,
+    /// The call failed: no configuration serves.
+    Unavailable,
+    /// The call failed otherwise.
+    Failed,
+}
+
+/// Files in memory; some of them cannot be read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Files {
+    pub(crate) texts: BTreeMap<String, String>,
+    /// Files and directories that cannot be read.
+    pub(crate) unreadable: Vec<String>,
+    /// The whole directory cannot be read: the store keeps what it had.
+    pub(crate) lost: bool,
+}
+
+impl Files {
+    pub(crate) fn put(&mut self, file: &str, text: impl Into<String>) {
+        self.texts.insert(file.to_owned(), text.into());
+    }
+
+    pub(crate) fn remove(&mut self, file: &str) {
+        self.texts.remove(file);
+    }
+
+    fn read(&self, before: Option<&StoreContents>) -> StoreContents {
+        let mut contents = match before.filter(|_| self.lost) {
+            Some(before) => StoreContents {
+                resources: before.resources.clone(),
+                files: before.files,
+                documents: before.documents,
+                ..StoreContents::default()
+            },
+            None if self.lost => StoreContents::default(),
+            None => {
+                let readable = self.texts.iter().filter(|(file, _)| !self.unreadable.contains(file));
+                let files = readable.map(|(file, text)| (file.as_str(), text.as_str()));
+                StoreContents::clone(&MemoryStore::new("memory://", files).contents())
+            }
+        };
+        let root = "/conf".to_owned();
+        for path in self.unreadable.iter().chain(self.lost.then_some(&root)) {
+            let text = format!("open {path}: permission denied");
+            let mut problem = Diagnostic::error("store-unreadable", FieldPath::root(), text.clone());
+            problem.file = Some(path.as_str().into());
+            let file = path.as_str().into();
+            contents.broken.push(Broken { file, document: None, problem: problem.clone() });
+            contents.diagnostics.push(problem);
+            contents.unavailable.get_or_insert(text);
+        }
+        contents
+    }
+}
+
+struct StageStore(Mutex<Arc<StoreContents>>);
+
+impl ConfigStore for StageStore {
+    fn url(&self) -> &str {
+        "memory://stage"
+    }
+
+    fn contents(&self) -> Arc<StoreContents> {
+        Arc::clone(&self.0.lock())
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A clock that tests move.
+#[derive(Default)]
+pub(crate) struct StageClock(AtomicU64);
+
+impl Clock for StageClock {
+    fn unix_time(&self) -> Duration {
+        Duration::from_secs(1_700_000_000 + self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// A cache that outlives the engine.
+#[derive(Default)]
+pub(crate) struct StageCache(pub(crate) Mutex<Option<Vec<u8>>>);
+
+impl CacheMedium for StageCache {
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.0.lock().clone())
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        *self.0.lock() = Some(bytes.to_vec());
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        "cache".to_owned()
+    }
+}
+
+/// The engine of one process.
+struct Process {
+    store: Arc<StageStore>,
+    runtime: Arc<Runtime>,
+    service: MixerService,
+    configurator: Configurator,
+}
+
+/// An engine on files in memory.
+pub(crate) struct Stage {
+    background: tokio::runtime::Runtime,
+    clock: Arc<StageClock>,
+    pub(crate) cache: Arc<StageCache>,
+    policy: OnConfigError,
+    uses_cache: bool,
+    pub(crate) allow_empty: bool,
+    process: Option<Process>,
+}
+
+impl Stage {
+    pub(crate) fn new(policy: OnConfigError, uses_cache: bool) -> Self {
+        Self {
+            background: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            clock: Arc::default(),
+            cache: Arc::default(),
+            policy,
+            uses_cache,
+            allow_empty: false,
+            process: None,
+        }
+    }
+
+    pub(crate) fn advance(&self, seconds: u64) {
+        self.clock.0.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    /// Starts a process on these files; one that runs is killed first.
+    pub(crate) fn start(&mut self, files: &Files) {
+        self.process = None;
+        let metrics = Arc::new(Metrics::new());
+        let builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
+        let runtime = Arc::new(Runtime::new(builder.empty(), None));
+        let store = Arc::new(StageStore(Mutex::new(Arc::new(files.read(None)))));
+        let cache = self.uses_cache.then(|| Arc::clone(&self.cache) as Arc<dyn CacheMedium>);
+        let options = ConfiguratorOptions {
+            store: store.clone(),
+            environment: HandlerEnvironment {
+                clock: self.clock.clone(),
+                runtime: self.background.handle().clone(),
+                metrics_port: 0,
+                metrics: Arc::clone(&metrics),
+                commons: Arc::new(Commons::default()),
+                build_timeout: Duration::from_secs(10),
+            },
+            metrics: Arc::clone(&metrics),
+            policy: ConfigPolicy { on_error: self.policy, allow_empty: self.allow_empty, cache },
+        };
+        let configurator = Configurator::new(Arc::clone(&runtime), builder, options);
+        let service = MixerService::new(Arc::clone(&runtime), metrics, Arc::default(), None);
+        self.process = Some(Process { store, runtime, service, configurator });
+        self.apply();
+    }
+
+    /// Stops the process in order.
+    pub(crate) fn stop(&mut self) {
+        if let Some(process) = self.process.take() {
+            assert!(self.background.block_on(process.configurator.close(Duration::from_secs(5))));
+        }
+    }
+
+    fn process(&self) -> &Process {
+        self.process.as_ref().expect("it is started")
+    }
+
+    /// Serves these files.
+    pub(crate) fn change(&mut self, files: &Files) {
+        let store = &self.process().store;
+        let before = store.contents();
+        *store.0.lock() = Arc::new(files.read(Some(&before)));
+        self.apply();
+    }
+
+    fn apply(&mut self) {
+        let process = self.process.as_mut().expect("it is started");
+        self.background.block_on(async {
+            process.configurator.apply().await;
+            process.configurator.flush_cache().await;
+        });
+    }
+
+    pub(crate) fn published(&self) -> Arc<Published> {
+        self.process().runtime.load_full()
+    }
+
+    /// `KEY: WHY` of every resource that serves in its previous version.
+    pub(crate) fn kept(&self) -> Vec<String> {
+        self.published().kept.iter().map(|kept| format!("{}: {}", kept.key, kept.why)).collect()
+    }
+
+    /// A check of a user.
+    pub(crate) fn check(&self, user: &str) -> Answer {
+        let attributes: OwnedAttributes = [("source.user", OwnedValue::String(user.into()))]
+            .into_iter()
+            .fold(OwnedAttributes::new(), |mut all, (name, value)| {
+                all.insert(name, value);
+                all
+            });
+        let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
+        let body = encode_check_request(&attributes, 0, &call);
+        match self.background.block_on(self.process().service.check(body.into(), None)) {
+            Err(error) if error.code == Code::Unavailable => Answer::Unavailable,
+            Err(_) => Answer::Failed,
+            Ok(framed) => {
+                let answer = CheckResponse::decode(framed.slice(5..)).unwrap();
+                match answer.precondition.unwrap_or_default().status.unwrap_or_default().code {
+                    0 => Answer::Allowed,
+                    _ => Answer::Denied,
+                }
+            }
+        }
+    }
+}

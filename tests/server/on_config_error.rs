@@ -1,0 +1,137 @@
+//! What a running server does with mistakes in its configuration. tests/engine/on_config_error.rs has every case; these are through
+//! the binary.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{DEADLINE, Server, http, run_mixer as mixer, sample_configuration, wait_for};
+
+fn copy_of_the_sample(to: &Path) {
+    for entry in std::fs::read_dir(sample_configuration()).expect("the sample is there").flatten() {
+        let name = entry.file_name();
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), to.join(name)).expect("writable");
+        }
+    }
+}
+
+/// Replaces text in a file, as an editor does: by a rename.
+fn edit(file: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(file).expect("readable");
+    assert!(text.contains(from), "{from}\n{text}");
+    let beside = file.with_extension("new");
+    std::fs::write(&beside, text.replace(from, to)).expect("writable");
+    std::fs::rename(beside, file).expect("writable");
+}
+
+/// The first line of what `check` prints for the client that the sample denies.
+fn check(server: &Server) -> String {
+    let address = server.address();
+    let request = ["-s", "destination.service=shop", "--stringmap-attributes", "request.headers=clnt:abc"];
+    let finished = mixer(&[&["check", "-m", &address][..], &request].concat());
+    format!("{}{}", finished.stdout, finished.stderr)
+}
+
+fn verbose(server: &Server) -> Value {
+    let answer = http("GET", &server.monitoring_url("/readyz?verbose"), "").expect("an answer");
+    serde_json::from_str(&answer.body).expect("JSON")
+}
+
+fn wait_for_kept(server: &Server, wanted: f64) {
+    let kept = || (server.metric("mixer_config_kept_resources") == wanted).then_some(());
+    assert!(wait_for(DEADLINE, kept).is_some(), "{}", server.log());
+}
+
+#[test]
+fn the_typo_of_the_readme_keeps_the_denial() {
+    let directory = tempfile::tempdir().expect("a directory");
+    copy_of_the_sample(directory.path());
+    let server = Server::on(directory.path()).native().start();
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+    let file = directory.path().join("deny.yaml");
+    edit(&file, "handler: turn-away", "handler: turn-awya");
+    wait_for_kept(&server, 2.0);
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+    let why = "its new version has an error: Handler not found: handler='turn-awya'";
+    let state = verbose(&server);
+    assert_eq!(state["available"], true, "{state}");
+    assert_eq!(state["configuration"]["keptResources"], 2, "{state}");
+    assert_eq!(state["configuration"]["kept"][0]["resource"], "closed-service.rule.istio-system");
+    assert_eq!(state["configuration"]["kept"][0]["why"], why);
+    let controlz = format!("127.0.0.1:{}", server.ports.ctrlz);
+    let page = http("GET", &format!("http://{controlz}/configz/"), "").expect("a page").body;
+    assert!(page.contains("2 resources serve in their previous version"), "{page}");
+    let live = mixer(&["validate", &directory.path().display().to_string(), "--live", &controlz]);
+    let told =
+        format!("{controlz}: warning[config-kept]: the previous version of closed-service.rule.istio-system");
+    assert!(live.stdout.contains(&told), "{}{}", live.stdout, live.stderr);
+    edit(&file, "handler: turn-awya", "handler: turn-away");
+    wait_for_kept(&server, 0.0);
+    assert!(check(&server).contains("PERMISSION_DENIED"));
+}
+
+#[test]
+fn a_server_without_configuration_answers_no_call_until_there_is_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().join("conf");
+    let server = Server::on(&root).native().start();
+    let said = check(&server);
+    assert!(said.contains("no configuration is served: lstat "), "{said}");
+    let report = mixer(&["report", "-m", &server.address(), "-s", "destination.service=shop"]);
+    assert!(report.stdout.contains("no configuration is served: lstat "), "{report:?}");
+    let state = verbose(&server);
+    assert_eq!(state["available"], false, "{state}");
+    let why = state["configuration"]["withheld"].as_str().unwrap_or_default().to_owned();
+    assert!(why.starts_with("lstat "), "{state}");
+    let probe = mixer(&["probe", "--grpc", &server.address()]);
+    assert_eq!(probe.status, 1, "{probe:?}");
+    // The directory appears as a whole.
+    let prepared = directory.path().join("prepared");
+    std::fs::create_dir(&prepared).expect("writable");
+    copy_of_the_sample(&prepared);
+    std::fs::rename(&prepared, &root).expect("writable");
+    let ready = || (verbose(&server)["available"] == true).then_some(());
+    assert!(wait_for(DEADLINE, ready).is_some(), "{}\n{}", verbose(&server), server.log());
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+}
+
+#[test]
+fn a_restart_serves_the_cached_configuration() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (root, cache) = (directory.path().join("conf"), directory.path().join("cache"));
+    std::fs::create_dir(&root).expect("writable");
+    copy_of_the_sample(&root);
+    let start = || {
+        let flags = ["--config-cache".to_owned(), cache.display().to_string()];
+        Server::on(&root).native().with(&flags).start()
+    };
+    let mut server = start();
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    edit(&root.join("deny.yaml"), "kind: handler", "kind: [handler");
+    let mut server = start();
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+    assert_eq!(server.metric("mixer_config_withheld"), 0.0);
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    // A damaged cache is ignored, so that nothing serves.
+    let file = cache.join("last-good.cache");
+    let mut bytes = std::fs::read(&file).expect("the cache is there");
+    bytes.truncate(bytes.len() / 2);
+    std::fs::write(&file, bytes).expect("writable");
+    let server = start();
+    let said = check(&server);
+    assert!(said.contains("no configuration is served: "), "{said}");
+    server.wait_for_log("is ignored: it is damaged: its checksum does not match");
+}
+
+#[test]
+fn called_as_mixs_the_rest_serves() {
+    let directory = tempfile::tempdir().expect("a directory");
+    copy_of_the_sample(directory.path());
+    let server = Server::on(directory.path()).start();
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+    edit(&directory.path().join("deny.yaml"), "handler: turn-away", "handler: turn-awya");
+    let opened = || check(&server).contains("Check status was OK").then_some(());
+    assert!(wait_for(DEADLINE, opened).is_some(), "as Istio Mixer does\n{}", server.log());
+}
