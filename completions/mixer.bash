@@ -1486,7 +1486,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__server)
-            opts="-p -h --config-file --print-config --dry-run --port --address --socket-mode --grpc-reflection --monitoring-port --metrics-port --tls-cert-file --tls-key-file --tls-client-ca-file --tls-client-auth --tls-min-version --tls-allowed-peers --config-store-url --config-default-namespace --config-wait-timeout --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --max-concurrent-streams --max-check-quotas --max-report-records --receive-timeout --max-connection-age --api-worker-pool-size --api-worker-pool-floor --api-queue-length --adapter-worker-pool-size --adapter-worker-pool-floor --adapter-queue-length --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --pid-file --drain-delay --shutdown-timeout --envoy-bridge --envoy-http-address --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --profile --legacy-metrics --heap-profile-rate --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --load-shedding-check-reserve --load-shedding-fair --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
+            opts="-p -h --config-file --print-config --dry-run --port --address --socket-mode --grpc-reflection --monitoring-port --metrics-port --tls-cert-file --tls-key-file --tls-client-ca-file --tls-client-auth --tls-min-version --tls-allowed-peers --config-store-url --config-default-namespace --config-wait-timeout --config-on-error --allow-empty-config --config-cache --config-loss --cert-file --key-file --ca-cert-file --use-adapter-crds --use-template-crds --concurrency --single-threaded --max-message-size --max-concurrent-streams --max-check-quotas --max-report-records --receive-timeout --max-connection-age --api-worker-pool-size --api-worker-pool-floor --api-queue-length --adapter-worker-pool-size --adapter-worker-pool-floor --adapter-queue-length --num-check-cache-entries --liveness-probe-path --liveness-probe-interval --readiness-probe-path --readiness-probe-interval --pid-file --drain-delay --shutdown-timeout --envoy-bridge --envoy-http-address --ctrlz-port --ctrlz-address --ctrlz-readonly --ctrlz-token-file --ctrlz-allowed-hosts --profile --legacy-metrics --heap-profile-rate --load-shedding-mode --average-latency-threshold --latency-samples-per-second --latency-sample-half-life --max-requests-per-second --burst-size --load-shedding-check-reserve --load-shedding-fair --log-target --log-rotate --log-rotate-max-size --log-rotate-max-age --log-rotate-max-backups --log-as-json --log-output-level --log-stacktrace-level --log-caller --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --decision-log --decision-log-sampling --decision-log-select --decision-log-max-size --decision-log-max-backups --decision-queue --decision-mask --record-requests --record-max-requests --record-max-size --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1557,6 +1557,14 @@ _mixer() {
                     return 0
                     ;;
                 --config-wait-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config-on-error)
+                    COMPREPLY=($(compgen -W " keep-last serve-valid refuse" -- "${cur}"))
+                    return 0
+                    ;;
+                --config-cache)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
