@@ -35,7 +35,7 @@ fn half_open_requests_take_no_descriptors_from_the_api() {
     let envoy = crate::support::free_port();
     let server = on(&directory)
         .native()
-        .with(&["--envoy-http-address", &format!("127.0.0.1:{envoy}")])
+        .with(&["--allow-empty-config", "--envoy-http-address", &format!("127.0.0.1:{envoy}")])
         .through(Path::new("/bin/sh"), &limited)
         .start();
     let held: Vec<TcpStream> = [server.ports.monitoring, server.ports.ctrlz, envoy]

@@ -90,7 +90,8 @@ fn output_that_nobody_reads_stalls_nothing() {
     let text = format!("#!/bin/sh\nexec \"$@\" >{0} 2>{0}\n", path.display());
     std::fs::write(&script, text).expect("it is writable");
     let arguments = [script.display().to_string()];
-    let builder = on(&directory).with(&["--log-output-level", "default:debug"]).native();
+    let flags = ["--allow-empty-config", "--log-output-level", "default:debug"];
+    let builder = on(&directory).with(&flags).native();
     let mut server = builder.through(Path::new("/bin/sh"), &arguments).spawn().expect("it starts");
     let ports = [server.ports.api, server.ports.monitoring, server.ports.ctrlz];
     let up = wait_for(DEADLINE, || ports.iter().all(|port| is_listening(*port)).then_some(()));
