@@ -11,7 +11,7 @@ use super::call_pool::CallPool;
 use super::grpc::{self, ApiBody, Code, GrpcError};
 use crate::load_shedding::LoadShedder;
 use mixer_base::metrics::RpcCounters;
-use mixer_http2::{BodyMemory, RequestBody, RequestHead};
+use mixer_http2::{RequestBody, RequestHead};
 use mixer_net::peer::Peer;
 
 /// Limits of the calls of a service.
@@ -62,9 +62,7 @@ impl UnaryMethod {
         let mut received = 0;
         let due = started + *receive_timeout;
         let due = call.deadline.map_or(due, |deadline| deadline.min(due));
-        // Counts as memory of the connection until the call has ended.
-        let (message, _memory) = receive(body, *max_message, due).await;
-        let result = match message {
+        let result = match receive(body, *max_message, due).await {
             Ok(message) => {
                 received = message.len();
                 pool.run(handle(message, call), call.deadline).await
@@ -82,14 +80,9 @@ impl UnaryMethod {
     }
 }
 
-/// Receives the message of a call until `due`, with the memory that it takes.
-async fn receive(
-    mut body: RequestBody,
-    max_message: usize,
-    due: Instant,
-) -> (Result<Bytes, GrpcError>, BodyMemory) {
-    let message = grpc::read_message_by(&mut body, max_message, due).await;
-    (message, body.into_memory())
+/// Receives the message of a call until `due`. The stream counts its memory until the call is answered.
+async fn receive(mut body: RequestBody, max_message: usize, due: Instant) -> Result<Bytes, GrpcError> {
+    grpc::read_message_by(&mut body, max_message, due).await
 }
 
 /// Records a call with its status, latency, and the bytes of its messages.

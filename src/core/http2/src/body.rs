@@ -22,38 +22,32 @@ pub struct BodyError(pub ErrorCode);
 
 /// The body of a request: complete, or still arriving.
 #[derive(Debug)]
-pub struct RequestBody {
-    complete: Bytes,
-    /// For a body that is still arriving.
-    buffer: Option<Arc<BodyBuffer>>,
+pub struct RequestBody(Source);
+
+#[derive(Debug)]
+enum Source {
+    Complete(Bytes),
+    Arriving(Arc<BodyBuffer>),
 }
 
 impl RequestBody {
     /// A complete body without trailers.
     pub fn complete(data: Bytes) -> Self {
-        Self { complete: data, buffer: None }
+        Self(Source::Complete(data))
     }
 
     /// The body, if it is complete and has no trailers.
     #[cfg(test)]
     pub(super) fn take_complete(&mut self) -> Option<Bytes> {
-        self.buffer.is_none().then(|| std::mem::take(&mut self.complete))
-    }
-
-    /// What counts as memory of the connection after the body was read; the rest is dropped.
-    pub fn into_memory(self) -> BodyMemory {
-        BodyMemory { _buffer: self.buffer }
+        match &mut self.0 {
+            Source::Complete(data) => Some(std::mem::take(data)),
+            Source::Arriving(_) => None,
+        }
     }
 
     pub(super) fn arriving(buffer: Arc<BodyBuffer>) -> Self {
-        Self { complete: Bytes::new(), buffer: Some(buffer) }
+        Self(Source::Arriving(buffer))
     }
-}
-
-/// The memory of a body whose reader still has what it read. It counts until this is dropped and the request is answered.
-#[derive(Debug)]
-pub struct BodyMemory {
-    _buffer: Option<Arc<BodyBuffer>>,
 }
 
 /// A body whose bytes count as memory of the connection until the request is answered and the body is dropped.
@@ -64,7 +58,7 @@ pub trait CountedBody: Body<Data = Bytes> {
 
 impl CountedBody for RequestBody {
     fn keep(&self, bytes: usize) {
-        if let Some(buffer) = &self.buffer {
+        if let Source::Arriving(buffer) = &self.0 {
             buffer.keep(bytes);
         }
     }
@@ -78,20 +72,24 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if !self.complete.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.complete)))));
+        match &mut self.0 {
+            Source::Complete(data) if data.is_empty() => Poll::Ready(None),
+            Source::Complete(data) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(data))))),
+            Source::Arriving(buffer) => buffer.poll(cx),
         }
-        self.buffer.as_ref().map_or(Poll::Ready(None), |buffer| buffer.poll(cx))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.complete.is_empty() && self.buffer.as_ref().is_none_or(|buffer| buffer.is_empty())
+        match &self.0 {
+            Source::Complete(data) => data.is_empty(),
+            Source::Arriving(buffer) => buffer.is_empty(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.buffer {
-            None => SizeHint::with_exact(self.complete.len() as u64),
-            Some(_) => SizeHint::default(),
+        match &self.0 {
+            Source::Complete(data) => SizeHint::with_exact(data.len() as u64),
+            Source::Arriving(_) => SizeHint::default(),
         }
     }
 }

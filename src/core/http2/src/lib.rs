@@ -27,7 +27,7 @@ mod hpack;
 mod session;
 mod stream;
 
-pub use body::{BodyError, BodyMemory, CountedBody, RequestBody};
+pub use body::{BodyError, CountedBody, RequestBody};
 pub use flow_control::{MemoryAccount, UnlimitedMemory};
 pub use frame::ErrorCode;
 pub use head::RequestHead;
