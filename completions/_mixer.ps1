@@ -75,6 +75,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Worker threads, each with its own event loop and connections; 0 means one per core')
             [CompletionResult]::new('--single-threaded', '--single-threaded', [CompletionResultType]::ParameterName, 'Run on a single thread')
             [CompletionResult]::new('--max-message-size', '--max-message-size', [CompletionResultType]::ParameterName, 'Maximum size of a gRPC message in bytes, or with a unit. Example: 4MiB')
+            [CompletionResult]::new('--memory-limit', '--memory-limit', [CompletionResultType]::ParameterName, 'Maximum memory for everything that callers can make the server keep: requests, quotas, series, caches')
             [CompletionResult]::new('--max-concurrent-streams', '--max-concurrent-streams', [CompletionResultType]::ParameterName, 'Maximum calls in flight per connection')
             [CompletionResult]::new('--max-check-quotas', '--max-check-quotas', [CompletionResultType]::ParameterName, 'Maximum quotas of a check, and descriptors of a rate limit call of Envoy; a call with more is rejected')
             [CompletionResult]::new('--max-report-records', '--max-report-records', [CompletionResultType]::ParameterName, 'Maximum records of a report, and entries of an access log message of Envoy; a message with more is rejected')

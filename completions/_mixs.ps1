@@ -60,6 +60,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Worker threads, each with its own event loop and connections; 0 means one per core')
             [CompletionResult]::new('--singleThreaded', '--singleThreaded', [CompletionResultType]::ParameterName, 'Run on a single thread')
             [CompletionResult]::new('--maxMessageSize', '--maxMessageSize', [CompletionResultType]::ParameterName, 'Maximum size of a gRPC message in bytes, or with a unit. Example: 4MiB')
+            [CompletionResult]::new('--memory-limit', '--memory-limit', [CompletionResultType]::ParameterName, 'Maximum memory for everything that callers can make the server keep: requests, quotas, series, caches')
             [CompletionResult]::new('--maxConcurrentStreams', '--maxConcurrentStreams', [CompletionResultType]::ParameterName, 'Maximum calls in flight per connection')
             [CompletionResult]::new('--max-check-quotas', '--max-check-quotas', [CompletionResultType]::ParameterName, 'Maximum quotas of a check, and descriptors of a rate limit call of Envoy; a call with more is rejected')
             [CompletionResult]::new('--max-report-records', '--max-report-records', [CompletionResultType]::ParameterName, 'Maximum records of a report, and entries of an access log message of Envoy; a message with more is rejected')

@@ -71,6 +71,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --concurrency 'Worker threads, each with its own event loop and connections; 0 means one per core'
             cand --single-threaded 'Run on a single thread'
             cand --max-message-size 'Maximum size of a gRPC message in bytes, or with a unit. Example: 4MiB'
+            cand --memory-limit 'Maximum memory for everything that callers can make the server keep: requests, quotas, series, caches'
             cand --max-concurrent-streams 'Maximum calls in flight per connection'
             cand --max-check-quotas 'Maximum quotas of a check, and descriptors of a rate limit call of Envoy; a call with more is rejected'
             cand --max-report-records 'Maximum records of a report, and entries of an access log message of Envoy; a message with more is rejected'

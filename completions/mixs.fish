@@ -66,6 +66,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l useTemplateCRDs -d 
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l concurrency -d 'Worker threads, each with its own event loop and connections; 0 means one per core' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l singleThreaded -d 'Run on a single thread' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxMessageSize -d 'Maximum size of a gRPC message in bytes, or with a unit. Example: 4MiB' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l memory-limit -d 'Maximum memory for everything that callers can make the server keep: requests, quotas, series, caches' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxConcurrentStreams -d 'Maximum calls in flight per connection' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l max-check-quotas -d 'Maximum quotas of a check, and descriptors of a rate limit call of Envoy; a call with more is rejected' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l max-report-records -d 'Maximum records of a report, and entries of an access log message of Envoy; a message with more is rejected' -r

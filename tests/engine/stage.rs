@@ -107,6 +107,10 @@ impl Clock for StageClock {
     fn unix_time(&self) -> Duration {
         Duration::from_secs(1_700_000_000 + self.0.load(Ordering::Relaxed))
     }
+
+    fn monotonic(&self) -> Duration {
+        self.unix_time()
+    }
 }
 
 /// A cache that outlives the engine.

@@ -98,6 +98,7 @@ impl ServerArgs {
             monitoring_port: listen.monitoring_port,
             metrics_port: listen.metrics_port,
             max_message_size: limits.max_message_size,
+            memory_limit: limits.memory_limit,
             max_concurrent_streams: limits.max_concurrent_streams,
             max_check_quotas: limits.max_check_quotas,
             max_report_records: limits.max_report_records,

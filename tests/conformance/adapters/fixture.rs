@@ -22,6 +22,10 @@ impl Clock for VirtualClock {
     fn unix_time(&self) -> Duration {
         Duration::from_nanos(self.0.load(Ordering::SeqCst))
     }
+
+    fn monotonic(&self) -> Duration {
+        self.unix_time()
+    }
 }
 
 /// The time of a case.

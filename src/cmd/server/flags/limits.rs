@@ -20,6 +20,11 @@ pub(crate) struct LimitFlags {
     /// Maximum size of a gRPC message in bytes, or with a unit. Example: 4MiB.
     #[arg(long, alias = "maxMessageSize", default_value = "1048576", value_parser = value::size, value_name = "BYTES")]
     pub(crate) max_message_size: u64,
+    /// Maximum memory for everything that callers can make the server keep: requests, quotas, series, caches.
+    ///
+    /// It is divided into fixed shares; what happens when one is full is in docs/operations.md. Example: 1GiB.
+    #[arg(long, default_value = "256MiB", value_parser = value::size, value_name = "BYTES")]
+    pub(crate) memory_limit: u64,
     /// Maximum calls in flight per connection.
     #[arg(
         long, alias = "maxConcurrentStreams", default_value = "1024", value_parser = value::uint, value_name = "CALLS"

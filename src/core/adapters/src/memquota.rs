@@ -1,7 +1,7 @@
 //! Quotas in memory: counters that hold amounts until they are released, and rolling windows.
 //!
 //! The overrides of a quota select the limit; the state is kept by instance and dimension values. It is lost with the handler
-//! and bounded in bytes: see `cells::MAX_BYTES` and `dedup::MAX_BYTES`.
+//! and bounded in bytes by the shares `quota-cells` and `deduplication` of the memory budget.
 
 mod cells;
 mod dedup;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use mixer_attribute::SignedDuration;
+use mixer_base::budget::{MemoryBudget, Purpose, Share};
 use mixer_base::metrics::{Counter, Family};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
@@ -68,7 +69,7 @@ mixer_config::message! {
 const SHARDS: usize = 16;
 
 /// Avoids false sharing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(64))]
 struct Shard<T>(Mutex<T>);
 
@@ -85,6 +86,8 @@ pub(crate) struct Memquota {
     // INVARIANT: a thread that holds a lock of `dedup` may take one of `cells`, never the other way round.
     dedup: [Shard<Dedup>; SHARDS],
     cells: [Shard<Cells>; SHARDS],
+    /// Bounds the cells of all handlers.
+    share: Arc<Share>,
     cells_lost: Counter,
 }
 
@@ -131,14 +134,18 @@ impl Adapter for Memquota {
             .collect::<Result<_, _>>()?;
         let start = nanos(&*env.clock);
         let period = params.min_deduplication_duration.nanos.max(1).cast_unsigned();
+        let memory = env.commons.get::<MemoryBudget>();
+        let account = |purpose| Arc::new(memory.share(purpose).open());
+        let (of_cells, of_ids) = (account(Purpose::QuotaCells), account(Purpose::Deduplication));
         Ok(Box::new(Memquota {
             handler_name: env.handler_name.clone(),
             clock: env.clock,
             limits,
             names: instances.iter().map(|i| i.name.clone()).collect(),
             hasher: foldhash::quality::RandomState::default(),
-            dedup: std::array::from_fn(|_| Shard(Mutex::new(Dedup::new(start, period)))),
-            cells: Default::default(),
+            dedup: std::array::from_fn(|_| Shard(Mutex::new(Dedup::new(start, period, of_ids.clone())))),
+            cells: std::array::from_fn(|_| Shard(Mutex::new(Cells::new(of_cells.clone())))),
+            share: Arc::clone(memory.share(Purpose::QuotaCells)),
             cells_lost: env.metrics.counter(Family::MemquotaCellsForgotten, &[&env.handler_name]),
         }))
     }

@@ -4,8 +4,8 @@
 //! last, and the metrics, whose values survive reloads. A handler resolves the metric of each instance when it is built; a sample
 //! then costs one look-up in a table of the worker. Labels are rendered once, when a series is created.
 //!
-//! Beyond Istio Mixer, `maxSeries` limits the series of a metric; refused samples are counted in
-//! `mixer_prometheus_reports_refused_total`.
+//! Beyond Istio Mixer, `maxSeries` limits the series of a metric, and the memory budget those of all; refused samples are counted in
+//! `mixer_prometheus_reports_refused_total`. Label values are cut at 1024 bytes.
 
 mod definition;
 mod endpoint;
@@ -14,6 +14,7 @@ mod key;
 mod metric;
 mod params;
 mod registration;
+mod scrape;
 
 pub use endpoint::Endpoint;
 pub use params::{

@@ -1,7 +1,7 @@
 //! Fixtures of the tests of adapters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use mixer_attribute::{Value, ValueType};
@@ -11,26 +11,40 @@ use mixer_engine::adapter::{
 };
 use mixer_engine::template;
 
-/// A manual clock.
+/// A manual clock, whose time of day can jump.
 #[derive(Debug, Default)]
 pub(crate) struct TestClock {
     nanos: AtomicU64,
+    /// Seconds by which the time of day is ahead.
+    ahead: AtomicI64,
 }
 
 impl TestClock {
     /// A clock at `start`.
     pub(crate) fn at(start: Duration) -> Arc<Self> {
-        Arc::new(Self { nanos: AtomicU64::new(start.as_nanos() as u64) })
+        Arc::new(Self { nanos: AtomicU64::new(start.as_nanos() as u64), ahead: AtomicI64::new(0) })
     }
 
     /// Sets the time.
     pub(crate) fn set(&self, time: Duration) {
         self.nanos.store(time.as_nanos() as u64, Ordering::SeqCst);
     }
+
+    /// Sets the time of day ahead, or back.
+    pub(crate) fn jump(&self, seconds: i64) {
+        self.ahead.store(seconds, Ordering::SeqCst);
+    }
 }
 
 impl Clock for TestClock {
     fn unix_time(&self) -> Duration {
+        let ahead = self.ahead.load(Ordering::SeqCst);
+        let moved = Duration::from_secs(ahead.unsigned_abs());
+        let time = self.monotonic();
+        if ahead < 0 { time.saturating_sub(moved) } else { time + moved }
+    }
+
+    fn monotonic(&self) -> Duration {
         Duration::from_nanos(self.nanos.load(Ordering::SeqCst))
     }
 }

@@ -54,7 +54,7 @@ pub enum Purpose {
     LastKnown,
     /// Cached checks.
     CheckCache,
-    /// Calls and lines that wait to be written: decision log, recording, stdio.
+    /// Calls that wait to be written to the decision log and the recording.
     Queues,
 }
 
@@ -85,6 +85,11 @@ impl Purpose {
             Purpose::CheckCache => "check-cache",
             Purpose::Queues => "queues",
         }
+    }
+
+    /// Whether its bytes are taken from the share. The others bound themselves by the limit of the share.
+    fn is_measured(self) -> bool {
+        !matches!(self, Purpose::CheckCache | Purpose::Queues)
     }
 
     /// Its part of the limit, in parts of 32.
@@ -141,8 +146,10 @@ impl Collect for MemoryBudget {
         for purpose in Purpose::ALL {
             let (share, labels) = (self.share(purpose), [purpose.name()]);
             into.add(Family::MemoryLimit, &labels, share.limit() as f64);
-            into.add(Family::MemoryInUse, &labels, share.used() as f64);
-            into.add(Family::MemoryExhausted, &labels, share.exhausted() as f64);
+            if purpose.is_measured() {
+                into.add(Family::MemoryInUse, &labels, share.used() as f64);
+                into.add(Family::MemoryExhausted, &labels, share.exhausted() as f64);
+            }
         }
     }
 }
@@ -287,6 +294,11 @@ impl Account {
         taken
     }
 
+    /// Takes bytes until the charge is dropped; `None` if the share does not have them for this account.
+    pub fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
+        self.take(bytes).then(|| Charge { account: Arc::clone(self), bytes })
+    }
+
     /// Takes bytes even if the share does not have them, for what exists already.
     pub fn take_overdrawn(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -297,6 +309,19 @@ impl Account {
     pub fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.share.subtract(bytes);
+    }
+}
+
+/// Bytes taken from an account; returned when it is dropped. For what can outlive the table that it was in.
+#[derive(Debug)]
+pub struct Charge {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.give_back(self.bytes);
     }
 }
 

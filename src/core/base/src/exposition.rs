@@ -150,6 +150,16 @@ impl<'o> Writer<'o> {
         Self { out }
     }
 
+    /// Bytes written so far, with those that `out` had before.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
     /// Starts a family. The caller writes at least one sample of it, and families in name order.
     pub fn family(&mut self, name: &str, help: &str, kind: FamilyKind) {
         self.text("# HELP ");
@@ -176,14 +186,34 @@ impl<'o> Writer<'o> {
 
     /// Writes one histogram. `counts` has one entry per bound and one for values above the last bound, not cumulative.
     pub fn histogram(&mut self, name: &str, labels: &Labels, bounds: &[f64], counts: &[u64], sum: f64) {
-        let mut total = 0;
+        self.histogram_part(name, labels, bounds, counts, sum, 0, usize::MAX);
+    }
+
+    /// Writes one histogram from its bucket `from` on, until the text has `most` bytes. Returns the bucket to go on with, or `None` if all
+    /// is written.
+    #[expect(clippy::too_many_arguments, reason = "a histogram and the part of it to write")]
+    pub fn histogram_part(
+        &mut self,
+        name: &str,
+        labels: &Labels,
+        bounds: &[f64],
+        counts: &[u64],
+        sum: f64,
+        from: usize,
+        most: usize,
+    ) -> Option<usize> {
+        let mut total: u64 = counts.iter().take(from).sum();
         let upper = bounds.iter().copied().chain([f64::INFINITY]);
-        for (bound, count) in upper.zip(counts) {
+        for (at, (bound, count)) in upper.zip(counts).enumerate().skip(from) {
+            if self.out.len() >= most {
+                return Some(at);
+            }
             total += count;
             self.line(name, "_bucket", labels, Some(bound), total as f64);
         }
         self.line(name, "_sum", labels, None, sum);
         self.line(name, "_count", labels, None, total as f64);
+        None
     }
 
     fn line(&mut self, name: &str, suffix: &str, labels: &Labels, upper: Option<f64>, value: f64) {

@@ -32,6 +32,10 @@ pub use families::{FAMILIES, Family, FamilyInfo};
 
 use super::exposition::{FamilyKind, Labels, Writer};
 
+/// Values by handler, rule or metric that nobody holds any more and that are kept all the same, so that a handler that comes back goes on
+/// counting. A server whose configuration names ever new ones forgets them beyond this number.
+const MAX_UNUSED: usize = 256;
+
 /// A source of values that are computed at each scrape, for example the number of live tasks.
 pub trait Collect: Send + Sync {
     /// Adds the current values.
@@ -59,6 +63,18 @@ enum Registered {
     Gauge(Gauge),
 }
 
+impl Registered {
+    /// Whether only the table holds it.
+    fn is_unused(&self) -> bool {
+        matches!(self, Registered::Counter(counter) if counter.is_unshared())
+    }
+}
+
+/// Whether the values of a family belong to something configured, which may be gone. Their users hold the counters.
+fn is_of_configuration(family: Family) -> bool {
+    family.info().labels.iter().any(|label| matches!(*label, "handler" | "rule" | "metric"))
+}
+
 #[derive(Default)]
 struct Tables {
     /// By family and label values.
@@ -68,6 +84,29 @@ struct Tables {
     /// By full method name.
     rpcs: BTreeMap<Arc<str>, Arc<RpcCounters>>,
     collectors: Vec<Weak<dyn Collect>>,
+    /// Number of values after the last look at which of them are unused.
+    looked_at: usize,
+}
+
+impl Tables {
+    /// Forgets unused values of the configuration if there are more than [`MAX_UNUSED`]. Looks again once so many were added as there are:
+    /// constant time for each new value on average.
+    fn forget_unused(&mut self) {
+        let all = self.cells.len() + self.dispatches.len();
+        if all < 2 * self.looked_at.max(MAX_UNUSED / 2) {
+            return;
+        }
+        let is_unused = |family: Family, cell: &Registered| is_of_configuration(family) && cell.is_unused();
+        let unused = self.cells.iter().filter(|((family, _), cell)| is_unused(*family, cell)).count()
+            + self.dispatches.values().filter(|counters| Arc::strong_count(counters) == 1).count();
+        if unused > MAX_UNUSED {
+            self.cells.retain(|(family, _), cell| !is_unused(*family, cell));
+            self.dispatches.retain(|_, counters| Arc::strong_count(counters) > 1);
+            self.looked_at = all - unused;
+        } else {
+            self.looked_at = all;
+        }
+    }
 }
 
 /// The metrics of one server.
@@ -133,7 +172,11 @@ impl Metrics {
 
     fn cell(&self, family: Family, labels: &[&str], make: impl FnOnce() -> Registered) -> Registered {
         let key = (family, labels.iter().map(|l| (*l).to_owned()).collect());
-        match self.tables.lock().cells.entry(key).or_insert_with(make) {
+        let mut tables = self.tables.lock();
+        if is_of_configuration(family) && !tables.cells.contains_key(&key) {
+            tables.forget_unused();
+        }
+        match tables.cells.entry(key).or_insert_with(make) {
             Registered::Counter(counter) => Registered::Counter(counter.clone()),
             Registered::Gauge(gauge) => Registered::Gauge(gauge.clone()),
         }
@@ -143,9 +186,11 @@ impl Metrics {
     /// `mixer_runtime_dispatch_duration_seconds`. Takes a lock: get them when the routing table is built, and keep them.
     pub fn dispatch(&self, handler: &str, adapter: &str, template: &str) -> Arc<DispatchCounters> {
         let key = [adapter, handler, template].map(Arc::<str>::from);
-        Arc::clone(
-            self.tables.lock().dispatches.entry(key).or_insert_with(|| Arc::new(DispatchCounters::new())),
-        )
+        let mut tables = self.tables.lock();
+        if !tables.dispatches.contains_key(&key) {
+            tables.forget_unused();
+        }
+        Arc::clone(tables.dispatches.entry(key).or_insert_with(|| Arc::new(DispatchCounters::new())))
     }
 
     /// The metrics of a gRPC method, for example `istio.mixer.v1.Mixer/Check`. Takes a lock: get them once.

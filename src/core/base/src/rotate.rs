@@ -39,12 +39,28 @@ pub struct RotatingFile {
     pending: Vec<u8>,
     /// Whether new files are readable by their owner only.
     private: bool,
+    counts: LineCounts,
+}
+
+/// What became of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LineCounts {
+    /// Lines that the file system took.
+    pub written: u64,
+    /// Lines that it did not take, also those that were buffered before.
+    pub lost: u64,
+}
+
+/// Number of line feeds.
+fn lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 impl RotatingFile {
     /// A file that does not exist until a line is written.
     pub fn new(path: PathBuf, policy: RotationPolicy) -> Self {
-        Self { path, policy, file: None, size: 0, pending: Vec::new(), private: false }
+        let counts = LineCounts::default();
+        Self { path, policy, file: None, size: 0, pending: Vec::new(), private: false, counts }
     }
 
     /// Creates new files readable by their owner only.
@@ -59,8 +75,20 @@ impl RotatingFile {
         self.policy = policy;
     }
 
-    /// Buffers one line with its line feed. Errors: the line alone exceeds the limit, or the file system fails.
+    /// What became of the lines since the last call. Buffered lines are not counted yet.
+    pub fn take_counts(&mut self) -> LineCounts {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Buffers one line with its line feed. Errors: the line alone exceeds the limit, or the file system fails; then lines that were
+    /// buffered before can be lost as well, see [`take_counts`](Self::take_counts).
     pub fn push(&mut self, line: &[u8]) -> io::Result<()> {
+        let pushed = self.try_push(line);
+        self.counts.lost += u64::from(pushed.is_err());
+        pushed
+    }
+
+    fn try_push(&mut self, line: &[u8]) -> io::Result<()> {
         let length = line.len() as u64;
         let limit = self.policy.max_bytes;
         if length > limit {
@@ -80,10 +108,18 @@ impl RotatingFile {
 
     /// Writes the buffered lines. Lines that cannot be written are lost.
     pub fn flush(&mut self) -> io::Result<()> {
+        let mut written = 0;
         let result = match &mut self.file {
-            Some(file) => self.pending.chunks(CHEAP_WRITE).try_for_each(|piece| file.write_all(piece)),
+            Some(file) => self.pending.chunks(CHEAP_WRITE).try_for_each(|piece| {
+                file.write_all(piece)?;
+                written += piece.len();
+                Ok(())
+            }),
             None => Ok(()),
         };
+        let complete = lines(self.pending.get(..written).unwrap_or_default());
+        self.counts.written += complete;
+        self.counts.lost += lines(&self.pending) - complete;
         self.size += self.pending.len() as u64;
         self.pending.clear();
         // Free the memory of an exceptional batch.
@@ -234,6 +270,23 @@ mod tests {
             .collect();
         files.sort();
         files
+    }
+
+    #[test]
+    fn every_line_of_a_failed_flush_is_counted() {
+        let policy = RotationPolicy { max_bytes: u64::MAX, max_age: None, max_backups: None };
+        let mut full = RotatingFile::new("/dev/full".into(), policy);
+        (0..3).for_each(|_| full.push(b"line\n").unwrap());
+        assert_eq!(full.take_counts(), LineCounts::default(), "nothing is counted before it is written");
+        assert!(full.flush().is_err());
+        assert_eq!(full.take_counts(), LineCounts { written: 0, lost: 3 });
+        let directory = tempfile::tempdir().unwrap();
+        let policy = RotationPolicy { max_bytes: 12, max_age: None, max_backups: None };
+        let mut file = RotatingFile::new(directory.path().join("log"), policy);
+        (0..3).for_each(|_| file.push(b"line\n").unwrap());
+        assert!(file.push(b"a line that is too long\n").is_err());
+        file.flush().unwrap();
+        assert_eq!(file.take_counts(), LineCounts { written: 3, lost: 1 });
     }
 
     #[test]

@@ -31,7 +31,9 @@ use mixer_api::load_shedding::{self, Demand};
 use mixer_api::observers::{self, Observation};
 use mixer_api::worker::{Engine, WorkerContext};
 use mixer_attribute::{Timestamp, Vocabulary};
+use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::Family;
+use mixer_engine::adapter::SystemClock;
 use mixer_engine::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::Method;
 use mixer_engine::runtime::{Published, Runtime};
@@ -54,6 +56,7 @@ const CACHE_BYTES_PER_ENTRY: u64 = 1024;
 pub struct EnvoyShared {
     engine: Engine,
     windows: WindowCounters,
+    max_cache_bytes: u64,
     cache: Mutex<Option<DecisionCache>>,
     cache_counters: Arc<CheckCacheCounters>,
     streams: AtomicI64,
@@ -70,11 +73,13 @@ struct DecisionCache {
 }
 
 impl EnvoyShared {
-    /// The state over an engine, with all counters at zero.
-    pub fn new(engine: Engine) -> Self {
+    /// The state over an engine, with all counters at zero. `memory` bounds windows and cached decisions.
+    pub fn new(engine: Engine, memory: &MemoryBudget) -> Self {
         Self {
             engine,
-            windows: WindowCounters::default(),
+            windows: WindowCounters::new(memory.share(Purpose::RateLimits), Arc::new(SystemClock)),
+            // The check cache has the other half of the share.
+            max_cache_bytes: memory.share(Purpose::CheckCache).limit() as u64 / 2,
             cache: Mutex::default(),
             cache_counters: Arc::default(),
             streams: AtomicI64::new(0),
@@ -104,7 +109,9 @@ impl EnvoyShared {
         }
         let limits = CheckCacheLimits {
             entries: settings.entries as usize,
-            bytes: u64::from(settings.entries).saturating_mul(CACHE_BYTES_PER_ENTRY),
+            bytes: u64::from(settings.entries)
+                .saturating_mul(CACHE_BYTES_PER_ENTRY)
+                .min(self.max_cache_bytes),
         };
         let cache = Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters)));
         // A call that began on an older configuration must not replace the current cache.

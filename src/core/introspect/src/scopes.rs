@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
@@ -96,7 +96,7 @@ pub(super) async fn change(State(server): State<Shared>, Path(name): Path<String
 
 /// Pending restorations by scope: time and settings.
 #[derive(Default)]
-pub(super) struct Temporary(Mutex<BTreeMap<&'static str, (SystemTime, ScopeState)>>);
+pub(super) struct Temporary(Mutex<BTreeMap<&'static str, (Instant, ScopeState)>>);
 
 /// Changes a scope permanently or for `minutes`.
 fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
@@ -116,7 +116,7 @@ fn apply(server: &Shared, state: ScopeState, lasting: Duration) {
     if lasting.is_zero() {
         return;
     }
-    let until = SystemTime::now() + lasting;
+    let until = Instant::now() + lasting;
     temporary.insert(state.name, (until, original));
     drop(temporary);
     let server = Arc::downgrade(server);
@@ -214,9 +214,10 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                             td data-label="For" {
                                 @match temporary.get(scope.name) {
                                     Some((until, original)) => {
-                                        span.pill.warn title=(format::instant(*until)) {
+                                        @let left = until.saturating_duration_since(Instant::now());
+                                        span.pill.warn title=(format::instant(SystemTime::now() + left)) {
                                             "back to " (original.output_level.name()) " in "
-                                            (format::long(until.duration_since(SystemTime::now()).unwrap_or_default()))
+                                            (format::long(left))
                                         }
                                     }
                                     None => (in_form(&id, lasting(read_only))),

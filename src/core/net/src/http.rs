@@ -2,6 +2,7 @@
 
 mod connections;
 mod server;
+mod stream;
 mod timeouts;
 
 use std::io::Write as _;
@@ -20,6 +21,7 @@ use tower::Service as _;
 
 use mixer_base::task::{Group, Task};
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
+pub use stream::streamed;
 
 /// Minimum body size for compression, in bytes.
 const MIN_GZIP_BYTES: usize = 1024;

@@ -37,4 +37,8 @@ impl Clock for ManualClock {
     fn unix_time(&self) -> Duration {
         Duration::from_nanos(self.nanos.load(Ordering::SeqCst))
     }
+
+    fn monotonic(&self) -> Duration {
+        self.unix_time()
+    }
 }

@@ -6,19 +6,23 @@ use super::components::{Components, StopStep};
 use super::effects::Effects;
 use super::{ServerOptions, StartError};
 use mixer_api::Observers;
+use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
+use mixer_engine::decision::DecisionOptions;
 use mixer_spans::{SpanCounts, Tracer};
 
 /// Opens the configured observers. Errors: a file that cannot be opened; no observer is left open then.
 pub(super) fn start(
     options: &ServerOptions,
     effects: &dyn Effects,
+    memory: &MemoryBudget,
     metrics: &Metrics,
     tracer: Option<Arc<Tracer>>,
     components: &mut Components,
 ) -> Result<Option<Arc<Observers>>, StartError> {
+    let queue_bytes = memory.share(Purpose::Queues).limit();
     let decisions = effects
-        .open_decisions(&options.decisions, metrics)
+        .open_decisions(&DecisionOptions { queue_bytes, ..options.decisions.clone() }, metrics)
         .map_err(|error| StartError::because("unable to log decisions", error))?;
     if let Some(decisions) = decisions.clone() {
         components.started(StopStep::Tracing, "decisions", async move |_| {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use mixer_api::load_shedding::LoadSheddingOptions;
 use mixer_attribute::SignedDuration;
+use mixer_base::budget::{DEFAULT_MEMORY_LIMIT, MIN_MEMORY_LIMIT};
 use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::pool::PoolOptions;
 use mixer_engine::decision::DecisionOptions;
@@ -29,6 +30,8 @@ pub struct ServerOptions {
     pub metrics_port: u16,
     /// Maximum message size in bytes.
     pub max_message_size: u64,
+    /// Most bytes of everything that callers can make the server keep; see [`MemoryBudget`](mixer_base::budget::MemoryBudget).
+    pub memory_limit: u64,
     /// Maximum number of concurrent streams per connection.
     pub max_concurrent_streams: u64,
     /// Maximum number of quotas of a check, and of descriptors of a rate limit call.
@@ -130,6 +133,7 @@ impl Default for ServerOptions {
             monitoring_port: 15014,
             metrics_port: 42422,
             max_message_size: 1 << 20,
+            memory_limit: DEFAULT_MEMORY_LIMIT as u64,
             max_concurrent_streams: 1024,
             max_check_quotas: 64,
             max_report_records: 20_000,
@@ -197,6 +201,10 @@ impl ServerOptions {
         }
         if self.receive_timeout <= SignedDuration::ZERO {
             return refuse(format!("receive timeout must be > 0s, got {}", self.receive_timeout));
+        }
+        if self.memory_limit < MIN_MEMORY_LIMIT as u64 {
+            let (least, limit) = (MIN_MEMORY_LIMIT >> 20, self.memory_limit);
+            return refuse(format!("memory limit must be >= {least}MiB, got {limit} bytes"));
         }
         if self.api_worker_pool_size <= 0 {
             let size = self.api_worker_pool_size;
@@ -370,8 +378,9 @@ mod tests {
     #[test]
     fn validation_errors_have_the_texts_of_1_3() {
         type Change = fn(&mut ServerOptions);
-        let cases: [(Change, &str); 9] = [
+        let cases: [(Change, &str); 10] = [
             (|o| o.max_message_size = 0, "max message size must be > 0, got 0"),
+            (|o| o.memory_limit = 1 << 20, "memory limit must be >= 16MiB, got 1048576 bytes"),
             (|o| o.max_concurrent_streams = 0, "max concurrent streams must be > 0, got 0"),
             (|o| o.max_check_quotas = 0, "max check quotas must be > 0, got 0"),
             (|o| o.max_report_records = 0, "max report records must be > 0, got 0"),

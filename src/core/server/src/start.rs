@@ -19,6 +19,7 @@ use super::effects::Effects;
 use super::error::StartError;
 use super::health::{Conditions, Health, STUCK};
 use super::{InheritedSockets, ProbeOptions, ServerOptions, pprof};
+use mixer_base::budget::MemoryBudget;
 use mixer_base::log::Log;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
@@ -82,6 +83,7 @@ pub(super) fn run_start<T>(
             probe_name(&options.liveness_probe, "liveness"),
             probe_name(&options.readiness_probe, "readiness"),
         ),
+        memory: Arc::new(MemoryBudget::new(usize::try_from(options.memory_limit).unwrap_or(usize::MAX))),
         adapter_pools: Arc::default(),
         inherited: InheritedSockets::default(),
         has_envoy_http: false,
@@ -120,6 +122,8 @@ pub(super) struct Start<'s> {
     effects: &'s dyn Effects,
     log: Log,
     health: Health,
+    /// Bounds everything that callers can make the server keep.
+    memory: Arc<MemoryBudget>,
     /// The pools of all handlers; set with the first configuration.
     adapter_pools: Arc<AdapterPools>,
     /// Sockets from socket activation.

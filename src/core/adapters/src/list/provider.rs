@@ -181,8 +181,13 @@ impl Refresher {
             }
         };
         let digest = (body.len(), self.hasher.hash_one(&body));
-        if provider.state.load().entries.is_some() && self.latest == Some(digest) {
+        let state = provider.state.load_full();
+        if state.entries.is_some() && self.latest == Some(digest) {
             provider.info(format_args!("Fetched list is unchanged"));
+            if state.error.is_some() {
+                let entries = state.entries.clone();
+                provider.state.store(Arc::new(ListState { entries, error: None }));
+            }
             return true;
         }
         match Entries::parse(provider.entry_type, &body, &provider.overrides) {

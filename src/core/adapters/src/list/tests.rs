@@ -266,6 +266,24 @@ async fn a_list_is_refreshed_kept_through_an_outage_and_purged() {
 }
 
 #[tokio::test]
+async fn a_list_that_is_fetched_again_unchanged_clears_its_error() {
+    let server = Server::start(&ok("a\n"));
+    let source = fetch::ListSource::Url(server.url());
+    let provider = Arc::new(Provider::new(source, EntryType::Strings, Vec::new(), "h".into()));
+    let seconds = SignedDuration::from_secs;
+    let mut refresher = provider::Refresher::new(provider.clone(), seconds(5), seconds(60));
+    assert!(refresher.fetch().await);
+    *server.answer.lock().unwrap() =
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_vec();
+    assert!(!refresher.fetch().await);
+    assert!(provider.state().error.is_some() && provider.state().entries.is_some());
+    server.serve("a\n");
+    assert!(refresher.fetch().await);
+    assert_eq!(provider.state().error, None);
+    assert!(provider.state().entries.is_some());
+}
+
+#[tokio::test]
 async fn a_failed_first_fetch_fails_checks() {
     let server = Server::start(b"garbage\r\n\r\n");
     let f = Fixture::new(params(server.url())).await;

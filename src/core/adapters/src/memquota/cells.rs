@@ -1,27 +1,29 @@
 //! Amounts in use, by key.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use mixer_base::bounded::{Bounded, BoundedTable, Modified, WhenFull};
+use mixer_base::budget::Account;
 
-use super::SHARDS;
 use super::limit::Limit;
 
-/// Budget of the cells of one handler: a million cells of short windows. A window of a day that is used all the time takes
-/// 14 MB. Beyond the budget, the cells used least recently are evicted, which frees their amounts: with more live keys than
-/// fit, a limit is enforced for the keys used last.
-pub(super) const MAX_BYTES: usize = 256 << 20;
+/// Most slots that a window stores. A window that needs more has wider slots: amounts are then available again up to a 512th of
+/// its length late. Windows of up to 102.4 s, and longer ones that are used rarely, are exact.
+const MAX_SLOTS: usize = 1024;
 
 /// Length of a slot of a window, in nanoseconds.
 const TICK: u64 = 100_000_000;
 /// Slots per second.
 const TICKS_PER_SECOND: i64 = 10;
 
-/// One shard of the cells of a handler.
+/// One shard of the cells of a handler. The account of the handler bounds the bytes of all shards. Beyond it, the cells used least recently
+/// are evicted, which frees their amounts: with more live keys than fit, a limit is enforced for the keys used last. A cell that
+/// cannot be stored is granted nothing.
 #[derive(Debug)]
 pub(super) struct Cells {
     table: BoundedTable<Cell>,
-    /// New cells that alone exceed the budget.
+    /// New cells that could not be stored.
     rejected: u64,
     /// Lost cells that [`take_lost`](Self::take_lost) has returned.
     taken: u64,
@@ -48,6 +50,8 @@ struct Window {
     /// Slots after which an amount is available again.
     length: u64,
     slots: VecDeque<(u64, i64)>,
+    /// Ticks of a slot; a slot is named by its last one.
+    width: u64,
     in_use: i64,
     last: u64,
 }
@@ -83,16 +87,10 @@ impl Bounded for Cell {
     }
 }
 
-impl Default for Cells {
-    fn default() -> Self {
-        Self::with_budget(MAX_BYTES / SHARDS)
-    }
-}
-
 impl Cells {
-    /// No cells yet, and a budget of bytes.
-    fn with_budget(bytes: usize) -> Self {
-        Self { table: BoundedTable::new(bytes, WhenFull::Evict), rejected: 0, taken: 0 }
+    /// No cells yet; their bytes are taken from `account`.
+    pub(super) fn new(account: Arc<Account>) -> Self {
+        Self { table: BoundedTable::within(account, WhenFull::Evict), rejected: 0, taken: 0 }
     }
 
     /// Bytes that count against the budget.
@@ -154,10 +152,11 @@ impl Cells {
         );
         let granted = known.unwrap_or_else(|| {
             let granted = grant(0);
-            if let Some(amount @ 1..) = granted {
-                self.insert(hash, key, limit, amount, tick);
+            match granted {
+                // What cannot be counted is not granted.
+                Some(amount @ 1..) if !self.insert(hash, key, limit, amount, tick) => None,
+                granted => granted,
             }
-            granted
         });
         granted.map_or((0, false), |granted| (granted, limit.valid_duration.nanos != 0))
     }
@@ -204,7 +203,8 @@ impl Cells {
         }
     }
 
-    fn insert(&mut self, hash: u64, key: &[u8], limit: Limit, granted: i64, tick: u64) {
+    /// Returns false if there is no room.
+    fn insert(&mut self, hash: u64, key: &[u8], limit: Limit, granted: i64, tick: u64) -> bool {
         let usage = if limit.valid_duration.nanos == 0 {
             Usage::Counter(0)
         } else {
@@ -212,9 +212,9 @@ impl Cells {
         };
         let mut cell = Cell { key: key.into(), used_at: tick, usage };
         cell.add(granted, tick);
-        if !self.table.insert(hash, cell, tick) {
-            self.rejected += 1;
-        }
+        let inserted = self.table.insert(hash, cell, tick);
+        self.rejected += u64::from(!inserted);
+        inserted
     }
 }
 
@@ -242,7 +242,7 @@ impl Window {
     fn new(nanos: i64) -> Self {
         let seconds = nanos.saturating_add(999_999_999) / 1_000_000_000;
         let length = (seconds.max(1) * TICKS_PER_SECOND).cast_unsigned();
-        Self { length, slots: VecDeque::new(), in_use: 0, last: 0 }
+        Self { length, slots: VecDeque::new(), width: 1, in_use: 0, last: 0 }
     }
 
     /// Whether a slot is outside the window at `tick`.
@@ -272,10 +272,31 @@ impl Window {
     fn add(&mut self, amount: i64, tick: u64) {
         self.roll(tick);
         self.in_use = self.in_use.saturating_add(amount);
+        let slot = end_of(self.last, self.width);
         match self.slots.back_mut() {
-            Some((slot, held)) if *slot == self.last => *held = held.saturating_add(amount),
-            _ => self.slots.push_back((self.last, amount)),
+            Some((last, held)) if *last == slot => *held = held.saturating_add(amount),
+            _ => {
+                self.slots.push_back((slot, amount));
+                if self.slots.len() > MAX_SLOTS {
+                    self.widen();
+                }
+            }
         }
+    }
+
+    /// Doubles the width of the slots, so that no more than half of them are left if all are in use.
+    #[cold]
+    fn widen(&mut self) {
+        self.width = self.width.saturating_mul(2);
+        let mut wider: VecDeque<(u64, i64)> = VecDeque::with_capacity(MAX_SLOTS);
+        for (slot, amount) in self.slots.drain(..) {
+            let slot = end_of(slot, self.width);
+            match wider.back_mut() {
+                Some((last, held)) if *last == slot => *held = held.saturating_add(amount),
+                _ => wider.push_back((slot, amount)),
+            }
+        }
+        self.slots = wider;
     }
 
     /// Releases from the newest slot towards the oldest.
@@ -297,18 +318,29 @@ impl Window {
     }
 }
 
+/// The last tick of the slot of `width` ticks that contains `tick`.
+fn end_of(tick: u64, width: u64) -> u64 {
+    let width = width.max(1);
+    (tick / width * width).saturating_add(width - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use mixer_attribute::SignedDuration;
+    use mixer_base::budget::Share;
 
     const SECOND: u64 = 1_000_000_000;
 
     /// A budget for so many cells with a window and keys of 8 bytes.
     fn cells_for(cells: usize) -> Cells {
-        let mut one = Cells::default();
+        let mut one = within(1 << 20);
         one.allocate(0, &[0; 8], window(1, 1), 1, false, 0);
-        Cells::with_budget(cells * one.bytes())
+        within(cells * one.bytes())
+    }
+
+    fn within(bytes: usize) -> Cells {
+        Cells::new(Arc::new(Arc::new(Share::new(bytes)).open()))
     }
 
     fn window(max_amount: i64, seconds: i64) -> Limit {
@@ -352,8 +384,53 @@ mod tests {
         }
         assert_eq!((cells.table.len(), cells.take_lost(), cells.take_lost()), (1, 20, 0));
         assert_eq!(cells.level(100, b"heavy", 0).0, 10_000, "the cell in use is not evicted");
-        cells.allocate(101, &vec![0; cells_for(32).table.bytes() + 100_000], window(1, 1), 1, false, 0);
+        let larger = vec![0; 1 << 20];
+        assert_eq!(cells.allocate(101, &larger, window(1, 1), 1, false, 0), (0, false), "nothing is granted");
         assert_eq!(cells.take_lost(), 1, "a key larger than the budget");
+    }
+
+    #[test]
+    fn a_long_window_in_constant_use_has_few_slots_and_is_almost_exact() {
+        let mut cells = within(1 << 20);
+        let day = 24 * 3600;
+        let limit = window(i64::MAX, day);
+        let last = 20_000;
+        for tick in 0..=last {
+            cells.allocate(1, b"k", limit, 1, false, tick * TICK);
+        }
+        assert!(cells.bytes() < 40 << 10, "{}", cells.bytes());
+        let in_use = |tick: u64| cells.level(1, b"k", tick * TICK).0;
+        let length = day as u64 * 10;
+        assert_eq!(in_use(last), last as i64 + 1);
+        for past in [0, 5_000, 15_000, last] {
+            let (exact, late) = ((last - past) as i64, (length / 512) as i64);
+            let found = in_use(past + length);
+            assert!((exact..=exact + late).contains(&found), "{found} of {exact} after {past}");
+        }
+        assert_eq!(in_use(last + length + length / 512), 0);
+    }
+
+    /// Visits are bounded, whatever the number of cells: see the test of the same name in `bounded`.
+    #[test]
+    fn cells_of_one_flooded_handler_leave_those_of_another_alone() {
+        let share = Arc::new(Share::new(1 << 20));
+        let (flooded, quiet) = (Arc::new(share.open()), Arc::new(share.open()));
+        let (mut flooded, mut quiet) = (Cells::new(flooded), Cells::new(quiet));
+        let limit = window(1, 1_000_000);
+        for i in 0..100_u64 {
+            assert_eq!(quiet.allocate(i, &i.to_le_bytes(), limit, 1, false, 0), (1, true));
+        }
+        for i in 0..50_000_u64 {
+            flooded.allocate(i, &i.to_le_bytes(), limit, 1, false, i);
+            assert!(share.used() <= share.limit());
+        }
+        assert!(flooded.take_lost() > 40_000);
+        for i in 0..100_u64 {
+            assert_eq!(quiet.allocate(i, &i.to_le_bytes(), limit, 1, false, 0), (0, false), "still counted");
+        }
+        for i in 100..500_u64 {
+            assert_eq!(quiet.allocate(i, &i.to_le_bytes(), limit, 1, false, 0), (1, true), "the guarantee");
+        }
     }
 
     #[test]

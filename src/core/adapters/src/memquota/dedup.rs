@@ -1,12 +1,9 @@
 //! Recorded answers by deduplication id.
 
+use std::sync::Arc;
+
 use mixer_base::bounded::{Bounded, BoundedTable, WhenFull, stored_key};
-
-use super::SHARDS;
-
-/// Budget of the recorded answers of one handler: about 750 000 ids of 36 bytes. Beyond it, the oldest answers are evicted: ids
-/// are then remembered for less than the configured time.
-const MAX_BYTES: usize = 96 << 20;
+use mixer_base::budget::Account;
 
 /// A recorded answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +14,8 @@ pub(super) struct Record {
     pub(super) expires: Option<u64>,
 }
 
-/// Answers of the current period and of the one before.
+/// Answers of the current period and of the one before. Beyond the account of the handler, the oldest answers are evicted: ids are then
+/// remembered for less than the configured time.
 #[derive(Debug)]
 pub(super) struct Dedup {
     start: u64,
@@ -45,9 +43,9 @@ impl Bounded for Answer {
 }
 
 impl Dedup {
-    /// Periods of `length` nanoseconds, counted from `start`.
-    pub(super) fn new(start: u64, length: u64) -> Self {
-        let answers = BoundedTable::new(MAX_BYTES / SHARDS, WhenFull::Evict);
+    /// Periods of `length` nanoseconds, counted from `start`. Bytes are taken from `account`.
+    pub(super) fn new(start: u64, length: u64, account: Arc<Account>) -> Self {
+        let answers = BoundedTable::within(account, WhenFull::Evict);
         Self { start, length, period: 0, answers }
     }
 
@@ -73,12 +71,19 @@ impl Dedup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mixer_base::budget::Share;
+
+    const BYTES: usize = 6 << 20;
+
+    fn within(start: u64, length: u64) -> Dedup {
+        Dedup::new(start, length, Arc::new(Arc::new(Share::new(BYTES)).open()))
+    }
 
     const ANSWER: Record = Record { granted: 3, expires: None };
 
     #[test]
     fn an_id_lives_between_one_and_two_periods() {
-        let mut dedup = Dedup::new(1000, 10);
+        let mut dedup = within(1000, 10);
         dedup.advance(1005);
         dedup.insert(1, b"x", ANSWER);
         for (now, found) in [(1009, true), (1010, true), (1019, true), (1020, false)] {
@@ -92,7 +97,7 @@ mod tests {
 
     #[test]
     fn ids_are_compared_in_full() {
-        let mut dedup = Dedup::new(0, 10);
+        let mut dedup = within(0, 10);
         dedup.insert(1, b"x", ANSWER);
         assert_eq!(dedup.find(1, b"y"), None);
         assert_eq!(dedup.find(1, b""), None);
@@ -101,15 +106,15 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_oldest_ids_are_evicted() {
-        let mut dedup = Dedup::new(0, u64::MAX);
+        let mut dedup = within(0, u64::MAX);
         for i in 0..200_000_u64 {
             dedup.insert(i, &i.to_le_bytes(), ANSWER);
         }
-        assert!(dedup.answers.bytes() <= MAX_BYTES / SHARDS);
+        assert!(dedup.answers.bytes() <= BYTES);
         assert!(dedup.answers.len() > 32_768, "{}", dedup.answers.len());
         assert_eq!(dedup.find(199_999, &199_999_u64.to_le_bytes()), Some(ANSWER));
         assert_eq!(dedup.find(0, &0_u64.to_le_bytes()), None);
-        let long = vec![0; MAX_BYTES / SHARDS];
+        let long = vec![0; BYTES];
         dedup.insert(1, &long, ANSWER);
         assert_eq!(dedup.find(1, &long), Some(ANSWER), "a long id takes no more room than a short one");
         assert_eq!(dedup.find(199_999, &199_999_u64.to_le_bytes()), Some(ANSWER));
@@ -117,7 +122,7 @@ mod tests {
 
     #[test]
     fn answers_of_past_periods_are_removed() {
-        let mut dedup = Dedup::new(0, 10);
+        let mut dedup = within(0, 10);
         for i in 0..100_000_u64 {
             dedup.advance(i);
             dedup.insert(i, &i.to_le_bytes(), ANSWER);

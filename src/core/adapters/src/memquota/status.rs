@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Memquota, cells, key, nanos};
+use super::{Memquota, key, nanos};
 use mixer_engine::adapter::{HandlerStatus, QuotaStatus, QuotaUse};
 
 /// Keys listed per quota.
@@ -43,7 +43,7 @@ impl Memquota {
         });
         HandlerStatus {
             quotas: quotas.collect(),
-            notes: vec![("keys in use", format!("{keys}, {bytes} of at most {} bytes", cells::MAX_BYTES))],
+            notes: vec![("keys in use", format!("{keys}, {bytes} of at most {} bytes", self.share.limit()))],
             ..HandlerStatus::default()
         }
     }

@@ -222,3 +222,47 @@ async fn limits_hold_under_concurrency() {
     assert_eq!(granted, 1000);
     f.handler.close(Duration::from_secs(1)).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_time_of_day_that_jumps_changes_no_quota() {
+    let limited = Fixture::new(quota(2, 60)).await;
+    assert_eq!(limited.ask(A, 2), (2, 60_000));
+    for seconds in [600, -600, 0] {
+        limited.clock.jump(seconds);
+        assert_eq!(limited.ask(A, 1), (0, 0), "{seconds}");
+        assert_eq!(limited.ask_id(A, 2, false, "1"), (2, 60_000), "the answer to an id is remembered");
+    }
+    limited.at(60_000).clock.jump(-600);
+    assert_eq!(limited.ask(A, 2), (2, 60_000));
+}
+
+#[tokio::test]
+async fn keys_and_ids_of_a_mebibyte_stay_within_the_memory_limit() {
+    let env = test_env("h.istio-system");
+    env.commons.insert(Arc::new(MemoryBudget::new(16 << 20)));
+    let instance = bound(NAME, "quota", "dimensions", &[("a", ValueType::String)]);
+    let params = Params { quotas: vec![quota(1, 86_400)], ..Params::default() };
+    let handler = Memquota::build(params, vec![instance], env.clone()).await.unwrap();
+    let memory = env.commons.get::<MemoryBudget>();
+    let shares = [Purpose::QuotaCells, Purpose::Deduplication].map(|purpose| memory.share(purpose));
+    let ask = |key: &str, id: &str| {
+        let value = [Some(Value::String(key.as_bytes()))];
+        let instance = Instance { bound: 0, name: NAME, values: &value };
+        let call = QuotaCall { amount: 1, best_effort: false, deduplication_id: id };
+        ready(handler.as_quota().unwrap().quota(&instance, call)).granted
+    };
+    let long = "k".repeat(1 << 20);
+    for n in 0..300 {
+        let (key, id) = (format!("{long}{n}"), format!("{n}{long}"));
+        assert_eq!((ask(&key, &id), ask(&key, &format!("{id}again"))), (1, 0), "every key is counted");
+    }
+    for n in 0..60_000 {
+        ask(&format!("short {n}"), &format!("id {n}"));
+        assert!(shares.iter().all(|share| share.used() <= share.limit()));
+    }
+    let lost = env.metrics.counter(Family::MemquotaCellsForgotten, &["h.istio-system"]);
+    assert!(lost.get() > 0 && shares.iter().all(|share| share.exhausted() > 0));
+    assert_eq!(ask("short 59999", "a new id"), 0, "the newest cells are counted");
+    drop(handler);
+    assert!(shares.iter().all(|share| share.used() == 0));
+}

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::{HeaderMap, StatusCode};
+use ::http::header::RETRY_AFTER;
+use ::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::Router;
 use axum::response::Response;
 use axum::routing::any;
@@ -16,7 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::Params;
 use super::metric::Metric;
 use super::registration::{OpenHandlers, Registrations, register};
-use mixer_base::exposition::{CONTENT_TYPE, Writer};
+use super::scrape::{MAX_SCRAPES, Rendering, Scrapes};
+use mixer_base::budget::{MemoryBudget, Purpose, Share};
+use mixer_base::exposition::CONTENT_TYPE;
+use mixer_base::metrics::{Counter, Family};
 use mixer_base::task::{Group, Task};
 use mixer_engine::adapter::Env;
 use mixer_net::descriptors::DescriptorPlan;
@@ -24,6 +28,8 @@ use mixer_net::http;
 
 /// Prefix of build errors of the listener.
 pub(super) const NOT_STARTED: &str = "could not start prometheus metrics server: ";
+
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Grace period of scrapes in flight after the last handler has closed.
 const GRACE: Duration = Duration::from_secs(30);
@@ -35,6 +41,7 @@ const BIND_RETRY_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Endpoint {
     state: Mutex<EndpointState>,
+    scrapes: Scrapes,
 }
 
 #[derive(Debug, Default)]
@@ -57,14 +64,15 @@ impl Endpoint {
         self.state.lock().server.as_ref().map(|s| s.address)
     }
 
-    /// The response of a scrape.
+    /// The text of all metrics, in one piece.
     pub fn text(&self) -> Vec<u8> {
-        let mut metrics = self.metrics();
-        metrics.sort_by(|a, b| a.definition.name.cmp(&b.definition.name));
-        let mut out = Vec::new();
-        let mut writer = Writer::new(&mut out);
-        metrics.iter().for_each(|metric| metric.write(&mut writer));
-        out
+        Rendering::chunks(Arc::new(Rendering::new(self.metrics(), None))).flatten().collect()
+    }
+
+    /// Forgets all metrics, for tests.
+    #[cfg(test)]
+    pub(super) fn forget(&self) {
+        self.state.lock().metrics.clear();
     }
 
     /// The distinct metrics.
@@ -111,11 +119,12 @@ impl Endpoint {
 
     fn try_open(self: &Arc<Self>, params: &Params, env: &Env) -> Result<Lease, OpenError> {
         let mut state = self.state.lock();
-        let metrics = register(&state.metrics, &state.open, params, env).map_err(OpenError::Metrics)?;
+        let registered = register(&state.metrics, &state.open, params, env).map_err(OpenError::Metrics)?;
         if state.server.is_none() {
             state.server = Some(self.start(env).map_err(OpenError::Listener)?);
         }
-        state.metrics = metrics;
+        state.metrics = registered.registrations;
+        registered.replaced.iter().for_each(|(old, new)| old.succeed(new));
         *state.open.entry(Arc::clone(&env.handler_name)).or_default() += 1;
         Ok(Lease {
             endpoint: Arc::clone(self),
@@ -130,9 +139,17 @@ impl Endpoint {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = CancellationToken::new();
         let endpoint = Arc::downgrade(self);
-        let scrape = async move |request: HeaderMap| match endpoint.upgrade() {
-            Some(endpoint) => scrape(endpoint, request).await,
-            None => http::not_found(),
+        let memory = env.commons.get::<MemoryBudget>();
+        let share = Arc::clone(memory.share(Purpose::Scrapes));
+        let refused = env.metrics.counter(Family::PrometheusScrapesRefused, &[]);
+        let scrape = move |request: HeaderMap| {
+            let (endpoint, share, refused) = (endpoint.upgrade(), Arc::clone(&share), refused.clone());
+            async move {
+                match endpoint {
+                    Some(endpoint) => scrape(endpoint, &share, &refused, request).await,
+                    None => http::not_found(),
+                }
+            }
         };
         let routes = Router::new().route("/metrics", any(scrape));
         let handler = Arc::clone(&env.handler_name);
@@ -150,18 +167,43 @@ impl Endpoint {
     }
 }
 
-async fn scrape(endpoint: Arc<Endpoint>, request: HeaderMap) -> Response {
-    // Rendering many series would block the other tasks of the runtime.
-    let answer =
-        tokio::task::spawn_blocking(move || http::compressible(&request, CONTENT_TYPE, endpoint.text()))
-            .await;
-    answer.unwrap_or_else(|_| {
-        http::answer(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "text/plain; charset=utf-8",
-            "cannot render the metrics\n",
-        )
-    })
+async fn scrape(
+    endpoint: Arc<Endpoint>,
+    share: &Arc<Share>,
+    refused: &Counter,
+    request: HeaderMap,
+) -> Response {
+    let Some(permit) = endpoint.scrapes.enter(share) else {
+        refused.increment();
+        return busy();
+    };
+    let share = Arc::clone(share);
+    // Collecting many series would block the other tasks of the runtime.
+    let rendered = tokio::task::spawn_blocking(move || {
+        endpoint.scrapes.rendering(&share, |paid| Rendering::new(endpoint.metrics(), paid))
+    });
+    let Ok(rendering) = rendered.await else {
+        let text = "cannot render the metrics\n";
+        return http::answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text);
+    };
+    let mut chunks = Rendering::chunks(rendering);
+    let first = chunks.next().unwrap_or_default();
+    match chunks.next() {
+        None => http::compressible(&request, CONTENT_TYPE, first),
+        Some(second) => {
+            let all = [first, second].into_iter().chain(chunks);
+            // The permit is returned with the last chunk, or when the client is gone.
+            let all = all.inspect(move |_| debug_assert!(permit.is_held()));
+            http::streamed(&request, CONTENT_TYPE, all)
+        }
+    }
+}
+
+fn busy() -> Response {
+    let text = format!("too many scrapes: at most {MAX_SCRAPES} at a time, within the memory limit\n");
+    let mut response = http::answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, text);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 enum OpenError {

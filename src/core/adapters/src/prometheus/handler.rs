@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::endpoint::{Endpoint, Lease};
-use super::key::{LabelKey, same_values};
-use super::metric::{Metric, NEVER, Observation, Recorded};
+use super::key::{LabelKey, cut, same_values};
+use super::metric::{Metric, NEVER, NewLabels, Observation, Recorded};
 use super::{MetricsExpirationPolicy, Params};
 use mixer_attribute::text::{go_text, push_text};
 use mixer_attribute::{SignedDuration, Value};
@@ -24,11 +25,13 @@ use mixer_engine::adapter::{
 /// A built prometheus adapter.
 pub(super) struct PrometheusHandler {
     name: Arc<str>,
-    /// One per bound instance.
-    feeds: Vec<Feed>,
-    expiry: Option<Expiry>,
-    /// Zero of the times at which gauges are set.
-    started: Instant,
+    /// The bound instances and their metrics.
+    feeds: Vec<(BoundInstance, Feed)>,
+    /// Metrics that were redefined by other handlers since: the feeds that replace those in `feeds`, by bound instance.
+    moved: Mutex<Vec<Option<Arc<Feed>>>>,
+    clock: Arc<dyn Clock>,
+    /// Time after which idle series are removed, in nanoseconds.
+    expiry: Option<u64>,
     refusals: RateLimit,
     lease: Lease,
 }
@@ -38,50 +41,77 @@ enum Feed {
     /// No metric is defined for it.
     Nowhere,
     /// Its dimensions differ from the labels of its metric.
-    Mismatch { value: Option<usize>, labels: Box<[Box<str>]>, dimensions: Vec<(Box<str>, usize)> },
+    Mismatch {
+        metric: Arc<Metric>,
+        value: Option<usize>,
+        labels: Box<[Box<str>]>,
+        dimensions: Vec<(Box<str>, usize)>,
+    },
     /// A metric; `labels` are the positions of its label values, in the order of label names.
     Metric { metric: Arc<Metric>, value: Option<usize>, labels: Box<[usize]> },
 }
 
 impl Feed {
+    /// The metric of the instance.
     fn metric(&self) -> Option<&Arc<Metric>> {
         match self {
-            Feed::Metric { metric, .. } => Some(metric),
-            Feed::Nowhere | Feed::Mismatch { .. } => None,
+            Feed::Metric { metric, .. } | Feed::Mismatch { metric, .. } => Some(metric),
+            Feed::Nowhere => None,
         }
     }
 }
 
-struct Expiry {
-    after: u64,
-    /// The last sweep, initially the build; nanoseconds of the clock.
-    base: Arc<AtomicU64>,
-}
-
 impl PrometheusHandler {
     pub(super) fn new(params: &Params, instances: &[BoundInstance], lease: Lease, env: &Env) -> Self {
-        let feeds = instances.iter().map(|instance| Feed::new(instance, lease.endpoint())).collect();
+        let feed = |instance: &BoundInstance| Feed::new(instance, lease.endpoint().metric(&instance.name));
+        let feeds = instances.iter().map(|instance| (instance.clone(), feed(instance))).collect();
         let expiry =
-            params.metrics_expiration_policy.as_ref().map(|p| Expiry::start(p, lease.endpoint(), env));
-        let (name, started) = (Arc::clone(&env.handler_name), epoch());
-        Self { name, feeds, expiry, started, refusals: RateLimit::new(1), lease }
+            params.metrics_expiration_policy.as_ref().map(|p| start_sweeper(p, lease.endpoint(), env));
+        Self {
+            name: Arc::clone(&env.handler_name),
+            feeds,
+            moved: Mutex::new(vec![None; instances.len()]),
+            clock: Arc::clone(&env.clock),
+            expiry,
+            refusals: RateLimit::new(1),
+            lease,
+        }
+    }
+
+    /// The feed of a bound instance, and the metric that took the place of its own.
+    fn feed(&self, bound: usize) -> (&Feed, Option<Arc<Metric>>) {
+        let feed = self.feeds.get(bound).map_or(&Feed::Nowhere, |(_, feed)| feed);
+        (feed, feed.metric().and_then(|metric| metric.successor()))
+    }
+
+    /// The feed into the metric that took the place of the one that this handler was built with.
+    #[cold]
+    fn moved(&self, bound: usize, metric: Arc<Metric>) -> Option<Arc<Feed>> {
+        let (instance, _) = self.feeds.get(bound)?;
+        let mut all = self.moved.lock();
+        let moved = all.get_mut(bound)?;
+        let is_current = |feed: &Arc<Feed>| feed.metric().is_some_and(|of| Arc::ptr_eq(of, &metric));
+        if !moved.as_ref().is_some_and(is_current) {
+            *moved = Some(Arc::new(Feed::new(instance, Some(metric))));
+        }
+        moved.clone()
     }
 
     /// Records one instance. `same_key`: it has the key of the previous instance.
     fn record(
         &self,
+        feed: &Feed,
         key: &mut LabelKey,
         same_key: bool,
         instance: &Instance<'_>,
         sample: Observation,
     ) -> Result<(), String> {
-        let feed = self.feeds.get(instance.bound).unwrap_or(&Feed::Nowhere);
         let (metric, value, positions) = match feed {
             Feed::Nowhere => {
                 let name = instance.name;
                 return Err(format!("could not find metric info from adapter config for {name}"));
             }
-            Feed::Mismatch { value, labels, dimensions } => {
+            Feed::Mismatch { value, labels, dimensions, .. } => {
                 numeric(instance, *value)?;
                 return Err(mismatch(instance, labels, dimensions));
             }
@@ -114,9 +144,8 @@ impl PrometheusHandler {
     }
 
     fn sample(&self) -> Observation {
-        let expires =
-            self.expiry.as_ref().map_or(NEVER, |e| e.base.load(Ordering::Relaxed).saturating_add(e.after));
-        let at = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let at = nanos_now(&*self.clock);
+        let expires = self.expiry.map_or(NEVER, |after| at.saturating_add(after));
         Observation { value: 0.0, expires, at }
     }
 }
@@ -127,10 +156,15 @@ impl Handler for PrometheusHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        let mut metrics: Vec<&Arc<Metric>> = self.feeds.iter().filter_map(Feed::metric).collect();
+        let current = |metric: &Arc<Metric>| metric.successor().unwrap_or_else(|| Arc::clone(metric));
+        let fed = self.feeds.iter().filter_map(|(_, feed)| match feed {
+            Feed::Metric { metric, .. } => Some(current(metric)),
+            Feed::Nowhere | Feed::Mismatch { .. } => None,
+        });
+        let mut metrics: Vec<Arc<Metric>> = fed.collect();
         metrics.sort_by(|a, b| a.definition.name.cmp(&b.definition.name));
         metrics.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        let queue = |metric: &&Arc<Metric>| {
+        let queue = |metric: &Arc<Metric>| {
             let (length, capacity) = metric.fill();
             let dropped = metric.refused();
             QueueStatus { name: format!("series {}", metric.definition.name), length, capacity, dropped }
@@ -156,14 +190,22 @@ impl HandleReport for PrometheusHandler {
         LabelKey::with(|key| {
             let mut previous: Option<(&Instance<'_>, &[usize])> = None;
             for instance in instances {
-                let positions = match self.feeds.get(instance.bound) {
-                    Some(Feed::Metric { labels, .. }) => Some(&**labels),
+                let (feed, successor) = self.feed(instance.bound);
+                if let Some(successor) = successor {
+                    previous = None;
+                    let moved = self.moved(instance.bound, successor);
+                    let feed = moved.as_deref().unwrap_or(&Feed::Nowhere);
+                    errors.extend(self.record(feed, key, false, instance, sample).err());
+                    continue;
+                }
+                let positions = match feed {
+                    Feed::Metric { labels, .. } => Some(&**labels),
                     _ => None,
                 };
                 let this = positions.map(|positions| (instance, positions));
                 let same =
                     matches!((previous, this), (Some(previous), Some(this)) if same_values(previous, this));
-                match self.record(key, same, instance, sample) {
+                match self.record(feed, key, same, instance, sample) {
                     Ok(()) => previous = this.or(previous),
                     // Its key may not have been encoded.
                     Err(error) => {
@@ -178,8 +220,8 @@ impl HandleReport for PrometheusHandler {
 }
 
 impl Feed {
-    fn new(instance: &BoundInstance, endpoint: &Endpoint) -> Self {
-        let Some(metric) = endpoint.metric(&instance.name) else { return Feed::Nowhere };
+    fn new(instance: &BoundInstance, metric: Option<Arc<Metric>>) -> Self {
+        let Some(metric) = metric else { return Feed::Nowhere };
         let value = instance.position("value");
         let labels = &metric.definition.labels;
         let dimensions: Vec<(&str, usize)> = instance.entries("dimensions").collect();
@@ -190,39 +232,32 @@ impl Feed {
             }
             _ => {
                 let dimensions = dimensions.iter().map(|(key, at)| ((*key).into(), *at)).collect();
-                Feed::Mismatch {
-                    value,
-                    labels: labels.iter().map(|label| (**label).into()).collect(),
-                    dimensions,
-                }
+                let labels = labels.iter().map(|label| (**label).into()).collect();
+                Feed::Mismatch { value, labels, dimensions, metric }
             }
         }
     }
 }
 
-impl Expiry {
-    /// Starts the sweeper, which ends with the handler.
-    fn start(policy: &MetricsExpirationPolicy, endpoint: &Arc<Endpoint>, env: &Env) -> Self {
-        let nanos = |d: SignedDuration| u64::try_from(d.nanos).unwrap_or(0);
-        let after = nanos(policy.metrics_expiry_duration);
-        let base = Arc::new(AtomicU64::new(nanos_now(&*env.clock)));
-        let interval = match policy.expiry_check_interval_duration.nanos {
-            0 => after / 2,
-            interval => u64::try_from(interval).unwrap_or(0),
-        };
-        if interval > 0 {
-            let interval = Duration::from_nanos(interval);
-            let (endpoint, swept, clock) =
-                (Arc::downgrade(endpoint), Arc::clone(&base), Arc::clone(&env.clock));
-            env.tasks.spawn(Task::restarted("series sweeper").of(&*env.handler_name), move || {
-                sweep(endpoint.clone(), Arc::clone(&swept), Arc::clone(&clock), interval)
-            });
-        }
-        Self { after, base }
+/// Starts the sweeper, which ends with the handler. Returns the expiry in nanoseconds.
+fn start_sweeper(policy: &MetricsExpirationPolicy, endpoint: &Arc<Endpoint>, env: &Env) -> u64 {
+    let nanos = |d: SignedDuration| u64::try_from(d.nanos).unwrap_or(0);
+    let after = nanos(policy.metrics_expiry_duration);
+    let interval = match policy.expiry_check_interval_duration.nanos {
+        0 => after / 2,
+        interval => u64::try_from(interval).unwrap_or(0),
+    };
+    if interval > 0 {
+        let interval = Duration::from_nanos(interval);
+        let (endpoint, clock) = (Arc::downgrade(endpoint), Arc::clone(&env.clock));
+        env.tasks.spawn(Task::restarted("series sweeper").of(&*env.handler_name), move || {
+            sweep(endpoint.clone(), Arc::clone(&clock), interval)
+        });
     }
+    after
 }
 
-async fn sweep(endpoint: Weak<Endpoint>, base: Arc<AtomicU64>, clock: Arc<dyn Clock>, interval: Duration) {
+async fn sweep(endpoint: Weak<Endpoint>, clock: Arc<dyn Clock>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     // The first tick is immediate.
@@ -232,19 +267,12 @@ async fn sweep(endpoint: Weak<Endpoint>, base: Arc<AtomicU64>, clock: Arc<dyn Cl
         // Without its endpoint the handler is being closed, which cancels this task.
         let Some(endpoint) = endpoint.upgrade() else { return std::future::pending().await };
         let now = nanos_now(&*clock);
-        base.store(now, Ordering::Relaxed);
         endpoint.metrics().iter().for_each(|metric| metric.sweep(now));
     }
 }
 
 fn nanos_now(clock: &dyn Clock) -> u64 {
     u64::try_from(clock.monotonic().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// About the start of the process; the same for all handlers, because they can share gauges.
-fn epoch() -> Instant {
-    static EPOCH: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    *EPOCH.get_or_init(Instant::now)
 }
 
 fn numeric(instance: &Instance<'_>, position: Option<usize>) -> Result<f64, String> {
@@ -269,21 +297,24 @@ fn parse(text: &[u8]) -> Result<f64, &'static str> {
     if number.is_infinite() && !is_infinity { Err("value out of range") } else { Ok(number) }
 }
 
-/// Renders the labels of a new series. Errors: a value that is not UTF-8.
-fn labels_text(metric: &Metric, instance: &Instance<'_>, positions: &[usize]) -> Result<Labels, String> {
+/// Renders the labels of a new series; long values are cut. Errors: a value that is not UTF-8.
+fn labels_text(metric: &Metric, instance: &Instance<'_>, positions: &[usize]) -> Result<NewLabels, String> {
     let mut text = Vec::new();
     let mut value = Vec::new();
+    let mut cuts = 0;
     for (name, position) in metric.definition.labels.iter().zip(positions) {
         value.clear();
         if let Some(present) = instance.value(*position) {
             push_text(&mut value, present);
         }
         if std::str::from_utf8(&value).is_err() {
+            cut(&mut value);
             return Err(format!("label value {:?} is not valid UTF-8", String::from_utf8_lossy(&value)));
         }
+        cuts += u64::from(cut(&mut value));
         push_label(&mut text, name, &value);
     }
-    Ok(Labels::from_text(text))
+    Ok(NewLabels { labels: Labels::from_text(text), cut: cuts })
 }
 
 fn mismatch(instance: &Instance<'_>, labels: &[Box<str>], dimensions: &[(Box<str>, usize)]) -> String {
@@ -302,6 +333,7 @@ fn mismatch(instance: &Instance<'_>, labels: &[Box<str>], dimensions: &[(Box<str
         let mut value = Vec::new();
         if let Some(present) = instance.value(*position) {
             push_text(&mut value, present);
+            cut(&mut value);
         }
         let separator = if i == 0 { "" } else { ", " };
         // Writing to a String cannot fail.

@@ -2,9 +2,12 @@
 //!
 //! A [`Series`] is created once, under a lock, and shared by all shards. Values are per shard, each shard behind a lock that only
 //! its worker takes, apart from scrapes and sweeps. Lock order: `sorted`, `registry`, shards by index.
+//!
+//! Series and values take their bytes from the share `series` of the memory budget when they are created. A series pays for its row in
+//! one rendering as well, so that one scrape at a time needs no more memory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashTable;
 use parking_lot::Mutex;
@@ -13,36 +16,62 @@ use super::MetricKind;
 use super::definition::Definition;
 use super::key::LabelKey;
 use mixer_base::bounded::{Bounded, BoundedTable, WhenFull};
-use mixer_base::exposition::{FamilyKind, Labels, Writer};
+use mixer_base::budget::{Account, Charge};
+use mixer_base::exposition::{FamilyKind, Labels};
 use mixer_base::metrics::Counter;
 use mixer_base::shard;
 
 /// Time at which nothing expires.
 pub(super) const NEVER: u64 = u64::MAX;
-/// Budget of the label texts of a metric, for each series that it may have.
-const BYTES_PER_SERIES: usize = 2048;
-/// Smallest such budget.
-const LEAST_BYTES: usize = 64 << 20;
 
 /// A metric with its values.
 #[derive(Debug)]
 pub(super) struct Metric {
     pub(super) definition: Definition,
     max_series: AtomicUsize,
-    refused: Counter,
+    counters: MetricCounters,
+    account: Arc<Account>,
+    /// The metric that took its place when it was redefined.
+    successor: OnceLock<Arc<Metric>>,
     shards: Box<[Shard]>,
     registry: Mutex<SeriesRegistry>,
     sorted: Mutex<SortedSeries>,
 }
 
+/// What is counted of a metric.
+#[derive(Debug, Clone)]
+pub(super) struct MetricCounters {
+    /// Samples that were refused.
+    pub(super) refused: Counter,
+    /// Label values that were cut.
+    pub(super) cut: Counter,
+}
+
+/// The labels of a new series.
+#[derive(Debug)]
+pub(super) struct NewLabels {
+    pub(super) labels: Labels,
+    /// Number of values that were cut.
+    pub(super) cut: u64,
+}
+
 /// Labels with a value in at least one shard.
 #[derive(Debug)]
-struct Series {
+pub(super) struct Series {
     key: Box<[u8]>,
     hash: u64,
-    labels: Labels,
+    pub(super) labels: Labels,
     /// Its index in the sorted list of the current scrape; only meaningful under the lock `sorted`.
     rank: AtomicUsize,
+    /// Its bytes, until the last rendering that shows it is dropped.
+    _charge: Charge,
+}
+
+/// A series and its value at one instant.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) series: Arc<Series>,
+    pub(super) value: SeriesValue,
 }
 
 impl Bounded for Series {
@@ -77,10 +106,11 @@ struct ShardSeries {
     /// Nanoseconds of the adapter's clock.
     expires: u64,
     value: SeriesValue,
+    _charge: Charge,
 }
 
 #[derive(Debug, Clone)]
-enum SeriesValue {
+pub(super) enum SeriesValue {
     /// A counter, or a gauge with the time when it was set.
     Number { value: f64, set_at: u64 },
     /// Counts by bucket, not cumulative.
@@ -93,7 +123,7 @@ pub(super) struct Observation {
     pub(super) value: f64,
     /// When its series is removed unless another sample arrives; nanoseconds of the adapter's clock.
     pub(super) expires: u64,
-    /// When it was reported, on a monotonic clock that all threads share; for gauges.
+    /// When it was reported, in nanoseconds of the adapter's clock; for gauges.
     pub(super) at: u64,
 }
 
@@ -109,12 +139,15 @@ pub(super) enum Recorded {
 }
 
 impl Metric {
-    pub(super) fn new(definition: Definition, refused: Counter) -> Self {
-        let table = BoundedTable::new(label_budget(definition.max_series), WhenFull::Refuse);
+    pub(super) fn new(definition: Definition, counters: MetricCounters, account: Account) -> Self {
+        // Series pay from the account themselves, because renderings can outlive the table.
+        let table = BoundedTable::new(usize::MAX, WhenFull::Refuse);
         Self {
             max_series: AtomicUsize::new(definition.max_series),
             definition,
-            refused,
+            counters,
+            account: Arc::new(account),
+            successor: OnceLock::new(),
             shards: (0..shard::count()).map(|_| Shard::default()).collect(),
             registry: Mutex::new(SeriesRegistry { table, version: 0 }),
             sorted: Mutex::default(),
@@ -124,7 +157,27 @@ impl Metric {
     /// Changes the limit; series above it stay.
     pub(super) fn set_max_series(&self, max_series: usize) {
         self.max_series.store(max_series, Ordering::Relaxed);
-        self.registry.lock().table.set_budget(label_budget(max_series));
+    }
+
+    /// The metric that took the place of this one, if it was redefined.
+    #[inline]
+    pub(super) fn successor(&self) -> Option<Arc<Metric>> {
+        let mut last = self.successor.get()?;
+        while let Some(next) = last.successor.get() {
+            last = next;
+        }
+        Some(Arc::clone(last))
+    }
+
+    /// Names the metric that takes the place of this one, and drops all series.
+    pub(super) fn succeed(&self, by: &Arc<Metric>) {
+        if self.successor.set(Arc::clone(by)).is_ok() {
+            self.sorted.lock().series.clear();
+            let mut registry = self.registry.lock();
+            registry.table = BoundedTable::new(usize::MAX, WhenFull::Refuse);
+            registry.version += 1;
+            self.shards.iter().for_each(|Shard(shard)| shard.lock().clear());
+        }
     }
 
     /// The number of series and its limit.
@@ -134,7 +187,24 @@ impl Metric {
 
     /// Samples refused so far.
     pub(super) fn refused(&self) -> u64 {
-        self.refused.get()
+        self.counters.refused.get()
+    }
+
+    /// Bytes of the value of a series in a shard or in a rendering.
+    fn value_bytes(&self) -> usize {
+        match self.definition.kind {
+            MetricKind::Distribution => (self.definition.bounds.len() + 1) * size_of::<u64>() + 16,
+            _ => 0,
+        }
+    }
+
+    /// The text of its type.
+    pub(super) fn family_kind(&self) -> FamilyKind {
+        match self.definition.kind {
+            MetricKind::Gauge => FamilyKind::Gauge,
+            MetricKind::Distribution => FamilyKind::Histogram,
+            MetricKind::Counter | MetricKind::Unspecified => FamilyKind::Counter,
+        }
     }
 
     /// Records one sample. `labels` renders the labels of a new series.
@@ -144,7 +214,7 @@ impl Metric {
         &self,
         key: &LabelKey,
         sample: Observation,
-        labels: impl FnOnce() -> Result<Labels, String>,
+        labels: impl FnOnce() -> Result<NewLabels, String>,
     ) -> Recorded {
         if self.definition.kind == MetricKind::Counter && sample.value < 0.0 {
             // compat(1.3): the series exists from now on.
@@ -169,29 +239,37 @@ impl Metric {
         shard: &Mutex<HashTable<ShardSeries>>,
         key: &LabelKey,
         sample: Observation,
-        labels: impl FnOnce() -> Result<Labels, String>,
+        labels: impl FnOnce() -> Result<NewLabels, String>,
     ) -> Recorded {
+        let refuse = || {
+            self.counters.refused.increment();
+            Recorded::Refused
+        };
         let mut registry = self.registry.lock();
+        let Some(paid) = self.account.charge(2 * size_of::<ShardSeries>() + self.value_bytes()) else {
+            return refuse();
+        };
         let known = registry.table.find(key.hash(), |s| *s.key == *key.bytes()).cloned();
         let series = match known {
             Some(series) => series,
-            None if registry.table.len() >= self.max_series.load(Ordering::Relaxed) => {
-                self.refused.increment();
-                return Recorded::Refused;
-            }
+            None if registry.table.len() >= self.max_series.load(Ordering::Relaxed) => return refuse(),
             None => {
-                let labels = match labels() {
+                let NewLabels { labels, cut } = match labels() {
                     Ok(labels) => labels,
                     Err(text) => return Recorded::Invalid(text),
                 };
+                let Some(charge) = self.account.charge(self.series_bytes(key.bytes(), &labels)) else {
+                    return refuse();
+                };
                 let (key, hash) = (key.bytes().into(), key.hash());
-                let series = Arc::new(Series { key, hash, labels, rank: AtomicUsize::new(usize::MAX) });
+                let rank = AtomicUsize::new(usize::MAX);
+                let series = Arc::new(Series { key, hash, labels, rank, _charge: charge });
                 // Sweeps remove series that have expired, so the table needs no time.
                 if !registry.table.insert(hash, Arc::clone(&series), 0) {
-                    self.refused.increment();
-                    return Recorded::Refused;
+                    return refuse();
                 }
                 registry.version += 1;
+                self.counters.cut.add(cut);
                 series
             }
         };
@@ -201,12 +279,23 @@ impl Metric {
             Some(entry) => entry.take(&self.definition, sample),
             None => {
                 let value = SeriesValue::zero(&self.definition);
-                let mut entry = ShardSeries { series, expires: 0, value };
+                let mut entry = ShardSeries { series, expires: 0, value, _charge: paid };
                 entry.take(&self.definition, sample);
                 shard.insert_unique(key.hash(), entry, |e| e.series.hash);
             }
         }
         Recorded::Taken
+    }
+
+    /// Bytes of a series: itself, its entry in the table and in the sorted list, and its row in one rendering.
+    fn series_bytes(&self, key: &[u8], labels: &Labels) -> usize {
+        let owned = key.len() + labels.text().len() + size_of::<Series>() + 64;
+        owned + BoundedTable::<Arc<Series>>::ENTRY_BYTES + 2 * size_of::<Arc<Series>>() + self.row_bytes()
+    }
+
+    /// Bytes of a row of a rendering, and of the value that it is made of.
+    pub(super) fn row_bytes(&self) -> usize {
+        size_of::<Option<SeriesValue>>() + size_of::<Row>() + self.value_bytes()
     }
 
     /// Removes every series that has expired in all shards.
@@ -243,34 +332,23 @@ impl Metric {
         }
     }
 
-    /// Writes the family, unless it has no series.
-    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+    /// Every series with its value, in the order of label values.
+    pub(super) fn rows(&self) -> Vec<Row> {
         let mut sorted = self.sorted.lock();
         self.sort(&mut sorted);
-        if sorted.series.is_empty() {
-            return;
-        }
         let values = self.collect(&sorted.series);
-        let Definition { name, help, kind, bounds, .. } = &self.definition;
-        let kind = match kind {
-            MetricKind::Gauge => FamilyKind::Gauge,
-            MetricKind::Distribution => FamilyKind::Histogram,
-            MetricKind::Counter | MetricKind::Unspecified => FamilyKind::Counter,
-        };
-        writer.family(name, help, kind);
-        let mut rows = sorted.series.iter().zip(values).filter_map(|(s, v)| Some((s, v?))).peekable();
-        while let Some((series, mut value)) = rows.next() {
-            // Two keys with one text (a number and the same number as text) are one series to Prometheus.
-            while let Some((_, twin)) = rows.next_if(|(next, _)| next.labels == series.labels) {
-                value.merge(&twin, self.definition.kind);
-            }
-            match value {
-                SeriesValue::Number { value, .. } => writer.sample(name, &series.labels, value),
-                SeriesValue::Distribution { counts, sum } => {
-                    writer.histogram(name, &series.labels, bounds, &counts, sum);
+        let mut rows: Vec<Row> = Vec::with_capacity(sorted.series.len());
+        for (series, value) in sorted.series.iter().zip(values) {
+            let Some(value) = value else { continue };
+            match rows.last_mut() {
+                // Two keys with one text (a number and the same number as text) are one series to Prometheus.
+                Some(last) if last.series.labels == series.labels => {
+                    last.value.merge(&value, self.definition.kind);
                 }
+                _ => rows.push(Row { series: Arc::clone(series), value }),
             }
         }
+        rows
     }
 
     /// Brings the sorted list up to date.
@@ -306,11 +384,6 @@ impl Metric {
         }
         values
     }
-}
-
-/// Memory for the labels of a metric. Unlimited series have unlimited labels.
-fn label_budget(max_series: usize) -> usize {
-    max_series.saturating_mul(BYTES_PER_SERIES).max(LEAST_BYTES)
 }
 
 fn find<'t>(shard: &'t mut HashTable<ShardSeries>, key: &LabelKey) -> Option<&'t mut ShardSeries> {

@@ -77,8 +77,8 @@ mixer_config::message! {
         6 label_names: Vec<String> = Vec::new();
         /// First part of the full name; by default `istio`.
         7 namespace: String = String::new();
-        /// Limit of series; 0 means 500000, a negative number no limit. Labels may take 2 KiB per series, at least 64 MiB in all.
-        /// Samples beyond the limits are dropped and counted. Not in Istio Mixer.
+        /// Limit of series; 0 means 500000, a negative number no limit but that of memory. Samples beyond the limits are dropped and
+        /// counted. Not in Istio Mixer.
         8 max_series: i32 = 0;
     }
 }

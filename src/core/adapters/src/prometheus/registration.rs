@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::definition::Definition;
-use super::metric::Metric;
+use super::metric::{Metric, MetricCounters};
 use super::{MetricInfo, Params};
-use mixer_base::metrics::{Family, Metrics};
+use mixer_base::budget::{MemoryBudget, Purpose};
+use mixer_base::metrics::Family;
 use mixer_engine::adapter::Env;
 
 /// Registrations by full name of the instance.
@@ -24,13 +25,21 @@ pub(super) struct Registration {
 /// Number of open handlers by name; two while a handler is replaced.
 pub(super) type OpenHandlers = BTreeMap<Arc<str>, usize>;
 
-/// The registrations once this handler is built.
+/// The effect of building a handler.
+pub(super) struct Registered {
+    pub(super) registrations: Registrations,
+    /// Metrics that are replaced, and what replaces them.
+    pub(super) replaced: Vec<(Arc<Metric>, Arc<Metric>)>,
+}
+
+/// The registrations once this handler is built. A redefinition empties all metrics that only this handler declared. Metrics of other
+/// open handlers keep their values, and a metric that they feed and that is redefined goes on as the new one.
 pub(super) fn register(
     current: &Registrations,
     open: &OpenHandlers,
     params: &Params,
     env: &Env,
-) -> Result<Registrations, Vec<String>> {
+) -> Result<Registered, Vec<String>> {
     let mut registered = current.clone();
     let redefined = params
         .metrics
@@ -38,7 +47,7 @@ pub(super) fn register(
         .find(|info| registered.get(&info.instance_name).is_some_and(|known| !is_same(&known.info, info)));
     if let Some(info) = redefined {
         tracing::warn!(adapter = &*env.handler_name, "Metric {} redefined. Reloading adapter.", info.name);
-        registered = emptied(current, open, params, env);
+        registered = of_others(current, open, params, env);
     }
     let mut errors = Vec::new();
     for info in &params.metrics {
@@ -57,7 +66,7 @@ pub(super) fn register(
             continue;
         }
         let metric = match registered.values().find(|r| r.metric.definition.name == definition.name) {
-            None => new_metric(definition, &env.metrics),
+            None => new_metric(definition, env),
             Some(twin) if twin.metric.definition.is_same_metric(&definition) => Arc::clone(&twin.metric),
             Some(_) => {
                 errors.push(format!(
@@ -67,41 +76,49 @@ pub(super) fn register(
                 continue;
             }
         };
-        let owners = BTreeSet::from([Arc::clone(&env.handler_name)]);
+        let owners = other_owners(current.get(&info.instance_name), open, env);
+        let owners = owners.into_iter().chain([Arc::clone(&env.handler_name)]).collect();
         let registration = Registration { info: info.clone(), owners, metric };
         registered.insert(info.instance_name.clone(), registration);
     }
-    if errors.is_empty() { Ok(registered) } else { Err(errors) }
-}
-
-/// The registrations that remain when a metric is redefined: those of other open handlers only, without values.
-fn emptied(current: &Registrations, open: &OpenHandlers, params: &Params, env: &Env) -> Registrations {
-    let mut emptied = Registrations::new();
-    for (instance, known) in current {
-        let others: BTreeSet<Arc<str>> = known
-            .owners
-            .iter()
-            .filter(|owner| **owner != env.handler_name && open.contains_key(*owner))
-            .cloned()
-            .collect();
-        if others.is_empty() || params.metrics.iter().any(|info| info.instance_name == *instance) {
-            continue;
-        }
-        let twin = emptied
-            .values()
-            .find(|r: &&Registration| r.metric.definition.name == known.metric.definition.name);
-        let metric = match twin {
-            Some(twin) => Arc::clone(&twin.metric),
-            None => new_metric(known.metric.definition.clone(), &env.metrics),
-        };
-        emptied.insert(instance.clone(), Registration { info: known.info.clone(), owners: others, metric });
+    if !errors.is_empty() {
+        return Err(errors);
     }
-    emptied
+    let is_used = |metric| registered.values().any(|r| Arc::ptr_eq(&r.metric, metric));
+    let replaced = current.iter().filter(|(_, old)| !is_used(&old.metric)).filter_map(|(instance, old)| {
+        let new = &registered.get(instance)?.metric;
+        Some((Arc::clone(&old.metric), Arc::clone(new)))
+    });
+    let replaced = replaced.collect();
+    Ok(Registered { replaced, registrations: registered })
 }
 
-fn new_metric(definition: Definition, metrics: &Metrics) -> Arc<Metric> {
-    let refused = metrics.counter(Family::PrometheusReportsRefused, &[&definition.name]);
-    Arc::new(Metric::new(definition, refused))
+/// Other open handlers that declared a metric.
+fn other_owners(known: Option<&Registration>, open: &OpenHandlers, env: &Env) -> BTreeSet<Arc<str>> {
+    let owners = known.into_iter().flat_map(|known| &known.owners);
+    owners.filter(|owner| **owner != env.handler_name && open.contains_key(*owner)).cloned().collect()
+}
+
+/// The registrations that a redefinition leaves alone: those of other open handlers which this one does not redefine.
+fn of_others(current: &Registrations, open: &OpenHandlers, params: &Params, env: &Env) -> Registrations {
+    let kept = current.iter().filter_map(|(instance, known)| {
+        let owners = other_owners(Some(known), open, env);
+        let is_redefined =
+            params.metrics.iter().any(|info| info.instance_name == *instance && !is_same(&known.info, info));
+        let kept = Registration { owners, ..known.clone() };
+        (!kept.owners.is_empty() && !is_redefined).then(|| (instance.clone(), kept))
+    });
+    kept.collect()
+}
+
+fn new_metric(definition: Definition, env: &Env) -> Arc<Metric> {
+    let counter = |family| env.metrics.counter(family, &[&definition.name]);
+    let counters = MetricCounters {
+        refused: counter(Family::PrometheusReportsRefused),
+        cut: counter(Family::PrometheusLabelsCut),
+    };
+    let memory = env.commons.get::<MemoryBudget>();
+    Arc::new(Metric::new(definition, counters, memory.share(Purpose::Series).open()))
 }
 
 /// Whether a definition is unchanged, apart from its limit of series.

@@ -102,21 +102,11 @@ fn write_chunks(
 
 /// Writes line by line, because each line can be too long or start a new file.
 fn write_rotated(file: &mut RotatingFile, batch: &Batch, errors: &mut Vec<String>) -> u64 {
-    let (mut buffered, mut lost) = (0, 0);
     for line in batch.lines() {
-        match file.push(line) {
-            Ok(()) => buffered += 1,
-            Err(error) => {
-                errors.push(os_text(&error));
-                lost += 1;
-            }
-        }
+        errors.extend(file.push(line).err().map(|error| os_text(&error)));
     }
-    if let Err(error) = file.flush() {
-        errors.push(os_text(&error));
-        lost += buffered;
-    }
-    lost
+    errors.extend(file.flush().err().map(|error| os_text(&error)));
+    file.take_counts().lost
 }
 
 fn write_now(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {

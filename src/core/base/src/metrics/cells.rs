@@ -29,6 +29,11 @@ impl Counter {
         self.0.add(0, amount);
     }
 
+    /// Whether this is the only handle.
+    pub(super) fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// The current count. Cost: a read per shard.
     pub fn get(&self) -> u64 {
         self.0.total(0)

@@ -202,9 +202,13 @@ families! {
     ProcessMemory: Gauge "mixer_process_memory_bytes"
         "Resident memory in bytes: private (heap and stacks) and mapped (executable and other files)." [&["kind"]];
     ProcessThreads: Gauge "mixer_process_threads" "Number of operating system threads." [&[]];
+    PrometheusLabelsCut: Counter "mixer_prometheus_label_values_cut_total"
+        "The number of label values of more than 1024 bytes that the prometheus adapter cut when it created a series." [&["metric"]];
     PrometheusReportsRefused: Counter "mixer_prometheus_reports_refused_total"
-        "The number of reports that the prometheus adapter dropped because their metric had reached its limit of series."
+        "The number of reports that the prometheus adapter dropped because their metric had reached its limit of series, or all series that of memory."
         [&["metric"]];
+    PrometheusScrapesRefused: Counter "mixer_prometheus_scrapes_refused_total"
+        "The number of scrapes of the prometheus adapter that were refused because too many ran." [&[]];
     RuntimeConditionErrors: Counter "mixer_runtime_condition_errors_total"
         "The number of times a rule condition could not be evaluated." [&[]];
     RuntimeDispatchDuration: Histogram "mixer_runtime_dispatch_duration_seconds"

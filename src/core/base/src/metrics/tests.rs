@@ -160,3 +160,24 @@ fn the_text_is_sorted() {
         "mixer_runtime_condition_errors_total 2"
     );
 }
+
+#[test]
+fn names_of_handlers_that_come_and_go_are_forgotten_and_those_in_use_are_not() {
+    let metrics = Metrics::new();
+    let held: Vec<_> = (0..300).map(|n| metrics.dispatch(&format!("held{n}.ns"), "noop", "quota")).collect();
+    held.iter().for_each(|dispatch| dispatch.record(std::time::Duration::from_micros(1), false));
+    let counter = metrics.counter(Family::StdioLinesDropped, &["held.ns"]);
+    counter.increment();
+    for n in 0..10_000 {
+        metrics.dispatch(&format!("h{n}.ns"), "noop", "quota");
+        metrics.counter(Family::StdioLinesDropped, &[&format!("h{n}.ns")]).increment();
+        let tables = metrics.tables.lock();
+        assert!(tables.dispatches.len() + tables.cells.len() < 2500, "after {n}");
+    }
+    let mut text = Vec::new();
+    metrics.write(&mut text);
+    let text = String::from_utf8(text).unwrap();
+    let count = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(count("mixer_runtime_dispatches_total{"), 300);
+    assert_eq!(count("mixer_stdio_lines_dropped_total{handler=\"held.ns\"} 1"), 1);
+}

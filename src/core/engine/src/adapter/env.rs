@@ -16,10 +16,9 @@ pub trait Clock: Send + Sync {
     /// Time since 1970-01-01T00:00:00Z.
     fn unix_time(&self) -> Duration;
 
-    /// Monotonic time since an arbitrary point.
-    fn monotonic(&self) -> Duration {
-        self.unix_time()
-    }
+    /// Monotonic time since an arbitrary point: what windows, expiries and leases are measured with. Changes of the time of day do not
+    /// affect it.
+    fn monotonic(&self) -> Duration;
 
     /// The current time.
     fn now(&self) -> Timestamp {
@@ -70,6 +69,11 @@ pub struct Commons {
 }
 
 impl Commons {
+    /// Sets the shared value of type `T`, before the first use of it.
+    pub fn insert<T: Send + Sync + 'static>(&self, value: Arc<T>) {
+        self.values.lock().insert(TypeId::of::<T>(), value);
+    }
+
     /// The shared value of type `T`.
     pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.values.lock();

@@ -18,8 +18,6 @@ use mixer_base::rotate::{RotatingFile, RotationPolicy, os_text};
 use mixer_base::sample::Sampler;
 use mixer_base::task::{FaultPoint, Task};
 
-/// Most bytes of requests and answers in the queue.
-const MAX_QUEUED_BYTES: usize = 32 << 20;
 /// Longest time that a line stays buffered.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 /// Least time between log lines about a file that cannot be written.
@@ -52,6 +50,7 @@ pub struct DecisionLog {
     recording: Arc<AtomicBool>,
     queue: SyncSender<QueueItem>,
     queued_bytes: Arc<AtomicUsize>,
+    max_queued_bytes: usize,
     lost: Counter,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -120,7 +119,15 @@ impl DecisionLog {
             )
             .map_err(|error| LogError(format!("cannot start a thread for decisions: {}", os_text(&error))))?;
         let thread = Mutex::new(Some(thread));
-        Ok(Some(Self { sampler, recording: has_room, queue, queued_bytes, lost: lost("queue"), thread }))
+        Ok(Some(Self {
+            sampler,
+            recording: has_room,
+            queue,
+            queued_bytes,
+            max_queued_bytes: options.queue_bytes,
+            lost: lost("queue"),
+            thread,
+        }))
     }
 
     /// The files that the next call is written to; `None` for none. Called before dispatch, to decide on tracing. Cost: a random number.
@@ -136,7 +143,7 @@ impl DecisionLog {
     pub fn push(&self, call: AnsweredCall, targets: DecisionTargets) {
         let size = call.size();
         let waiting = self.queued_bytes.fetch_add(size, Ordering::Relaxed);
-        if waiting + size <= MAX_QUEUED_BYTES
+        if waiting + size <= self.max_queued_bytes
             && self.queue.try_send(QueueItem::Call(Box::new(call), targets)).is_ok()
         {
             return;
@@ -192,15 +199,15 @@ impl Recording {
         self.calls_left > 0 && self.bytes_left > 0
     }
 
-    /// Writes a line if it fits; a line that does not fit ends the recording. Returns whether it was written.
-    fn push(&mut self, line: &[u8]) -> io::Result<bool> {
+    /// Buffers a line if it fits; a line that does not fit ends the recording.
+    fn push(&mut self, line: &[u8]) -> io::Result<()> {
         if self.calls_left == 0 || line.len() as u64 > self.bytes_left {
             self.calls_left = 0;
-            return Ok(false);
+            return Ok(());
         }
         self.calls_left -= 1;
         self.bytes_left -= line.len() as u64;
-        self.file.push(line).map(|()| true)
+        self.file.push(line)
     }
 }
 
@@ -276,37 +283,43 @@ impl Writer {
             && (self.select == Select::All || decision.is_denial())
         {
             outcome = log.push(&line);
-            if outcome.is_ok() {
-                self.logged.increment();
-            }
         }
         if let Some(recording) = &mut self.recording
             && targets.record
         {
-            match recording.push(&line) {
-                Ok(true) => self.recorded.increment(),
-                Ok(false) => {}
-                Err(error) => outcome = Err(error),
+            if let Err(error) = recording.push(&line) {
+                outcome = Err(error);
             }
             if !recording.has_room() && self.has_room.swap(false, Ordering::Relaxed) {
                 tracing::info!("the recording of requests is full and has ended");
             }
         }
+        self.count();
         if let Err(error) = outcome {
-            self.write_failed(&error);
+            self.log_failure(&error);
         }
     }
 
     fn flush(&mut self) {
         let files = self.log.iter_mut().chain(self.recording.iter_mut().map(|recording| &mut recording.file));
         let failures: Vec<io::Error> = files.filter_map(|file| file.flush().err()).collect();
+        self.count();
         for error in &failures {
-            self.write_failed(error);
+            self.log_failure(error);
         }
     }
 
-    fn write_failed(&mut self, error: &io::Error) {
-        self.lost.increment();
+    /// Counts lines once it is known what became of them.
+    fn count(&mut self) {
+        let recording = self.recording.as_mut().map(|recording| (&mut recording.file, &self.recorded));
+        for (file, written) in self.log.as_mut().map(|log| (log, &self.logged)).into_iter().chain(recording) {
+            let counts = file.take_counts();
+            written.add(counts.written);
+            self.lost.add(counts.lost);
+        }
+    }
+
+    fn log_failure(&mut self, error: &io::Error) {
         if self.error_logged.is_none_or(|at| at.elapsed() >= ERROR_LOG_INTERVAL) {
             self.error_logged = Some(Instant::now());
             tracing::error!("decisions cannot be written: {}", os_text(error));

@@ -9,6 +9,7 @@ use super::combine::{Combiner, PERMISSION_DENIED};
 use super::default_deny::deny_by_default;
 use super::headers::add_header_changes;
 use super::instances::{Evaluated, evaluate};
+use super::last_known::AnswerKey;
 use super::trace::CallTrace;
 use super::{CheckOutcome, DispatchContext, DispatchError};
 use crate::adapter::{CheckResult, HandlerError, Reply, Status};
@@ -23,7 +24,7 @@ enum DispatchResult<'t> {
     Called {
         action: &'t RouteAction,
         on_error: Option<OnError>,
-        answer_key: Option<u64>,
+        answer_key: Option<AnswerKey>,
         result: Result<CheckResult, HandlerError>,
     },
     /// A failure that `on_error` turned into an answer.
@@ -261,7 +262,7 @@ fn settle_error(
     context: &DispatchContext<'_>,
     handler: &str,
     on_error: Option<OnError>,
-    answer_key: Option<u64>,
+    answer_key: Option<AnswerKey>,
     result: Result<CheckResult, HandlerError>,
 ) -> Result<CheckResult, Option<HandlerError>> {
     match (result, on_error) {
@@ -277,7 +278,7 @@ fn settle_error(
             Ok(refusal(format!("handler `{handler}` failed: {}", error.message)))
         }
         (Err(error), Some(OnError::LastKnown)) => {
-            Ok(answer_key.and_then(|key| context.last_known.recall(key)).unwrap_or_else(|| {
+            Ok(answer_key.and_then(|key| context.last_known.recall(&key)).unwrap_or_else(|| {
                 refusal(format!("handler `{handler}` failed and has no last answer: {}", error.message))
             }))
         }

@@ -5,8 +5,8 @@
 //! deduplication id, and only for instances that no enforced rule uses, because their cells are those of real requests. Generators
 //! and report handlers are not called, because their effects cannot be undone.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
@@ -188,7 +188,7 @@ async fn call_check<'t: 'a, 'a>(
     let begun = Instant::now();
     let reply = action.handler.check(&evaluated.instance);
     let counted = |result: &Result<CheckResult, HandlerError>| count(route, check_outcome(result));
-    if let Some(result) = settle(reply, route, check_outcome, context).await {
+    if let Some(result) = settle(reply, (route, action), check_outcome, context).await {
         counted(&result);
         if let (Some(trace), Some(at)) = (context.trace, at) {
             CallTrace::new(at, begun).checked(trace, &result);
@@ -220,7 +220,8 @@ async fn call_quota<'t: 'a, 'a>(
     let begun = Instant::now();
     let reply = action.handler.quota(&evaluated.instance, call);
     let amount = request.amount;
-    if let Some(result) = settle(reply, route, move |result| quota_outcome(amount, result), context).await {
+    let outcome = move |result: &Result<QuotaResult, HandlerError>| quota_outcome(amount, result);
+    if let Some(result) = settle(reply, (route, action), outcome, context).await {
         count(route, quota_outcome(amount, &result));
         if let (Some(trace), Some(at)) = (context.trace, at) {
             CallTrace::new(at, begun).granted(trace, amount, &result);
@@ -259,7 +260,7 @@ fn prepare<'t: 'a, 'a>(
 /// The answer, if it is ready or the trace is full; otherwise a task counts it later.
 async fn settle<T: Send + 'static>(
     reply: Reply<T>,
-    route: &Route,
+    (route, action): (&Route, &RouteAction),
     outcome: impl Fn(&Result<T, HandlerError>) -> DryRunOutcome + Send + 'static,
     context: &DispatchContext<'_>,
 ) -> Option<Result<T, HandlerError>> {
@@ -278,8 +279,10 @@ async fn settle<T: Send + 'static>(
     let slot = PendingSlot;
     let counters = route.dry_run.clone();
     static DRY_RUNS: OnceLock<Group> = OnceLock::new();
+    // A handler is closed once nobody holds it: the call outlives the request, and with it the configuration that the request held.
+    let handler = Arc::clone(&action.handler);
     DRY_RUNS.get_or_init(|| Group::new("dry run")).spawn(async move {
-        let _slot = slot;
+        let (_slot, _handler) = (slot, handler);
         let result = future.await;
         if let Some(counters) = counters {
             counters.count(outcome(&result));

@@ -1,20 +1,26 @@
 //! Counters of fixed windows, shared by all workers.
 
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
+use std::time::Duration;
 
 use mixer_base::bounded::{Bounded, BoundedTable, Modified, WhenFull, stored_key};
+use mixer_base::budget::Share;
+use mixer_engine::adapter::Clock;
 use parking_lot::Mutex;
 
 /// Independent parts; each has its own lock.
 const SHARDS: usize = 64;
-/// Budget of all counters: more than a million, whatever the length of their keys. Beyond it, the counters whose windows end first
-/// are evicted.
-const MAX_BYTES: usize = 256 << 20;
 
-/// The count of the current window of each key. Survives configuration changes, because keys identify what they count.
+/// The count of the current window of each key. Survives configuration changes, because keys identify what they count. Beyond the
+/// share of the memory budget, the counters whose windows end first are evicted.
 ///
 /// Cost of a call: a hash, and a lock that is rarely contended.
 pub(crate) struct WindowCounters {
+    clock: Arc<dyn Clock>,
+    /// Unix time at which the monotonic time of the clock was 0, as it was at the start: windows are aligned to the time of day, and no
+    /// later change of that time moves them.
+    epoch: Duration,
     hasher: foldhash::quality::RandomState,
     shards: Vec<Shard>,
 }
@@ -58,19 +64,22 @@ impl Bounded for WindowCounter {
     }
 }
 
-impl Default for WindowCounters {
-    fn default() -> Self {
-        Self::with_budget(MAX_BYTES)
-    }
-}
-
 impl WindowCounters {
-    fn with_budget(bytes: usize) -> Self {
-        let shard = || Shard(Mutex::new(BoundedTable::new(bytes / SHARDS, WhenFull::Evict)));
+    /// No counters yet. Bytes are taken from `share`.
+    pub(crate) fn new(share: &Arc<Share>, clock: Arc<dyn Clock>) -> Self {
+        let account = Arc::new(share.open());
+        let shard = || Shard(Mutex::new(BoundedTable::within(Arc::clone(&account), WhenFull::Evict)));
         Self {
+            epoch: clock.unix_time().saturating_sub(clock.monotonic()),
+            clock,
             hasher: foldhash::quality::RandomState::default(),
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
         }
+    }
+
+    /// Seconds since 1970 by the time of day at the start and the monotonic clock since.
+    pub(crate) fn now(&self) -> u64 {
+        (self.epoch + self.clock.monotonic()).as_secs()
     }
 
     /// Adds `amount` to the counter of `key` in the window of `length` seconds that contains `now`, in seconds since 1970.
@@ -98,7 +107,7 @@ impl WindowCounters {
             None if amount <= 0 => 0,
             None => {
                 let counter = WindowCounter { key: key.into(), length, start, count: amount };
-                // What cannot be counted is over every limit. Stored keys are far smaller than a shard.
+                // What cannot be counted is over every limit.
                 if table.insert(hash, counter, now) { amount } else { i64::MAX }
             }
         }
@@ -108,6 +117,48 @@ impl WindowCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mixer_engine::adapter::SystemClock;
+
+    impl WindowCounters {
+        fn with_budget(bytes: usize) -> Self {
+            Self::new(&Arc::new(Share::new(bytes)), Arc::new(SystemClock))
+        }
+    }
+
+    impl Default for WindowCounters {
+        fn default() -> Self {
+            Self::with_budget(64 << 20)
+        }
+    }
+
+    /// Times of day and since the start, in seconds.
+    struct JumpingClock(Mutex<(u64, u64)>);
+
+    impl Clock for JumpingClock {
+        fn unix_time(&self) -> Duration {
+            Duration::from_secs(self.0.lock().0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.0.lock().1)
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_that_jumps_changes_no_window() {
+        let clock = Arc::new(JumpingClock(Mutex::new((6_000_010, 5))));
+        let windows =
+            WindowCounters::new(&Arc::new(Share::new(1 << 20)), Arc::clone(&clock) as Arc<dyn Clock>);
+        assert_eq!(windows.now(), 6_000_010, "windows are aligned to the time of day");
+        assert_eq!(windows.add(b"k", 60, windows.now(), 1), 1);
+        for (day, now) in [(6_000_610, 5), (5_999_410, 5), (0, 6)] {
+            *clock.0.lock() = (day, now);
+            assert_eq!(windows.now(), 6_000_005 + now);
+            assert!(windows.add(b"k", 60, windows.now(), 1) > 1, "{day}");
+        }
+        *clock.0.lock() = (0, 55);
+        assert_eq!(windows.add(b"k", 60, windows.now(), 1), 1, "the next minute");
+    }
 
     fn len(windows: &WindowCounters) -> usize {
         windows.shards.iter().map(|shard| shard.0.lock().len()).sum()

@@ -1,7 +1,5 @@
 //! Rate limits: the limits of descriptors, and Mixer's quotas.
 
-use std::time::UNIX_EPOCH;
-
 use bumpalo::Bump;
 use bytes::Bytes;
 
@@ -73,7 +71,7 @@ impl EnvoyService {
             return invalid("rate limit descriptor list must not be empty");
         }
         let windows = &self.shared.windows;
-        let mut statuses = rate_limit::decide(&request, config, windows, &self.limit_metrics, seconds());
+        let mut statuses = rate_limit::decide(&request, config, windows, &self.limit_metrics, windows.now());
         let records_payload = call.observation.is_some_and(Observation::records_payload);
         if !config.quotas.is_empty() || records_payload {
             for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
@@ -165,9 +163,4 @@ async fn allocate<'a>(
         Box::pin(dispatch::dry_run_quota(&published.routes, &bag, quota, context)).await;
     }
     outcome
-}
-
-/// Seconds since 1970.
-fn seconds() -> u64 {
-    std::time::SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Start;
 use crate::components::StopStep;
 use crate::error::StartError;
+use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
 use mixer_config::store::ConfigStore;
@@ -19,10 +20,8 @@ use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Run
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 use mixer_expr::Language;
 
-/// Memory budget of the check cache per entry, up to [`MAX_CACHE_BYTES`].
+/// Memory of the check cache per entry, up to half of its share of the memory budget.
 const CACHE_BYTES_PER_ENTRY: u64 = 512;
-/// Maximum memory of the check cache in bytes.
-const MAX_CACHE_BYTES: u64 = 256 << 20;
 /// Time limit for building a handler.
 // Longer than the first fetch of a list (30 s): a hanging provider must fail the checks, not the handler.
 const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
@@ -36,9 +35,11 @@ impl Start<'_> {
     ) -> Result<(Arc<Runtime>, Arc<Mutex<Option<Configurator>>>), StartError> {
         let options = self.options;
         tracing::info!("Awaiting for config store sync...");
+        // The cache of checks of Envoy has the other half of the share.
+        let most = self.memory.share(Purpose::CheckCache).limit() as u64 / 2;
         let cache = options.check_cache_entries().map(|entries| CheckCacheLimits {
             entries,
-            bytes: (entries as u64).saturating_mul(CACHE_BYTES_PER_ENTRY).min(MAX_CACHE_BYTES),
+            bytes: (entries as u64).saturating_mul(CACHE_BYTES_PER_ENTRY).min(most),
         });
         let builder = SnapshotBuilder::new(SnapshotOptions {
             registry: crate::REGISTRY,
@@ -55,6 +56,9 @@ impl Start<'_> {
             self.components.collects(StopStep::CheckCache, "check cache", metrics, collector);
         }
         let commons = Arc::new(Commons::default());
+        commons.insert(Arc::clone(&self.memory));
+        let memory: Arc<dyn Collect> = Arc::clone(&self.memory) as Arc<dyn Collect>;
+        metrics.collect_from(Arc::downgrade(&memory));
         self.adapter_pools = commons.get::<AdapterPools>();
         self.adapter_pools.configure(options.adapter_pool());
         let environment = HandlerEnvironment {

@@ -15,9 +15,10 @@ use mixer_api::grpc::Code;
 use mixer_api::load_shedding::LoadShedder;
 use mixer_api::worker::MessageLimits;
 use mixer_api::{CallLimits, CallPool, Engine, MixerService};
-use mixer_base::budget::{MemoryBudget, Purpose};
+use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::pool::{Pool, PoolCollector};
+use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::runtime::Runtime;
 use mixer_envoy::{EndpointContext, EnvoyShared, GrpcEndpoint};
 use mixer_net::address::ListenAddress;
@@ -49,23 +50,23 @@ impl Start<'_> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             count => count as usize,
         };
-        let budget = MemoryBudget::default();
         let connection_limits = ConnectionLimits {
             max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
             keep_alive_timeout: KEEP_ALIVE_TIMEOUT,
             max_age: Some(options.max_connection_age.to_std_or_zero()).filter(|age| !age.is_zero()),
             max_request_bytes: MAX_REQUEST_BYTES,
-            memory: Arc::clone(budget.share(Purpose::Connections)),
+            memory: Arc::clone(self.memory.share(Purpose::Connections)),
         };
         let max_message = usize::try_from(options.max_message_size).unwrap_or(usize::MAX);
-        let observers = observers::start(options, self.effects, metrics, tracer, &mut self.components)?;
+        let observers =
+            observers::start(options, self.effects, &self.memory, metrics, tracer, &mut self.components)?;
         let stopping = CancellationToken::new();
         let others = discovery::services(&self.health, options.serves_reflection(address), stopping.clone())
             .map_err(|e| StartError::because("unable to describe the services", e))?;
         let engine = Engine {
             runtime: Arc::clone(runtime),
             metrics: Arc::clone(metrics),
-            last_known: Arc::default(),
+            last_known: Arc::new(LastKnownAnswers::new(self.memory.share(Purpose::LastKnown))),
             shedder: shedder.clone(),
             observers,
             limits: MessageLimits {
@@ -83,9 +84,9 @@ impl Start<'_> {
             receive_timeout: options.receive_timeout.to_std_or_zero(),
         };
         let envoy = options.envoy_bridge.then(|| EndpointContext {
-            shared: Arc::new(EnvoyShared::new(engine.clone())),
+            shared: Arc::new(EnvoyShared::new(engine.clone(), &self.memory)),
             stopping: stopping.clone(),
-            memory: Arc::clone(budget.share(Purpose::Connections)),
+            memory: Arc::clone(self.memory.share(Purpose::Connections)),
             limits: CallLimits {
                 pool: limits.pool.rejecting_with(Code::ResourceExhausted),
                 ..limits.clone()

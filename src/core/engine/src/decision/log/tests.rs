@@ -183,6 +183,23 @@ fn a_full_queue_drops_decisions_and_counts_them() {
 }
 
 #[test]
+fn every_line_that_could_not_be_written_is_counted_as_lost_and_as_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), |o| o.log.path = "/dev/full".into());
+    let metrics = Metrics::new();
+    let log = DecisionLog::start(&options, &metrics).unwrap().unwrap();
+    for n in 0..25 {
+        let targets = log.wants(Method::Check).unwrap();
+        log.push(call(&n.to_string(), 0), targets);
+    }
+    log.close();
+    let count = |family, label| metrics.counter(family, &[label]).get();
+    assert_eq!(count(Family::DecisionsLost, "file"), 25);
+    assert_eq!(count(Family::DecisionsWritten, "log"), 0);
+    assert_eq!(count(Family::DecisionsWritten, "recording"), 25);
+}
+
+#[test]
 fn a_file_that_cannot_be_opened_is_a_startup_error() {
     let directory = tempfile::tempdir().unwrap();
     let refused = |change: fn(&mut DecisionOptions)| {
