@@ -436,7 +436,11 @@ impl Resolution<'_> {
 
     /// [`replace`](Self::replace)s each of them; true if one of them changed in this pass.
     fn restore(&mut self, keys: Vec<ResourceKey>, why: &str, builder: &SnapshotBuilder) -> bool {
-        keys.into_iter().fold(false, |any, key| self.replace(&key, why, builder) || any)
+        let mut any = false;
+        for key in keys {
+            any |= self.replace(&key, why, builder);
+        }
+        any
     }
 
     /// Restores what is bound to a handler: rules that name it, and their instances.
