@@ -13,6 +13,8 @@ mod support;
 
 #[path = "soak/callers.rs"]
 mod callers;
+#[path = "soak/chaos.rs"]
+mod chaos;
 #[path = "soak/configuration.rs"]
 mod configuration;
 #[path = "soak/reloads.rs"]

@@ -1,0 +1,98 @@
+//! Files in the configuration directory that cost more than they say.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::scene::{Scene, check, code};
+use crate::support::rpc::Client;
+use crate::support::{DEADLINE, put, wait_for};
+
+/// Most memory that reading one file may take, in MiB.
+const BOUND: u64 = 128;
+
+/// Attacks with one file. Beside it, a later edit is made that must come to serve.
+fn attack_with(name: &str, scene: &mut Scene, write: impl FnOnce(&Path) + Send + 'static) {
+    let (hostile, later) = (scene.file("hostile.yaml"), scene.file("later.yaml"));
+    let mut write = Some(write);
+    let mut client = Client::new(&scene.server.address()).expect("a client");
+    let attacker = move || {
+        if let Some(write) = write.take() {
+            write(&hostile);
+        }
+        // The hostile file is read first, or at the same time.
+        std::thread::sleep(Duration::from_millis(100));
+        put(&later, &rule("later", "source.user == \"later\""));
+        let denied = || (code(&client.check(&check("later"), None)) == Ok(7)).then_some(());
+        wait_for(DEADLINE, denied).ok_or_else(|| "a later edit does not serve".to_owned())
+    };
+    let outcome = scene.attack(name, vec![Box::new(attacker)]);
+    outcome.assert_attackers_succeeded();
+    outcome.assert_within(BOUND);
+}
+
+fn rule(name: &str, condition: &str) -> String {
+    let kind = "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata:";
+    let condition = condition.replace('\'', "''");
+    let actions = "actions: [{handler: refuse, instances: [caller]}]";
+    format!(
+        "{kind} {{name: {name}, namespace: istio-system}}\nspec: {{match: '{condition}', {actions}}}\n---\n"
+    )
+}
+
+#[test]
+fn aliases_of_aliases() {
+    let mut scene = Scene::start(&[]);
+    let mut text = String::from("apiVersion: config.istio.io/v1alpha2\nkind: handler\n");
+    text.push_str("metadata: {name: aliases, namespace: istio-system}\nspec:\n");
+    text.push_str("  compiledAdapter: stdio\n  params:\n");
+    writeln!(text, "    big: &a \"{}\"", "x".repeat(500_000)).expect("it fits");
+    text.push_str("    list:\n");
+    for _ in 0..4_000 {
+        text.push_str("    - [*a, *a]\n");
+    }
+    attack_with("aliases", &mut scene, move |path| put(path, &text));
+    scene.end();
+}
+
+#[test]
+fn an_unknown_identifier_of_ten_megabytes() {
+    let mut scene = Scene::start(&[]);
+    let text = rule("long", &format!("{} == \"a\"", "source.".to_owned() + &"x".repeat(10_000_000)));
+    attack_with("identifier of 10 MB", &mut scene, move |path| put(path, &text));
+    scene.end();
+}
+
+#[test]
+fn patterns_that_compile_to_very_much() {
+    let mut scene = Scene::start(&[]);
+    let text: String = (0..20)
+        .map(|number| {
+            rule(&format!("p{number}"), &format!("\"(\\\\pL{{800}}){number}\".matches(source.user)"))
+        })
+        .collect();
+    attack_with("patterns", &mut scene, move |path| put(path, &text));
+    scene.end();
+}
+
+#[test]
+fn a_file_of_two_hundred_megabytes() {
+    let mut scene = Scene::start(&[]);
+    attack_with("file of 200 MB", &mut scene, |path| {
+        let file = File::create(path).expect("it is writable");
+        // A hole: it takes no place on the disk.
+        file.set_len(200_000_000).expect("it is writable");
+    });
+    scene.end();
+}
+
+#[test]
+fn a_pipe_without_a_writer() {
+    let mut scene = Scene::start(&[]);
+    attack_with("pipe", &mut scene, |path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(made.is_ok_and(|status| status.success()));
+    });
+    scene.end();
+}
