@@ -176,6 +176,9 @@ fn number(answer: Result<(i32, String), String>) -> Result<Option<u64>, String> 
     }
 }
 
+/// A round of calls.
+type Act = Box<dyn Fn(&mut Client, &Stage) + Send>;
+
 /// Starts the callers.
 fn callers(stage: &Arc<Stage>, address: &str) -> Vec<JoinHandle<()>> {
     let fixed = [
@@ -186,7 +189,7 @@ fn callers(stage: &Arc<Stage>, address: &str) -> Vec<JoinHandle<()>> {
         ("ann", "shop", false),
         ("ann", "vault", false),
     ];
-    let caller = |act: Box<dyn Fn(&mut Client, &Stage) + Send>| {
+    let caller = |act: Act| {
         let (stage, address) = (Arc::clone(stage), address.to_owned());
         std::thread::spawn(move || {
             let mut client = Client::new(&address).expect("a client");
@@ -340,7 +343,7 @@ impl Chaos {
     /// Points `..data` at the other of two directories, which denies the same user with another text, as Kubernetes mounts do.
     fn swap_link(&mut self) {
         self.linked += 1;
-        let version = if self.linked % 2 == 0 { "..a" } else { "..b" };
+        let version = if self.linked.is_multiple_of(2) { "..a" } else { "..b" };
         fs::write(self.file(version).join("linked.yaml"), numbered("linked", self.linked))
             .expect("it is writable");
         let prepared = self.file("..data_prepared");
