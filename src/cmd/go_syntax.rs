@@ -1,6 +1,8 @@
-//! Numbers, Boolean values and quoting as Go's strconv package reads and writes them.
+//! Numbers and Boolean values as Go's strconv package reads them.
 
 use std::str::FromStr;
+
+use mixer_base::quote::quoted;
 
 /// Why a number is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,27 +20,8 @@ impl NumberError {
             NumberError::Syntax => "invalid syntax",
             NumberError::Range => "value out of range",
         };
-        format!("strconv.{function}: parsing {}: {why}", quote(value))
+        format!("strconv.{function}: parsing {}: {why}", quoted(value))
     }
-}
-
-/// Text in double quotes, escaped as Go's `%q` does.
-pub(crate) fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
-            c if c.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// An unsigned number whose prefix selects the base: `0x`, `0o`, `0b`, a leading `0`, else decimal. Underscores may separate
@@ -168,10 +151,5 @@ mod tests {
             assert_eq!(go_float(text), Err(NumberError::Syntax), "{text}");
         }
         assert_eq!(go_float("1e999"), Err(NumberError::Range));
-    }
-
-    #[test]
-    fn quoting_escapes_what_go_escapes() {
-        assert_eq!(quote("a\"b\\\n\u{1}é"), "\"a\\\"b\\\\\\n\\x01é\"");
     }
 }

@@ -11,10 +11,9 @@ mod reader;
 use std::fmt::Write as _;
 
 use help::{help, usage};
+use mixer_base::quote::quoted;
 use path::{CommandPath, strip_flags, without_first};
 use reader::FlagReader;
-
-use super::go_syntax::quote;
 
 /// The result of parsing a legacy command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,7 +72,7 @@ pub(crate) fn usage_error(program: &str, error: &str, usage: &str) -> String {
 }
 
 fn unknown_command(title: &str, command: &clap::Command, name: &str) -> String {
-    let mut text = format!("Error: unknown command {} for {}\n", quote(name), quote(title));
+    let mut text = format!("Error: unknown command {} for {}\n", quoted(name), quoted(title));
     let typed = name.to_lowercase();
     let near: Vec<&str> = command
         .get_subcommands()

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::flag::{LegacyFlag, flags_of};
 use crate::cmd::flag_type::FlagType;
-use crate::cmd::go_syntax::quote;
+use mixer_base::quote::quoted;
 
 pub(super) fn help(title: &str, command: &clap::Command) -> String {
     let about = command.get_long_about().or_else(|| command.get_about());
@@ -59,7 +59,7 @@ fn left_column(flag: &LegacyFlag) -> String {
 fn right_column(flag: &LegacyFlag) -> String {
     let shown = match flag.flag_type {
         _ if matches!(flag.default.as_str(), "" | "0" | "0s" | "false") => return flag.help.clone(),
-        FlagType::Text => quote(&flag.default),
+        FlagType::Text => quoted(&flag.default).to_string(),
         FlagType::TextArray => format!("[{}]", flag.default),
         _ => flag.default.clone(),
     };

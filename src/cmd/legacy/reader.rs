@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::flag::{LegacyFlag, flags_of};
 use crate::cmd::flag_type::FlagType;
-use crate::cmd::go_syntax::{go_bool, quote};
+use crate::cmd::go_syntax::go_bool;
+use mixer_base::quote::quoted;
 
 /// Logging flags from before 1.1: accepted without effect. Name and replacement.
 const DEPRECATED: [(&str, &str); 4] = [
@@ -122,7 +123,7 @@ impl FlagReader {
         let value = given.unwrap_or("true");
         let shown = go_bool(value).map_err(|error| {
             let reason = error.text("ParseBool", value);
-            format!("invalid argument {} for \"-h, --help\" flag: {reason}", quote(value))
+            format!("invalid argument {} for \"-h, --help\" flag: {reason}", quoted(value))
         })?;
         self.help = shown;
         Ok(())
@@ -133,8 +134,8 @@ impl FlagReader {
         if let Err(reason) = flag.flag_type.check(value) {
             return Err(format!(
                 "invalid argument {} for {} flag: {reason}",
-                quote(value),
-                quote(&flag.display())
+                quoted(value),
+                quoted(&flag.display())
             ));
         }
         match flag.flag_type {

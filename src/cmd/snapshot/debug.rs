@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::section::Section;
+use mixer_base::quote::quoted;
 use mixer_engine::snapshot::{HeaderOperationDump, RuleDump, SnapshotDump};
 
 /// All sections after the snapshot id, or the selected sections alone.
@@ -146,9 +147,9 @@ fn operations(text: &mut String, title: &str, list: &[HeaderOperationDump]) {
     }
     let _ = writeln!(text, "  {title}:");
     for operation in list {
-        let _ = writeln!(text, "    Name: {:?}", operation.name);
+        let _ = writeln!(text, "    Name: {}", quoted(&operation.name));
         for value in &operation.values {
-            let _ = writeln!(text, "    Value: {value:?}");
+            let _ = writeln!(text, "    Value: {}", quoted(value));
         }
         let _ = writeln!(text, "    Operation: {}", operation.operation);
     }

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{StringMap, Value};
+use mixer_base::decimal;
 
 /// Appends the text form that adapters print (metric labels, log lines): STRING as its bytes, DOUBLE without exponent,
 /// TIMESTAMP `YYYY-MM-DDThh:mm:ss.uuuuuuZ`, DURATION `1m30s`, IP_ADDRESS dotted or RFC 5952, maps `stringmap[k:v]` by key.
@@ -13,7 +14,7 @@ pub fn push_text(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::String(text) => out.extend_from_slice(text),
         Value::Int64(number) => write(out, number),
-        Value::Double(number) => write(out, double_text(number)),
+        Value::Double(number) => write(out, decimal::plain(number)),
         Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
         Value::Timestamp(instant) => write(out, instant.rfc3339_micros()),
         Value::Duration(duration) => write(out, duration),
@@ -24,7 +25,7 @@ pub fn push_text(out: &mut Vec<u8>, value: Value<'_>) {
 
 fn push_go_text(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
-        Value::Double(number) => write(out, go_double_text(number)),
+        Value::Double(number) => write(out, decimal::general(number)),
         Value::Timestamp(instant) => write(out, instant.go_text()),
         Value::Bytes(bytes) => {
             out.push(b'[');
@@ -57,37 +58,6 @@ pub fn text<'v>(value: Value<'v>) -> impl fmt::Display + 'v {
         push_text(&mut text, value);
         f.write_str(&String::from_utf8_lossy(&text))
     })
-}
-
-/// The shortest decimal that reads back as the same double, without an exponent; `NaN`, `+Inf`, `-Inf`.
-pub fn double_text(number: f64) -> impl fmt::Display {
-    fmt::from_fn(
-        move |f| if number.is_finite() { write!(f, "{number}") } else { f.write_str(not_finite(number)) },
-    )
-}
-
-/// Go's `%v` of a double: as [`double_text`], but with an exponent below 1e-4 and from 1e6 on.
-pub fn go_double_text(number: f64) -> impl fmt::Display {
-    fmt::from_fn(move |f| {
-        let size = number.abs();
-        if !number.is_finite() || size == 0.0 || (1e-4..1e6).contains(&size) {
-            return write!(f, "{}", double_text(number));
-        }
-        // Rust writes `1.5e-7` where Go writes `1.5e-07`.
-        let mut text = String::new();
-        write!(text, "{number:e}")?;
-        let Some((mantissa, exponent)) = text.split_once('e') else { return f.write_str(&text) };
-        let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
-        write!(f, "{mantissa}e{sign}{digits:0>2}")
-    })
-}
-
-fn not_finite(number: f64) -> &'static str {
-    match number {
-        f64::INFINITY => "+Inf",
-        f64::NEG_INFINITY => "-Inf",
-        _ => "NaN",
-    }
 }
 
 fn push_map(out: &mut Vec<u8>, map: &StringMap<'_>) {
@@ -152,10 +122,31 @@ pub fn ip_text(bytes: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// Parses a dotted quad or IPv6 text. Ports, prefixes, zones, brackets, spaces and leading zeros in a dotted quad are
-/// rejected.
+/// Parses a dotted quad or IPv6 text, whose groups may have any number of leading zeros. Ports, prefixes, zones, brackets, spaces
+/// and leading zeros in a dotted quad are rejected.
 pub fn parse_ip(text: &[u8]) -> Option<IpAddr> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let text = std::str::from_utf8(text).ok()?;
+    text.parse().ok().or_else(|| without_leading_zeros(text)?.parse().ok())
+}
+
+/// IPv6 text with at most four digits in groups that have more because of leading zeros; `None` if no group has.
+fn without_leading_zeros(text: &str) -> Option<String> {
+    if !text.contains(':') || !text.split(':').any(is_long_group) {
+        return None;
+    }
+    Some(text.split(':').map(short_group).collect::<Vec<_>>().join(":"))
+}
+
+fn is_long_group(group: &str) -> bool {
+    group.len() > 4 && group.starts_with('0') && !group.contains('.')
+}
+
+fn short_group(group: &str) -> &str {
+    match group.trim_start_matches('0') {
+        _ if !is_long_group(group) => group,
+        "" => "0",
+        digits => digits,
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +217,14 @@ mod tests {
             ("::1", true),
             ("1:2:3:4:5:6:7::", true),
             ("::ffff:10.0.0.1", true),
+            ("::00001", true),
+            ("000000000000ffff::00000", true),
+            ("::00001:1.2.3.4", true),
+            ("::10000", false),
+            ("::0000g", false),
+            ("::00001.2.3.4", false),
+            ("00001", false),
+            (":00001:", false),
             ("", false),
             ("010.0.0.1", false),
             (" 1.2.3.4", false),

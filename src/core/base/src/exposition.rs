@@ -14,6 +14,8 @@
 
 use std::io::Write as _;
 
+use crate::decimal;
+
 /// The `Content-Type` of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -108,34 +110,8 @@ pub fn push_label(text: &mut Vec<u8>, name: &str, value: &[u8]) {
 /// Appends a number: the shortest digits that round-trip, with an exponent of at least two digits if it is below -4 or above 5;
 /// `NaN`, `+Inf`, `-Inf`.
 pub fn push_number(out: &mut Vec<u8>, value: f64) {
-    if value.is_nan() {
-        return out.extend_from_slice(b"NaN");
-    }
-    if value.is_infinite() {
-        return out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
-    }
-    if value == 0.0 {
-        return out.push(b'0');
-    }
-    let magnitude = value.abs();
-    // Writing to a Vec cannot fail.
-    let _ = if (1e-4..1e6).contains(&magnitude) {
-        write!(out, "{value}")
-    } else {
-        write_with_exponent(out, value)
-    };
-}
-
-fn write_with_exponent(out: &mut Vec<u8>, value: f64) -> std::io::Result<()> {
-    let start = out.len();
-    write!(out, "{value:e}")?;
-    let digits = out.get(start..).unwrap_or_default();
-    let Some(e) = digits.iter().rposition(|b| *b == b'e') else { return Ok(()) };
-    let exponent: i32 =
-        std::str::from_utf8(digits.get(e + 1..).unwrap_or_default()).unwrap_or_default().parse().unwrap_or(0);
-    out.truncate(start + e);
-    let sign = if exponent < 0 { '-' } else { '+' };
-    write!(out, "e{sign}{:02}", exponent.unsigned_abs())
+    // Zero has no sign. Writing to a Vec cannot fail.
+    let _ = write!(out, "{}", decimal::general(if value == 0.0 { 0.0 } else { value }));
 }
 
 /// Writes metric families in sequence.

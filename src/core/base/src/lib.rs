@@ -6,6 +6,7 @@
 //! | [`bounded`] | hash table with a budget of bytes |
 //! | [`budget`] | bytes of everything that callers can make a server keep |
 //! | [`build_info`] | version and build stamps |
+//! | [`decimal`] | numbers as the text that Go prints |
 //! | [`exposition`] | the text format of Prometheus |
 //! | [`json`] | string escaping of JSON log lines |
 //! | [`log`] | log records: scopes, levels, formats, sinks |
@@ -13,6 +14,7 @@
 //! | [`metrics`] | the server's own metrics |
 //! | [`pool`] | adaptive concurrency limits |
 //! | [`probe`] | liveness and readiness, and probe files |
+//! | [`quote`] | text in quotes with Go's escapes |
 //! | [`regular_file`] | reading files without blocking on FIFOs and devices |
 //! | [`rate_limit`] | rate limits of log records |
 //! | [`rotate`] | log file rotation |
@@ -28,6 +30,7 @@
 pub mod bounded;
 pub mod budget;
 pub mod build_info;
+pub mod decimal;
 pub mod exposition;
 pub mod json;
 pub mod log;
@@ -35,6 +38,7 @@ pub mod memory;
 pub mod metrics;
 pub mod pool;
 pub mod probe;
+pub mod quote;
 pub mod rate_limit;
 pub mod regular_file;
 pub mod rotate;

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::quote::quoted;
+
 /// Why a URL reference is invalid, with the offending text. `Display` quotes it as Go does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError<'t> {
@@ -25,13 +27,13 @@ pub enum UrlError<'t> {
     #[error("missing ']' in host")]
     MissingBracket,
     /// What follows the host, from the colon or the closing bracket on.
-    #[error("invalid port \"{}\" after host", String::from_utf8_lossy(.0))]
+    #[error("invalid port {} after host", quoted(.0))]
     InvalidPort(&'t [u8]),
     /// An ASCII character that is not allowed in a host.
-    #[error("invalid character {:?} in host name", char::from(*.0).to_string())]
+    #[error("invalid character {} in host name", quoted(&[*.0]))]
     InvalidHostCharacter(u8),
-    /// The component from the percent sign on; the first three characters are shown.
-    #[error("invalid URL escape \"{}\"", String::from_utf8_lossy(.0).chars().take(3).collect::<String>())]
+    /// The component from the percent sign on; the first three bytes are shown.
+    #[error("invalid URL escape {}", quoted(.0.get(..3).unwrap_or(.0)))]
     InvalidEscape(&'t [u8]),
 }
 

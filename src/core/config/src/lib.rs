@@ -10,7 +10,6 @@ mod field_name;
 mod field_path;
 pub mod message;
 mod node;
-pub(crate) mod number;
 mod resource;
 pub mod store;
 pub mod yaml;

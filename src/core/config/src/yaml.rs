@@ -3,20 +3,22 @@
 //! [`parse`] turns the first document of a text into a [`Node`]. Anchors, aliases and merge keys are resolved; of duplicate keys
 //! the last wins; size, nesting and alias expansion are bounded. JSON is accepted as YAML.
 
+mod cursor;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod merge;
+mod parser;
 mod plain;
-mod repair;
 mod scalar;
+mod scanner;
 
 use rustc_hash::FxHashMap;
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
+use cursor::Mark;
 pub use error::YamlError;
 use merge::MappingBuilder;
-use repair::Repairs;
+use parser::{AnchorId, Event, Failure, Placed};
 
 use super::{Location, Node, NodeKind, Span};
 
@@ -91,19 +93,17 @@ fn parse_any(text: &str) -> Result<Parsed, YamlError> {
         let line = before.matches('\n').count() + 1;
         return Err(YamlError::yaml("control characters are not allowed").on_line(line));
     }
-    let mut repairs = Repairs::default();
-    let mut changed: Option<String> = None;
-    loop {
-        let now = changed.as_deref().unwrap_or(text);
-        match read(now, &repairs) {
-            Ok(parsed) => return Ok(parsed),
-            Err(Failure::Rejected(error)) => return Err(error),
-            Err(Failure::Scan(error)) => match repairs.repair(now, &error) {
-                Some(next) => changed = Some(next),
-                None => return Err(YamlError::from_scan(&error, now, &repairs)),
-            },
-        }
+    let mut reader = Reader { length: text.len(), ..Reader::default() };
+    let next = parser::parse(text, &mut |placed| reader.event(placed)).map_err(|failure| match failure {
+        Failure::Syntax(error) => YamlError::from_syntax(&error, text),
+        Failure::Rejected(error) => error,
+    })?;
+    if let Some(error) = reader.unsupported {
+        return Err(error);
     }
+    reader.notes.extend(next.map(|at| Note::SeveralDocuments { at: location(at) }));
+    let root = reader.root.unwrap_or_default();
+    Ok(Parsed { root, notes: reader.notes, plain: false, values: reader.size.values })
 }
 
 /// Characters that YAML 1.1 forbids.
@@ -111,52 +111,8 @@ fn is_forbidden(c: char) -> bool {
     !matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
 }
 
-enum Failure {
-    Scan(ScanError),
-    Rejected(YamlError),
-}
-
-impl From<YamlError> for Failure {
-    fn from(error: YamlError) -> Self {
-        Failure::Rejected(error)
-    }
-}
-
-fn read(text: &str, repairs: &Repairs) -> Result<Parsed, Failure> {
-    let mut reader = Reader {
-        text,
-        repairs,
-        stack: Vec::new(),
-        anchors: FxHashMap::default(),
-        size: Size::default(),
-        copied: Size::default(),
-        root: None,
-        notes: Vec::new(),
-        unsupported: None,
-    };
-    let mut parser = Parser::new_from_str(text);
-    while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(Failure::Scan)?;
-        match event {
-            Event::DocumentEnd => {
-                if let Some(Ok((Event::DocumentStart(_), next))) = parser.next_event() {
-                    reader.notes.push(Note::SeveralDocuments { at: reader.location(next.start) });
-                }
-                break;
-            }
-            event => reader.event(event, span)?,
-        }
-    }
-    if let Some(error) = reader.unsupported {
-        return Err(error.into());
-    }
-    let root = reader.root.unwrap_or_default();
-    Ok(Parsed { root, notes: reader.notes, plain: false, values: reader.size.values })
-}
-
-fn location(marker: Marker) -> Location {
-    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Location { line: number(marker.line()), column: number(marker.col()).saturating_add(1) }
+fn location(mark: Mark) -> Location {
+    Location { line: mark.line.saturating_add(1), column: mark.column.saturating_add(1) }
 }
 
 /// The pending key of a mapping.
@@ -169,8 +125,8 @@ enum PendingKey {
 }
 
 enum Frame {
-    Sequence { items: Vec<Node>, span: Span, anchor: usize, first: Size },
-    Mapping { map: MappingBuilder, key: Option<PendingKey>, span: Span, anchor: usize, first: Size },
+    Sequence { items: Vec<Node>, span: Span, anchor: AnchorId, first: Size },
+    Mapping { map: MappingBuilder, key: Option<PendingKey>, span: Span, anchor: AnchorId, first: Size },
 }
 
 impl Frame {
@@ -201,12 +157,13 @@ impl Size {
     }
 }
 
-struct Reader<'t> {
-    text: &'t str,
-    repairs: &'t Repairs,
+#[derive(Default)]
+struct Reader {
+    /// Of the text, in bytes.
+    length: usize,
     stack: Vec<Frame>,
     /// Complete anchored values, with their sizes.
-    anchors: FxHashMap<usize, (Node, Size)>,
+    anchors: FxHashMap<AnchorId, (Node, Size)>,
     /// What was read so far, after alias expansion.
     size: Size,
     /// What aliases and anchors copied.
@@ -217,32 +174,22 @@ struct Reader<'t> {
     unsupported: Option<YamlError>,
 }
 
-impl Reader<'_> {
-    fn location(&self, marker: Marker) -> Location {
-        self.repairs.original(location(marker))
-    }
-
-    fn span(&self, span: saphyr_parser::Span) -> Span {
-        Span { start: self.location(span.start), end: self.location(span.end) }
-    }
-
-    fn event(&mut self, event: Event<'_>, span: saphyr_parser::Span) -> Result<(), YamlError> {
+impl Reader {
+    fn event(&mut self, placed: Placed) -> Result<(), YamlError> {
+        let Placed { event, start, end } = placed;
+        let span = Span { start: location(start), end: location(end) };
         match event {
-            Event::Scalar(text, style, anchor, tag) => {
-                self.scalar(&text, style, anchor, tag.as_deref(), span)
-            }
-            Event::Alias(anchor) => self.alias(anchor, span),
-            Event::SequenceStart(anchor, _) => {
+            Event::Scalar { text, implicit, tag, anchor } => self.scalar(&text, implicit, &tag, anchor, span),
+            Event::Alias { name, anchor } => self.alias(anchor, &name),
+            Event::SequenceStart(anchor) => {
                 let first = self.grow(0)?;
-                self.push(Frame::Sequence { items: Vec::new(), span: self.span(span), anchor, first })
+                self.push(Frame::Sequence { items: Vec::new(), span, anchor, first })
             }
-            Event::MappingStart(anchor, _) => {
+            Event::MappingStart(anchor) => {
                 let first = self.grow(0)?;
-                let map = MappingBuilder::default();
-                self.push(Frame::Mapping { map, key: None, span: self.span(span), anchor, first })
+                self.push(Frame::Mapping { map: MappingBuilder::default(), key: None, span, anchor, first })
             }
-            Event::SequenceEnd | Event::MappingEnd => self.end(span),
-            _ => Ok(()),
+            Event::End => self.end(span),
         }
     }
 
@@ -272,8 +219,8 @@ impl Reader<'_> {
     /// Counts a copy of a value, before it is made.
     fn copy(&mut self, size: Size) -> Result<(), YamlError> {
         self.copied = self.copied.plus(size);
-        let values = MIN_COPIED_NODES.max(self.text.len() / 4);
-        let bytes = MIN_COPIED_BYTES.max(self.text.len());
+        let values = MIN_COPIED_NODES.max(self.length / 4);
+        let bytes = MIN_COPIED_BYTES.max(self.length);
         if self.copied.values > values || self.copied.bytes > bytes {
             let text = format!("aliases expand the document by more than {values} values or {bytes} bytes");
             return Err(YamlError::yaml(text));
@@ -284,33 +231,29 @@ impl Reader<'_> {
     fn scalar(
         &mut self,
         text: &str,
-        style: ScalarStyle,
-        anchor: usize,
-        tag: Option<&Tag>,
-        span: saphyr_parser::Span,
+        implicit: bool,
+        tag: &str,
+        anchor: AnchorId,
+        span: Span,
     ) -> Result<(), YamlError> {
         let first = self.grow(text.len())?;
-        let tag = tag.map(|t| format!("{}{}", t.handle, t.suffix));
-        let untagged_text = tag.is_none() && style != ScalarStyle::Plain;
-        let kind = if untagged_text {
+        let kind = if tag.is_empty() && !implicit {
             NodeKind::String(text.into())
         } else {
-            scalar::resolve(tag.as_deref().unwrap_or(""), text)?
+            scalar::resolve(tag, text)?
         };
-        let merge =
-            text == "<<" && (tag.as_deref() == Some(scalar::MERGE_TAG) || (tag.is_none() && !untagged_text));
+        let merge = text == "<<" && (implicit || tag == scalar::MERGE_TAG);
         if let Some(Frame::Mapping { key: key @ None, .. }) = self.stack.last_mut()
             && merge
         {
             *key = Some(PendingKey::Merge);
             return Ok(());
         }
-        self.complete(Node { kind, span: self.span(span) }, anchor, first, false, Some(text))
+        self.complete(Node { kind, span }, anchor, first, false, Some(text))
     }
 
-    fn alias(&mut self, anchor: usize, span: saphyr_parser::Span) -> Result<(), YamlError> {
+    fn alias(&mut self, anchor: AnchorId, name: &str) -> Result<(), YamlError> {
         let Some((_, size)) = self.anchors.get(&anchor) else {
-            let name = self.anchor_name(span);
             return Err(YamlError::yaml(format!("anchor '{name}' value contains itself")));
         };
         let size = *size;
@@ -321,17 +264,10 @@ impl Reader<'_> {
         self.complete(node, 0, Size::default(), true, None)
     }
 
-    /// The name of an alias, for error texts.
-    fn anchor_name(&self, span: saphyr_parser::Span) -> String {
-        let start = span.start.index();
-        let length = span.end.index().saturating_sub(start);
-        let written = self.text.chars().skip(start).take(length).collect::<String>();
-        written.trim_start_matches('*').trim_end().to_owned()
-    }
-
-    fn end(&mut self, end: saphyr_parser::Span) -> Result<(), YamlError> {
+    /// The end of a collection; a block collection ends with its last value.
+    fn end(&mut self, end: Span) -> Result<(), YamlError> {
         let Some(frame) = self.stack.pop() else { return Ok(()) };
-        let closed = (end.start.index() != end.end.index()).then(|| self.location(end.end));
+        let closed = (end.start != end.end).then_some(end.end);
         let (kind, mut span, anchor, first, inner_end) = match frame {
             Frame::Sequence { items, span, anchor, first } => {
                 let last = items.last().map(|i| i.span.end);
@@ -351,7 +287,7 @@ impl Reader<'_> {
     fn complete(
         &mut self,
         node: Node,
-        anchor: usize,
+        anchor: AnchorId,
         first: Size,
         aliased: bool,
         written: Option<&str>,

@@ -164,8 +164,7 @@ fn has_check_effect(rule: &RuleConfig) -> bool {
     let checks = |v: Variety| RuleKind::of(v) == RuleKind::Check;
     rule.actions.iter().flat_map(|a| &a.instances).any(|i| checks(i.template().variety))
         || rule.denies_by_default
-        || !rule.request_headers.is_empty()
-        || !rule.response_headers.is_empty()
+        || rule.has_header_operations
 }
 
 fn namespace(table: &RoutingTable, bag: &AttributeBag<'_>) -> Option<String> {

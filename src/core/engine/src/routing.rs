@@ -26,5 +26,5 @@ pub use outline::{
     DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,
 };
 pub use route::{Destination, DestinationId, Route, RouteAction, RouteInstance};
-pub use rule_set::{Matched, RuleSet};
+pub use rule_set::{MatchCounts, Matched, RuleSet};
 pub use table::RoutingTable;

@@ -6,16 +6,14 @@
 
 use std::str;
 
+use mixer_base::quote::quoted;
 use mixer_base::url::{UrlError, UrlRef, check_control, check_port, decode};
 
 /// Scheme and host (port included) of `text`; either may be empty.
 ///
 /// Errors: `parse "<text>": <why>`.
 pub(super) fn scheme_and_host(text: &str) -> Result<(String, &str), String> {
-    parts(text).map_err(|error| match error {
-        UrlError::ControlCharacter => format!("parse {text:?}: {error}"),
-        _ => format!("parse \"{text}\": {error}"),
-    })
+    parts(text).map_err(|error| format!("parse {}: {error}", quoted(text)))
 }
 
 fn parts(text: &str) -> Result<(String, &str), UrlError<'_>> {

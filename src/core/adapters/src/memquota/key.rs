@@ -66,8 +66,9 @@ pub(super) fn describe(key: &[u8]) -> Option<(usize, String)> {
 }
 
 fn value(tag: u8, rest: &mut &[u8]) -> Option<String> {
-    use mixer_attribute::text::{double_text, ip_text};
+    use mixer_attribute::text::ip_text;
     use mixer_attribute::{SignedDuration, Timestamp};
+    use mixer_base::decimal;
     Some(match tag {
         0 => "–".to_owned(),
         DIGEST => {
@@ -77,7 +78,7 @@ fn value(tag: u8, rest: &mut &[u8]) -> Option<String> {
         }
         1 => String::from_utf8_lossy(prefixed(rest)?).into_owned(),
         2 => i64::from_le_bytes(take(rest)?).to_string(),
-        3 => double_text(f64::from_bits(u64::from_le_bytes(take(rest)?))).to_string(),
+        3 => decimal::plain(f64::from_bits(u64::from_le_bytes(take(rest)?))).to_string(),
         4 => (u8::from_le_bytes(take(rest)?) != 0).to_string(),
         5 => {
             let seconds = i64::from_le_bytes(take(rest)?);

@@ -1,6 +1,7 @@
 //! Validated metric definitions: full name, labels, help and bounds.
 
 use super::{BucketsDefinition, MetricInfo, MetricKind};
+use mixer_base::quote::quoted;
 
 /// Default bounds of distributions.
 const DEFAULT_BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -41,13 +42,13 @@ impl Definition {
             (namespace, name) => format!("{namespace}_{name}"),
         };
         if !is_name(&name, true) {
-            return Err(refuse(format!("{name:?} is not a valid metric name")));
+            return Err(refuse(format!("{} is not a valid metric name", quoted(&name))));
         }
         let mut labels: Vec<String> = info.label_names.iter().map(|label| safe_name(label)).collect();
         labels.sort_unstable();
         for label in &labels {
             if !is_name(label, false) || label.starts_with("__") {
-                return Err(refuse(format!("{label:?} is not a valid label name")));
+                return Err(refuse(format!("{} is not a valid label name", quoted(label))));
             }
             if info.kind == MetricKind::Distribution && label == "le" {
                 return Err(refuse("\"le\" is not allowed as label name in histograms".to_owned()));

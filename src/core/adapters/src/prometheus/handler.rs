@@ -16,6 +16,7 @@ use mixer_attribute::text::{go_text, push_text};
 use mixer_attribute::{SignedDuration, Value};
 use mixer_base::exposition::{Labels, push_label};
 use mixer_base::log::RateLimit;
+use mixer_base::quote::quoted;
 use mixer_base::task::Task;
 use mixer_engine::adapter::{
     BoundInstance, Clock, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, QueueStatus,
@@ -282,9 +283,9 @@ fn numeric(instance: &Instance<'_>, position: Option<usize>) -> Result<f64, Stri
         Some(Value::Double(number)) => Ok(number),
         Some(Value::Int64(number)) => Ok(number as f64),
         Some(Value::Duration(duration)) => Ok(duration.nanos as f64 / 1e9),
-        Some(Value::String(text)) => parse(text).map_err(|why| {
-            refuse(format!("strconv.ParseFloat: parsing {:?}: {why}", String::from_utf8_lossy(text)))
-        }),
+        Some(Value::String(text)) => {
+            parse(text).map_err(|why| refuse(format!("strconv.ParseFloat: parsing {}: {why}", quoted(text))))
+        }
         Some(other) => Err(refuse(format!("could not extract numeric value for {}", go_text(other)))),
         None => Err(refuse("could not extract numeric value for <nil>".to_owned())),
     }
@@ -309,7 +310,7 @@ fn labels_text(metric: &Metric, instance: &Instance<'_>, positions: &[usize]) ->
         }
         if std::str::from_utf8(&value).is_err() {
             cut(&mut value);
-            return Err(format!("label value {:?} is not valid UTF-8", String::from_utf8_lossy(&value)));
+            return Err(format!("label value {} is not valid UTF-8", quoted(&value)));
         }
         cuts += u64::from(cut(&mut value));
         push_label(&mut text, name, &value);
@@ -322,7 +323,7 @@ fn mismatch(instance: &Instance<'_>, labels: &[Box<str>], dimensions: &[(Box<str
     if labels.len() == dimensions.len()
         && let Some(missing) = labels.iter().map(|label| &**label).find(is_missing)
     {
-        return format!("label name {missing:?} missing in label map");
+        return format!("label name {} missing in label map", quoted(missing));
     }
     let labels = labels.len();
     let mut text = format!(
@@ -337,7 +338,7 @@ fn mismatch(instance: &Instance<'_>, labels: &[Box<str>], dimensions: &[(Box<str
         }
         let separator = if i == 0 { "" } else { ", " };
         // Writing to a String cannot fail.
-        let _ = write!(text, "{separator}{key:?}:{:?}", String::from_utf8_lossy(&value));
+        let _ = write!(text, "{separator}{}:{}", quoted(&**key), quoted(&value));
     }
     text.push('}');
     text

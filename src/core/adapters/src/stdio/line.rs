@@ -8,8 +8,9 @@ use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Level, Params};
-use mixer_attribute::text::{double_text, ip_from_bytes, ip_text, push_text};
+use mixer_attribute::text::{ip_from_bytes, ip_text, push_text};
 use mixer_attribute::{Timestamp, Value};
+use mixer_base::decimal;
 use mixer_base::json::push_string;
 use mixer_engine::adapter::{BoundInstance, Instance};
 
@@ -109,10 +110,12 @@ impl LineTemplate {
             LineSource::Metric { level } => (*level, now),
             LineSource::Log { timestamp, severity, levels } => {
                 let value = |position: Option<usize>| position.and_then(|at| instance.value(at));
-                let level = match value(*severity) {
-                    Some(Value::String(name)) => levels.get(name).copied().unwrap_or(Level::Info),
-                    _ => Level::Info,
+                let name = match value(*severity) {
+                    Some(Value::String(name)) => name,
+                    // An entry without severity has the empty one, which the configuration can name.
+                    _ => b"",
                 };
+                let level = levels.get(name).copied().unwrap_or(Level::Info);
                 let time = match value(*timestamp) {
                     Some(Value::Timestamp(time)) => time,
                     _ => Timestamp::YEAR_ONE,
@@ -189,8 +192,8 @@ fn push_value(out: &mut Vec<u8>, value: Option<Value<'_>>) {
         None => out.extend_from_slice(b"null"),
         Some(Value::String(text)) => push_string(out, text),
         Some(Value::Int64(number)) => push_number(out, number),
-        Some(Value::Double(number)) if number.is_finite() => push_display(out, double_text(number)),
-        Some(Value::Double(number)) => push_quoted(out, double_text(number)),
+        Some(Value::Double(number)) if number.is_finite() => push_display(out, decimal::plain(number)),
+        Some(Value::Double(number)) => push_quoted(out, decimal::plain(number)),
         Some(Value::Bool(truth)) => out.extend_from_slice(if truth { b"true" } else { b"false" }),
         Some(Value::Timestamp(time)) => push_quoted(out, time.rfc3339_micros()),
         Some(Value::Duration(duration)) => push_quoted(out, duration),

@@ -108,6 +108,20 @@ fn severities_replace_the_defaults() {
 }
 
 #[tokio::test]
+async fn an_entry_without_severity_has_the_level_of_the_empty_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("lines");
+    let mut params = to(LogStream::File, &path);
+    params.severity_levels = BTreeMap::from([(String::new(), Level::Warning)]);
+    let entry = instance("l", "logentry", "variables", &[], &["timestamp", "severity"]);
+    let handler = build(&params, &[entry], &test_env("h.istio-system")).await;
+    report(&*handler, &[(0, &[None, None]), (0, &[None, text("")]), (0, &[None, text("INFO")])]).unwrap();
+    let lines = std::fs::read_to_string(&path).unwrap();
+    let levels: Vec<&str> = lines.lines().map(|line| line.split('"').nth(3).unwrap()).collect();
+    assert_eq!(levels, ["warn", "warn", "info"]);
+}
+
+#[tokio::test]
 async fn lines_have_all_types() {
     let keys = ["B", "a.b", "bool", "double", "dur", "ip", "ip6", "map", "none", "q\"x", "s", "ts"];
     let map = StringMap { entries: &[(b"b", b"2"), (b"a", b"\"1")], source: None };

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::context::{DecodeContext, Step};
 use super::quoted::{self, Quoted};
-use crate::number::json_number;
 use crate::{Node, NodeKind};
+use mixer_base::decimal;
 use mixer_base::time::SignedDuration;
 
 /// The type of a message field.
@@ -86,7 +86,7 @@ impl Field for bool {
 fn number_text(node: &Node, go: &str, context: &mut DecodeContext) -> Option<String> {
     match &node.kind {
         NodeKind::Int(value) => Some(value.to_string()),
-        NodeKind::Float(value) => Some(json_number(*value)),
+        NodeKind::Float(value) => Some(decimal::json(*value).to_string()),
         NodeKind::String(text) => match quoted::read(text) {
             Quoted::Number(literal) => Some(literal.to_owned()),
             Quoted::Null => None,

@@ -1,5 +1,7 @@
 //! Quoted numbers: Istio Mixer's decoder removes the quotes and parses the rest as JSON.
 
+use mixer_base::quote::quoted_char;
+
 /// The text between the quotes.
 pub(super) enum Quoted<'t> {
     /// A JSON number.
@@ -69,11 +71,9 @@ fn number_length(text: &str) -> Result<usize, String> {
     Ok(end)
 }
 
-/// A character as Go's JSON scanner quotes it.
-fn quote(c: char) -> String {
-    match c {
-        '\'' => "'\\''".to_owned(),
-        '"' => "'\"'".to_owned(),
-        c => format!("'{c}'"),
-    }
+/// A character as Go's JSON scanner quotes it: by its first byte.
+fn quote(c: char) -> impl std::fmt::Display {
+    let mut bytes = [0; 4];
+    let first = c.encode_utf8(&mut bytes).bytes().next();
+    quoted_char(first.map_or(c, char::from))
 }

@@ -1,5 +1,6 @@
 //! Opening a store by URL.
 
+use mixer_base::quote::quoted;
 use mixer_base::url::{UrlError, check_control, check_first_segment, decode, scheme_end};
 
 use super::{ConfigStore, FsStore, MemoryStore, SAMPLE, WhenLost};
@@ -12,7 +13,7 @@ pub const EMBEDDED_SAMPLE: &str = "embedded://sample";
 #[non_exhaustive]
 pub enum StoreError {
     /// The URL is invalid.
-    #[error("invalid config URL {url} parse {url:?}: {cause}")]
+    #[error("invalid config URL {url} parse {}: {cause}", quoted(url))]
     Invalid {
         /// As given.
         url: String,

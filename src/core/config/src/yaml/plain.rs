@@ -136,14 +136,7 @@ impl<'t> PlainReader<'t> {
                 self.end_of_line()?;
                 // A list may have the indentation of its key.
                 if self.column == Some(column) && self.is_dash() {
-                    let mut list = self.sequence(column, depth + 1)?;
-                    // The parser starts such a list at its first item, if that follows its dash.
-                    let first = list.items().first().map(|item| item.span.start)?;
-                    if first.line != list.span.start.line {
-                        return None;
-                    }
-                    list.span.start = first;
-                    list
+                    self.sequence(column, depth + 1)?
                 } else {
                     self.below(column, depth)?
                 }

@@ -6,7 +6,7 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::YamlError;
 use crate::NodeKind;
-use crate::number::general_number;
+use mixer_base::decimal;
 
 const PREFIX: &str = "tag:yaml.org,2002:";
 /// The tag of `<<`.
@@ -214,5 +214,5 @@ pub(super) fn float_key(value: f64) -> String {
     if value.is_infinite() || (value as f32).is_infinite() {
         return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
     }
-    general_number(value as f32)
+    decimal::general_single(value as f32).to_string()
 }

@@ -52,7 +52,7 @@ fn every_value_has_its_position() {
 }
 
 #[test]
-fn positions_survive_repairs() {
+fn positions_do_not_depend_on_indentation() {
     let root = parse("a: [\nb,\nc]\nd:\te\n").unwrap().root;
     assert_eq!(root.get("a").unwrap().items()[1].span.start, Location { line: 3, column: 1 });
     assert_eq!(root.get("d").unwrap().span.start, Location { line: 4, column: 4 });

@@ -13,7 +13,9 @@ use super::last_known::AnswerKey;
 use super::trace::CallTrace;
 use super::{CheckOutcome, DispatchContext, DispatchError};
 use crate::adapter::{CheckResult, HandlerError, Reply, Status};
-use crate::routing::{Destination, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
+use crate::routing::{
+    Destination, MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind,
+};
 use crate::snapshot::OnError;
 use mixer_attribute::AttributeBag;
 use mixer_expr::EvalError;
@@ -52,11 +54,11 @@ pub async fn check<'t: 'a, 'a>(
 ) -> Result<CheckOutcome, DispatchError> {
     let rules = table.select(RuleKind::Check, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
-    let mut failures = 0;
+    let mut counts = MatchCounts::default();
     for set in rules.sets() {
-        failures += set.matches(bag, &mut matched);
+        counts += set.matches(bag, &mut matched);
     }
-    context.metrics.conditions_failed(failures);
+    context.metrics.conditions_failed(counts.failures);
     let mut operation = Operation::new(table, context);
     for Matched { route, failed } in &matched {
         if let Some(trace) = context.trace {
@@ -67,7 +69,7 @@ pub async fn check<'t: 'a, 'a>(
             None => operation.dispatch(route, bag),
         }
     }
-    context.metrics.dispatch_shape(rules.destinations(), operation.instances);
+    context.metrics.dispatch_shape(counts.groups, operation.instances);
     let depends_on_map = operation.depends_on_map;
     let mut combiner = operation.finish().await?;
     if combiner.is_undecided() && table.has(RuleKind::Default) {

@@ -8,7 +8,7 @@ use super::instances::evaluate;
 use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
 use crate::adapter::{Generated, GeneratedValue};
-use crate::routing::{Matched, RouteInstance, RoutingTable, RuleKind};
+use crate::routing::{MatchCounts, Matched, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::InstanceConfig;
 use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
 
@@ -27,11 +27,11 @@ pub async fn preprocess<'t: 'a, 'a>(
     }
     let rules = table.select(RuleKind::Generate, bag);
     let mut matched: ArenaVec<'a, Matched<'t, 'a>> = ArenaVec::new_in(bag.arena());
-    let mut failures = 0;
+    let mut counts = MatchCounts::default();
     for set in rules.sets() {
-        failures += set.matches(bag, &mut matched);
+        counts += set.matches(bag, &mut matched);
     }
-    context.metrics.conditions_failed(failures);
+    context.metrics.conditions_failed(counts.failures);
     let mut errors = DispatchError::default();
     let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
     for Matched { route, failed } in matched {
@@ -67,7 +67,7 @@ pub async fn preprocess<'t: 'a, 'a>(
             }
         }
     }
-    context.metrics.dispatch_shape(rules.destinations(), pending.len());
+    context.metrics.dispatch_shape(counts.groups, pending.len());
     let (routed, settling): (Vec<_>, Vec<_>) = pending.into_iter().unzip();
     let answers = futures_util::future::join_all(settling).await;
     let mut made: Vec<(SlotId, Value<'a>)> = Vec::new();

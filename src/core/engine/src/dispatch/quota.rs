@@ -8,7 +8,7 @@ use super::instances::{evaluate, instances_named};
 use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
 use crate::adapter::{QuotaCall, QuotaLevel, QuotaResult, Reply};
-use crate::routing::{Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
+use crate::routing::{MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::OnError;
 use mixer_attribute::{AttributeBag, SignedDuration};
 
@@ -54,11 +54,11 @@ pub async fn quota<'t: 'a, 'a>(
 ) -> Result<QuotaOutcome, DispatchError> {
     let rules = table.select(RuleKind::Quota, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
-    let mut failures = 0;
+    let mut counts = MatchCounts::default();
     for set in rules.sets() {
-        failures += set.matches(bag, &mut matched);
+        counts += set.matches(bag, &mut matched);
     }
-    context.metrics.conditions_failed(failures);
+    context.metrics.conditions_failed(counts.failures);
     let deduplication_id = format!("{}{}", request.deduplication_id, request.name);
     let call = QuotaCall {
         amount: request.amount,
@@ -98,7 +98,7 @@ pub async fn quota<'t: 'a, 'a>(
             }
         }
     }
-    context.metrics.dispatch_shape(rules.destinations(), answers.len());
+    context.metrics.dispatch_shape(counts.groups, answers.len());
     let granted = if answers.is_empty() {
         if !rules
             .sets()

@@ -8,7 +8,7 @@ use super::instances::evaluate_sharing;
 use super::trace::{TracedPhase, step};
 use super::{DispatchContext, DispatchError};
 use crate::adapter::Instance;
-use crate::routing::{Matched, RoutingTable, RuleKind};
+use crate::routing::{MatchCounts, Matched, RoutingTable, RuleKind};
 use crate::snapshot::OnError;
 use mixer_attribute::AttributeBag;
 
@@ -41,11 +41,11 @@ impl<'a> ReportCollector<'a> {
     ) -> Result<(), DispatchError> {
         let rules = self.table.select(RuleKind::Report, bag);
         let mut matched: ArenaVec<'a, Matched<'a, 'a>> = ArenaVec::new_in(bag.arena());
-        let mut failures = 0;
+        let mut counts = MatchCounts::default();
         for set in rules.sets() {
-            failures += set.matches(bag, &mut matched);
+            counts += set.matches(bag, &mut matched);
         }
-        context.metrics.conditions_failed(failures);
+        context.metrics.conditions_failed(counts.failures);
         let known = bag.arena().alloc_slice_fill_copy(self.table.shared_values(), None);
         let mut errors = DispatchError::default();
         let mut instances = 0;
@@ -88,7 +88,7 @@ impl<'a> ReportCollector<'a> {
                 }
             }
         }
-        context.metrics.dispatch_shape(rules.destinations(), instances);
+        context.metrics.dispatch_shape(counts.groups, instances);
         errors.into_result(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::route::Route;
+use super::route::{DestinationUses, Route};
 use mixer_base::shared_map::{Keyed, SharedMap};
 use mixer_expr::Program;
 
@@ -13,6 +13,8 @@ pub(super) struct SharedCondition {
     /// Address of the program.
     address: usize,
     routes: GuardedRoutes,
+    /// Number of destinations of the routes.
+    destinations: usize,
     /// Number of routes that handle an error of the condition.
     error_handlers: usize,
 }
@@ -21,7 +23,7 @@ pub(super) struct SharedCondition {
 #[derive(Debug, Clone)]
 enum GuardedRoutes {
     One(Arc<Route>),
-    Many(SharedMap<Arc<Route>>),
+    Many(SharedMap<Arc<Route>>, DestinationUses),
 }
 
 /// By program: equal conditions share one program.
@@ -42,16 +44,29 @@ impl SharedCondition {
     /// The condition of one route.
     pub(super) fn new(program: &Arc<Program>, route: Arc<Route>) -> Self {
         let (address, error_handlers) = (address(program), usize::from(route.denies_failures()));
-        Self { program: Arc::clone(program), address, routes: GuardedRoutes::One(route), error_handlers }
+        let mut uses = DestinationUses::default();
+        uses.add(&route);
+        Self {
+            program: Arc::clone(program),
+            address,
+            routes: GuardedRoutes::One(route),
+            destinations: uses.len(),
+            error_handlers,
+        }
     }
 
     /// The routes, in order.
     pub(super) fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
         let (one, many) = match &self.routes {
             GuardedRoutes::One(route) => (Some(route), None),
-            GuardedRoutes::Many(routes) => (None, Some(routes)),
+            GuardedRoutes::Many(routes, _) => (None, Some(routes)),
         };
         one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    /// Number of destinations of the routes.
+    pub(super) fn destinations(&self) -> usize {
+        self.destinations
     }
 
     /// Whether some route handles an error of the condition.
@@ -62,11 +77,15 @@ impl SharedCondition {
     /// Adds a route.
     pub(super) fn add(&mut self, route: Arc<Route>) {
         self.error_handlers += usize::from(route.denies_failures());
-        match &mut self.routes {
-            GuardedRoutes::One(first) => {
-                self.routes = GuardedRoutes::Many([Arc::clone(first), route].into_iter().collect());
-            }
-            GuardedRoutes::Many(routes) => drop(routes.put(route)),
+        if let GuardedRoutes::One(first) = &self.routes {
+            let mut uses = DestinationUses::default();
+            uses.add(first);
+            self.routes = GuardedRoutes::Many([Arc::clone(first)].into_iter().collect(), uses);
+        }
+        if let GuardedRoutes::Many(routes, uses) = &mut self.routes {
+            uses.add(&route);
+            self.destinations = uses.len();
+            drop(routes.put(route));
         }
     }
 
@@ -75,7 +94,9 @@ impl SharedCondition {
         self.error_handlers -= usize::from(route.denies_failures());
         match &mut self.routes {
             GuardedRoutes::One(_) => false,
-            GuardedRoutes::Many(routes) => {
+            GuardedRoutes::Many(routes, uses) => {
+                uses.remove(route);
+                self.destinations = uses.len();
                 routes.remove(route.key());
                 !routes.is_empty()
             }

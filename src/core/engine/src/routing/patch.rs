@@ -109,7 +109,7 @@ impl<'m> RulePatch<'m> {
             }
         }
         let [_, _, _, _, headers, default] = &mut routes;
-        if !rule.request_headers.is_empty() || !rule.response_headers.is_empty() {
+        if rule.has_header_operations {
             headers.get_or_insert_with(|| route(rule, RuleKind::Headers, self.context.metrics));
         }
         if rule.denies_by_default {
@@ -130,7 +130,7 @@ impl<'m> RulePatch<'m> {
         }
         for kind in RuleKind::ALL {
             let has_kind = match kind {
-                RuleKind::Headers => !rule.request_headers.is_empty() || !rule.response_headers.is_empty(),
+                RuleKind::Headers => rule.has_header_operations,
                 RuleKind::Default => rule.denies_by_default,
                 kind => rule.actions.iter().flat_map(|a| &a.instances).any(|i| kind_of(i) == kind),
             };

@@ -33,6 +33,37 @@ pub struct Destination {
     pub(crate) counters: Arc<DispatchCounters>,
 }
 
+/// Destinations with the number of instances that are routed to each.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DestinationUses(Vec<(DestinationId, usize)>);
+
+impl DestinationUses {
+    /// Number of destinations.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Counts the instances of a route.
+    pub(super) fn add(&mut self, route: &Route) {
+        for instance in route.instances() {
+            match self.0.iter_mut().find(|(known, _)| *known == instance.destination) {
+                Some((_, uses)) => *uses += 1,
+                None => self.0.push((instance.destination, 1)),
+            }
+        }
+    }
+
+    /// Takes the instances of a route back.
+    pub(super) fn remove(&mut self, route: &Route) {
+        for instance in route.instances() {
+            if let Some((_, uses)) = self.0.iter_mut().find(|(known, _)| *known == instance.destination) {
+                *uses -= 1;
+            }
+        }
+        self.0.retain(|(_, uses)| *uses > 0);
+    }
+}
+
 /// An instance routed to a handler.
 #[derive(Debug, Clone)]
 pub struct RouteInstance {
@@ -70,6 +101,12 @@ pub struct Route {
     pub(crate) dry_run: Option<Arc<DryRunCounters>>,
     /// Sort key among the rules of its set: only the order of these numbers is meaningful.
     pub(super) order: u64,
+}
+
+impl Route {
+    fn instances(&self) -> impl Iterator<Item = &RouteInstance> {
+        self.actions.iter().flat_map(|action| &action.instances)
+    }
 }
 
 impl Keyed for Route {

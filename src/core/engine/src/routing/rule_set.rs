@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::condition::SharedCondition;
 use super::index::PredicateIndex;
-use super::route::{DestinationId, Route};
+use super::route::{DestinationUses, Route};
 use crate::snapshot::{Condition, RuleConfig};
 use bumpalo::collections::Vec as ArenaVec;
 use mixer_attribute::AttributeBag;
@@ -20,15 +20,33 @@ pub struct Matched<'t, 'a> {
     pub failed: Option<EvalError<'a>>,
 }
 
+/// What the evaluation of conditions amounts to, for the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MatchCounts {
+    /// Conditions that could not be evaluated.
+    pub failures: usize,
+    /// Destinations of the conditions that hold, counted once per condition; rules without a condition share one. Istio Mixer's
+    /// instance groups.
+    pub groups: usize,
+}
+
+impl std::ops::AddAssign for MatchCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.failures += other.failures;
+        self.groups += other.groups;
+    }
+}
+
 /// The rules of one kind and namespace, in order. The sets of two tables share unchanged chunks.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
     routes: SharedMap<Arc<Route>>,
     /// Rules without a condition.
     always: SharedMap<Arc<Route>>,
+    /// Destinations of [`RuleSet::always`].
+    always_destinations: DestinationUses,
     index: PredicateIndex,
-    /// Destinations with their number of instances.
-    destinations: Vec<(DestinationId, usize)>,
+    destinations: DestinationUses,
 }
 
 /// Gap between the order numbers of neighbouring routes, so that others fit between them.
@@ -50,20 +68,23 @@ impl RuleSet {
         self.destinations.len()
     }
 
-    /// Appends the rules that apply, in order, to `matched`, and returns the number of conditions that failed. References are
-    /// recorded as if every condition were evaluated.
+    /// Appends the rules that apply, in order, to `matched`. References are recorded as if every condition were evaluated.
     pub fn matches<'t: 'a, 'a>(
         &'t self,
         bag: &AttributeBag<'a>,
         matched: &mut ArenaVec<'a, Matched<'t, 'a>>,
-    ) -> usize {
+    ) -> MatchCounts {
+        let mut groups = self.always_destinations.len();
         let begin = matched.len();
         matched.extend(self.always.iter().map(|route| Matched { route, failed: None }));
         if self.always.len() == self.routes.len() {
-            return 0;
+            return MatchCounts { failures: 0, groups };
         }
         let sorted = matched.len();
         let failures = self.index.evaluate(bag, &mut |condition, failed| {
+            if failed.is_none() {
+                groups += condition.destinations();
+            }
             for route in condition.routes() {
                 if failed.is_none() || route.rule.on_error.is_some() {
                     matched.push(Matched { route, failed });
@@ -74,7 +95,7 @@ impl RuleSet {
         if (matched.len() > sorted && begin < sorted) || matched.len() > sorted + 1 {
             matched.get_mut(begin..).unwrap_or_default().sort_unstable_by_key(|m| m.route.order);
         }
-        failures
+        MatchCounts { failures, groups }
     }
 
     /// Adds a rule that is not in the set.
@@ -114,12 +135,7 @@ impl RuleSet {
     }
 
     fn link(&mut self, route: Arc<Route>) {
-        for instance in route.actions.iter().flat_map(|action| &action.instances) {
-            match self.destinations.iter_mut().find(|(known, _)| *known == instance.destination) {
-                Some((_, uses)) => *uses += 1,
-                None => self.destinations.push((instance.destination, 1)),
-            }
-        }
+        self.destinations.add(&route);
         match &route.rule.condition {
             Condition::When(program) => {
                 let condition = match self.index.take(program) {
@@ -131,7 +147,10 @@ impl RuleSet {
                 };
                 self.index.put(condition);
             }
-            _ => drop(self.always.put(Arc::clone(&route))),
+            _ => {
+                self.always_destinations.add(&route);
+                drop(self.always.put(Arc::clone(&route)));
+            }
         }
         self.routes.put(route);
     }
@@ -139,12 +158,7 @@ impl RuleSet {
     /// Removes a rule, if it is in the set.
     pub(super) fn remove(&mut self, rule: &RuleConfig) {
         let Some(route) = self.routes.remove(&rule.key.name) else { return };
-        for instance in route.actions.iter().flat_map(|action| &action.instances) {
-            if let Some((_, uses)) = self.destinations.iter_mut().find(|(d, _)| *d == instance.destination) {
-                *uses -= 1;
-            }
-        }
-        self.destinations.retain(|(_, uses)| *uses > 0);
+        self.destinations.remove(&route);
         match &route.rule.condition {
             Condition::When(program) => {
                 if let Some(mut condition) = self.index.take(program)
@@ -153,7 +167,10 @@ impl RuleSet {
                     self.index.put(condition);
                 }
             }
-            _ => drop(self.always.remove(&rule.key.name)),
+            _ => {
+                self.always_destinations.remove(&route);
+                drop(self.always.remove(&rule.key.name));
+            }
         }
     }
 }

@@ -24,8 +24,7 @@ pub(super) fn are_equivalent(old: &RoutingTable, new: &RoutingTable) -> bool {
 fn affects_checks(rule: &RuleConfig) -> bool {
     let for_checks = |kind| matches!(kind, RuleKind::Check | RuleKind::Generate);
     rule.denies_by_default
-        || !rule.request_headers.is_empty()
-        || !rule.response_headers.is_empty()
+        || rule.has_header_operations
         || rule.actions.iter().any(|action| {
             action.instances.iter().any(|instance| for_checks(RuleKind::of(instance.template().variety)))
         })

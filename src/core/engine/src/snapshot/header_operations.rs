@@ -8,6 +8,7 @@ use super::problems::ResourceProblems;
 use super::programs::Programs;
 use super::suspicions;
 use mixer_attribute::ValueType;
+use mixer_base::quote::quoted;
 use mixer_config::{Diagnostic, FieldPath};
 use mixer_expr::{Language, Program};
 
@@ -21,14 +22,14 @@ pub(super) struct HeaderOperations<'b, 'r> {
 }
 
 impl HeaderOperations<'_, '_> {
-    /// Operations on the request and on the response; none if any does not compile.
-    pub(super) fn compile(mut self, rule: &Rule) -> (Vec<HeaderOperationConfig>, Vec<HeaderOperationConfig>) {
+    /// Operations on the request and on the response; `None` if any does not compile.
+    pub(super) fn compile(
+        mut self,
+        rule: &Rule,
+    ) -> Option<(Vec<HeaderOperationConfig>, Vec<HeaderOperationConfig>)> {
         let request = self.list("requestHeaderOperations", &rule.request_header_operations);
         let response = self.list("responseHeaderOperations", &rule.response_header_operations);
-        match (request, response) {
-            (Some(request), Some(response)) => (request, response),
-            _ => (Vec::new(), Vec::new()),
-        }
+        request.zip(response)
     }
 
     fn list(
@@ -75,8 +76,9 @@ impl HeaderOperations<'_, '_> {
                 "header-operation",
                 field,
                 format!(
-                    "header operation value expression is not of string type: expression={text:?} in {:?}",
-                    self.rule
+                    "header operation value expression is not of string type: expression={} in {}",
+                    quoted(text),
+                    quoted(self.rule)
                 ),
             )
             .with_hint(format!(
@@ -85,9 +87,10 @@ impl HeaderOperations<'_, '_> {
             )),
             Err(refusal) => {
                 let message = format!(
-                    "unable to compile header operation value expression: {:?} in {:?}, expression={text:?}",
-                    refusal.compile.to_string(),
-                    self.rule
+                    "unable to compile header operation value expression: {} in {}, expression={}",
+                    quoted(&refusal.compile.to_string()),
+                    quoted(self.rule),
+                    quoted(text)
                 );
                 let vocabulary = self.programs.vocabulary.clone();
                 let problem = self.problems.expression(field, text, &refusal, message, &*vocabulary);

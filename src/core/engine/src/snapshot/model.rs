@@ -332,7 +332,9 @@ pub struct RuleConfig {
     pub language: Language,
     /// Its actions, in order.
     pub actions: Vec<ActionConfig>,
-    /// Operations on request headers; empty if any operation of the rule does not compile.
+    /// Whether it has header operations, all of which compile. They may have no values; the condition is evaluated anyway.
+    pub has_header_operations: bool,
+    /// Operations on request headers, one for each value; empty if any operation of the rule does not compile.
     pub request_headers: Vec<HeaderOperationConfig>,
     /// Operations on response headers; likewise.
     pub response_headers: Vec<HeaderOperationConfig>,

@@ -81,7 +81,7 @@ pub(super) fn build_rule(
         .enumerate()
         .filter_map(|(i, action)| builder.action(i, action))
         .collect::<Vec<_>>();
-    let (request_headers, response_headers) = builder.header_operations().compile(&rule);
+    let headers = builder.header_operations().compile(&rule);
     let operations = rule.request_header_operations.len() + rule.response_header_operations.len();
     let denies_by_default = annotations::denies_by_default(resource, &mut builder.problems);
     let empty = actions.is_empty() && operations == 0 && !denies_by_default;
@@ -92,6 +92,8 @@ pub(super) fn build_rule(
     let on_error = annotations::on_error(resource, &mut builder.problems);
     let dry_run = annotations::dry_run(resource, &mut builder.problems);
     annotations::check(resource, annotations::OF_RULES, &mut builder.problems);
+    let has_header_operations = operations > 0 && headers.is_some();
+    let (request_headers, response_headers) = headers.unwrap_or_default();
     if let Condition::When(program) = &condition {
         let vocabulary = &builder.programs.vocabulary;
         let refuses = on_error.is_none() && (denies_by_default || actions.iter().any(can_refuse));
@@ -108,6 +110,7 @@ pub(super) fn build_rule(
             condition,
             language,
             actions,
+            has_header_operations,
             request_headers,
             response_headers,
             dry_run,

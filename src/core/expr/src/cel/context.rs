@@ -5,6 +5,7 @@ use bumpalo::Bump;
 use super::value::{Fault, Outcome, Val};
 use mixer_attribute::text::go_text;
 use mixer_attribute::{AttributeBag, SignedDuration, SlotId, StringMap, Timestamp, Value, ValueType};
+use mixer_base::quote::quoted;
 
 /// Steps that one evaluation may take. Iterating over, copying or comparing an element costs one.
 const MAX_STEPS: u32 = 200_000;
@@ -120,7 +121,7 @@ impl<'e, 'a> EvalContext<'e, 'a> {
     }
 
     fn no_member(&self, path: &str, field: &str) -> Fault<'a> {
-        Fault::text(self.arena(), format_args!("cannot evaluate select of {field:?} from .{path}"))
+        Fault::text(self.arena(), format_args!("cannot evaluate select of {} from .{path}", quoted(field)))
     }
 }
 

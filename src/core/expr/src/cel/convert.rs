@@ -7,8 +7,8 @@ use super::plan::Unary;
 use super::time;
 use super::value::{Fault, Outcome, Val};
 use crate::EvalError;
-use mixer_attribute::text::go_double_text;
 use mixer_attribute::{SignedDuration, StringMap, Timestamp, Value, ValueType};
+use mixer_base::decimal;
 
 /// `int(x)`, `string(x)` and so on.
 ///
@@ -156,7 +156,7 @@ pub(super) fn to_text<'a>(operand: Val<'a>, arena: &'a Bump) -> Option<&'a [u8]>
         Val::Bool(false) => return Some(b"false"),
         Val::Int(value) => value.to_string(),
         Val::Uint(value) => value.to_string(),
-        Val::Double(value) => go_double_text(value).to_string(),
+        Val::Double(value) => decimal::general(value).to_string(),
         Val::Timestamp(at) if time::is_valid(at) => at.rfc3339().to_string(),
         Val::Duration(span) => span.to_string(),
         _ => return None,

@@ -8,6 +8,7 @@ use std::fmt::{self, Display};
 
 use bumpalo::Bump;
 use idna_adapter as unicode;
+use mixer_base::quote::quoted;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use super::super::EvalError;
@@ -27,7 +28,7 @@ pub(super) enum Problem {
 impl Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Label(label) => write!(f, "idna: invalid label {:?}", String::from_utf8_lossy(label)),
+            Problem::Label(label) => write!(f, "idna: invalid label {}", quoted(label)),
             Problem::Character(c) => write!(f, "idna: disallowed rune U+{:04X}", u32::from(*c)),
         }
     }
@@ -163,6 +164,8 @@ fn normalized(text: &[u8]) -> Cow<'_, [u8]> {
 
 /// The labels of a name, with punycode labels decoded.
 struct Labels<'n> {
+    /// As it is written.
+    name: &'n [u8],
     list: Vec<Cow<'n, [u8]>>,
     decoded: bool,
     /// Whether an empty label is an error.
@@ -172,7 +175,7 @@ struct Labels<'n> {
 impl<'n> Labels<'n> {
     fn new(name: &'n [u8], strict: bool) -> Labels<'n> {
         let list = name.split(|b| *b == b'.').map(Cow::Borrowed).collect();
-        Labels { list, decoded: false, strict }
+        Labels { name, list, decoded: false, strict }
     }
 
     /// Whether only final dots follow. compat(1.3): two are accepted if no label was decoded.
@@ -191,7 +194,7 @@ impl<'n> Labels<'n> {
             let Some(label) = self.list.get_mut(i) else { break };
             if label.is_empty() {
                 if self.strict {
-                    return Err(Problem::Label(Vec::new()));
+                    return Err(Problem::Label(self.name.to_vec()));
                 }
                 continue;
             }
@@ -206,15 +209,31 @@ impl<'n> Labels<'n> {
             }
             check_label(label)?;
         }
-        if right_to_left && let Some(bad) = self.list.iter().find(|label| !obeys_bidi_rule(label)) {
-            return Err(Problem::Label(bad.to_vec()));
+        // Rules of the whole name are reported with the whole name.
+        if right_to_left && !self.list.iter().all(|label| obeys_bidi_rule(label)) {
+            return Err(Problem::Label(self.name.to_vec()));
         }
         Ok(())
     }
 }
 
+/// Decodes punycode (RFC 3492). compat(1.3): what precedes the last hyphen may have letters beyond ASCII.
 fn decode(encoded: &[u8]) -> Option<String> {
-    idna::punycode::decode_to_string(std::str::from_utf8(encoded).ok()?)
+    let encoded = std::str::from_utf8(encoded).ok()?;
+    let Some((literal, code)) = encoded.rsplit_once('-') else {
+        return idna::punycode::decode_to_string(encoded);
+    };
+    if literal.is_ascii() {
+        return idna::punycode::decode_to_string(encoded);
+    }
+    if code.is_empty() {
+        return Some(literal.to_owned());
+    }
+    // As many placeholders decode to the same insertions, at the same places.
+    let mut literals = literal.chars();
+    let placeholders = format!("{}-{code}", "a".repeat(literal.chars().count()));
+    let decoded = idna::punycode::decode_to_string(&placeholders)?;
+    Some(decoded.chars().map(|c| if c == 'a' { literals.next().unwrap_or(c) } else { c }).collect())
 }
 
 /// Whether a decoded punycode label contains only allowed characters, in NFC.
@@ -238,10 +257,17 @@ fn check_label(label: &[u8]) -> Result<(), Problem> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(label);
-    if text.chars().next().is_some_and(|c| UNICODE.is_mark(c)) || !joiners_fit(&text) {
+    if text.chars().next().is_some_and(|c| UNICODE.is_mark(c) && !is_replaced(c)) || !joiners_fit(&text) {
         return Err(problem());
     }
     Ok(())
+}
+
+/// Whether the mapping for look-up replaces a character by others. compat(1.3): such a mark may start a label: U+0345, U+0F77 and
+/// U+0F79.
+fn is_replaced(c: char) -> bool {
+    let mut mapped = UNICODE.map_normalize(std::iter::once(c));
+    mapped.next().is_some_and(|first| first != c && first != char::REPLACEMENT_CHARACTER)
 }
 
 /// The CONTEXTJ rules of RFC 5892: a joiner follows a virama; a non-joiner may also be between joining characters.
@@ -322,6 +348,10 @@ mod tests {
             ("xn--bcher-kva.", "bücher."),
             ("e\u{301}.com", "é.com"),
             ("xn--4db.a1", "א.a1"),
+            ("xn--bücher-kva", "bücêher"),
+            ("xn--ü-.a", "ü.a"),
+            ("\u{345}.com", "\u{345}.com"),
+            ("\u{f77}a.com", "\u{f77}a.com"),
         ] {
             assert_eq!(check(text).as_deref(), Some(name), "{text}");
         }

@@ -1,18 +1,22 @@
 //! EMAIL_ADDRESS: one RFC 5322 mailbox, as parsed by Go's net/mail.
 
+mod encoded_word;
+
 use std::borrow::Cow;
 
 use bumpalo::Bump;
 
 use super::super::EvalError;
 use super::dns;
+use encoded_word::{EncodedWord, decode};
+use mixer_base::quote::quoted;
 
 /// Validates a mailbox without display name; returns the input.
 ///
 /// Errors: `error converting '<s>' to e-mail: display names are not allowed`, or with `'<detail>'`.
 pub fn email<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<'a>> {
     let detail = match Mailbox::parse(text) {
-        Err(problem) => problem.to_owned(),
+        Err(problem) => problem.into_owned(),
         Ok(mailbox) if mailbox.named => {
             return Err(EvalError::failed(
                 arena,
@@ -43,7 +47,8 @@ pub fn email<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalError<
 ///
 /// Errors: an invalid mailbox, `mail: ...`; an invalid domain, `error comparing e-mails '<a>' and '<b>': ...`.
 pub fn email_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
-    let parse = |text| Mailbox::parse(text).map_err(EvalError::Failed);
+    let parse =
+        |text| Mailbox::parse(text).map_err(|problem| EvalError::failed(arena, format_args!("{problem}")));
     let (one, other) = (parse(a)?, parse(b)?);
     let ((local, domain), (other_local, other_domain)) = (one.parts(), other.parts());
     match dns::same_name(domain, other_domain) {
@@ -66,9 +71,18 @@ struct Mailbox<'t> {
     address: Cow<'t, [u8]>,
 }
 
-type Parsed<T> = Result<T, &'static str>;
+/// Errors are the texts of net/mail.
+type Parsed<T> = Result<T, Cow<'static, str>>;
 
 const BAD_COMMENT: &str = "mail: misformatted parenthetical comment";
+
+fn refuse<T>(problem: &'static str) -> Parsed<T> {
+    Err(Cow::Borrowed(problem))
+}
+
+fn refuse_text<T>(problem: &str, text: &[u8]) -> Parsed<T> {
+    Err(Cow::Owned(format!("{problem} {}", quoted(text))))
+}
 
 impl Mailbox<'_> {
     fn parse(text: &[u8]) -> Parsed<Mailbox<'_>> {
@@ -76,12 +90,12 @@ impl Mailbox<'_> {
         let mut found = parser.address(true)?;
         parser.skip_comments()?;
         if !parser.rest.is_empty() {
-            return Err("mail: expected single address");
+            return refuse_text("mail: expected single address, got", parser.rest);
         }
         match (found.pop(), found.is_empty()) {
             (Some(mailbox), true) => Ok(mailbox),
-            (None, _) => Err("mail: empty group"),
-            (Some(_), false) => Err("mail: group with multiple addresses"),
+            (None, _) => refuse("mail: empty group"),
+            (Some(_), false) => refuse("mail: group with multiple addresses"),
         }
     }
 
@@ -103,12 +117,12 @@ impl<'t> Parser<'t> {
     fn address(&mut self, outside: bool) -> Parsed<Vec<Mailbox<'t>>> {
         self.skip_blanks();
         if self.rest.is_empty() {
-            return Err("mail: no address");
+            return refuse("mail: no address");
         }
         let start = *self;
         if let Ok(address) = self.spec() {
             self.skip_blanks();
-            let named = self.take(b'(') && !self.comment()?.iter().all(|b| matches!(b, b' ' | b'\t'));
+            let named = self.take(b'(') && names_someone(self.comment()?)?;
             return Ok(vec![Mailbox { named, address }]);
         }
         *self = start;
@@ -119,11 +133,11 @@ impl<'t> Parser<'t> {
         }
         if !self.take(b'<') {
             let missing = "mail: missing '@' or angle-addr";
-            return Err(if plain { missing } else { "mail: no angle-addr" });
+            return refuse(if plain { missing } else { "mail: no angle-addr" });
         }
         let address = self.spec()?;
         if !self.take(b'>') {
-            return Err("mail: unclosed angle-addr");
+            return refuse("mail: unclosed angle-addr");
         }
         Ok(vec![Mailbox { named, address }])
     }
@@ -145,7 +159,7 @@ impl<'t> Parser<'t> {
                 return Ok(members);
             }
             if !self.take(b',') {
-                return Err("mail: expected comma");
+                return refuse("mail: expected comma");
             }
         }
     }
@@ -155,20 +169,20 @@ impl<'t> Parser<'t> {
         self.skip_blanks();
         let start = self.rest;
         let (local, quoted) = match start.first() {
-            None => return Err("mail: no addr-spec"),
+            None => return refuse("mail: no addr-spec"),
             Some(b'"') => match self.quoted_string()? {
-                local if local.is_empty() => return Err("mail: empty quoted string in addr-spec"),
+                local if local.is_empty() => return refuse("mail: empty quoted string in addr-spec"),
                 local => (Cow::Owned(local), true),
             },
             Some(_) => (Cow::Borrowed(self.dot_atom()?), false),
         };
         if !self.take(b'@') {
-            return Err("mail: missing @ in addr-spec");
+            return refuse("mail: missing @ in addr-spec");
         }
         let adjacent = !self.rest.starts_with(b" ") && !self.rest.starts_with(b"\t");
         self.skip_blanks();
         if self.rest.is_empty() {
-            return Err("mail: no domain in addr-spec");
+            return refuse("mail: no domain in addr-spec");
         }
         let domain = self.dot_atom()?;
         if !quoted && adjacent {
@@ -180,13 +194,13 @@ impl<'t> Parser<'t> {
     fn dot_atom(&mut self) -> Parsed<&'t [u8]> {
         let atom = self.atom(false)?;
         if atom.starts_with(b".") {
-            return Err("mail: leading dot in atom");
-        }
-        if atom.ends_with(b".") {
-            return Err("mail: trailing dot in atom");
+            return refuse("mail: leading dot in atom");
         }
         if atom.windows(2).any(|pair| pair == b"..") {
-            return Err("mail: double dot in atom");
+            return refuse("mail: double dot in atom");
+        }
+        if atom.ends_with(b".") {
+            return refuse("mail: trailing dot in atom");
         }
         Ok(atom)
     }
@@ -194,14 +208,16 @@ impl<'t> Parser<'t> {
     /// Atom characters and dots; in display names also most specials.
     fn atom(&mut self, permissive: bool) -> Parsed<&'t [u8]> {
         let mut length = 0;
-        while let Some((c, size)) = character(self.rest.get(length..).unwrap_or_default())? {
+        while let Some((c, size)) =
+            character(self.rest.get(length..).unwrap_or_default(), "address", self.rest)?
+        {
             if !is_atom_character(c, permissive) {
                 break;
             }
             length += size;
         }
         if length == 0 {
-            return Err("mail: invalid string");
+            return refuse("mail: invalid string");
         }
         let (atom, rest) = self.rest.split_at(length);
         self.rest = rest;
@@ -214,7 +230,9 @@ impl<'t> Parser<'t> {
         let mut rest = self.rest.get(1..).unwrap_or_default();
         let mut escaped = false;
         loop {
-            let Some((c, size)) = character(rest)? else { return Err("mail: unclosed quoted-string") };
+            let Some((c, size)) = character(rest, "quoted-string", self.rest)? else {
+                return refuse("mail: unclosed quoted-string");
+            };
             let (bytes, after) = rest.split_at(size);
             rest = after;
             match c {
@@ -227,7 +245,7 @@ impl<'t> Parser<'t> {
                     text.extend_from_slice(bytes);
                     escaped = false;
                 }
-                _ => return Err("mail: bad character in quoted-string"),
+                _ => return refuse_text("mail: bad character in quoted-string:", bytes),
             }
         }
     }
@@ -237,30 +255,46 @@ impl<'t> Parser<'t> {
         let mut words = 0;
         let mut named = false;
         let mut plain = true;
+        let mut after_encoded = false;
         loop {
             if words > 0 {
                 self.skip_comments()?;
             }
             self.skip_blanks();
             let start = *self;
-            let word = match self.rest.first() {
-                Some(b'"') => self.quoted_string().map(Cow::Owned),
-                _ => self.atom(true).map(Cow::Borrowed),
-            };
-            match word {
-                Ok(word) => {
-                    // Words are joined by spaces, which cannot be in a local part.
-                    named |= words > 0 || !word.is_empty();
-                    plain &= words == 0 && could_be_local_part(&word);
-                    words += 1;
+            let (word, encoded) = match self.word() {
+                Ok(word) => word,
+                Err(problem) if words == 0 => {
+                    return Err(Cow::Owned(format!("mail: missing word in phrase: {problem}")));
                 }
-                Err(problem) if words == 0 => return Err(problem),
                 Err(_) => {
-                    *self = start;
+                    // Go has read an encoded word when it finds that it does not know the charset.
+                    if self.rest.len() == start.rest.len() {
+                        *self = start;
+                    }
                     return Ok((named, plain));
                 }
-            }
+            };
+            // Words are joined by spaces, which cannot be in a local part; encoded words are joined without.
+            let joins = encoded && after_encoded;
+            named |= !word.is_empty() || (words > 0 && !joins);
+            plain &= (words == 0 || joins) && could_be_local_part(&word);
+            words += 1;
+            after_encoded = encoded;
         }
+    }
+
+    /// A word of a display name, decoded, and whether it was encoded.
+    fn word(&mut self) -> Parsed<(Cow<'t, [u8]>, bool)> {
+        if self.rest.starts_with(b"\"") {
+            return Ok((Cow::Owned(self.quoted_string()?), false));
+        }
+        let atom = self.atom(true)?;
+        Ok(match decode(atom) {
+            EncodedWord::Text(text) => (Cow::Owned(text), true),
+            EncodedWord::None => (Cow::Borrowed(atom), false),
+            EncodedWord::UnknownCharset(charset) => return unknown_charset(&charset),
+        })
     }
 
     fn skip_blanks(&mut self) {
@@ -296,7 +330,7 @@ impl<'t> Parser<'t> {
                 return Ok(start.get(..at - 1).unwrap_or_default());
             }
         }
-        Err(BAD_COMMENT)
+        refuse(BAD_COMMENT)
     }
 
     fn take(&mut self, byte: u8) -> bool {
@@ -310,14 +344,33 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The first character of a text and its length in bytes; `None` at the end.
-fn character(text: &[u8]) -> Parsed<Option<(char, usize)>> {
+fn unknown_charset<T>(charset: &[u8]) -> Parsed<T> {
+    refuse_text("charset not supported:", charset)
+}
+
+/// Whether a comment after an address has a display name.
+fn names_someone(comment: &[u8]) -> Parsed<bool> {
+    let mut words = 0;
+    let mut named = false;
+    for word in comment.split(|b| matches!(b, b' ' | b'\t')).filter(|word| !word.is_empty()) {
+        words += 1;
+        named |= match decode(word) {
+            EncodedWord::Text(text) => !text.is_empty(),
+            EncodedWord::None => true,
+            EncodedWord::UnknownCharset(charset) => return unknown_charset(&charset),
+        };
+    }
+    Ok(named || words > 1)
+}
+
+/// The first character of a text and its length in bytes; `None` at the end. Errors: `place` and `whole`, unless it is UTF-8.
+fn character(text: &[u8], place: &str, whole: &[u8]) -> Parsed<Option<(char, usize)>> {
     let head = text.get(..text.len().min(4)).unwrap_or_default();
     match head.utf8_chunks().next() {
         None => Ok(None),
         Some(chunk) => match chunk.valid().chars().next() {
             Some(c) => Ok(Some((c, c.len_utf8()))),
-            None => Err("mail: invalid utf-8 in address"),
+            None => refuse_text(&format!("mail: invalid utf-8 in {place}:"), whole),
         },
     }
 }
@@ -356,6 +409,14 @@ mod tests {
             ("ann@ example.com", false, "ann@example.com"),
             ("ünn@bücher.example", false, "ünn@bücher.example"),
             ("friends: ann@example.com;", false, "ann@example.com"),
+            ("=?utf-8?q?Ann?= <ann@example.com>", true, "ann@example.com"),
+            ("=?utf-8?q??= <ann@example.com>", false, "ann@example.com"),
+            ("=?utf-8?q??= =?UTF-8?B??= <ann@example.com>", false, "ann@example.com"),
+            ("=?utf-8?q??= \"\" <ann@example.com>", true, "ann@example.com"),
+            ("=?other?x?Ann?= <ann@example.com>", true, "ann@example.com"),
+            ("\"=?other?q?Ann?=\" <ann@example.com>", true, "ann@example.com"),
+            ("Ann =?other?q?Ann?=<ann@example.com>", true, "ann@example.com"),
+            ("ann@example.com (=?utf-8?q??=)", false, "ann@example.com"),
         ] {
             let mailbox = Mailbox::parse(text.as_bytes()).unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!((mailbox.named, &*mailbox.address), (named, address.as_bytes()), "{text}");
@@ -381,6 +442,9 @@ mod tests {
             "ann@example.com (open",
             "friends: a@b, c@d;",
             "friends:;",
+            "=?other?q?Ann?= <ann@example.com>",
+            "=?other?b?QW5u?=: ann@example.com;",
+            "ann@example.com (by =?other?q?Ann?=)",
         ] {
             assert!(Mailbox::parse(text.as_bytes()).is_err(), "{text}");
         }

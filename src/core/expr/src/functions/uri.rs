@@ -1,9 +1,9 @@
 //! URI: validation and comparison of URI references, as by Go's net/url.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 
 use bumpalo::Bump;
+use mixer_base::quote::quoted;
 use mixer_base::url::{UrlError, UrlRef, check_port, decode};
 
 use super::super::EvalError;
@@ -39,20 +39,15 @@ pub fn uri_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, EvalEr
     Ok(same && port == other_port && one.written(&other.host) == other.written(&other.host))
 }
 
-fn unconvertible<'a>(text: &[u8], problem: UrlError<'_>, arena: &'a Bump) -> EvalError<'a> {
-    let text = String::from_utf8_lossy(text);
-    let failed = |problem: &dyn Display| {
-        EvalError::failed(
-            arena,
-            format_args!("error converting string to uri '{text}': 'parse {:?}: {problem}'", &*text),
-        )
-    };
-    match problem {
-        UrlError::InvalidEscape(_) => failed(&"invalid URL escape"),
-        UrlError::InvalidHostCharacter(_) => failed(&"invalid character in host name"),
-        UrlError::InvalidPort(_) => failed(&"invalid port after host"),
-        _ => failed(&problem),
-    }
+fn unconvertible<'a>(bytes: &[u8], problem: UrlError<'_>, arena: &'a Bump) -> EvalError<'a> {
+    let text = String::from_utf8_lossy(bytes);
+    // Go parses what precedes the fragment first.
+    let before = bytes.split(|b| *b == b'#').next().filter(|before| Uri::parse(before).is_err());
+    let parsed = quoted(before.unwrap_or(bytes));
+    EvalError::failed(
+        arena,
+        format_args!("error converting string to uri '{text}': 'parse {parsed}: {problem}'"),
+    )
 }
 
 /// A valid URI reference.

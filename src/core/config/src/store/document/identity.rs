@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::message::json_kind;
-use crate::number::general_number;
 use crate::{Node, NodeKind, ResourceKey, Span};
+use mixer_base::decimal;
 
 /// The identity of a document.
 pub(super) struct Identity {
@@ -122,7 +122,7 @@ fn text(node: Option<&Node>, field: &str) -> Result<String, Unidentified> {
         NodeKind::String(text) => text.to_string(),
         NodeKind::Bool(value) => value.to_string(),
         NodeKind::Int(value) => value.to_string(),
-        NodeKind::Float(value) => general_number(*value as f32),
+        NodeKind::Float(value) => decimal::general_single(*value as f32).to_string(),
         _ => return Err(type_error(node, &format!("Go struct field {field} of type string"))),
     })
 }

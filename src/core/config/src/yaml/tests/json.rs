@@ -1,7 +1,7 @@
 //! Prints a document as Go's JSON encoder does, for comparison with recorded readings.
 
-use crate::number::json_number;
 use crate::{Node, NodeKind};
+use mixer_base::decimal;
 
 /// One line: keys sorted, no spaces, `<`, `>` and `&` escaped.
 pub(super) fn compact_json(node: &Node) -> String {
@@ -15,7 +15,7 @@ fn write(node: &Node, out: &mut String) {
         NodeKind::Null => out.push_str("null"),
         NodeKind::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         NodeKind::Int(value) => out.push_str(&value.to_string()),
-        NodeKind::Float(value) => out.push_str(&json_number(*value)),
+        NodeKind::Float(value) => out.push_str(&decimal::json(*value).to_string()),
         NodeKind::String(text) => write_string(text, out),
         NodeKind::Sequence(items) => {
             out.push('[');
