@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use mixer_attribute::{AttributeBag, OwnedAttributes, Value};
-use mixer_engine::routing::{RoutingTable, RuleKind};
+use mixer_engine::routing::{MatchCounts, RoutingTable, RuleKind};
 use mixer_engine::snapshot::Condition;
 use proptest::prelude::*;
 
@@ -156,8 +156,9 @@ fn seen(table: &RoutingTable, bytes: &[u8]) -> Vec<String> {
         {
             let Some(rules) = rules else { continue };
             let mut matched = ArenaVec::new_in(&arena);
-            let failures: usize = rules.sets().map(|set| set.matches(&bag, &mut matched)).sum();
-            seen.push(format!("{kind:?} {dry_run} {failures} failed, {} destinations", rules.destinations()));
+            let mut counts = MatchCounts::default();
+            rules.sets().for_each(|set| counts += set.matches(&bag, &mut matched));
+            seen.push(format!("{kind:?} {dry_run} {counts:?}, {} destinations", rules.destinations()));
             for hit in matched {
                 seen.push(format!("{} {:?}", hit.route.rule.key, hit.failed.is_some()));
                 for action in &hit.route.actions {

@@ -62,6 +62,11 @@ impl<'t> SelectedRules<'t> {
     pub fn sets(self) -> impl Iterator<Item = &'t RuleSet> {
         std::iter::once(self.default).chain(self.own)
     }
+
+    /// Number of destinations of both sets.
+    pub fn destinations(self) -> usize {
+        self.sets().map(RuleSet::destinations).sum()
+    }
 }
 
 /// The namespace whose own rules apply to a request, if the request names one. Reads, and so records, `context.reporter.kind` and then
