@@ -58,7 +58,7 @@ struct DumpArgs {
 pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
     let SnapshotCommand::Dump(args) = &args.action;
     let mut found = match &args.source.server {
-        Some(address) => running(address)?,
+        Some(address) => running(address, args.show_secrets)?,
         None => dump(&*args.source.snapshot(io)?),
     };
     if !args.show_secrets {
@@ -79,8 +79,9 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
 }
 
 /// The snapshot of a running server. Errors: the server is unreachable, or the response is not a snapshot.
-fn running(address: &str) -> Result<SnapshotDump, Stop> {
-    let document = source::fetch(address, "/snapshotj/")?;
+fn running(address: &str, reveal: bool) -> Result<SnapshotDump, Stop> {
+    let path = if reveal { "/snapshotj/?reveal=1" } else { "/snapshotj/" };
+    let document = source::fetch(address, path)?;
     serde_json::from_value(document)
         .map_err(|e| Failure::new(Exit::Rpc, "the server did not return a snapshot").cause(e).into())
 }
@@ -91,7 +92,7 @@ const ABOUT_SERVING: &[&str] = &["config-kept", "config-withheld", "config-cache
 /// Prints the differences between a running server and `snapshot`, and which resources it serves in their previous version; returns
 /// whether there are any.
 pub(crate) fn compare_with(address: &str, snapshot: &Snapshot, io: &mut Io) -> Result<bool, Stop> {
-    let (mut before, mut after) = (running(address)?, dump(snapshot));
+    let (mut before, mut after) = (running(address, false)?, dump(snapshot));
     for problem in before.errors.iter().filter(|problem| ABOUT_SERVING.contains(&problem.code.as_str())) {
         writeln!(io.out, "{address}: {}[{}]: {}", problem.severity, problem.code, problem.message)?;
     }

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::excerpt;
 use super::page::Page;
-use super::{Server, form, format, page, parameter};
-use mixer_base::secrets::mask_source;
+use super::{Server, form, format, page, parameter, process};
+use mixer_base::secrets::{mask_source, mask_text};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, RawResource, Severity};
 use mixer_engine::runtime::Published;
@@ -22,12 +22,13 @@ const LISTED: usize = 200;
 /// Maximum number of diagnostics on the page.
 const SHOWN: usize = 50;
 
-/// The snapshot in the form of `snapshot dump`, with diagnostics of handlers and routes.
-pub(super) fn json(server: &Server) -> SnapshotDump {
+/// The snapshot in the form of `snapshot dump`, with diagnostics of handlers and routes. Secret values are masked unless `reveal` is
+/// given and the guard permits it.
+pub(super) fn json(server: &Server, parameters: &[(String, String)]) -> SnapshotDump {
     let published = server.runtime.load_full();
     let mut found = dump(published.routes.snapshot());
     found.errors = published.diagnostics.iter().map(Into::into).collect();
-    if !server.guard.may_reveal {
+    if !process::reveals(server, parameters) {
         found.mask_secrets();
     }
     found
@@ -59,8 +60,8 @@ pub(super) fn diagnostics(server: &Server) -> Vec<Problem> {
         line: d.span.map(|s| s.start.line),
         column: d.span.map(|s| s.start.column),
         field: d.field.to_string(),
-        message: d.message.clone(),
-        hint: d.hint.clone(),
+        message: mask_text(&d.message).into_owned(),
+        hint: d.hint.as_deref().map(|hint| mask_text(hint).into_owned()),
     };
     published.diagnostics.iter().map(problem).collect()
 }
@@ -154,7 +155,7 @@ fn problem(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
                     span.dim.place { (file) @if let Some(span) = diagnostic.span { ":" (span.start.line) ":" (span.start.column) } }
                 }
             }
-            p { (diagnostic.message) }
+            p { (mask_text(&diagnostic.message)) }
             (excerpt::excerpt(diagnostic, contents))
             @if let Some(hint) = &diagnostic.hint { p.hint { (hint) } }
         }

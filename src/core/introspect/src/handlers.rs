@@ -11,6 +11,7 @@ use super::quantile::quantile;
 use super::{Server, configuration, format, parameter, plot};
 use mixer_base::metrics::{Family, SampleValue};
 use mixer_base::pool::PoolStatus;
+use mixer_base::secrets::mask_text;
 use mixer_engine::adapter::QueueStatus;
 
 /// Maximum number of handlers on the page.
@@ -110,7 +111,7 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
             resource: handler.config.key.to_string(),
             adapter: handler.adapter().to_owned(),
             state: if status.trouble.is_some() { "troubled" } else { "live" },
-            trouble: status.trouble,
+            trouble: status.trouble.map(|trouble| mask_text(&trouble).into_owned()),
             instances: handler.instances.iter().map(|i| i.name.to_string()).collect(),
             tasks: handler.live_tasks(),
             calls: count,
@@ -127,7 +128,7 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
             resource: d.resource.clone(),
             adapter: String::new(),
             state: "failed",
-            trouble: Some(d.message.clone()),
+            trouble: Some(mask_text(&d.message).into_owned()),
             instances: Vec::new(),
             tasks: 0,
             calls: 0,

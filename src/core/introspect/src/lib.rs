@@ -242,7 +242,12 @@ fn native_routes() -> Router<Shared> {
             any(async |State(s): State<Shared>, Parameters(p): Parameters| routing::page(&s, &p)),
         ))
         .merge(topic("routesj", get(async |State(s): State<Shared>| json(&routing::json(&s)))))
-        .merge(topic("snapshotj", get(async |State(s): State<Shared>| json(&configuration::json(&s)))))
+        .merge(topic(
+            "snapshotj",
+            get(async |State(s): State<Shared>, Parameters(p): Parameters| {
+                json(&configuration::json(&s, &p))
+            }),
+        ))
         .merge(topic("explainz", any(explain::page)))
         .merge(topic(
             "handlerz",

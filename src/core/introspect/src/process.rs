@@ -130,7 +130,7 @@ pub(super) struct Variable {
 }
 
 /// Whether secrets are requested and may be revealed.
-fn reveals(server: &Server, parameters: &[(String, String)]) -> bool {
+pub(super) fn reveals(server: &Server, parameters: &[(String, String)]) -> bool {
     server.guard.may_reveal && !parameter(parameters, "reveal").is_empty()
 }
 

@@ -252,6 +252,23 @@ async fn a_request_is_explained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn secrets_are_masked_unless_they_are_revealed() {
+    for may_reveal in [true, false] {
+        let mut fixture = Fixture::new(Guard { may_reveal, ..Guard::default() }).await;
+        let changed = CONFIGURATION.replace("<b>closed</b>", r#""see http://ann:hunter2@host/""#);
+        fixture.store.set([("conf.yaml", changed.as_str())]);
+        fixture.configurator.apply().await;
+        let resource = "/configz/resource?name=gate.handler.istio-system";
+        for path in ["/snapshotj/", resource, "/historyz/diff?from=1&to=2", "/snapshotj/?reveal="] {
+            let body = fixture.get(path).await;
+            assert!(body.contains("http://***@host/") && !body.contains("hunter2"), "{path}");
+        }
+        let revealed = fixture.get("/snapshotj/?reveal=1").await;
+        assert_eq!(revealed.contains("hunter2"), may_reveal);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn snapshots_are_compared() {
     let mut fixture = Fixture::new(Guard::default()).await;
     let changed = CONFIGURATION.replace("smuggler", "pirate");

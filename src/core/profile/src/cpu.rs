@@ -9,6 +9,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::caller::Caller;
+
 /// Distinct stacks in the table; further ones are counted together in [`OVERFLOW`].
 const STACKS: usize = 1 << 13;
 /// Slots probed for a stack.
@@ -63,9 +65,9 @@ pub(super) struct SampledStack {
     pub(super) count: u64,
 }
 
-/// Samples for `length` at `frequency` a second of CPU time. Blocks the thread. `None`: another profile is being taken, or the
-/// timer cannot be set.
-pub(super) fn profile(length: Duration, frequency: u32) -> Option<Vec<SampledStack>> {
+/// Samples for `length` at `frequency` a second of CPU time, or until the caller leaves. Blocks the thread. `None`: another profile
+/// is being taken, or the timer cannot be set.
+pub(super) fn profile(length: Duration, frequency: u32, caller: &Caller) -> Option<Vec<SampledStack>> {
     if TAKING.swap(true, Ordering::Acquire) {
         return None;
     }
@@ -78,7 +80,7 @@ pub(super) fn profile(length: Duration, frequency: u32) -> Option<Vec<SampledSta
     SAMPLING.store(true, Ordering::SeqCst);
     let is_running = install_handler() && set_timer(1_000_000 / frequency.max(1));
     if is_running {
-        std::thread::sleep(length);
+        caller.wait(length);
     }
     // The handler stays: a pending SIGPROF would otherwise end the process.
     set_timer(0);

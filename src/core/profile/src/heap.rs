@@ -11,6 +11,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::caller::Caller;
+
 /// Live samples that the table holds; a power of two.
 const SLOTS: usize = 1 << 14;
 /// Maximum depth of a recorded stack.
@@ -230,8 +232,9 @@ pub(super) fn in_use() -> Vec<LiveStack> {
     quietly(|| read(|_| true))
 }
 
-/// Samples made within `length` that are live at its end. Blocks the thread. `None`: such a profile is already being taken.
-pub(super) fn in_use_since(length: Duration) -> Option<Vec<LiveStack>> {
+/// Samples made within `length`, or until the caller leaves, that are live at its end. Blocks the thread. `None`: such a profile is
+/// already being taken.
+pub(super) fn in_use_since(length: Duration, caller: &Caller) -> Option<Vec<LiveStack>> {
     if TAKING.swap(true, Ordering::Acquire) {
         return None;
     }
@@ -244,7 +247,7 @@ pub(super) fn in_use_since(length: Duration) -> Option<Vec<LiveStack>> {
     }
     let epoch = EPOCH.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     SAMPLING.store(true, Ordering::Relaxed);
-    std::thread::sleep(length);
+    caller.wait(length);
     let live = quietly(|| read(|of| of == epoch));
     if !is_sampled_continuously() {
         SAMPLING.store(false, Ordering::Relaxed);
@@ -293,13 +296,14 @@ mod tests {
         let small = Layout::from_size_align(1 << 10, 8).unwrap();
         let large = Layout::from_size_align(1 << 20, 8).unwrap();
         let taker = std::thread::spawn(|| {
-            let held = in_use_since(Duration::from_millis(400)).unwrap();
+            let (_presence, caller) = crate::caller::arrive();
+            let held = in_use_since(Duration::from_millis(400), &caller).unwrap();
             (held, SAMPLING.load(Ordering::Relaxed))
         });
         while !SAMPLING.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
-        assert!(in_use_since(Duration::ZERO).is_none(), "one at a time");
+        assert!(in_use_since(Duration::ZERO, &crate::caller::arrive().1).is_none(), "one at a time");
         // SAFETY: the layouts have a size, and what is freed is freed once with its layout.
         let kept = unsafe {
             let kept: Vec<*mut u8> = (0..8).map(|_| SampledAllocator.alloc(large)).collect();

@@ -9,6 +9,7 @@
 //! let router = router.merge(mixer_profile::routes());
 //! ```
 
+mod caller;
 mod cpu;
 mod heap;
 mod pprof;

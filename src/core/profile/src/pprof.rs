@@ -12,6 +12,7 @@ use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderValue, StatusCode, Uri, header};
 
+use crate::caller::{self, Caller};
 use crate::{cpu, heap};
 use mixer_net::http::answer;
 
@@ -49,8 +50,8 @@ fn seconds(uri: &Uri) -> Result<Option<Duration>, String> {
 }
 
 async fn cpu_time(uri: Uri) -> Response {
-    profile_of(&uri, "profile", |length| take_cpu(length.unwrap_or(Duration::from_secs(DEFAULT_SECONDS))))
-        .await
+    let default = Duration::from_secs(DEFAULT_SECONDS);
+    profile_of(&uri, "profile", move |length, caller| take_cpu(length.unwrap_or(default), caller)).await
 }
 
 /// All live samples with continuous sampling and no `seconds`; otherwise the live allocations made within that time.
@@ -61,13 +62,15 @@ async fn heap_in_use(uri: Uri) -> Response {
 async fn profile_of(
     uri: &Uri,
     name: &str,
-    take: impl FnOnce(Option<Duration>) -> Result<Vec<u8>, String> + Send + 'static,
+    take: impl FnOnce(Option<Duration>, &Caller) -> Result<Vec<u8>, String> + Send + 'static,
 ) -> Response {
     let length = match seconds(uri) {
         Ok(length) => length,
         Err(text) => return answer(StatusCode::BAD_REQUEST, PLAIN, text),
     };
-    let taken = tokio::task::spawn_blocking(move || take(length)).await;
+    // Dropped with this future, when the caller leaves.
+    let (_presence, caller) = caller::arrive();
+    let taken = tokio::task::spawn_blocking(move || take(length, &caller)).await;
     match taken.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(bytes) => {
             let mut response = answer(StatusCode::OK, "application/octet-stream", bytes);
@@ -80,7 +83,7 @@ async fn profile_of(
     }
 }
 
-fn take_heap(length: Option<Duration>) -> Result<Vec<u8>, String> {
+fn take_heap(length: Option<Duration>, caller: &Caller) -> Result<Vec<u8>, String> {
     let began = SystemTime::now();
     let length = match length {
         None if heap::is_sampled_continuously() => None,
@@ -88,18 +91,17 @@ fn take_heap(length: Option<Duration>) -> Result<Vec<u8>, String> {
     };
     let live = match length {
         None => heap::in_use(),
-        Some(length) => {
-            heap::in_use_since(length).ok_or_else(|| "a heap profile is already being taken".to_owned())?
-        }
+        Some(length) => heap::in_use_since(length, caller)
+            .ok_or_else(|| "a heap profile is already being taken".to_owned())?,
     };
     let profile = heap::quietly(|| profile::encode_heap(&live, began, length.unwrap_or_default()));
     profile.map_err(|error| error.to_string())
 }
 
 /// Samples for `length` and encodes the profile. Errors: a CPU profile is already being taken.
-fn take_cpu(length: Duration) -> Result<Vec<u8>, String> {
+fn take_cpu(length: Duration, caller: &Caller) -> Result<Vec<u8>, String> {
     let began = SystemTime::now();
-    let stacks = cpu::profile(length, FREQUENCY).ok_or_else(|| IN_USE.to_owned())?;
+    let stacks = cpu::profile(length, FREQUENCY, caller).ok_or_else(|| IN_USE.to_owned())?;
     profile::encode_cpu(&stacks, FREQUENCY, began, length).map_err(|error| error.to_string())
 }
 
@@ -129,16 +131,42 @@ mod tests {
                 }
             }
         });
-        let first = std::thread::spawn(|| take_cpu(Duration::from_secs(2)));
+        let (_presence, caller) = caller::arrive();
+        let first = std::thread::spawn(move || take_cpu(Duration::from_secs(2), &caller));
         while !cpu::is_sampling() {
             std::thread::yield_now();
         }
-        assert_eq!(take_cpu(Duration::ZERO), Err(IN_USE.to_owned()));
+        let (_other, second) = caller::arrive();
+        assert_eq!(take_cpu(Duration::ZERO, &second), Err(IN_USE.to_owned()));
         let taken = first.join().unwrap().unwrap();
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         busy.join().unwrap();
         let profile = profile::decode(&taken);
         assert!(profile.sample.iter().map(|s| s.value.first().copied().unwrap_or(0)).sum::<i64>() > 10);
         assert!(profile.string_table.iter().any(|s| s.contains("a_busy_thread_is_seen")));
+        a_profile_ends_when_its_caller_leaves();
+    }
+
+    /// Part of the test above: profiles of one process do not overlap.
+    fn a_profile_ends_when_its_caller_leaves() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let request = cpu_time("/debug/pprof/profile?seconds=300".parse().unwrap());
+            let sampling = async {
+                while !cpu::is_sampling() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::pin!(request);
+            tokio::pin!(sampling);
+            std::future::poll_fn(|context| {
+                assert!(request.as_mut().poll(context).is_pending());
+                sampling.as_mut().poll(context)
+            })
+            .await;
+        });
+        // The request was dropped; the thread that samples ends long before its 300 seconds, and the runtime waits for it.
+        drop(runtime);
+        assert!(!cpu::is_sampling());
     }
 }

@@ -1,9 +1,12 @@
 //! `/debug/pprof/`: the paths of Go's pprof handler. CPU and heap profiles need the Cargo feature `profiling`.
 
+use std::ffi::OsString;
+
 use axum::Router;
 use axum::routing::any;
 use http::StatusCode;
 
+use mixer_base::secrets::mask_arguments;
 use mixer_net::http::answer;
 
 /// Content type of every answer here.
@@ -31,7 +34,10 @@ const NO_PROFILER: &str =
 pub(crate) fn routes() -> Router {
     let mut routes = Router::new()
         .route("/debug/pprof/", any(async || answer(StatusCode::OK, PLAIN, index())))
-        .route("/debug/pprof/cmdline", any(async || answer(StatusCode::OK, PLAIN, command_line())))
+        .route(
+            "/debug/pprof/cmdline",
+            any(async || answer(StatusCode::OK, PLAIN, command_line(std::env::args_os()))),
+        )
         // Profiles contain their symbols, so there is nothing to look up.
         .route("/debug/pprof/symbol", any(async || answer(StatusCode::OK, PLAIN, "num_symbols: 1\n")));
     for (name, alternative) in ABSENT {
@@ -84,8 +90,23 @@ fn index() -> String {
     text
 }
 
-/// The arguments of the process, separated by NUL.
-fn command_line() -> String {
-    let arguments: Vec<_> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-    arguments.join("\0")
+/// The arguments of the process, separated by NUL; secret values are masked.
+fn command_line(arguments: impl IntoIterator<Item = OsString>) -> String {
+    let arguments = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());
+    mask_arguments(arguments).join("\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_on_the_command_line_are_masked() {
+        let arguments =
+            ["mixer", "server", "--configStoreURL", "https://ann:hunter2@host/x", "--api-token=abc"];
+        assert_eq!(
+            command_line(arguments.map(OsString::from)),
+            "mixer\0server\0--configStoreURL\0https://***@host/x\0--api-token=***"
+        );
+    }
 }
