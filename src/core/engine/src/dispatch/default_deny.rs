@@ -18,7 +18,7 @@ pub(super) fn deny_by_default<'t: 'a, 'a>(
     context: &DispatchContext<'_>,
 ) {
     let mut matched = ArenaVec::new_in(bag.arena());
-    let failures = rules.sets().map(|set| set.matches(bag, &mut matched)).sum();
+    let failures = rules.sets().map(|set| set.matches(bag, &mut matched).failures).sum();
     context.metrics.conditions_failed(failures);
     let selects = |matched: &&Matched<'_, '_>| matched.failed.is_none() || matched.route.denies_failures();
     let Some(Matched { route, .. }) = matched.iter().find(selects) else { return };

@@ -72,8 +72,7 @@ pub(super) fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
 fn is_comparable(rule: &RuleConfig) -> bool {
     !rule.dry_run
         && !rule.denies_by_default
-        && rule.request_headers.is_empty()
-        && rule.response_headers.is_empty()
+        && !rule.has_header_operations
         && !matches!(rule.condition, Condition::Broken(_))
 }
 
