@@ -142,7 +142,9 @@ impl Scanner<'_> {
                 return Err(SyntaxError::scan("found unexpected document indicator", self.cursor.mark()));
             }
             if self.cursor.is_end() {
-                return Err(SyntaxError::scan("found unexpected end of stream", self.cursor.mark()));
+                let error = SyntaxError::scan("found unexpected end of stream", self.cursor.mark());
+                // What is to be mended is where the quote opens.
+                return Err(SyntaxError { at: start, ..error });
             }
             // After an escaped line break, the blanks and line breaks that follow are folded without it.
             let mut escaped_break = false;
