@@ -50,6 +50,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--configDefaultNamespace', '--configDefaultNamespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--configWaitTimeout', '--configWaitTimeout', [CompletionResultType]::ParameterName, 'Timeout of the initial configuration of a remote store')
             [CompletionResult]::new('--config-on-error', '--config-on-error', [CompletionResultType]::ParameterName, 'What serves when the configuration has errors: keep-last, serve-valid or refuse')
+            [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Serve a configuration without resources, which allows every request')
             [CompletionResult]::new('--config-cache', '--config-cache', [CompletionResultType]::ParameterName, 'Directory that keeps the last good configuration for the next start')
             [CompletionResult]::new('--config-loss', '--config-loss', [CompletionResultType]::ParameterName, 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration')
             [CompletionResult]::new('--certFile', '--certFile', [CompletionResultType]::ParameterName, 'Client certificate for mcps:// stores, PEM')
@@ -124,7 +125,6 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--record-max-size', '--record-max-size', [CompletionResultType]::ParameterName, 'Maximum size of the recording. Example: 64MiB')
             [CompletionResult]::new('--print-config', '--print-config', [CompletionResultType]::ParameterName, 'Print all settings with their origin, then exit')
             [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Run the start-up sequence, print what would be served, then exit')
-            [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Serve a configuration without resources, which allows every request')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

@@ -1564,6 +1564,10 @@ _mixer() {
                     COMPREPLY=($(compgen -W " keep-last serve-valid refuse" -- "${cur}"))
                     return 0
                     ;;
+                --allow-empty-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config-cache)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -61,6 +61,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --config-default-namespace 'Namespace of mesh-wide rules'
             cand --config-wait-timeout 'Timeout of the initial configuration of a remote store'
             cand --config-on-error 'What serves when the configuration has errors: keep-last, serve-valid or refuse'
+            cand --allow-empty-config 'Serve a configuration without resources, which allows every request'
             cand --config-cache 'Directory that keeps the last good configuration for the next start'
             cand --config-loss 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration'
             cand --cert-file 'Client certificate for mcps:// stores, PEM'
@@ -137,7 +138,6 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --error-format 'Format of error messages on standard error'
             cand --print-config 'Print all settings with their origin, then exit'
             cand --dry-run 'Run the start-up sequence, print what would be served, then exit'
-            cand --allow-empty-config 'Serve a configuration without resources, which allows every request'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

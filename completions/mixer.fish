@@ -72,6 +72,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-on-error -
 keep-last\t''
 serve-valid\t''
 refuse\t''"
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l allow-empty-config -d 'Serve a configuration without resources, which allows every request' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-cache -d 'Directory that keeps the last good configuration for the next start' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-loss -d 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration' -r -f -a "keep\t''
 drop\t''"
@@ -153,7 +154,6 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l error-format -d '
 json\t'One JSON document on one line'"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l print-config -d 'Print all settings with their origin, then exit'
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l dry-run -d 'Run the start-up sequence, print what would be served, then exit'
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l allow-empty-config -d 'Serve a configuration without resources, which allows every request'
 complete -c mixer -n "__fish_mixer_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s m -l mixer -d 'Server address: host:port, dns:///host:port, unix:///path or unix:path' -r
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR or embedded://sample' -r

@@ -582,6 +582,10 @@ _mixs() {
                     COMPREPLY=($(compgen -W " keep-last serve-valid refuse" -- "${cur}"))
                     return 0
                     ;;
+                --allow-empty-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config-cache)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

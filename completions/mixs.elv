@@ -46,6 +46,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --configDefaultNamespace 'Namespace of mesh-wide rules'
             cand --configWaitTimeout 'Timeout of the initial configuration of a remote store'
             cand --config-on-error 'What serves when the configuration has errors: keep-last, serve-valid or refuse'
+            cand --allow-empty-config 'Serve a configuration without resources, which allows every request'
             cand --config-cache 'Directory that keeps the last good configuration for the next start'
             cand --config-loss 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration'
             cand --certFile 'Client certificate for mcps:// stores, PEM'
@@ -120,7 +121,6 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --record-max-size 'Maximum size of the recording. Example: 64MiB'
             cand --print-config 'Print all settings with their origin, then exit'
             cand --dry-run 'Run the start-up sequence, print what would be served, then exit'
-            cand --allow-empty-config 'Serve a configuration without resources, which allows every request'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

@@ -55,6 +55,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-on-error -d 
 keep-last\t''
 serve-valid\t''
 refuse\t''"
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l allow-empty-config -d 'Serve a configuration without resources, which allows every request' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-cache -d 'Directory that keeps the last good configuration for the next start' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-loss -d 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration' -r -f -a "keep\t''
 drop\t''"
@@ -131,7 +132,6 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l record-max-requests
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l record-max-size -d 'Maximum size of the recording. Example: 64MiB' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l print-config -d 'Print all settings with their origin, then exit'
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l dry-run -d 'Run the start-up sequence, print what would be served, then exit'
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l allow-empty-config -d 'Serve a configuration without resources, which allows every request'
 complete -c mixs -n "__fish_mixs_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l probe-path -d 'Probe file to check' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l interval -d 'Maximum age of the probe file, and interval of --watch' -r

@@ -36,7 +36,11 @@ pub(crate) struct StoreFlags {
     /// Serve a configuration without resources, which allows every request.
     ///
     /// Without it, and unless --config-on-error is serve-valid, an empty configuration counts as lost.
-    #[arg(long)]
+    #[arg(
+        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value = "false", default_missing_value = "true", value_parser = value::boolean,
+        hide_possible_values = true, value_name = "BOOL"
+    )]
     pub(crate) allow_empty_config: bool,
     /// Directory that keeps the last good configuration for the next start.
     ///
