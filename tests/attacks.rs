@@ -17,6 +17,8 @@ mod descriptors;
 mod files;
 #[path = "attacks/flow_control.rs"]
 mod flow_control;
+#[path = "attacks/labels.rs"]
+mod labels;
 #[path = "attacks/quotas.rs"]
 mod quotas;
 #[path = "attacks/records.rs"]

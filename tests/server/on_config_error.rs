@@ -39,7 +39,7 @@ fn verbose(server: &Server) -> Value {
 }
 
 fn wait_for_kept(server: &Server, wanted: f64) {
-    let kept = || (server.metric("mixer_config_kept_resources") == wanted).then_some(());
+    let kept = || (server.metric("mixer_last_good_resources") == wanted).then_some(());
     assert!(wait_for(DEADLINE, kept).is_some(), "{}", server.log());
 }
 
@@ -112,7 +112,7 @@ fn a_restart_serves_the_cached_configuration() {
     edit(&root.join("deny.yaml"), "kind: handler", "kind: [handler");
     let mut server = start();
     assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
-    assert_eq!(server.metric("mixer_config_withheld"), 0.0);
+    assert_eq!(server.metric("mixer_serving_withheld"), 0.0);
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     // A damaged cache is ignored, so that nothing serves.
     let file = cache.join("last-good.cache");

@@ -126,7 +126,7 @@ families! {
         "The number of known adapters in the current config." [&[]];
     ConfigAttributes: Gauge "mixer_config_attributes_total"
         "The number of known attributes in the current config." [&[]];
-    ConfigCacheWrites: Counter "mixer_config_cache_writes_total"
+    ConfigCacheWrites: Counter "mixer_last_good_writes_total"
         "Writes of the last good configuration to --config-cache, by result." [&["result"]];
     ConfigHandlers: Gauge "mixer_config_handler_configs_total"
         "The number of known handlers in the current config." [&[]];
@@ -136,7 +136,7 @@ families! {
         "The number of errors encountered during processing of the instance configuration." [&[]];
     ConfigInstances: Gauge "mixer_config_instance_configs_total"
         "The number of known instances in the current config." [&[]];
-    ConfigKept: Gauge "mixer_config_kept_resources"
+    ConfigKept: Gauge "mixer_last_good_resources"
         "Resources that serve in their previous version, because the current one has an error." [&[]];
     ConfigRuleErrors: Gauge "mixer_config_rule_config_errors_total"
         "The number of errors encountered during processing of the rule configuration." [&[]];
@@ -150,7 +150,7 @@ families! {
         "The number of known templates in the current config." [&[]];
     ConfigUnsatisfiedActions: Gauge "mixer_config_unsatisfied_action_handler_total"
         "The number of actions that failed due to handlers being unavailable." [&[]];
-    ConfigWithheld: Gauge "mixer_config_withheld"
+    ConfigWithheld: Gauge "mixer_serving_withheld"
         "1 while no configuration serves and calls are answered with UNAVAILABLE." [&[]];
     DecisionsLost: Counter "mixer_decision_log_lost_total"
         "Decisions dropped from log and recording: the queue was full, or the file could not be written."
