@@ -226,7 +226,9 @@ impl Shared {
                 true => scanner.next_scan(Instant::now()).filter(|_| watching),
                 false => Some((RETRY, Scope::Everything)),
             };
-            let deadline = next.and_then(|(interval, _)| Instant::now().checked_add(interval));
+            let next =
+                next.and_then(|(interval, scope)| Some((Instant::now().checked_add(interval)?, scope)));
+            let deadline = next.map(|(deadline, _)| deadline);
             scope = match self.wake.wait(deadline) {
                 Woken::Stopped => return,
                 Woken::TimedOut => next.map_or(Scope::Noted, |(_, scope)| scope),
@@ -235,7 +237,9 @@ impl Shared {
                     while self.wake.wait(Some(latest.min(Instant::now() + QUIET))) == Woken::Signalled
                         && Instant::now() < latest
                     {}
-                    Scope::Noted
+                    // An event does not take the place of a poll.
+                    next.filter(|(deadline, _)| *deadline <= Instant::now())
+                        .map_or(Scope::Noted, |(_, scope)| scope)
                 }
             };
         }

@@ -19,8 +19,6 @@ pub(in crate::store) const MAX_FILES_BYTES: u64 = 32 << 20;
 
 /// A file that may be in the middle of a change counts as complete once it is unchanged for this long.
 const SETTLED: Duration = Duration::from_secs(1);
-/// As [`SETTLED`], if events say that it was written to and not closed.
-const SETTLED_WRITTEN: Duration = Duration::from_secs(10);
 /// A warning names a file that is in the middle of a change for this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -56,9 +54,9 @@ pub(super) struct Unsettled {
     /// When this was first seen.
     since: Instant,
     stamp: Option<Stamp>,
-    /// When the stamp was first seen.
+    /// When the stamp was first seen. The clock that dates files may be another machine's, or be set.
     stamp_since: Instant,
-    /// Events say that it was written to, and not closed since.
+    /// Events say that it was written to, and not closed since: it is not complete, however long it is unchanged.
     written: bool,
 }
 
@@ -75,7 +73,10 @@ impl Unsettled {
         let written = match event {
             Some(LastEvent::Written) => true,
             Some(LastEvent::Closed) => false,
-            Some(LastEvent::Other) | None => before.is_some_and(|before| before.written),
+            // The writer of a file that this one replaced says nothing about this one.
+            Some(LastEvent::Other) | None => before.is_some_and(|before| {
+                before.written && stamp.zip(before.stamp).is_some_and(|(now, then)| now.same_file(&then))
+            }),
         };
         Self {
             why,
@@ -86,10 +87,20 @@ impl Unsettled {
         }
     }
 
-    /// Whether nothing changed for so long that the state counts as complete.
+    /// After events were lost: perhaps its writer closed it, and perhaps it was changed until now.
+    pub(super) fn forget_writer(&mut self, now: Instant) {
+        if std::mem::take(&mut self.written) {
+            self.stamp_since = now;
+        }
+    }
+
+    /// Whether nothing changed for so long that a state whose writers are unknown counts as complete.
     fn is_settled(&self, stamp: Option<Stamp>, now: Instant) -> bool {
-        let required = if self.written { SETTLED_WRITTEN } else { SETTLED };
-        self.stamp == stamp && now.saturating_duration_since(self.stamp_since) >= required
+        !self.written && self.is_unchanged(stamp, now)
+    }
+
+    fn is_unchanged(&self, stamp: Option<Stamp>, now: Instant) -> bool {
+        self.stamp == stamp && now.saturating_duration_since(self.stamp_since) >= SETTLED
     }
 
     /// Whether it is time to tell the user.
@@ -136,6 +147,9 @@ pub(super) struct Before<'b> {
     pub(super) distrust_empty: bool,
     /// Whether the system is asked for writers.
     pub(super) leases: bool,
+    /// Whether nothing was read from the store yet. Only then the date of a file tells whether it is complete, because a start
+    /// should not wait for files that are old.
+    pub(super) first: bool,
 }
 
 /// The result of a look at a file.
@@ -229,7 +243,7 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
     let stamp = Stamp::of(&metadata);
     let settled = before.event == Some(LastEvent::Closed)
         || before.unsettled.is_some_and(|unsettled| unsettled.is_settled(Some(stamp), now))
-        || (before.event.is_none() && before.unsettled.is_none() && stamp.age() >= Some(SETTLED));
+        || (before.first && before.event.is_none() && stamp.age() >= Some(SETTLED));
     let writer = if before.leases { writer_of(&file) } else { Writer::Unknown };
     let lease = match writer {
         Writer::Open => return Ok(Look::Wait(Why::Open, stamp)),
@@ -239,7 +253,7 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
     };
     let emptied = metadata.len() == 0 && before.cached.is_some_and(|cached| !cached.contents.is_empty());
     let settled_empty =
-        before.unsettled.is_some_and(|u| u.why == Why::Emptied && u.is_settled(Some(stamp), now));
+        before.unsettled.is_some_and(|u| u.why == Why::Emptied && u.is_unchanged(Some(stamp), now));
     if emptied && before.distrust_empty && !settled_empty {
         return Ok(Look::Wait(Why::Emptied, stamp));
     }

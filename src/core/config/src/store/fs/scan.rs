@@ -63,6 +63,8 @@ pub(super) struct Scanner {
     unsettled: BTreeMap<PathBuf, Unsettled>,
     contents: Arc<StoreContents>,
     has_read: bool,
+    /// When the tree was last walked.
+    walked: Option<Instant>,
     watch: Option<Watch>,
     /// The number of files that are symbolic links.
     links: usize,
@@ -83,6 +85,7 @@ impl Scanner {
             unsettled: BTreeMap::new(),
             contents: Arc::default(),
             has_read: false,
+            walked: None,
             watch: None,
             links: 0,
             coverage: Coverage::None,
@@ -98,10 +101,13 @@ impl Scanner {
 
     /// When to scan without an event, and what; `None` for never.
     pub(super) fn next_scan(&self, now: Instant) -> Option<(Duration, Scope)> {
+        // Counted from the last walk: events in between do not delay it.
+        let poll =
+            self.walked.map_or(POLL, |walked| POLL.saturating_sub(now.saturating_duration_since(walked)));
         let tree = match self.coverage {
             Coverage::None => Some(POLL_UNWATCHED),
-            _ if self.settling => Some(SETTLING),
-            Coverage::Partial => Some(POLL),
+            _ if self.settling => Some(SETTLING.min(poll)),
+            Coverage::Partial => Some(poll),
             Coverage::Full => None,
         };
         let overdue = self.unsettled.values().all(|unsettled| unsettled.is_overdue(now));
@@ -127,6 +133,9 @@ impl Scanner {
     /// Brings the contents up to date; true if they changed.
     pub(super) fn scan(&mut self, scope: Scope, noted: Noted, now: Instant) -> bool {
         let before = Arc::clone(&self.contents);
+        if noted.lost {
+            self.unsettled.values_mut().for_each(|unsettled| unsettled.forget_writer(now));
+        }
         let any = noted.everything || !noted.paths.is_empty();
         self.settling = scope == Scope::Noted && (self.settling || any);
         let events = self.events(&noted);
@@ -161,11 +170,13 @@ impl Scanner {
             event,
             distrust_empty: self.lost == WhenLost::Keep,
             leases: self.leases,
+            first: !self.has_read,
         }
     }
 
     /// Walks the tree and reads changed files.
     fn scan_tree(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) {
+        let started = Instant::now();
         let mut found = Walk::default();
         walk::walk(&self.root, &mut found);
         let mut problems = Problems::default();
@@ -183,6 +194,7 @@ impl Scanner {
         let available = contents.unavailable.is_none();
         self.contents = Arc::new(contents);
         self.aim();
+        self.walked = now.checked_add(started.elapsed());
         if !available && self.coverage == Coverage::Full {
             // The error may end outside the tree, for example at the target of a broken link.
             self.coverage = Coverage::Partial;
@@ -378,6 +390,12 @@ impl Scanner {
     pub(super) fn without_leases(mut self) -> Self {
         self.leases = false;
         self
+    }
+
+    /// As on a network file system.
+    #[cfg(test)]
+    pub(super) fn set_partial(&mut self) {
+        self.coverage = Coverage::Partial;
     }
 
     #[cfg(test)]

@@ -31,6 +31,11 @@ impl Stamp {
         }
     }
 
+    /// Whether both are of the same file, changed or not.
+    pub(super) fn same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
     /// The time since the last change by the clock of the system; `None` if it is in the future.
     pub(in crate::store) fn age(&self) -> Option<Duration> {
         let (seconds, nanoseconds) = self.modified.max(self.changed);

@@ -34,8 +34,10 @@ pub(super) enum LastEvent {
 pub(super) struct Noted {
     /// The paths named by events.
     pub(super) paths: BTreeMap<PathBuf, LastEvent>,
-    /// Events were lost or named no path: the whole tree may have changed.
+    /// The whole tree may have changed.
     pub(super) everything: bool,
+    /// Events were lost or named no path: whether a writer closed its file may be unknown.
+    pub(super) lost: bool,
 }
 
 impl Noted {
@@ -50,7 +52,7 @@ impl Noted {
                     }
                 }
             }
-            _ => self.everything = true,
+            _ => (self.everything, self.lost) = (true, true),
         }
     }
 }
