@@ -17,6 +17,8 @@ mod fixture;
 mod on_config_error;
 #[path = "engine/on_error.rs"]
 mod on_error;
+#[path = "engine/retry.rs"]
+mod retry;
 #[path = "engine/routing.rs"]
 mod routing;
 #[path = "engine/stage.rs"]

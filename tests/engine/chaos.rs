@@ -176,10 +176,10 @@ impl World {
             0..=2 => drop(self.versions.insert(name, Version::Good(random.below(8)))),
             3..=5 => drop(self.versions.insert(name, Version::Bad(random.below(24)))),
             6 => drop(self.versions.insert(name, Version::Absent)),
-            // Moved to another file. A move into one that cannot be read is a deletion as far as anybody can tell.
+            // Moved to another file. A move into an emptied or joined one is a deletion as far as anybody can tell.
             7 => {
                 let to = random.below(FILES + 1);
-                if ![self.unreadable, self.emptied, self.joined].contains(&Some(to)) {
+                if ![self.emptied, self.joined].contains(&Some(to)) {
                     self.files.insert(name, to);
                 }
             }

@@ -132,6 +132,36 @@ const EDITS: &[Row] = &[
             BESIDE.replace("match: '(source.user | \"\") == \"carol\"', ", "match: 'false', "),
         );
     }),
+    ("a rule is renamed and has an error", |files| {
+        files.put(
+            "/conf/deny.yaml",
+            deny([
+                HANDLER,
+                INSTANCE,
+                &RULE.replace("no-bob", "no-robert").replace("closed-list", "closed-lsit"),
+            ]),
+        );
+    }),
+    ("a rule is moved to another namespace and has an error", |files| {
+        let rule = RULE.replace("namespace: istio-system", "namespace: shop");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("a rule is renamed with its file and has an error", |files| {
+        files.remove("/conf/deny.yaml");
+        files.put(
+            "/conf/denials.yaml",
+            deny([
+                HANDLER,
+                INSTANCE,
+                &RULE.replace("no-bob", "no-robert").replace("closed-list", "closed-lsit"),
+            ]),
+        );
+    }),
+    ("a rule is split and a part has an error", |files| {
+        let part = RULE.replace("\"bob\"", "\"bobby\"");
+        let rest = RULE.replace("no-bob", "no-robert").replace("closed-list", "closed-lsit");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &part]) + "---\n" + &rest);
+    }),
     ("a rule is deleted", |files| files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"))),
     ("a file is deleted", |files| files.remove("/conf/deny.yaml")),
     ("everything is deleted", |files| *files = Files::default()),
@@ -147,6 +177,14 @@ const STARTS: &[Row] = &[
     ("no mistake", |_| {}),
     ("a check rule has an error", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("closed-list", "closed-lsit")]));
+    }),
+    ("an annotation of a check rule is misspelt", |files| {
+        let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/defualt: deny}}");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("the value of an annotation of a check rule is misspelt", |files| {
+        let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-error: dney}}");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
     ("a handler of a check rule does not build", |files| {
         let handler = HANDLER.replace("params: {", "params: {cachingUseCount: -1, ");
@@ -192,10 +230,20 @@ fn compare(marker: &str, rows: &[Row], columns: usize, outcome: impl Fn(&Row, us
 
 const MODES: [OnConfigError; 3] = [OnConfigError::KeepLast, OnConfigError::ServeValid, OnConfigError::Refuse];
 
+/// Default namespaces: one is not a single label.
+const NAMESPACES: [&str; 2] = ["istio-system", "a.b"];
+
 #[test]
 fn each_mistake_has_the_documented_consequence() {
+    for namespace in NAMESPACES {
+        compare_edits(namespace);
+    }
+}
+
+fn compare_edits(namespace: &str) {
     compare("<!-- on-error: edits -->", EDITS, MODES.len(), |(name, edit), column| {
         let mut stage = Stage::new(MODES[column], false);
+        stage.namespace = namespace.to_owned();
         stage.start(&good());
         assert_eq!((stage.check("ann"), stage.check("bob")), (Answer::Allowed, Answer::Denied), "{name}");
         let mut files = good();
@@ -221,10 +269,17 @@ fn each_mistake_has_the_documented_consequence() {
 
 #[test]
 fn each_start_has_the_documented_consequence() {
+    for namespace in NAMESPACES {
+        compare_starts(namespace);
+    }
+}
+
+fn compare_starts(namespace: &str) {
     compare("<!-- on-error: starts -->", STARTS, MODES.len() + 1, |(name, edit), column| {
         // The last column is keep-last with a cache.
         let mode = MODES.get(column).copied().unwrap_or_default();
         let mut stage = Stage::new(mode, column == MODES.len());
+        stage.namespace = namespace.to_owned();
         let mut before = good();
         before.put("/conf/beside.yaml", BESIDE);
         if column == MODES.len() {
@@ -322,4 +377,25 @@ fn a_damaged_cache_is_reported_and_ignored() {
     );
     stage.change(&good());
     assert_eq!(stage.check("bob"), Answer::Denied);
+}
+
+#[test]
+fn a_rule_that_moves_into_a_file_that_is_not_read_stays() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    // Pasted into a file that another document breaks, the rule still serves from its own file.
+    let mut files = good();
+    files.put("/conf/all.yaml", "kind: {rule\n---\nkind: {rule\n".to_owned() + RULE);
+    stage.change(&files);
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+    stage.change(&files);
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    // It stays through other changes until the file is read.
+    files.put("/conf/beside.yaml", BESIDE);
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.check("carol")), (Answer::Denied, Answer::Denied));
+    files.put("/conf/all.yaml", RULE);
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
 }

@@ -20,7 +20,7 @@ use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{
     CacheMedium, ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Published, Runtime,
 };
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
+use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
 use parking_lot::Mutex;
 use prost::Message as _;
 
@@ -148,6 +148,12 @@ pub(crate) struct Stage {
     policy: OnConfigError,
     uses_cache: bool,
     pub(crate) allow_empty: bool,
+    /// The default namespace, also written in place of `istio-system` in the files.
+    pub(crate) namespace: String,
+    /// The adapters and kinds.
+    registry: Registry,
+    /// The time of the configurator, which passes only in [`run_until`](Self::run_until).
+    ran: Duration,
     process: Option<Process>,
 }
 
@@ -160,8 +166,18 @@ impl Stage {
             policy,
             uses_cache,
             allow_empty: false,
+            namespace: "istio-system".to_owned(),
+            registry: mixer_server::REGISTRY,
+            ran: Duration::ZERO,
             process: None,
         }
+    }
+
+    /// A stage whose configurator is on virtual time, with these adapters and kinds.
+    pub(crate) fn on_virtual_time(policy: OnConfigError, registry: Registry) -> Self {
+        let background =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        Self { background: background.unwrap(), registry, ..Self::new(policy, false) }
     }
 
     pub(crate) fn advance(&self, seconds: u64) {
@@ -172,9 +188,12 @@ impl Stage {
     pub(crate) fn start(&mut self, files: &Files) {
         self.process = None;
         let metrics = Arc::new(Metrics::new());
-        let builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
+        let builder = SnapshotBuilder::new(SnapshotOptions {
+            default_namespace: self.namespace.as_str().into(),
+            ..SnapshotOptions::new(self.registry)
+        });
         let runtime = Arc::new(Runtime::new(builder.empty(), None));
-        let store = Arc::new(StageStore(Mutex::new(Arc::new(files.read(None)))));
+        let store = Arc::new(StageStore(Mutex::new(Arc::new(self.placed(files).read(None)))));
         let cache = self.uses_cache.then(|| Arc::clone(&self.cache) as Arc<dyn CacheMedium>);
         let options = ConfiguratorOptions {
             store: store.clone(),
@@ -195,6 +214,26 @@ impl Stage {
         self.apply();
     }
 
+    /// Runs the configurator until this time, which passes as soon as there is nothing to do.
+    pub(crate) fn run_until(&mut self, time: Duration) {
+        let process = self.process.as_mut().expect("it is started");
+        let takes = time.saturating_sub(self.ran);
+        self.ran = time;
+        self.background.block_on(async {
+            // Never cancelled; dropped between two attempts.
+            let run = process.configurator.run(Default::default());
+            let _ = tokio::time::timeout(takes, run).await;
+        });
+    }
+
+    /// The files in the namespace of this engine.
+    fn placed(&self, files: &Files) -> Files {
+        let mut files = files.clone();
+        let texts = files.texts.values_mut();
+        texts.for_each(|text| *text = text.replace("istio-system", &self.namespace));
+        files
+    }
+
     /// Stops the process in order.
     pub(crate) fn stop(&mut self) {
         if let Some(process) = self.process.take() {
@@ -210,7 +249,7 @@ impl Stage {
     pub(crate) fn change(&mut self, files: &Files) {
         let store = &self.process().store;
         let before = store.contents();
-        *store.0.lock() = Arc::new(files.read(Some(&before)));
+        *store.0.lock() = Arc::new(self.placed(files).read(Some(&before)));
         self.apply();
     }
 

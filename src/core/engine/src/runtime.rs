@@ -4,6 +4,7 @@
 //! and routes in the background, publishes them atomically, and retires replaced handlers. A request uses one table from start to
 //! end. The server and the commands share this module.
 
+mod absences;
 mod config_cache;
 mod configurator;
 mod decisions;

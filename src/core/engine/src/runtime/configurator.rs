@@ -1,5 +1,6 @@
 //! Watches a store and publishes its contents.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,28 @@ use mixer_config::{Diagnostic, FieldPath, ResourceKey, Severity};
 
 /// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it.
 const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time from the first failure of a handler to the next attempt to build it; each further failure doubles it.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest time between attempts to build a handler.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// The next attempt to build handlers that failed.
+#[derive(Debug)]
+struct Retry {
+    after: Duration,
+    at: tokio::time::Instant,
+    /// The handlers that failed.
+    failed: BTreeSet<ResourceKey>,
+}
+
+impl Retry {
+    /// The attempt that follows `before`; `None` if nothing failed.
+    fn next(before: Option<Self>, failed: BTreeSet<ResourceKey>) -> Option<Self> {
+        let after = before.map_or(FIRST_RETRY, |before| (before.after * 2).min(LAST_RETRY));
+        (!failed.is_empty()).then(|| Self { after, at: tokio::time::Instant::now() + after, failed })
+    }
+}
 
 /// What serves when the configuration has errors or is missing.
 #[derive(Clone, Default)]
@@ -62,6 +85,7 @@ pub struct Configurator {
     cache: Option<ConfigCache>,
     retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
+    retry: Option<Retry>,
     /// Whether a change is being published; still set after a panic.
     is_applying: bool,
 }
@@ -82,6 +106,7 @@ impl Configurator {
             cache: cache.map(|medium| ConfigCache::new(medium, identity)),
             retiring: TaskTracker::new(),
             applied: None,
+            retry: None,
             is_applying: false,
         }
     }
@@ -89,21 +114,30 @@ impl Configurator {
     /// Publishes the current contents of the store, unless they are unchanged.
     pub async fn apply(&mut self) {
         self.is_applying = true;
-        self.publish_changes().await;
+        self.publish_changes(false).await;
         self.is_applying = false;
     }
 
-    async fn publish_changes(&mut self) {
+    /// Builds again what failed to build, and publishes the outcome if it differs.
+    async fn retry(&mut self) {
+        self.is_applying = true;
+        self.publish_changes(true).await;
+        self.is_applying = false;
+    }
+
+    async fn publish_changes(&mut self, is_retry: bool) {
         let started = Instant::now();
         self.options.store.loaded().await;
         let contents = self.options.store.contents();
         let changes =
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
-        if changes.as_ref().is_some_and(Vec::is_empty) && !self.reads_differently(&contents) {
-            return;
+        let is_unchanged = changes.as_ref().is_some_and(Vec::is_empty) && !self.reads_differently(&contents);
+        match (is_unchanged, is_retry) {
+            (true, false) => return,
+            (true, true) => tracing::debug!("Building handlers again that failed"),
+            (false, _) => tracing::info!("Publishing {events} events"),
         }
-        tracing::info!("Publishing {events} events");
         if let (true, Some(cache)) = (self.last_good.is_new(), &self.cache)
             && let Some((resources, written)) = cache.load().await
         {
@@ -114,17 +148,27 @@ impl Configurator {
         let mut resolution = self.last_good.resolve(&contents, &mut self.builder);
         self.applied = Some(contents);
         let mut attempts: Vec<HandlerTable> = Vec::new();
+        let mut failures = BTreeSet::new();
         let (handlers, transition, failed) = loop {
             resolution.settle(&mut self.builder);
             let known: Vec<&HandlerTable> = std::iter::once(serving).chain(&attempts).collect();
             let environment = &self.options.environment;
             let built = HandlerTable::build(resolution.snapshot(), &known, environment).await;
+            failures.extend(built.2.iter().map(|(key, _)| key.clone()));
             if !resolution.handlers_failed(&built.2, &mut self.builder) {
                 break built;
             }
             attempts.push(built.0);
         };
         let resolved = resolution.finish(&self.builder);
+        let before_retry = self.retry.take().filter(|_| is_unchanged);
+        let is_as_before = before_retry.as_ref().is_some_and(|retry| retry.failed == failures);
+        self.retry = Retry::next(before_retry, failures);
+        if is_as_before {
+            let tables = [&handlers].into_iter().chain(&attempts);
+            self.retire(tables.flat_map(|table| replaced(table, serving)).collect());
+            return;
+        }
         if let Some(why) = resolved.withheld.as_ref().filter(|_| before.withheld.is_none()) {
             // The table in use consists of live parts only, so that it goes on whatever cannot be built again.
             tracing::error!("the configuration is not applied, the one in use stays: {why}");
@@ -165,14 +209,14 @@ impl Configurator {
         before: &Published,
         failed: Vec<(ResourceKey, Diagnostic)>,
     ) -> Publication {
-        let Resolved { snapshot, resources, withheld, kept, doubts, mut diagnostics, .. } = resolved;
+        let Resolved { snapshot, resources, withheld, kept, mut diagnostics, .. } = resolved;
         let routes = before.routes.next(snapshot, handlers, &self.options.metrics);
         diagnostics.extend(failed.into_iter().map(|(_, problem)| problem));
         diagnostics.extend(routes.diagnostics().iter().cloned());
         if withheld.is_none() {
             let environment = &self.options.environment;
             let now = environment.clock.now();
-            self.last_good.publish(resources.clone(), kept, doubts, now);
+            self.last_good.publish(resources.clone(), kept, now);
             if let Some(cache) = &self.cache {
                 cache.save(resources, now, &environment.runtime, &self.options.metrics);
             }
@@ -207,8 +251,8 @@ impl Configurator {
         }
     }
 
-    /// Publishes every change of the store until `stop` is cancelled. After a panic it can be called again: the published
-    /// configuration serves on, and the contents of the store are built from scratch.
+    /// Publishes every change of the store until `stop` is cancelled, and builds handlers again that failed. After a panic it can be
+    /// called again: the published configuration serves on, and the contents of the store are built from scratch.
     pub async fn run(&mut self, stop: CancellationToken) {
         if self.is_applying {
             self.builder.reset();
@@ -217,11 +261,12 @@ impl Configurator {
         }
         let store = Arc::clone(&self.options.store);
         loop {
+            let due = self.retry.as_ref().map(|retry| retry.at);
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = store.changed() => {}
+                () = store.changed() => self.apply().await,
+                () = until(due) => self.retry().await,
             }
-            self.apply().await;
         }
     }
 
@@ -252,6 +297,14 @@ impl Configurator {
             record_closed(&metrics, closed, failures);
         });
         Group::new("retirement of handlers").spawn_on(&self.options.environment.runtime, retire);
+    }
+}
+
+/// Waits until then; without a time forever.
+async fn until(time: Option<tokio::time::Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

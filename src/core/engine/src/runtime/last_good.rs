@@ -7,12 +7,12 @@
 //! fails even then is left out.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use crate::snapshot::{BuildStage, Snapshot, SnapshotBuilder, SnapshotCounts};
+use super::absences::{Absences, Held, has_effect};
+use crate::snapshot::{BuildStage, RuleConfig, Snapshot, SnapshotBuilder, SnapshotCounts};
 use mixer_attribute::Timestamp;
 use mixer_base::shared_map::SharedMap;
 use mixer_config::store::{StoreContents, Unread};
@@ -61,7 +61,7 @@ pub struct KeptResource {
     pub why: String,
 }
 
-/// Warnings about a setting that is then ignored: the previous version, which had it, is kept.
+/// Warnings about a setting that is then ignored: an error of what decides about requests, and of what had the setting before.
 const LOST_SETTINGS: &[&str] = &["on-error-unknown", "annotation-unknown"];
 /// Errors that have another error as their cause.
 const CONSEQUENCES: &[&str] = &["rule-empty", "action-empty"];
@@ -84,10 +84,6 @@ pub(super) struct LastGood {
     /// The resources of the published configuration; `None` before the first.
     good: Option<Resources>,
     kept: Vec<KeptResource>,
-    /// What the store could not read when this was published.
-    unread: Vec<Unread>,
-    /// Resources that are missing, perhaps because the file or directory with this path could not be read.
-    awaited: BTreeMap<ResourceKey, Arc<str>>,
     /// When a configuration from a cache was written: since then, at the latest, it serves.
     restored: Option<Timestamp>,
 }
@@ -109,14 +105,7 @@ impl LastGood {
     }
 
     /// Records a publication. Returns the resources that serve in their previous version.
-    pub(super) fn publish(
-        &mut self,
-        served: Resources,
-        kept: BTreeMap<ResourceKey, String>,
-        doubts: Doubts,
-        now: Timestamp,
-    ) {
-        Doubts { unread: self.unread, awaited: self.awaited } = doubts;
+    pub(super) fn publish(&mut self, served: Resources, kept: BTreeMap<ResourceKey, String>, now: Timestamp) {
         let since = self.restored.take().unwrap_or(now);
         let before = std::mem::take(&mut self.kept);
         let kept = kept.into_iter().map(|(key, why)| {
@@ -149,7 +138,8 @@ impl LastGood {
             overrides: BTreeMap::new(),
             pass: 0,
             whole: None,
-            doubts: Doubts::default(),
+            unread: Vec::new(),
+            held: BTreeMap::new(),
             empty: false,
             snapshot: builder.empty(),
             found: Found::default(),
@@ -193,13 +183,6 @@ struct Found {
     refused: Vec<String>,
 }
 
-/// What the store could not read, and which resources are missing, perhaps because of that.
-#[derive(Debug, Default)]
-pub(super) struct Doubts {
-    unread: Vec<Unread>,
-    awaited: BTreeMap<ResourceKey, Arc<str>>,
-}
-
 /// One version of the store on its way to publication.
 #[derive(Debug)]
 pub(super) struct Resolution<'l> {
@@ -209,7 +192,10 @@ pub(super) struct Resolution<'l> {
     pass: u32,
     /// Why the last good configuration serves as a whole, if it does.
     whole: Option<String>,
-    doubts: Doubts,
+    /// What the store could not read.
+    unread: Vec<Unread>,
+    /// Files that serve in their previous version as a whole.
+    held: BTreeMap<Arc<str>, Held>,
     empty: bool,
     snapshot: Arc<Snapshot>,
     found: Found,
@@ -226,8 +212,6 @@ pub(super) struct Resolved {
     pub(super) withheld: Option<String>,
     /// Why resources serve in their previous version.
     pub(super) kept: BTreeMap<ResourceKey, String>,
-    /// What the store could not read.
-    pub(super) doubts: Doubts,
     /// Everything that is wrong with the store.
     pub(super) diagnostics: Diagnostics,
     /// Counts of what the store has, with its errors.
@@ -293,7 +277,7 @@ impl Resolution<'_> {
     pub(super) fn finish(self, builder: &SnapshotBuilder) -> Resolved {
         let withheld = self.reason_to_withhold();
         let resources = self.resources();
-        let Self { overrides, snapshot, found, doubts, .. } = self;
+        let Self { overrides, snapshot, found, .. } = self;
         let kept = overrides.into_iter().filter_map(|(key, o)| Some((key, o.by.map(|_| o.why)?)));
         let mut diagnostics = found.diagnostics;
         if let Some(why) = &withheld {
@@ -306,7 +290,6 @@ impl Resolution<'_> {
             resources,
             kept: if withheld.is_some() { BTreeMap::new() } else { kept.collect() },
             withheld,
-            doubts,
             diagnostics,
             counts: found.counts,
         }
@@ -314,25 +297,30 @@ impl Resolution<'_> {
 
     /// Keeps what is missing because something could not be read.
     fn keep_unread(&mut self, builder: &SnapshotBuilder) {
-        self.doubts.unread = self.read.unread();
+        self.unread = self.read.unread();
         let has_effect = |resource: &Arc<RawResource>| has_effect(&resource.key, builder);
         self.empty = !self.last.allow_empty && !self.read.resources.iter().any(has_effect);
-        let Some(good) = &self.last.good else { return };
-        if self.empty {
+        if self.empty && self.last.good.is_some() {
             self.restore_all("the store has no configuration", builder);
-            return;
+        } else {
+            self.keep_missing(builder);
         }
+    }
+
+    /// Keeps what is missing and was not deleted, as far as anybody can tell.
+    fn keep_missing(&mut self, builder: &SnapshotBuilder) {
+        let Some(good) = &self.last.good else { return };
         let changes = good.changes(&self.read.resources, |a, b| a.revision == b.revision);
-        let missing = changes.into_iter().filter_map(|(old, new)| old.filter(|_| new.is_none())).peekable();
-        let mut missing = missing;
-        if missing.peek().is_none() {
+        let missing = changes.into_iter().filter_map(|(old, new)| old.filter(|_| new.is_none()));
+        let missing: Vec<_> = missing.filter(|old| !self.overrides.contains_key(&old.key)).collect();
+        if missing.is_empty() {
             return;
         }
-        let absences = Absences::new(&self.read.resources, &self.doubts.unread, self.last, builder);
-        let kept: Vec<_> =
-            missing.filter_map(|old| Some((Arc::clone(old), absences.why_kept(old, builder)?))).collect();
-        for (old, (why, path)) in kept {
-            self.doubts.awaited.extend(path.map(|path| (old.key.clone(), path)));
+        let absences = Absences::new(&self.read.resources, &self.unread, &self.held, builder);
+        let kept = missing.into_iter();
+        let kept = kept.filter_map(|old| Some((Arc::clone(old), absences.why_kept(old, builder)?)));
+        let kept: Vec<_> = kept.collect();
+        for (old, why) in kept {
             self.insert(old.key.clone(), Some(old), why);
         }
     }
@@ -366,36 +354,78 @@ impl Resolution<'_> {
     /// Resources of the last build with errors: their step, and the first message that names a cause.
     fn errors(&self, builder: &SnapshotBuilder) -> BTreeMap<ResourceKey, (BuildStage, String)> {
         let mut errors: BTreeMap<ResourceKey, (bool, BuildStage, String)> = BTreeMap::new();
+        let mut note = |key: ResourceKey, is_cause: bool, stage: BuildStage, why: String| {
+            let known = errors.get(&key).is_some_and(|(known_cause, _, _)| *known_cause || !is_cause);
+            if !known {
+                errors.insert(key, (is_cause, stage, why));
+            }
+        };
         for problem in &self.snapshot.diagnostics {
             let is_error = problem.severity == Severity::Error || problem.code == NOT_PERFORMED;
             let is_lost = LOST_SETTINGS.contains(&problem.code);
-            let Some(key) = key_of(&problem.resource).filter(|_| is_error || is_lost) else { continue };
-            let stage = builder.stage_of(&key.kind);
-            let replaced =
-                self.overrides.get(&key).map_or_else(|| self.read.resources.get(&key), |o| o.by.as_ref());
-            let is_left = stage != BuildStage::Ignored && replaced.is_some();
-            // A lost setting is no error of a resource that never had it.
-            let had_it = self.last.get(&key).is_some() && self.last.differs(&key, replaced);
-            if is_left && (is_error || had_it) {
-                let is_cause = !CONSEQUENCES.contains(&problem.code);
-                let known = errors.get(&key).is_some_and(|(known_cause, _, _)| *known_cause || !is_cause);
-                if !known {
-                    errors.insert(key, (is_cause, stage, problem.message.replace('\n', " ")));
+            if !is_error && !is_lost {
+                continue;
+            }
+            let why = problem.message.replace('\n', " ");
+            for key in self.keys_of(&problem.resource, builder) {
+                let Some(served) = self.served(&key) else { continue };
+                let stage = builder.stage_of(&key.kind);
+                if is_error {
+                    note(key, !CONSEQUENCES.contains(&problem.code), stage, why.clone());
+                } else if self.last.get(&key).is_some() {
+                    // A lost setting is no error of a resource that never had it.
+                    if self.last.differs(&key, Some(served)) {
+                        note(key, true, stage, why.clone());
+                    }
+                } else if self.decides(served, builder) {
+                    note(key, true, stage, why.clone());
+                } else {
+                    // The rules that a new handler decides for.
+                    for rule in self.bound_rules(&key) {
+                        let served = self.served(rule).filter(|served| self.decides(served, builder));
+                        if served.is_some_and(|served| self.last.differs(rule, Some(served))) {
+                            note(rule.clone(), true, BuildStage::Rules, format!("{key}: {why}"));
+                        }
+                    }
                 }
             }
         }
         errors.into_iter().map(|(key, (_, stage, why))| (key, (stage, why))).collect()
     }
 
+    /// The version of a resource that is built.
+    fn served(&self, key: &ResourceKey) -> Option<&Arc<RawResource>> {
+        self.overrides.get(key).map_or_else(|| self.read.resources.get(key), |o| o.by.as_ref())
+    }
+
+    /// The resources with a full name, `name.kind.namespace`: each part may have dots.
+    fn keys_of(&self, full_name: &str, builder: &SnapshotBuilder) -> Vec<ResourceKey> {
+        let dots = full_name.match_indices('.').map(|(at, _)| at);
+        let keys = dots.filter_map(|at| {
+            let (name, rest) = (full_name.get(..at)?, full_name.get(at + 1..)?);
+            // No known kind has dots.
+            let (kind, namespace) = rest.split_once('.')?;
+            let key = ResourceKey { kind: kind.into(), namespace: namespace.into(), name: name.into() };
+            let is_known = self.read.resources.contains_key(&key) || self.last.get(&key).is_some();
+            (is_known && has_effect(&key, builder)).then_some(key)
+        });
+        keys.collect()
+    }
+
+    /// The rules that name a handler.
+    fn bound_rules<'s>(&'s self, handler: &'s ResourceKey) -> impl Iterator<Item = &'s ResourceKey> {
+        let binds =
+            |rule: &&Arc<RuleConfig>| rule.actions.iter().any(|action| action.handler.key == *handler);
+        self.snapshot.rules.iter().filter(binds).map(|rule| &rule.key)
+    }
+
     /// Whether the store itself has errors.
     fn is_flawed(&self) -> bool {
-        self.empty
-            || self.read.unavailable.is_some()
-            || self.doubts.unread.iter().any(|unread| unread.certain)
+        self.empty || self.read.unavailable.is_some() || self.unread.iter().any(|unread| unread.certain)
     }
 
     fn first_error(&self) -> String {
-        let unread = self.doubts.unread.iter().find(|unread| unread.certain).map(|unread| unread.why.clone());
+        let unread = self.unread.iter().find(|unread| unread.certain).map(|unread| unread.why.clone());
         unread
             .or_else(|| self.read.unavailable.clone())
             .unwrap_or_else(|| "the store has no configuration".to_owned())
@@ -408,7 +438,7 @@ impl Resolution<'_> {
         }
         // The resource is as it was: what it names has changed.
         let named: Vec<ResourceKey> =
-            builder.references_of(key).iter().filter_map(|name| key_of(name)).collect();
+            builder.references_of(key).iter().flat_map(|name| self.keys_of(name, builder)).collect();
         if self.restore(named, &format!("{key} names it"), builder) {
             return;
         }
@@ -429,9 +459,47 @@ impl Resolution<'_> {
             self.insert(key.clone(), self.last.get(key).cloned(), why.to_owned());
             if self.last.good.is_none() {
                 self.refuse(key, why, builder);
+            } else if self.last.get(key).is_none() && self.whole.is_none() {
+                self.hold_file_of(key, why, builder);
             }
         }
         differs
+    }
+
+    /// Serves a file in its previous version as a whole, because a new resource of the file that decides about requests has an error:
+    /// that resource may be an old one with another name, or a part of it.
+    fn hold_file_of(&mut self, key: &ResourceKey, why: &str, builder: &SnapshotBuilder) {
+        let (last, read) = (self.last, Arc::clone(&self.read));
+        let (Some(good), Some(broken)) = (&last.good, read.resources.get(key)) else {
+            return;
+        };
+        let file = &broken.origin.file;
+        if self.held.contains_key(file) || !self.decides(broken, builder) {
+            return;
+        }
+        let why = format!("its file has {key}, which is new: {why}");
+        for (old, new) in good.changes(&read.resources, |a, b| a.revision == b.revision) {
+            let Some(new) = new.filter(|new| has_effect(&new.key, builder)) else {
+                continue;
+            };
+            let is_of_file = new.origin.file == *file || old.is_some_and(|old| old.origin.file == *file);
+            if !is_of_file || self.overrides.contains_key(&new.key) {
+                continue;
+            }
+            let noted = (new.key.to_string(), Some(Arc::clone(&new.origin.file)));
+            if old.is_none() && !self.found.noted.contains(&noted) {
+                let message = format!("{} does not serve yet, because {why}", new.key);
+                let mut problem = Diagnostic::warning(KEPT, FieldPath::root(), message)
+                    .with_resource(new.key.to_string())
+                    .with_hint("mend the other one, or put it into another file");
+                problem.file = Some(Arc::clone(&new.origin.file));
+                self.found.diagnostics.push(problem);
+            }
+            self.insert(new.key.clone(), old.cloned(), why.clone());
+        }
+        let is_new_file = !good.iter().any(|resource| resource.origin.file == *file);
+        self.held.insert(Arc::clone(file), Held { why, is_new_file });
+        self.keep_missing(builder);
     }
 
     /// [`replace`](Self::replace)s each of them; true if one of them changed in this pass.
@@ -492,15 +560,21 @@ impl Resolution<'_> {
 
     /// Notes that a resource is left out, if it might decide about requests.
     fn refuse(&mut self, key: &ResourceKey, why: &str, builder: &SnapshotBuilder) {
-        let Some(resource) = self.read.resources.get(key).or_else(|| self.last.get(key)) else { return };
-        let decides = match builder.stage_of(&key.kind) {
+        let Some(resource) = self.read.resources.get(key).or_else(|| self.last.get(key)) else {
+            return;
+        };
+        if self.decides(resource, builder) {
+            self.found.refused.push(format!("{key}: {why}"));
+        }
+    }
+
+    /// Whether a resource might decide about requests.
+    fn decides(&self, resource: &RawResource, builder: &SnapshotBuilder) -> bool {
+        match builder.stage_of(&resource.key.kind) {
             BuildStage::Extensions => true,
             BuildStage::Rules => builder.may_enforce(resource),
             // Decided by the rules that name them, which fail in turn.
             BuildStage::Vocabulary | BuildStage::Parts | BuildStage::Ignored => false,
-        };
-        if decides {
-            self.found.refused.push(format!("{key}: {why}"));
         }
     }
 
@@ -519,68 +593,10 @@ impl Resolution<'_> {
             return Some(why.clone());
         }
         self.is_flawed().then(|| {
-            match self.empty && self.read.unavailable.is_none() && self.doubts.unread.is_empty() {
+            match self.empty && self.read.unavailable.is_none() && self.unread.is_empty() {
                 true => "the store has no configuration; --allow-empty-config serves it".to_owned(),
                 false => self.first_error(),
             }
         })
     }
-}
-
-/// Distinguishes resources that were deleted from those that only cannot be read.
-struct Absences<'r> {
-    last: &'r LastGood,
-    unread: FxHashMap<&'r Path, &'r Unread>,
-    /// The first that could be read, or did not exist, at the last publication: it may have any resource that is missing since.
-    new: Option<&'r Unread>,
-    /// Resources of unknown kinds, by file, namespace and name.
-    ignored: FxHashMap<[&'r str; 3], &'r RawResource>,
-}
-
-impl<'r> Absences<'r> {
-    fn new(read: &'r Resources, unread: &'r [Unread], last: &'r LastGood, builder: &SnapshotBuilder) -> Self {
-        let known: FxHashSet<(&str, &str)> =
-            last.unread.iter().map(|known| (&*known.path, &*known.why)).collect();
-        let is_new = |unread: &&Unread| unread.certain && !known.contains(&(&unread.path, &unread.why));
-        let ignored = read.iter().filter(|resource| !has_effect(&resource.key, builder));
-        Self {
-            last,
-            unread: unread.iter().map(|unread| (Path::new(&*unread.path), unread)).collect(),
-            new: unread.iter().find(is_new),
-            ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
-        }
-    }
-
-    /// Why a resource that the store no longer has was not deleted, and the path on which that depends, if it is not that of its
-    /// file; `None` if it was deleted.
-    fn why_kept(&self, old: &RawResource, builder: &SnapshotBuilder) -> Option<(String, Option<Arc<str>>)> {
-        let mut above = Path::new(&*old.origin.file).ancestors();
-        if let Some(unread) = above.find_map(|path| self.unread.get(path)) {
-            return Some((format!("its file is not read completely: {}", unread.why), None));
-        }
-        if let Some(found) = self.ignored.get(&place_of(old)).filter(|_| has_effect(&old.key, builder)) {
-            return Some((format!("its kind is now `{}`, which is unknown", found.key.kind), None));
-        }
-        // It may have been moved to what is not read.
-        let awaited = self.last.awaited.get(&old.key);
-        let awaited = awaited.and_then(|path| self.unread.get(Path::new(&**path)).copied());
-        let unread = awaited.or(self.new)?;
-        let why = format!("it is gone, and what may have it now is not read: {}", unread.why);
-        Some((why, Some(Arc::clone(&unread.path))))
-    }
-}
-
-fn place_of(resource: &RawResource) -> [&str; 3] {
-    [&resource.origin.file, &resource.key.namespace, &resource.key.name]
-}
-
-fn has_effect(key: &ResourceKey, builder: &SnapshotBuilder) -> bool {
-    builder.stage_of(&key.kind) != BuildStage::Ignored
-}
-
-/// The key with a full name, `name.kind.namespace`.
-fn key_of(full_name: &str) -> Option<ResourceKey> {
-    let mut parts = full_name.rsplitn(3, '.');
-    let (namespace, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
-    Some(ResourceKey { kind: kind.into(), namespace: namespace.into(), name: name.into() })
 }
