@@ -44,7 +44,7 @@ pub struct Limits {
     pub max_streams: u32,
     /// SETTINGS_MAX_HEADER_LIST_SIZE: names and values plus 32 bytes per field.
     pub max_header_bytes: u32,
-    /// Memory of requests that are not answered, except of those that arrive complete in 16 KiB.
+    /// Memory of requests that are not answered, except of those that arrive complete in 16 KiB, and of answers that find no window.
     pub max_request_bytes: usize,
 }
 
@@ -245,6 +245,20 @@ impl Session {
         Ok(())
     }
 
+    /// Resets the streams whose response waits and of which nothing was sent since the last call. A client that opens no window would
+    /// otherwise keep responses in memory for as long as it acknowledges PINGs.
+    pub fn reset_stalled(&mut self) {
+        let Self { blocked, streams, .. } = self;
+        let stalled: Vec<u32> = blocked
+            .iter()
+            .filter(|id| streams.get_mut(id).is_some_and(|stream| !std::mem::take(&mut stream.has_moved)))
+            .copied()
+            .collect();
+        for id in stalled {
+            self.reset(id, ErrorCode::ENHANCE_YOUR_CALM);
+        }
+    }
+
     /// Queues RST_STREAM and closes the stream.
     fn reset(&mut self, stream: u32, code: ErrorCode) {
         push_number(&mut self.output, frame_type::RST_STREAM, stream, code.0);
@@ -258,7 +272,7 @@ impl Session {
     /// Forgets a stream and fails a body that is still being read. Returns whether it was open.
     fn close(&mut self, stream: u32, code: ErrorCode) -> bool {
         let Some(mut gone) = self.streams.remove(&stream) else { return false };
-        gone.release(&self.flow_control);
+        gone.release_all(&self.flow_control);
         gone.fail_body(code);
         self.may_unblock = true;
         true

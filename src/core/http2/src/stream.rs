@@ -44,6 +44,10 @@ pub(super) struct Stream {
     /// Send window in bytes, relative to the initial window of the client: WINDOW_UPDATEs minus sent DATA.
     pub(super) send_credit: i64,
     pub(super) outgoing: VecDeque<Outgoing>,
+    /// Bytes of DATA in `outgoing` that count in memory.
+    waiting: usize,
+    /// Whether DATA was queued on an idle stream, or encoded, since the last search for stalled streams.
+    pub(super) has_moved: bool,
     /// Dropped with the stream, which notifies the receiver.
     closed: Option<oneshot::Sender<()>>,
 }
@@ -60,6 +64,8 @@ impl Stream {
             receive_window,
             send_credit: 0,
             outgoing: VecDeque::new(),
+            waiting: 0,
+            has_moved: false,
             closed: None,
         }
     }
@@ -78,10 +84,39 @@ impl Stream {
     }
 
     /// Releases what is counted before the request is delivered.
-    pub(super) fn release(&mut self, flow_control: &FlowControl) {
+    fn release(&mut self, flow_control: &FlowControl) {
         let held = std::mem::take(&mut self.held);
         if held > 0 {
             flow_control.release(held);
+        }
+    }
+
+    /// Releases everything that the stream itself counts: what precedes delivery, and what was not sent.
+    pub(super) fn release_all(&mut self, flow_control: &FlowControl) {
+        self.release(flow_control);
+        self.sent(self.waiting, flow_control);
+    }
+
+    /// Counts `count` bytes of the response that wait. Errors: as [`hold`](Self::hold).
+    pub(super) fn count_waiting(
+        &mut self,
+        count: usize,
+        flow_control: &FlowControl,
+    ) -> Result<(), ErrorCode> {
+        if !flow_control.hold(count) {
+            return Err(ErrorCode::ENHANCE_YOUR_CALM);
+        }
+        self.waiting += count;
+        Ok(())
+    }
+
+    /// Notes that `count` bytes of the response were encoded; those that waited no longer count.
+    pub(super) fn sent(&mut self, count: usize, flow_control: &FlowControl) {
+        self.has_moved = true;
+        let released = self.waiting.min(count);
+        if released > 0 {
+            self.waiting -= released;
+            flow_control.release(released);
         }
     }
 

@@ -19,7 +19,7 @@ impl Session {
         if count > window || message.len() > self.peer.max_frame || self.output.len() - self.sent > MAX_OUTPUT
         {
             self.push_block(id, false, Encoder::fixed_header);
-            self.queue(id, Outgoing::Data(message));
+            self.send_data(id, message);
             self.queue(id, Outgoing::FixedTrailer);
             return;
         }
@@ -63,12 +63,24 @@ impl Session {
         }
     }
 
+    /// Queues a part of a response and encodes what the windows admit. DATA that remains counts in memory; beyond its limits the stream
+    /// is reset. Reading does not pause: it is the input that opens the windows.
     fn queue(&mut self, id: u32, outgoing: Outgoing) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let is_waiting = !stream.outgoing.is_empty();
         stream.outgoing.push_back(outgoing);
-        if !is_waiting && !self.send_waiting(id) {
+        if !is_waiting {
+            if self.send_waiting(id) {
+                return;
+            }
             self.blocked.push_back(id);
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.has_moved |= !is_waiting;
+        if let Some(Outgoing::Data(data)) = stream.outgoing.back()
+            && let Err(code) = stream.count_waiting(data.len(), &self.flow_control)
+        {
+            self.reset(id, code);
         }
     }
 
@@ -104,6 +116,7 @@ impl Session {
                     let piece = data.split_to(count);
                     let is_last = data.is_empty();
                     stream.send_credit -= count as i64;
+                    stream.sent(count, &self.flow_control);
                     self.send_window -= count as i64;
                     push_frame_header(&mut self.output, count, frame_type::DATA, 0, id);
                     self.output.extend_from_slice(&piece);

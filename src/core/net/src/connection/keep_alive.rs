@@ -8,7 +8,7 @@ use tokio::time::{Instant, Sleep};
 
 use mixer_http2::Session;
 
-/// Sends a PING per interval and expects its acknowledgement within the next.
+/// Sends a PING per interval and expects its acknowledgement within the next. Resets streams whose response does not move for an interval.
 pub(super) struct KeepAlive {
     interval: Duration,
     timer: Pin<Box<Sleep>>,
@@ -28,6 +28,7 @@ impl KeepAlive {
                 return Poll::Ready(());
             }
             session.ping();
+            session.reset_stalled();
             self.is_awaiting_ack = true;
             self.timer.as_mut().reset(Instant::now() + self.interval);
         }

@@ -225,3 +225,63 @@ fn streams_are_refused_when_their_heads_do_not_fit() {
     receive(&mut session, &[headers(7, true, &long)]).unwrap();
     assert_eq!(next(&mut session).stream, 7, "a complete request is served");
 }
+
+#[test]
+fn answers_that_find_no_window_count_in_memory() {
+    const ANSWER: usize = 10_000;
+    let limits = Limits { max_streams: 1000, max_request_bytes: 100 * ANSWER, ..LIMITS };
+    let account = Counted::of(usize::MAX);
+    let mut session = open_with(limits, account.clone());
+    receive(&mut session, &[setting(4, 0)]).unwrap();
+    receive(&mut session, &calls(1000)).unwrap();
+    let (mut resets, mut answered) = (0, 0);
+    while let Some(request) = session.next_request() {
+        session.send_fixed_response(request.stream, Bytes::from(vec![0; ANSWER]));
+        answered += 1;
+        resets +=
+            sent(&mut session).iter().filter(|word| **word == format!("reset {} 11", request.stream)).count();
+    }
+    assert_eq!((answered, resets), (1000, 900), "ENHANCE_YOUR_CALM at the bound");
+    assert_eq!((session.flow_control.held(), session.streams.len()), (100 * ANSWER, 100));
+    assert!(account.taken() > 99 * ANSWER, "{} bytes", account.taken());
+    // What is sent, reset or closed no longer counts.
+    receive(&mut session, &[window_update(1, 4000), frame(frame_type::RST_STREAM, 0, 3, &[0; 4])]).unwrap();
+    session.send_blocked();
+    assert_eq!(session.flow_control.held(), 99 * ANSWER - 4000);
+    receive(&mut session, &[setting(4, 1 << 20), window_update(0, 1 << 24)]).unwrap();
+    while session.send_blocked() {
+        sent(&mut session);
+    }
+    assert_eq!((session.flow_control.held(), account.taken(), session.streams.len()), (0, 0, 0));
+    // The account of the process is a bound as well.
+    let mut session = open_with(limits, Counted::of(5 * ANSWER));
+    receive(&mut session, &[setting(4, 0)]).unwrap();
+    receive(&mut session, &calls(10)).unwrap();
+    while let Some(request) = session.next_request() {
+        session.send_fixed_response(request.stream, Bytes::from(vec![0; ANSWER]));
+    }
+    assert_eq!(session.streams.len(), 5);
+}
+
+#[test]
+fn answers_that_do_not_move_are_reset() {
+    let mut session = open_with(Limits { max_streams: 10, ..LIMITS }, UnlimitedMemory);
+    receive(&mut session, &[setting(4, 0)]).unwrap();
+    receive(&mut session, &calls(3)).unwrap();
+    for _ in 0..2 {
+        let id = next(&mut session).stream;
+        session.send_fixed_response(id, Bytes::from_static(b"answer"));
+    }
+    sent(&mut session);
+    session.reset_stalled();
+    assert_eq!(sent(&mut session), Vec::<String>::new(), "they were queued since the last call");
+    receive(&mut session, &[window_update(3, 1)]).unwrap();
+    session.send_blocked();
+    assert_eq!(sent(&mut session), ["data 3 1"]);
+    session.reset_stalled();
+    assert_eq!(sent(&mut session), ["reset 1 11"], "nothing of it was taken");
+    session.reset_stalled();
+    assert_eq!(sent(&mut session), ["reset 3 11"]);
+    assert_eq!(session.streams.keys().collect::<Vec<_>>(), [&5], "a call that is not answered is no concern");
+    assert_eq!(session.flow_control.held(), 0);
+}
