@@ -37,6 +37,9 @@ impl CallPool {
 
     /// Runs a call. One that is not ready when it is first polled continues with a permit of the pool.
     ///
+    /// INVARIANT: the first poll of a call acquires nothing that another call waits for. The call is not polled while it waits for its
+    /// permit, so that others with permits could wait for it forever.
+    ///
     /// Errors: those of the call; INTERNAL if it panics; DEADLINE_EXCEEDED if the deadline passes in the queue; the status of the service if pool and queue
     /// are full.
     pub async fn run<T, F>(&self, call: F, deadline: Option<Instant>) -> Result<T, GrpcError>
@@ -49,6 +52,12 @@ impl CallPool {
             Poll::Ready(answer) => answer,
             Poll::Pending => Box::pin(self.run_with_permit(call, deadline)).await,
         }
+    }
+
+    /// Ready when it is polled again. A call that takes long awaits this first, so that [`run`](Self::run) takes a permit, or refuses
+    /// the call, before anything is acquired or delivered.
+    pub async fn before_long_work() {
+        tokio::task::yield_now().await;
     }
 
     async fn run_with_permit<T, F>(

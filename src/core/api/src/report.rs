@@ -1,15 +1,17 @@
 //! A report, phase by phase: decode, admit, preprocess and collect each record, deliver to the handlers.
 //!
-//! A long report is delivered in slices, each in the same arena; the worker serves other calls between them.
+//! A long report is delivered in slices, each in the same arena; the worker serves other calls between them. It takes a permit of the
+//! pool of calls before the first slice, so that overload refuses all of it or nothing.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::call::CallInfo;
+use super::call_pool::CallPool;
 use super::grpc::{Code, EMPTY_MESSAGE, GrpcError};
 use super::principal::set_principal;
-use super::worker::{CallScope, SLICE, WorkerContext};
+use super::worker::{CallScope, SLICE, WorkerContext, needs_slices};
 use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{ReportRequest, check_global_word_count};
 use mixer_attribute::{AttributeBag, LaterRecords, ReportRecords};
@@ -32,7 +34,8 @@ pub(super) async fn respond(
     let demand = Demand { cost: request.record_count, is_report: true, caller: call.caller };
     load_shedding::admit(worker.engine.shedder.as_deref(), demand)
         .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
-    Box::pin(deliver(worker, &scope, request, call)).await?;
+    let is_long = needs_slices(request.record_count, body.len());
+    Box::pin(deliver(worker, &scope, request, call, is_long)).await?;
     Ok(Bytes::from_static(&EMPTY_MESSAGE))
 }
 
@@ -41,12 +44,23 @@ async fn deliver<'a>(
     scope: &'a CallScope<'_>,
     request: ReportRequest<'a>,
     call: &CallInfo<'_>,
+    is_long: bool,
 ) -> Result<(), GrpcError> {
     check_global_word_count(request.global_word_count).map_err(GrpcError::internal)?;
     let CallScope { published, context, arena } = scope;
     let mut records = ReportRecords::new(&request, &published.routes.snapshot().vocabulary, arena);
     let mut errors = ReportErrors::default();
-    deliver_slice(published, &mut records, call, context, &mut errors).await;
+    if is_long {
+        // Boxed, so that the future of a short report stays small.
+        Box::pin(async {
+            CallPool::before_long_work().await;
+            let turn = worker.turn().await;
+            turn.first_poll(deliver_slice(published, &mut records, call, context, &mut errors)).await;
+        })
+        .await;
+    } else {
+        deliver_slice(published, &mut records, call, context, &mut errors).await;
+    }
     if let Some(later) = LaterRecords::after(&request, &records) {
         Box::pin(deliver_later(worker, scope, later, call, &mut errors)).await?;
     }
@@ -67,7 +81,7 @@ async fn deliver_later(
 ) -> Result<(), GrpcError> {
     let CallScope { published, context, .. } = scope;
     let mut arena = worker.arena();
-    loop {
+    while !later.is_empty() {
         let turn = worker.turn().await;
         if call.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             let text = "the deadline of the call passed before all records were reported";
@@ -82,6 +96,7 @@ async fn deliver_later(
         }
         arena.reset();
     }
+    Ok(())
 }
 
 /// Collects the records of a slice and delivers them to the handlers.
@@ -183,3 +198,6 @@ fn next_record(trace: Trace<'_>) {
         trace.borrow_mut().record += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

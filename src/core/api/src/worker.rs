@@ -76,6 +76,11 @@ pub struct WorkerContext {
 /// slice, of about a millisecond.
 pub const SLICE: SliceLimits = SliceLimits { records: 128, bytes: 256 << 10 };
 
+/// Whether a message of so many records and bytes may take more than one slice.
+pub fn needs_slices(records: usize, bytes: usize) -> bool {
+    records > SLICE.records || bytes > SLICE.bytes
+}
+
 /// What one call works with. Holds the configuration that was published when the call began.
 pub struct CallScope<'w> {
     /// The configuration.
@@ -98,7 +103,8 @@ impl WorkerContext {
         Self { engine, spare_arenas: RefCell::default(), turns: Semaphore::new(1) }
     }
 
-    /// Waits for the other calls of the worker before a further slice of a long call.
+    /// Waits for the other calls of the worker before a slice of a long call. The call has a permit of its pool already: see
+    /// [`CallPool::before_long_work`](crate::CallPool::before_long_work).
     pub async fn turn(&self) -> Turn<'_> {
         // The semaphore is never closed.
         let permit = self.turns.acquire().await.ok();

@@ -99,6 +99,12 @@ impl<'a> LaterRecords<'a> {
         Some(later)
     }
 
+    /// Whether every record was in a slice.
+    pub fn is_empty(&self) -> bool {
+        let mut rest = self.rest;
+        rest.next().is_none()
+    }
+
     /// Decodes the next slice; `None` after the last. When all of its records were taken, pass it to [`finish`](Self::finish).
     pub fn slice<'s>(
         &mut self,

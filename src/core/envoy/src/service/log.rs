@@ -14,13 +14,13 @@ use super::super::node::LogIdentity;
 use super::recording::record_report;
 use super::{EnvoyService, STREAM_ACCESS_LOGS, require_enabled};
 use crate::config::{EnvoyConfig, config_of};
-use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::principal::set_principal;
 use mixer_api::report::{self, ReportErrors};
-use mixer_api::worker::SLICE;
+use mixer_api::worker::{SLICE, needs_slices};
+use mixer_api::{CallInfo, CallPool};
 use mixer_attribute::{DecodeError, OwnedAttributes};
 use mixer_base::metrics::Family;
 use mixer_engine::dispatch::{DispatchContext, ReportCollector};
@@ -79,13 +79,15 @@ impl EnvoyService {
         let recorder = observation.filter(|observation| observation.records_payload());
         let mut progress = Progress {
             entries: message.entries().peekable(),
-            counts: [[0; 3]; 2],
+            counts: EntryCounts { batch: &batch, counts: [[0; 3]; 2] },
             errors: ReportErrors::default(),
             records: recorder.map(|_| Vec::new()),
         };
-        batch.report(&mut progress, &scope.arena).await;
-        if progress.entries.peek().is_some() {
-            Box::pin(batch.report_later(&mut progress)).await;
+        if needs_slices(message.entry_count, body.len()) {
+            CallPool::before_long_work().await;
+            Box::pin(batch.report_slices(&mut progress)).await;
+        } else {
+            batch.report(&mut progress, &scope.arena).await;
         }
         batch.finish(progress, recorder);
         Ok(())
@@ -137,16 +139,33 @@ struct Batch<'b> {
 /// How far a message is reported.
 struct Progress<'b> {
     entries: Peekable<LogEntries<'b>>,
-    /// Reported, ignored, undecodable; by kind.
-    counts: [[u64; 3]; 2],
+    counts: EntryCounts<'b>,
     errors: ReportErrors,
     /// The reported entries, if payload is recorded.
     records: Option<Vec<OwnedAttributes>>,
 }
 
+/// The entries of a message that were handled. Counted in the metrics when it is dropped, also if the client leaves between two slices.
+struct EntryCounts<'b> {
+    batch: &'b Batch<'b>,
+    /// Reported, ignored, undecodable; by kind.
+    counts: [[u64; 3]; 2],
+}
+
+impl Drop for EntryCounts<'_> {
+    fn drop(&mut self) {
+        let Batch { service, identity, .. } = self.batch;
+        for (kind, results) in ["http", "tcp"].iter().zip(self.counts) {
+            for (result, count) in ["reported", "ignored", "error"].iter().zip(results) {
+                service.metrics.entries(&identity.log_name, kind, result, count);
+            }
+        }
+    }
+}
+
 impl Batch<'_> {
-    /// Reports the slices after the first in an arena of their own. Between two of them the worker serves other calls.
-    async fn report_later(&self, progress: &mut Progress<'_>) {
+    /// Reports a long message slice by slice in an arena of its own. Between two slices the worker serves other calls.
+    async fn report_slices(&self, progress: &mut Progress<'_>) {
         let worker = &self.service.worker;
         let mut arena = worker.arena();
         while progress.entries.peek().is_some() {
@@ -167,8 +186,8 @@ impl Batch<'_> {
             let mut attributes = Attributes::new(self.plan, arena);
             let entry = self.set((kind, body), &mut attributes);
             let [reported, ignored, undecodable] = match kind {
-                LogKind::Http => &mut progress.counts[0],
-                LogKind::Tcp => &mut progress.counts[1],
+                LogKind::Http => &mut progress.counts.counts[0],
+                LogKind::Tcp => &mut progress.counts.counts[1],
             };
             match entry {
                 Ok(EntryOutcome::Set { unconvertible }) => {
@@ -198,14 +217,9 @@ impl Batch<'_> {
         }
     }
 
-    /// Counts and records what was reported.
+    /// Logs failures and records what was reported.
     fn finish(&self, progress: Progress<'_>, recorder: Option<&Observation<'_>>) {
-        let Progress { counts, errors, records, .. } = progress;
-        for (kind, results) in ["http", "tcp"].iter().zip(counts) {
-            for (result, count) in ["reported", "ignored", "error"].iter().zip(results) {
-                self.service.metrics.entries(&self.identity.log_name, kind, result, count);
-            }
-        }
+        let Progress { errors, records, .. } = progress;
         let failed = errors.text().map(|text| {
             mixer_base::warn_limited!(1, errors = errors.count(), "access logs of Envoy: {text}");
             GrpcError::new(Code::Unknown, text)

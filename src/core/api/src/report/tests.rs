@@ -1,0 +1,93 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::worker::{Engine, MessageLimits};
+use crate::{CallPool, MixerService};
+use mixer_base::metrics::Metrics;
+use mixer_base::pool::{Pool, PoolOptions};
+use mixer_engine::adapter::Inventory;
+use mixer_engine::dispatch::DispatchTrace;
+use mixer_engine::handler::HandlerTable;
+use mixer_engine::routing::RoutingTable;
+use mixer_engine::runtime::Runtime;
+use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
+
+/// A worker that serves an empty configuration.
+fn worker() -> Rc<MixerService> {
+    let registry = Registry { adapters: Inventory::default(), extensions: &[] };
+    let empty = SnapshotBuilder::new(SnapshotOptions::new(registry)).empty();
+    let metrics = Arc::new(Metrics::new());
+    let routes = RoutingTable::build(empty, HandlerTable::default(), &metrics);
+    Rc::new(MixerService::over(Engine {
+        runtime: Arc::new(Runtime::on(routes)),
+        metrics,
+        last_known: Arc::default(),
+        shedder: None,
+        observers: None,
+        limits: MessageLimits::default(),
+    }))
+}
+
+/// A pool of one call.
+fn pool_of_one(queue: usize) -> Arc<Pool> {
+    Pool::new(PoolOptions { floor: 1, ceiling: 1, queue })
+}
+
+/// A report of empty records.
+fn report(records: usize) -> Bytes {
+    [0x0a, 0].repeat(records).into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_reports_do_not_wait_for_one_another_in_a_full_pool() {
+    let (worker, pool) = (worker(), pool_of_one(10));
+    let tasks = tokio::task::LocalSet::new();
+    let reports: Vec<_> = (0..3)
+        .map(|_| {
+            let (worker, pool) = (Rc::clone(&worker), CallPool::new(Arc::clone(&pool)));
+            tasks.spawn_local(async move { pool.run(worker.report(report(400), None), None).await })
+        })
+        .collect();
+    tokio::time::timeout(Duration::from_secs(1), tasks).await.expect("every report ends");
+    for report in reports {
+        assert_eq!(report.await.unwrap().unwrap(), EMPTY_MESSAGE[..]);
+    }
+    assert_eq!(pool.status().in_flight, 0);
+}
+
+#[tokio::test]
+async fn overload_refuses_a_long_report_before_anything_is_delivered() {
+    let (worker, pool) = (worker(), pool_of_one(0));
+    let held = pool.enter().await.unwrap();
+    let delivered = async |records| {
+        let trace = RefCell::new(DispatchTrace::default());
+        let call = worker.report_traced(report(records), CallInfo::default(), Some(&trace));
+        let answer = CallPool::new(Arc::clone(&pool)).run(call, None).await;
+        (answer.map(drop).map_err(|error| error.code), trace.borrow().record)
+    };
+    assert_eq!(delivered(200).await, (Err(Code::Unavailable), 0));
+    assert_eq!(delivered(SLICE.records).await, (Ok(()), SLICE.records), "one slice needs no permit");
+    drop(held);
+    assert_eq!(delivered(200).await, (Ok(()), 200));
+}
+
+#[tokio::test]
+async fn a_long_report_runs_one_slice_at_a_time() {
+    let worker = worker();
+    for pool in [CallPool::unbounded(), CallPool::new(pool_of_one(0))] {
+        let trace = RefCell::new(DispatchTrace::default());
+        let call = worker.report_traced(report(400), CallInfo::default(), Some(&trace));
+        let mut call = std::pin::pin!(pool.run(call, None));
+        let mut before = 0;
+        while futures_util::poll!(call.as_mut()).is_pending() {
+            let after = trace.borrow().record;
+            assert!(after - before <= SLICE.records, "{before} to {after} in one poll");
+            before = after;
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((before, trace.borrow().record), (384, 400));
+    }
+}
