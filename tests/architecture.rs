@@ -233,6 +233,10 @@ const SPAWNERS: &[(&str, &str)] = &[
         "src/core/config/src/store/parallel.rs",
         "scoped threads, joined before it returns; a panic is that of the caller",
     ),
+    (
+        "src/core/server/src/start/configuration.rs",
+        "the first configuration: the start awaits the task; a panic is that of the start",
+    ),
     ("src/cmd/call/load.rs", "a client: a JoinSet that ends with the command"),
 ];
 
