@@ -1,3 +1,5 @@
+mod property;
+
 use crate::{Decided, Language, Program, SuspiciousCall, compile};
 use mixer_attribute::{ValueType, Vocabulary};
 
