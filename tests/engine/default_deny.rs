@@ -139,10 +139,54 @@ fn a_condition_selects_a_service() {
         (7, "mixer:no rule allows this request, default of closed.rule.shop")
     );
     assert_eq!(ask(&text, Some("window")).code, 0);
-    assert_eq!(ask(&text, None).code, 0, "a condition that fails selects nothing");
-    let strict = closed("mixer.dev/default: deny, mixer.dev/on-error: deny");
-    assert_eq!(ask(&strict, None).code, 7, "unless the rule denies on errors");
-    assert_eq!(ask(&strict, Some("window")).code, 0);
+    assert_eq!(ask(&text, None).code, 7, "a condition that fails selects the request");
+    for policy in ["deny", "lastKnown"] {
+        let strict = closed(&format!("mixer.dev/default: deny, mixer.dev/on-error: {policy}"));
+        assert_eq!(ask(&strict, None).code, 7, "{policy}");
+        assert_eq!(ask(&strict, Some("window")).code, 0, "{policy}");
+    }
+    let lax = closed("mixer.dev/default: deny, mixer.dev/on-error: allow");
+    assert_eq!(ask(&lax, None).code, 0, "unless the rule ignores failures");
+    assert_eq!(ask(&lax, Some("till")).code, 7);
+    let allowed = text + &rule("a", "shop", "", ALLOW);
+    assert_eq!(ask(&allowed, None).code, 0, "a rule allows");
+}
+
+/// Two rules with one condition: only that of the default selects when the condition fails.
+#[test]
+fn the_actions_of_a_default_do_not_apply_when_its_condition_fails() {
+    let text = format!(
+        "{BASE}\n---\nkind: rule\nmetadata: {{name: closed, namespace: shop, annotations: {{mixer.dev/default: deny}}}}\n\
+         spec: {{match: 'destination.service.name == \"till\"', actions: [{REFUSE}]}}\n"
+    );
+    assert_eq!(code(&text, "shop", "ann"), 7, "refused by the default, not by the action");
+}
+
+#[test]
+fn cached_answers_are_those_of_a_default_whose_condition_fails() {
+    let limits = CheckCacheLimits { entries: 100, bytes: 1 << 20 };
+    let text = format!(
+        "{BASE}\n---\nkind: rule\nmetadata: {{name: closed, namespace: shop, annotations: {{mixer.dev/default: deny}}}}\n\
+         spec: {{match: 'destination.service.name == \"till\" && source.user != \"ann\"'}}\n"
+    );
+    let (cached, uncached) = (Served::start(&text, Some(limits)), Served::start(&text, None));
+    let (first, second) = (cached.service(), uncached.service());
+    let mut codes = Vec::new();
+    for _ in 0..3 {
+        for service in [None, Some("till"), Some("window")] {
+            for user in [None, Some("ann"), Some("ben")] {
+                let given = [("destination.service.name", service), ("source.user", user)];
+                let mut pairs = vec![("destination.namespace", "shop")];
+                pairs.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
+                let attributes = request(&pairs);
+                let answer = cached.check(&first, &attributes);
+                assert_eq!(answer, uncached.check(&second, &attributes), "{pairs:?}");
+                codes.push(answer.precondition.unwrap().status.unwrap().code);
+            }
+        }
+    }
+    assert_eq!(codes, [7, 7, 7, 7, 0, 7, 0, 0, 0].repeat(3));
+    assert_eq!(cached.runtime.cache_counters().hits(), 22, "5 different sets of references");
 }
 
 #[test]
@@ -185,6 +229,14 @@ fn a_default_in_dry_run_is_counted_and_not_enforced() {
         let attributes = request(&[("destination.namespace", "shop"), ("source.user", user)]);
         assert_eq!(served.check(&service, &attributes).precondition.unwrap().status.unwrap().code, 0);
     }
+    // The rule with a condition that fails for all of them.
+    let conditional = closed.replace("}}", "}}\nspec: {match: destination.service.name == \"till\"}");
+    let conditional = Served::start(&format!("{BASE}{conditional}"), None);
+    let attributes = request(&[("destination.namespace", "shop")]);
+    let answer = conditional.check(&conditional.service(), &attributes);
+    assert_eq!(answer.precondition.unwrap().status.unwrap().code, 0);
+    let denied = conditional.samples("mixer_dry_run_outcomes_total{");
+    assert!(denied.iter().any(|s| s.contains("outcome=\"denied\"") && s.ends_with(" 1")), "{denied:?}");
     let samples = served.samples("mixer_dry_run_outcomes_total{");
     assert!(
         samples

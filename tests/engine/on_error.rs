@@ -7,6 +7,7 @@ use mixer_api::MixerService;
 use mixer_api::proto::istio::mixer::v1::CheckResponse;
 use mixer_attribute::OwnedAttributes;
 use mixer_attribute::request::{CheckCall, encode_check_request};
+use mixer_engine::check_cache::CheckCacheLimits;
 use prost::Message as _;
 
 use crate::fixture::{BASE, Served, serve};
@@ -106,4 +107,21 @@ fn an_edit_of_the_annotation_takes_effect_without_a_restart() {
     assert_eq!(code(&served), 7, "the new policy applies");
     served.change(&with("allow"));
     assert_eq!(code(&served), 0);
+}
+
+/// The handler may answer the next request, but what a field of an instance reads is the same for every request with those attributes.
+#[test]
+fn an_ignored_failure_of_a_handler_is_not_valid_for_later_requests_and_one_of_an_instance_is() {
+    let handler = FAILING.replace("ANNOTATION", "mixer.dev/on-error: allow");
+    let instance = handler.replace("s1 | \"x\"", "s1");
+    for (text, uses, hits) in [(&handler, 0, 0), (&instance, 10_000, 1)] {
+        let served = Served::start(text, Some(CheckCacheLimits { entries: 100, bytes: 1 << 20 }));
+        let service = served.service();
+        for _ in 0..2 {
+            let precondition = served.check(&service, &OwnedAttributes::new()).precondition.unwrap();
+            assert_eq!(precondition.status.unwrap().code, 0);
+            assert_eq!(precondition.valid_use_count.min(9_999), uses.min(9_999), "{text}");
+        }
+        assert_eq!(served.runtime.cache_counters().hits(), hits, "{text}");
+    }
 }

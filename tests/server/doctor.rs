@@ -88,6 +88,20 @@ fn failures_are_named_with_a_hint() {
     );
 }
 
+/// What is valid and probably a mistake: an attribute that no expression can name.
+#[test]
+fn pitfalls_of_the_configuration_are_counted() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let manifest = "apiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\nmetadata: {name: m, namespace: istio-system}\n\
+                    spec: {attributes: {source.package: {valueType: STRING}}}\n";
+    std::fs::write(directory.path().join("words.yaml"), manifest).expect("it is writable");
+    let config = format!("fs://{}", directory.path().display());
+    let (_, findings) = diagnosed(&["--config-store-url", &config]);
+    let found = of(&findings, "configuration")[0];
+    assert_eq!(found["verdict"], "warn", "{found}");
+    assert!(found["detail"].as_str().is_some_and(|text| text.contains(" 0 errors, 1 warnings")), "{found}");
+}
+
 #[test]
 fn ports_of_a_running_server_are_no_failure() {
     let directory = tempfile::tempdir().expect("a temporary directory");

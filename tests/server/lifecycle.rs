@@ -1,6 +1,7 @@
 //! Graceful shutdown: calls in flight are answered, new connections are refused, deadlines bound the drain.
 
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -22,11 +23,14 @@ struct Backend {
     arrived: mpsc::Receiver<()>,
     /// One permit per call that may be answered.
     gate: Arc<Semaphore>,
+    /// Number of calls that fail before the first answer.
+    failures: Arc<AtomicUsize>,
 }
 
 struct Gated {
     arrived: mpsc::SyncSender<()>,
     gate: Arc<Semaphore>,
+    failures: Arc<AtomicUsize>,
 }
 
 #[tonic::async_trait]
@@ -38,6 +42,10 @@ impl HandleCheckNothingService for Gated {
         self.arrived.send(()).map_err(|_| tonic::Status::aborted("the test has ended"))?;
         let permit = self.gate.acquire().await.map_err(|_| tonic::Status::aborted("the test has ended"))?;
         permit.forget();
+        let fewer = |failures: usize| failures.checked_sub(1);
+        if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok() {
+            return Err(tonic::Status::internal("it fails for once"));
+        }
         let status = RpcStatus { code: 7, message: "decided late".to_owned(), details: vec![] };
         Ok(tonic::Response::new(CheckResult { status: Some(status), ..CheckResult::default() }))
     }
@@ -52,8 +60,9 @@ impl Backend {
             .expect("a runtime for the backend");
         let (sender, arrived) = mpsc::sync_channel(16);
         let gate = Arc::new(Semaphore::new(0));
-        let service =
-            HandleCheckNothingServiceServer::new(Gated { arrived: sender, gate: Arc::clone(&gate) });
+        let failures = Arc::new(AtomicUsize::new(0));
+        let gated = Gated { arrived: sender, gate: Arc::clone(&gate), failures: Arc::clone(&failures) };
+        let service = HandleCheckNothingServiceServer::new(gated);
         let address = runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
             let address = listener.local_addr().expect("a bound socket has an address");
@@ -63,7 +72,7 @@ impl Backend {
             );
             address
         });
-        Self { runtime, address, arrived, gate }
+        Self { runtime, address, arrived, gate, failures }
     }
 }
 
@@ -186,6 +195,26 @@ fn the_last_known_answer_is_used_when_the_backend_is_gone() {
     assert_eq!((first.0, first.1.as_str()), (7, "slow.istio-system:decided late"));
     backend.runtime.shutdown_timeout(Duration::from_millis(100));
     assert_eq!(ask(), first, "{}", server.log());
+}
+
+/// A failure that `mixer.dev/on-error: allow` ignores does not keep later requests from a backend that has recovered.
+#[test]
+fn an_ignored_failure_of_a_backend_is_over_when_the_backend_recovers() {
+    let backend = Backend::start();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let text = configuration(backend.address, "mixer.dev/on-error: allow");
+    std::fs::write(directory.path().join("slow.yaml"), text).expect("written");
+    let server = Server::on(directory.path()).start();
+    let mut client = Client::new(&server.address()).expect("a client");
+    backend.failures.store(1, Ordering::Relaxed);
+    backend.gate.add_permits(2);
+    let answers = [(); 2].map(|()| {
+        let answer = client.check(&mixer::CheckRequest::default(), None).expect("the call is answered");
+        let precondition = answer.precondition.unwrap_or_default();
+        (precondition.status.unwrap_or_default().code, precondition.valid_use_count)
+    });
+    assert_eq!(answers, [(0, 0), (7, 0)], "{}", server.log());
+    assert_eq!(backend.arrived.try_iter().count(), 2);
 }
 
 /// An idle client that answers no PING does not delay shutdown.

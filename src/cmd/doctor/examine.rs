@@ -8,7 +8,7 @@ use super::finding::{CheckStatus, Finding};
 use mixer_base::rotate::os_text;
 use mixer_config::Severity;
 use mixer_config::store::{self, WhenLost};
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params, pitfalls};
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
 use mixer_net::tls;
@@ -181,8 +181,8 @@ fn configuration(options: &ServerOptions) -> Finding {
         ..SnapshotOptions::new(mixer_server::REGISTRY)
     })
     .build(&contents);
-    let parameters = check_params(&snapshot);
-    let all = || snapshot.diagnostics.iter().chain(&parameters);
+    let (parameters, pitfalls) = (check_params(&snapshot), pitfalls(&snapshot));
+    let all = || snapshot.diagnostics.iter().chain(&parameters).chain(&pitfalls);
     let count = |severity| all().filter(|problem| problem.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let detail = format!("{url}: {} rules, {errors} errors, {warnings} warnings", snapshot.rules.len());

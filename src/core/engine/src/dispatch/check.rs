@@ -94,7 +94,6 @@ struct Operation<'t, 'c> {
     errors: DispatchError,
     instances: usize,
     depends_on_map: bool,
-    ignored_failure: bool,
 }
 
 impl<'t, 'c> Operation<'t, 'c> {
@@ -107,15 +106,12 @@ impl<'t, 'c> Operation<'t, 'c> {
             errors: DispatchError::default(),
             instances: 0,
             depends_on_map: false,
-            ignored_failure: false,
         }
     }
 
     fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
-        if route.denies_failures() {
-            let text = format!("condition of rule `{}` failed: {error}", route.rule.key);
-            self.results.push(DispatchResult::Substituted { result: refusal(text) });
-        }
+        let text = format!("condition of rule `{}` failed: {error}", route.rule.key);
+        self.results.push(DispatchResult::Substituted { result: refusal(text) });
     }
 
     fn dispatch<'a>(&mut self, route: &'t Route, bag: &AttributeBag<'a>)
@@ -192,7 +188,8 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
         match on_error {
             None => self.errors.errors.push(text.to_owned()),
-            Some(OnError::Allow) => self.ignored_failure = true,
+            // The same attributes fail again: the answer is as valid as without the instance.
+            Some(OnError::Allow) => {}
             Some(OnError::Deny | OnError::LastKnown) => {
                 self.results.push(DispatchResult::Substituted {
                     result: refusal(format!("{}:{text}", action.handler.name())),
@@ -222,9 +219,6 @@ impl<'t, 'c> Operation<'t, 'c> {
                     }
                 }
             }
-        }
-        if self.ignored_failure {
-            combiner.ignore_failure();
         }
         self.errors.into_result(combiner)
     }

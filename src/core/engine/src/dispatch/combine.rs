@@ -20,9 +20,9 @@ pub struct CheckOutcome {
     /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `. Without a refusal
     /// the message of the first answer with a validity.
     pub status: Status,
-    /// The minimum of all answers.
+    /// The minimum of all answers; 0 if the failure of a handler was ignored.
     pub valid_duration: SignedDuration,
-    /// The minimum of all answers.
+    /// The minimum of all answers; 0 if the failure of a handler was ignored.
     pub valid_use_count: i32,
     /// Header changes or a direct response.
     pub directive: Option<RouteDirective>,
@@ -49,7 +49,8 @@ impl Combiner {
         self.allowed = true;
     }
 
-    /// Notes a failure that `on_error: allow` ignores: another try may have an answer.
+    /// Notes a failure of a handler that `on_error: allow` ignores. The next request must ask the handler again, so that the answer is
+    /// valid for this request only.
     pub(super) fn ignore_failure(&mut self) {
         self.ignored_failure = true;
     }
@@ -59,14 +60,10 @@ impl Combiner {
         self.status.code == 0 && !self.allowed
     }
 
-    /// Refuses the request by the default of a rule. The answer is as valid as those of the handlers, or not at all after an ignored
-    /// failure.
+    /// Refuses the request by the default of a rule. The answer is as valid as those of the handlers.
     pub(super) fn deny_by_default(&mut self, rule: &str) {
         self.status.code = PERMISSION_DENIED;
         self.status.message = format!("mixer:no rule allows this request, default of {rule}");
-        if self.ignored_failure {
-            self.validity = Some((SignedDuration::ZERO, 0));
-        }
     }
 
     pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {
@@ -98,8 +95,11 @@ impl Combiner {
         if self.status.code == 0 {
             self.status.message = self.approval;
         }
-        let (valid_duration, valid_use_count) =
-            self.validity.unwrap_or((DEFAULT_VALID_DURATION, DEFAULT_VALID_USE_COUNT));
+        let (valid_duration, valid_use_count) = match self.validity {
+            _ if self.ignored_failure => (SignedDuration::ZERO, 0),
+            Some(validity) => validity,
+            None => (DEFAULT_VALID_DURATION, DEFAULT_VALID_USE_COUNT),
+        };
         let directive = direct_response(&self.status);
         CheckOutcome {
             status: self.status,

@@ -10,7 +10,7 @@ use crate::routing::{Matched, RuleKind, SelectedRules};
 use mixer_attribute::AttributeBag;
 
 /// Refuses a request that no handler refused or allowed, if it has a default: the first rule that selects it is named. A condition
-/// that fails selects nothing, unless the rule has `on-error: deny`.
+/// that fails selects the request, unless the rule has `on-error: allow`.
 pub(super) fn deny_by_default<'t: 'a, 'a>(
     rules: SelectedRules<'t>,
     bag: &AttributeBag<'a>,
@@ -20,8 +20,7 @@ pub(super) fn deny_by_default<'t: 'a, 'a>(
     let mut matched = ArenaVec::new_in(bag.arena());
     let failures = rules.sets().map(|set| set.matches(bag, &mut matched).failures).sum();
     context.metrics.conditions_failed(failures);
-    let selects = |matched: &&Matched<'_, '_>| matched.failed.is_none() || matched.route.denies_failures();
-    let Some(Matched { route, .. }) = matched.iter().find(selects) else { return };
+    let Some(Matched { route, .. }) = matched.first() else { return };
     if let Some(trace) = context.trace {
         trace.borrow_mut().rule(&route.rule, RuleKind::Default);
     }

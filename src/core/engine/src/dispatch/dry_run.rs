@@ -117,7 +117,8 @@ fn select<'t: 'a, 'a>(
     for set in table.select_dry_run(kind, bag).into_iter().flat_map(|rules| rules.sets()) {
         set.matches(bag, &mut matched);
     }
-    matched.retain(|matched: &Matched<'_, '_>| matched.failed.is_none());
+    // A default is enforced where its condition fails; failures of other rules are not counted.
+    matched.retain(|matched: &Matched<'_, '_>| matched.failed.is_none() || kind == RuleKind::Default);
     if let Some(trace) = context.trace {
         for matched in &matched {
             trace.borrow_mut().rule(&matched.route.rule, kind);

@@ -210,7 +210,7 @@ fn kind_of(instance: &InstanceConfig) -> RuleKind {
 /// A route without actions.
 fn route(rule: &Arc<RuleConfig>, kind: RuleKind, metrics: &Metrics) -> Route {
     let counters = || Arc::new(DryRunCounters::new(metrics, &rule.key.to_string(), kind));
-    Route { rule: Arc::clone(rule), actions: Vec::new(), dry_run: rule.dry_run.then(counters), order: 0 }
+    Route::new(rule, kind, rule.dry_run.then(counters))
 }
 
 fn uncompiled(rule: &RuleConfig, cause: &str) -> Diagnostic {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::dry_run::DryRunCounters;
+use super::kind::RuleKind;
 use super::shared::SharedLeaves;
 use crate::adapter::CheckPower;
 use crate::handler::LiveHandler;
@@ -99,6 +100,8 @@ pub struct Route {
     pub actions: Vec<RouteAction>,
     /// Counters of its outcomes; rules in dry run only.
     pub(crate) dry_run: Option<Arc<DryRunCounters>>,
+    /// Whether a condition that fails refuses the request.
+    pub(super) denies_failures: bool,
     /// Sort key among the rules of its set: only the order of these numbers is meaningful.
     pub(super) order: u64,
 }
@@ -119,9 +122,15 @@ impl Keyed for Route {
 }
 
 impl Route {
-    /// Whether a condition that fails refuses the request.
-    pub(crate) fn denies_failures(&self) -> bool {
-        matches!(self.rule.on_error, Some(OnError::Deny | OnError::LastKnown))
+    /// A rule without actions of its kind. `counters`: of its outcomes in dry run.
+    pub(super) fn new(rule: &Arc<RuleConfig>, kind: RuleKind, counters: Option<Arc<DryRunCounters>>) -> Self {
+        let denies_failures = match rule.on_error {
+            // What a default cannot tell apart from its part is closed as well.
+            None => kind == RuleKind::Default,
+            Some(OnError::Allow) => false,
+            Some(OnError::Deny | OnError::LastKnown) => true,
+        };
+        Self { rule: Arc::clone(rule), actions: Vec::new(), dry_run: counters, denies_failures, order: 0 }
     }
 }
 

@@ -11,12 +11,12 @@ use mixer_attribute::AttributeBag;
 use mixer_base::shared_map::SharedMap;
 use mixer_expr::EvalError;
 
-/// A rule that applies: it matched, or its condition failed and the rule has an `on_error`.
+/// A rule that applies: it matched, or its condition failed and that refuses the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Matched<'t, 'a> {
     /// The rule with its actions.
     pub route: &'t Route,
-    /// Why the condition failed; only for rules with an `on_error`.
+    /// Why the condition failed; only for rules that refuse then.
     pub failed: Option<EvalError<'a>>,
 }
 
@@ -86,7 +86,7 @@ impl RuleSet {
                 groups += condition.destinations();
             }
             for route in condition.routes() {
-                if failed.is_none() || route.rule.on_error.is_some() {
+                if failed.is_none() || route.denies_failures {
                     matched.push(Matched { route, failed });
                 }
             }

@@ -188,7 +188,7 @@ pub struct SnapshotCounts {
 }
 
 /// The failure policy. Without one, a rule or handler behaves like Istio Mixer: an error in a condition is "no match", an error in
-/// an instance or adapter fails the call.
+/// an instance or adapter fails the call. An error in the condition of a default selects the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnError {
     /// Deny with PERMISSION_DENIED and a message that names the failure.

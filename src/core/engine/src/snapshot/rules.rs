@@ -8,7 +8,7 @@ use super::handlers::HandlerState;
 use super::header_operations::HeaderOperations;
 use super::instances::InstanceState;
 use super::known::{KnownResources, NamePool};
-use super::model::{ActionConfig, Condition, HandlerConfig, InstanceConfig, RuleConfig};
+use super::model::{ActionConfig, Condition, HandlerConfig, InstanceConfig, OnError, RuleConfig};
 use super::names;
 use super::problems::ResourceProblems;
 use super::programs::Programs;
@@ -96,7 +96,12 @@ pub(super) fn build_rule(
     let (request_headers, response_headers) = headers.unwrap_or_default();
     if let Condition::When(program) = &condition {
         let vocabulary = &builder.programs.vocabulary;
-        let refuses = on_error.is_none() && (denies_by_default || actions.iter().any(can_refuse));
+        let refuses = match on_error {
+            None => actions.iter().any(can_refuse),
+            // Without it, a default selects the requests for which its condition fails.
+            Some(OnError::Allow) => denies_by_default,
+            Some(OnError::Deny | OnError::LastKnown) => false,
+        };
         suspicions::condition(program, refuses, vocabulary, &mut builder.problems);
     }
     let broken_match = !empty && matches!(condition, Condition::Broken(_));

@@ -28,7 +28,7 @@ const ALWAYS_THERE: [&str; 13] = [
 /// Maps whose keys are header names, which proxies send in lower case.
 const HEADERS: [&str; 2] = ["request.headers", "response.headers"];
 
-/// Warns about a condition. `refuses`: the rule can refuse a check, and has no failure policy of its own.
+/// Warns about a condition. `refuses`: the rule can refuse a check, and does not when its condition fails.
 pub(super) fn condition(
     program: &Program,
     refuses: bool,

@@ -225,7 +225,10 @@ fn a_condition_that_absence_skips_is_reported_where_it_could_refuse() {
     for (adapter, instance, annotations, expected) in [
         (denier, nothing, "", true),
         (list, entry, "", true),
-        (noop, nothing, "mixer.dev/default: deny", true),
+        (noop, nothing, "mixer.dev/default: deny", false),
+        (noop, nothing, "mixer.dev/default: deny, mixer.dev/on-error: allow", true),
+        (noop, nothing, "mixer.dev/default: deny, mixer.dev/on-error: deny", false),
+        (denier, nothing, "mixer.dev/default: deny", true),
         (denier, nothing, "mixer.dev/dry-run: \"true\"", true),
         (noop, nothing, "", false),
         (noop, report, "", false),
