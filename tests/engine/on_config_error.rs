@@ -399,3 +399,54 @@ fn a_rule_that_moves_into_a_file_that_is_not_read_stays() {
     stage.change(&files);
     assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
 }
+
+#[test]
+fn a_start_whose_store_hangs_serves_the_cache() {
+    for (policy, uses_cache) in [(OnConfigError::KeepLast, true), (OnConfigError::Refuse, true)] {
+        let mut stage = Stage::new(policy, uses_cache);
+        stage.start(&good());
+        stage.stop();
+        assert!(stage.start_hanging(), "{policy:?}");
+        assert_eq!((stage.check("bob"), stage.check("ann")), (Answer::Denied, Answer::Allowed), "{policy:?}");
+        assert_eq!(stage.kept().len(), 4, "{:?}", stage.kept());
+        // The store answers: what is in it serves, without what is not.
+        let mut files = good();
+        files.put("/conf/deny.yaml", INSTANCE);
+        stage.change(&files);
+        assert_eq!((stage.kept(), stage.check("bob")), (Vec::new(), Answer::Allowed), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_start_without_cache_waits_for_the_store() {
+    for (policy, uses_cache) in [(OnConfigError::KeepLast, true), (OnConfigError::ServeValid, true)] {
+        let mut stage = Stage::new(policy, uses_cache);
+        if policy == OnConfigError::ServeValid {
+            stage.start(&good());
+            stage.stop();
+        }
+        assert!(!stage.start_hanging(), "{policy:?}");
+        assert_eq!(stage.check("ann"), Answer::Unavailable, "{policy:?}");
+        stage.change(&good());
+        assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?}");
+    }
+}
+
+#[test]
+fn handlers_of_a_withheld_configuration_leave_no_task() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    let mut files = good();
+    files.put("/conf/cut.yaml", "kind: [rule");
+    for change in 0..10 {
+        // It has a task that refreshes the list.
+        let list = "providerUrl: 'http://127.0.0.1:1/list', refreshInterval: 1s, ttl: 10s, ";
+        let params = format!("params: {{{list}cachingInterval: {}s, ", change + 1);
+        files.put("/conf/deny.yaml", deny([&HANDLER.replace("params: {", &params), INSTANCE, RULE]));
+        match change {
+            0 => stage.start(&files),
+            _ => stage.change(&files),
+        }
+        assert_eq!(stage.check("bob"), Answer::Unavailable);
+    }
+    assert!(stage.tasks_end(0));
+}

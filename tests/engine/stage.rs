@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use mixer_api::MixerService;
@@ -23,6 +23,9 @@ use mixer_engine::runtime::{
 use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
 use parking_lot::Mutex;
 use prost::Message as _;
+
+/// Virtual time for what should be over long before.
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// The answer to a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +86,11 @@ impl Files {
     }
 }
 
-struct StageStore(Mutex<Arc<StoreContents>>);
+struct StageStore {
+    contents: Mutex<Arc<StoreContents>>,
+    /// Nothing was read yet: the file system hangs.
+    hangs: AtomicBool,
+}
 
 impl ConfigStore for StageStore {
     fn url(&self) -> &str {
@@ -91,7 +98,14 @@ impl ConfigStore for StageStore {
     }
 
     fn contents(&self) -> Arc<StoreContents> {
-        Arc::clone(&self.0.lock())
+        Arc::clone(&self.contents.lock())
+    }
+
+    fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        match self.hangs.load(Ordering::Relaxed) {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(std::future::ready(())),
+        }
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -160,7 +174,11 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new(policy: OnConfigError, uses_cache: bool) -> Self {
         Self {
-            background: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            background: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .start_paused(true)
+                .build()
+                .unwrap(),
             clock: Arc::default(),
             cache: Arc::default(),
             policy,
@@ -186,6 +204,30 @@ impl Stage {
 
     /// Starts a process on these files; one that runs is killed first.
     pub(crate) fn start(&mut self, files: &Files) {
+        self.prepare(files, false);
+        self.apply();
+    }
+
+    /// As [`start`](Self::start) while the file system of the store hangs. False if that waits for an hour.
+    pub(crate) fn start_hanging(&mut self) -> bool {
+        self.prepare(&Files { lost: true, ..Files::default() }, true);
+        let process = self.process.as_mut().expect("it is started");
+        let first = async { tokio::time::timeout(HOUR, process.configurator.apply()).await.is_ok() };
+        self.background.block_on(first)
+    }
+
+    /// Waits, at most an hour, until no more than `count` tasks run in the background.
+    pub(crate) fn tasks_end(&self, count: usize) -> bool {
+        let metrics = self.background.metrics();
+        let ended = async {
+            while metrics.num_alive_tasks() > count {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        self.background.block_on(async { tokio::time::timeout(HOUR, ended).await.is_ok() })
+    }
+
+    fn prepare(&mut self, files: &Files, hangs: bool) {
         self.process = None;
         let metrics = Arc::new(Metrics::new());
         let builder = SnapshotBuilder::new(SnapshotOptions {
@@ -193,7 +235,10 @@ impl Stage {
             ..SnapshotOptions::new(self.registry)
         });
         let runtime = Arc::new(Runtime::new(builder.empty(), None));
-        let store = Arc::new(StageStore(Mutex::new(Arc::new(self.placed(files).read(None)))));
+        let store = Arc::new(StageStore {
+            contents: Mutex::new(Arc::new(self.placed(files).read(None))),
+            hangs: AtomicBool::new(hangs),
+        });
         let cache = self.uses_cache.then(|| Arc::clone(&self.cache) as Arc<dyn CacheMedium>);
         let options = ConfiguratorOptions {
             store: store.clone(),
@@ -211,7 +256,6 @@ impl Stage {
         let configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         let service = MixerService::new(Arc::clone(&runtime), metrics, Arc::default(), None);
         self.process = Some(Process { store, runtime, service, configurator });
-        self.apply();
     }
 
     /// Runs the configurator until this time, which passes as soon as there is nothing to do.
@@ -249,7 +293,8 @@ impl Stage {
     pub(crate) fn change(&mut self, files: &Files) {
         let store = &self.process().store;
         let before = store.contents();
-        *store.0.lock() = Arc::new(self.placed(files).read(Some(&before)));
+        *store.contents.lock() = Arc::new(self.placed(files).read(Some(&before)));
+        store.hangs.store(false, Ordering::Relaxed);
         self.apply();
     }
 

@@ -380,3 +380,27 @@ fn the_example_runs_with_one_command() {
         assert!(finished.stdout.contains(part), "{part}\n{}", finished.stdout);
     }
 }
+
+#[test]
+fn without_configuration_nothing_is_answered_over_http() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = format!("127.0.0.1:{}", free_port());
+    let _server = Server::on(directory.path()).native().with(&["--envoy-http-address", &address]).start();
+    let url = |path: &str| format!("http://{address}{path}");
+    for (method, path, body) in [
+        ("GET", "/check/cart", ""),
+        ("POST", "/cart", "{}"),
+        (
+            "POST",
+            "/json",
+            r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "tenant", "value": "a"}]}]}"#,
+        ),
+        ("POST", "/json", "no JSON"),
+        ("GET", "/healthcheck", ""),
+    ] {
+        let answer = http(method, &url(path), body).expect("an answer");
+        assert_eq!(answer.status, 503, "{path}: {}", answer.body);
+        assert!(answer.body.starts_with("no configuration is served: "), "{path}: {}", answer.body);
+    }
+    assert_eq!(http("GET", &url("/rlconfig"), "").expect("an answer").status, 200);
+}

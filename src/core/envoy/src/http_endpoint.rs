@@ -101,6 +101,13 @@ impl Endpoint {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let prefix = {
             let published = self.shared.runtime().load();
+            // Before routing: for Envoy 503 is an error, so that its failure mode decides, and 4xx would be a denial.
+            if let Some(why) = published.withheld.as_ref().filter(|_| path != "/rlconfig") {
+                return plain(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    &format!("no configuration is served: {why}\n"),
+                );
+            }
             config_of(published.routes.snapshot()).settings.check.http_path_prefix.clone()
         };
         // The memory is reserved until the request is answered.

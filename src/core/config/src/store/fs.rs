@@ -25,6 +25,8 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::{ConfigStore, StoreContents, parallel};
+use crate::{Diagnostic, FieldPath};
+use file::broken_file;
 use mixer_base::task::{self, FaultPoint, Group, Task};
 use scan::{Scanner, Scope};
 use wake::{Wake, Woken};
@@ -89,8 +91,18 @@ struct Published {
 impl FsStore {
     /// A store of the files below `root`; `url` is its URL for users. Nothing is read yet.
     pub(super) fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
-        let contents =
-            StoreContents { unavailable: Some("not read yet".to_owned()), ..StoreContents::default() };
+        let root = root.into();
+        let (unread, path) = ("not read yet".to_owned(), root.display().to_string());
+        let mut problem =
+            Diagnostic::error("store-unreadable", FieldPath::root(), format!("{path}: {unread}"))
+                .with_hint("the file system may hang");
+        problem.file = Some(path.into());
+        let contents = StoreContents {
+            broken: vec![broken_file(&root, problem.clone())],
+            diagnostics: vec![problem],
+            unavailable: Some(unread),
+            ..StoreContents::default()
+        };
         let published = Published {
             contents: Arc::new(contents),
             version: 0,
@@ -109,7 +121,7 @@ impl FsStore {
         Self {
             url: url.to_owned(),
             shared: Arc::new(shared),
-            scanner: Mutex::new(Some(Scanner::new(root.into(), lost))),
+            scanner: Mutex::new(Some(Scanner::new(root, lost))),
         }
     }
 

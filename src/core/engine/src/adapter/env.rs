@@ -134,6 +134,11 @@ impl TaskSpawner {
         self.tracker.len()
     }
 
+    /// Cancels all tasks when it is dropped.
+    pub(crate) fn guard(&self) -> tokio_util::sync::DropGuard {
+        self.cancel.clone().drop_guard()
+    }
+
     /// Cancels all tasks and waits for them to end.
     pub async fn shut_down(&self) {
         self.cancel.cancel();

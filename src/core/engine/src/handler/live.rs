@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use tokio_util::sync::DropGuard;
 
 use super::Signature;
 use crate::adapter::{
@@ -25,6 +26,8 @@ pub struct LiveHandler {
     signature: Signature,
     handler: Box<dyn Handler>,
     tasks: TaskSpawner,
+    /// Ends the tasks of a handler that is dropped without being closed.
+    _ends_tasks: DropGuard,
     /// Limits its asynchronous calls.
     pool: Arc<Pool>,
 }
@@ -44,7 +47,8 @@ impl LiveHandler {
         tasks: TaskSpawner,
         pool: Arc<Pool>,
     ) -> Self {
-        Self { config, instances, signature, handler, tasks, pool }
+        let _ends_tasks = tasks.guard();
+        Self { config, instances, signature, handler, tasks, _ends_tasks, pool }
     }
 
     /// The name shown to users.

@@ -160,6 +160,8 @@ pub(super) async fn build_one(
 ) -> Result<LiveHandler, BuildFailure> {
     validate(&config, &instances).map_err(|text| BuildFailure { text })?;
     let tasks = TaskSpawner::new(environment.runtime.clone());
+    // Also if this future is dropped.
+    let ends_tasks = tasks.guard();
     let pool = environment.commons.get::<AdapterPools>().pool();
     let env = Env {
         handler_name: Arc::clone(&config.name),
@@ -174,7 +176,11 @@ pub(super) async fn build_one(
         tokio::time::timeout(environment.build_timeout, AssertUnwindSafe(started).catch_unwind()).await;
     let text = match built {
         Ok(Ok(Ok(handler))) => match unsupported_template(&*handler, &instances) {
-            None => return Ok(LiveHandler::new(config, instances, signature, handler, tasks, pool)),
+            None => {
+                let live = LiveHandler::new(config, instances, signature, handler, tasks, pool);
+                ends_tasks.disarm();
+                return Ok(live);
+            }
             Some(text) => text,
         },
         Ok(Ok(Err(BuildError::Invalid(problems)))) => validation_failure(&problems),

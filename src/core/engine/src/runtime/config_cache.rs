@@ -4,10 +4,12 @@
 //! has mode 0600 because parameters may be secret, and is used only if it is intact, of this version, and of the same store.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -16,12 +18,15 @@ use tokio_util::task::TaskTracker;
 use super::last_good::Resources;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
+use mixer_base::regular_file;
 use mixer_base::task::Group;
 use mixer_config::store::read_document;
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
 
 /// The name of the file in its directory.
 const FILE: &str = "last-good.cache";
+/// The user who may change every file anyway.
+const ROOT: u32 = 0;
 /// The first word of the file.
 const MAGIC: &str = "mixer-config-cache";
 /// The version of the format.
@@ -45,29 +50,33 @@ pub struct CacheDirectory(pub PathBuf);
 
 impl CacheMedium for CacheDirectory {
     fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        let user = effective_user()?;
+        let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        match self.check(user) {
+            Err(error) if is_absent(&error) => return Ok(None),
+            checked => checked?,
+        }
         let path = self.0.join(FILE);
         let found = match fs::symlink_metadata(&path) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) if is_absent(&error) => return Ok(None),
+            found => found?,
         };
         if !found.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        if found.permissions().mode() & 0o022 != 0 {
-            return Err(io::Error::other("others than its owner may write it"));
+        let (file, metadata) = regular_file::open(&path)?;
+        // Otherwise a link may have taken its place.
+        if (found.dev(), found.ino()) != (metadata.dev(), metadata.ino()) {
+            return Err(io::Error::other("it was replaced while it was opened"));
         }
-        if found.len() > MAX_CACHE_BYTES {
-            return Err(io::Error::other(format!("it is larger than {} MiB", MAX_CACHE_BYTES >> 20)));
-        }
-        let mut bytes = Vec::new();
+        trust(&metadata, user, "it")?;
         // The file may grow meanwhile; its checksum fails then.
-        File::open(&path)?.take(MAX_CACHE_BYTES).read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
+        regular_file::read_open(&file, &metadata, MAX_CACHE_BYTES).map(Some)
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        self.check(effective_user()?)?;
         let temporary = self.0.join(format!(".{FILE}.{}", std::process::id()));
         // Left behind by a process with the same id.
         let _ = fs::remove_file(&temporary);
@@ -84,6 +93,11 @@ impl CacheMedium for CacheDirectory {
 }
 
 impl CacheDirectory {
+    /// Errors: others may replace the file, or the system refuses.
+    fn check(&self, user: u32) -> io::Result<()> {
+        trust(&fs::metadata(&self.0)?, user, "its directory")
+    }
+
     fn replace(&self, temporary: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
         file.write_all(bytes)?;
@@ -91,6 +105,23 @@ impl CacheDirectory {
         fs::rename(temporary, self.0.join(FILE))?;
         File::open(&self.0)?.sync_all()
     }
+}
+
+/// Errors: somebody other than `user` and root may write `what`. A sticky directory is no exception, because others may create files.
+fn trust(metadata: &fs::Metadata, user: u32, what: &str) -> io::Result<()> {
+    if ![user, ROOT].contains(&metadata.uid()) {
+        return Err(io::Error::other(format!("{what} belongs to another user")));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(io::Error::other(format!("others than its owner may write {what}")));
+    }
+    Ok(())
+}
+
+/// The user that this process acts as: the owner of what it creates.
+fn effective_user() -> io::Result<u32> {
+    let (created, _) = io::pipe()?;
+    Ok(File::from(OwnedFd::from(created)).metadata()?.uid())
 }
 
 /// The configuration that a cache belongs to.
@@ -152,7 +183,7 @@ pub(super) fn encode(
 pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<(Resources, Timestamp), String> {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let mut line = || lines.next().and_then(|line| std::str::from_utf8(line).ok());
-    let version = line().and_then(|line| line.strip_prefix(MAGIC)?.trim().parse::<u32>().ok());
+    let version = line().and_then(|line| line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse::<u32>().ok());
     match version {
         Some(VERSION) => {}
         Some(other) => {
@@ -216,15 +247,17 @@ impl ConfigCache {
         Self { medium, identity, shared: Arc::default(), writers: TaskTracker::new() }
     }
 
-    /// Reads the cache; `None` if there is none that can be used.
-    pub(super) async fn load(&self) -> Option<(Resources, Timestamp)> {
+    /// Reads the cache; `None` if there is none that can be used, or if that takes longer than `limit`.
+    pub(super) async fn load(&self, limit: Duration) -> Option<(Resources, Timestamp)> {
         let (medium, identity) = (Arc::clone(&self.medium), self.identity.clone());
         let read = tokio::task::spawn_blocking(move || match medium.read() {
             Ok(Some(bytes)) => decode(&bytes, &identity).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(error.to_string()),
         });
-        match read.await.unwrap_or_else(|error| Err(error.to_string())) {
+        let read = tokio::time::timeout(limit, read).await;
+        let late = |_| Ok(Err(format!("it is not read after {} s", limit.as_secs())));
+        match read.unwrap_or_else(late).unwrap_or_else(|error| Err(error.to_string())) {
             Ok(found) => found,
             Err(why) => {
                 let text = format!("the configuration cache {} is ignored: {why}", self.medium.name());
@@ -306,6 +339,8 @@ async fn write_all(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn identity() -> CacheIdentity {
@@ -368,8 +403,29 @@ mod tests {
         let file = cache.0.join(FILE);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(&cache.0).unwrap().count(), 1, "no temporary file is left");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(cache.read().unwrap_err().to_string().contains("others than its owner"));
+        let chmod = |path: &std::path::Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let refusal = || cache.read().unwrap_err().to_string();
+        for mode in [0o666, 0o620, 0o602] {
+            chmod(&file, mode);
+            assert_eq!(refusal(), "others than its owner may write it", "{mode:o}");
+        }
+        chmod(&file, 0o600);
+        for mode in [0o777, 0o1777, 0o720, 0o702] {
+            chmod(&cache.0, mode);
+            assert_eq!(refusal(), "others than its owner may write its directory", "{mode:o}");
+        }
+        chmod(&cache.0, 0o755);
+        assert_eq!(cache.read().unwrap().unwrap(), b"two");
+        // Only root gives files away.
+        if effective_user().unwrap() == ROOT {
+            for (path, what) in [(&file, "it"), (&cache.0, "its directory")] {
+                std::os::unix::fs::chown(path, Some(12_345), None).unwrap();
+                assert_eq!(refusal(), format!("{what} belongs to another user"));
+                std::os::unix::fs::chown(path, Some(0), None).unwrap();
+            }
+        }
         fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
         assert!(cache.read().unwrap_err().to_string().contains("not a regular file"));

@@ -46,6 +46,9 @@ impl Retry {
     }
 }
 
+/// How long a start waits for the cache, and then for the store before the cached configuration serves.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// What serves when the configuration has errors or is missing.
 #[derive(Clone, Default)]
 pub struct ConfigPolicy {
@@ -83,6 +86,7 @@ pub struct Configurator {
     builder: SnapshotBuilder,
     last_good: LastGood,
     cache: Option<ConfigCache>,
+    has_read_cache: bool,
     retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
     retry: Option<Retry>,
@@ -104,6 +108,7 @@ impl Configurator {
             builder,
             last_good: LastGood::new(on_error, allow_empty),
             cache: cache.map(|medium| ConfigCache::new(medium, identity)),
+            has_read_cache: false,
             retiring: TaskTracker::new(),
             applied: None,
             retry: None,
@@ -127,8 +132,8 @@ impl Configurator {
 
     async fn publish_changes(&mut self, is_retry: bool) {
         let started = Instant::now();
-        self.options.store.loaded().await;
-        let contents = self.options.store.contents();
+        self.restore_cached().await;
+        let contents = self.read_store().await;
         let changes =
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
@@ -137,11 +142,6 @@ impl Configurator {
             (true, false) => return,
             (true, true) => tracing::debug!("Building handlers again that failed"),
             (false, _) => tracing::info!("Publishing {events} events"),
-        }
-        if let (true, Some(cache)) = (self.last_good.is_new(), &self.cache)
-            && let Some((resources, written)) = cache.load().await
-        {
-            self.last_good.restore(resources, written);
         }
         let before = self.runtime.load_full();
         let serving = before.routes.handlers();
@@ -176,7 +176,13 @@ impl Configurator {
             self.retire(table.flat_map(|table| replaced(table, serving)).collect());
             return;
         }
-        let handlers = if resolved.withheld.is_some() { HandlerTable::default() } else { handlers };
+        let handlers = match resolved.withheld {
+            Some(_) => {
+                attempts.push(handlers);
+                HandlerTable::default()
+            }
+            None => handlers,
+        };
         let tables = std::iter::once(serving).chain(&attempts);
         let mut retired: Vec<Arc<LiveHandler>> =
             tables.flat_map(|table| replaced(table, &handlers)).collect();
@@ -191,6 +197,32 @@ impl Configurator {
         self.record(&published, transition, counts, events, changes.unwrap_or_default(), started.elapsed());
         drop(published);
         self.retire(retired);
+    }
+
+    /// Starts with the cached configuration, if there is one. The cache is read once.
+    async fn restore_cached(&mut self) {
+        if !std::mem::replace(&mut self.has_read_cache, true)
+            && let Some(cache) = &self.cache
+            && let Some((resources, written)) = cache.load(PATIENCE).await
+        {
+            self.last_good.restore(resources, written);
+        }
+    }
+
+    /// The contents of the store. If they take long to read, a last good configuration serves until they are read.
+    async fn read_store(&self) -> Arc<StoreContents> {
+        let store = &self.options.store;
+        let has_substitute = !self.last_good.is_new() && self.last_good.policy != OnConfigError::ServeValid;
+        if !has_substitute {
+            store.loaded().await;
+        } else if tokio::time::timeout(PATIENCE, store.loaded()).await.is_err() {
+            let seconds = PATIENCE.as_secs();
+            tracing::warn!(
+                "{} is not read after {seconds} s; the last good configuration serves",
+                store.url()
+            );
+        }
+        store.contents()
     }
 
     /// Whether a store with the same resources differs in what it could not read, which decides what serves.
