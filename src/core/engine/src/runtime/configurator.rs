@@ -139,7 +139,7 @@ impl Configurator {
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
         let is_unchanged = changes.as_ref().is_some_and(Vec::is_empty) && !self.reads_differently(&contents);
         match (is_unchanged, is_retry) {
-            (true, false) => return,
+            (true, false) => return self.last_good.relocate(&contents.resources),
             (true, true) => tracing::debug!("Building handlers again that failed"),
             (false, _) => tracing::info!("Publishing {events} events"),
         }

@@ -104,6 +104,19 @@ impl LastGood {
         self.restored = Some(written);
     }
 
+    /// Follows resources that moved to other files, unchanged: what is known of their files decides whether they are deleted later.
+    pub(super) fn relocate(&mut self, read: &Resources) {
+        let Some(good) = &self.good else { return };
+        let moved = good.changes(read, Arc::ptr_eq).into_iter().filter_map(|(old, new)| {
+            let (old, new) = (old?, new?);
+            (old.revision == new.revision).then(|| Arc::clone(new))
+        });
+        let moved: Vec<_> = moved.collect();
+        if let Some(good) = &mut self.good {
+            moved.into_iter().for_each(|resource| drop(good.put(resource)));
+        }
+    }
+
     /// Records a publication. Returns the resources that serve in their previous version.
     pub(super) fn publish(&mut self, served: Resources, kept: BTreeMap<ResourceKey, String>, now: Timestamp) {
         let since = self.restored.take().unwrap_or(now);
