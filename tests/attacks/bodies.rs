@@ -69,6 +69,28 @@ fn announced_access_logs_reserve_no_memory() {
     scene.end();
 }
 
+#[test]
+fn calls_whose_bodies_do_not_begin() {
+    let mut scene = Scene::start(&[]);
+    let port = scene.server.ports.api;
+    let attacker = |_| {
+        let mut heads = wide_open();
+        (1..2001).step_by(2).for_each(|stream| heads.extend(call_headers(stream, ACCESS_LOG, &[])));
+        let mut held: Vec<TcpStream> = Vec::new();
+        let attacker = move || {
+            if held.len() >= 150 {
+                held.clear();
+            }
+            held.push(connect(port, &heads)?);
+            Ok(())
+        };
+        Box::new(attacker) as Attacker
+    };
+    let outcome = scene.attack("calls without bodies", (0..2).map(attacker).collect());
+    outcome.assert_within(256);
+    scene.end();
+}
+
 /// Connections that send bodies of almost `length` bytes on 1 000 streams at once.
 fn senders(port: u16, path: &'static str, length: u32) -> Vec<Attacker> {
     let attacker = |_| {

@@ -26,8 +26,10 @@ impl MemoryAccount for UnlimitedMemory {
     fn give_back(&self, _: usize) {}
 }
 
-/// Bytes that a connection takes from its account at once. Up to this size, requests do not count in the account.
+/// Bytes that a connection takes from its account at once.
 const GRAIN: usize = 4 << 10;
+/// Bytes of requests that do not count in the account: a connection with one call at a time is served although others took all.
+const FREE: usize = 8 << 10;
 
 /// Shared by a session and its request bodies, which other threads may read.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub(super) struct FlowControl {
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
-    /// Taken from the account: `bytes` without the first grain, in grains.
+    /// Taken from the account: `bytes` without those that are free, in grains.
     taken: usize,
 }
 
@@ -145,5 +147,5 @@ impl Drop for FlowControl {
 
 /// What `bytes` take from the account.
 fn in_grains(bytes: usize) -> usize {
-    bytes.saturating_sub(GRAIN).div_ceil(GRAIN) * GRAIN
+    bytes.saturating_sub(FREE).div_ceil(GRAIN) * GRAIN
 }

@@ -13,6 +13,9 @@ use super::flow_control::FlowControl;
 use super::frame::MAX_FRAME;
 use super::{ErrorCode, RequestBody, RequestHead};
 
+/// Memory that a call takes besides its request while it waits for the rest of it: the stream, the task, and what its service keeps.
+pub(super) const CALL_MEMORY: usize = 3 << 10;
+
 /// Part of a response that waits for flow-control window.
 #[derive(Debug)]
 pub(super) enum Outgoing {
@@ -35,6 +38,8 @@ pub(super) struct Stream {
     buffer: Option<Arc<BodyBuffer>>,
     /// Memory of the request that is counted before it is delivered.
     held: usize,
+    /// [`CALL_MEMORY`], if the request was delivered before it was complete.
+    call: usize,
     /// Half-closed (remote): END_STREAM was received.
     pub(super) is_half_closed: bool,
     /// Bytes that content-length promises and that have not arrived.
@@ -60,6 +65,7 @@ impl Stream {
             body: BytesMut::new(),
             buffer: None,
             held: 0,
+            call: 0,
             is_half_closed: false,
             receive_window,
             send_credit: 0,
@@ -91,9 +97,13 @@ impl Stream {
         }
     }
 
-    /// Releases everything that the stream itself counts: what precedes delivery, and what was not sent.
+    /// Releases everything that the stream itself counts: what precedes delivery, the call, and what was not sent.
     pub(super) fn release_all(&mut self, flow_control: &FlowControl) {
         self.release(flow_control);
+        let call = std::mem::take(&mut self.call);
+        if call > 0 {
+            flow_control.release(call);
+        }
         self.sent(self.waiting, flow_control);
     }
 
@@ -151,8 +161,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Delivers the request, once. The head of a request that is not complete counts as well; one that is complete and no larger than a
-    /// frame does not count.
+    /// Delivers the request, once. The head of a request that is not complete counts as well, and its call until the stream is closed; a
+    /// request that is complete and no larger than a frame does not count.
     ///
     /// Errors: as [`hold`](Self::hold).
     pub(super) fn request(
@@ -165,10 +175,14 @@ impl Stream {
             self.release(flow_control);
             return Some(Ok((head, RequestBody::complete(std::mem::take(&mut self.body).freeze()))));
         }
-        if !self.is_half_closed
-            && let Err(code) = self.hold(head.memory(), flow_control)
-        {
-            return Some(Err(code));
+        if !self.is_half_closed {
+            if !flow_control.hold(CALL_MEMORY) {
+                return Some(Err(ErrorCode::ENHANCE_YOUR_CALM));
+            }
+            self.call = CALL_MEMORY;
+            if let Err(code) = self.hold(head.memory(), flow_control) {
+                return Some(Err(code));
+            }
         }
         let is_complete = self.is_half_closed && self.buffer.is_none();
         let buffer = Arc::clone(self.buffer(flow_control, id));

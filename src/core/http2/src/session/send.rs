@@ -143,7 +143,9 @@ impl Session {
     fn ended(&mut self, id: u32) {
         self.violations = self.violations.saturating_sub(1);
         if self.streams.get(&id).is_some_and(|stream| stream.is_half_closed) {
-            self.streams.remove(&id);
+            if let Some(mut answered) = self.streams.remove(&id) {
+                answered.release_all(&self.flow_control);
+            }
         } else {
             // The rest of the request is not needed. Spec: RFC 9113 section 8.1.
             self.reset(id, ErrorCode::NO_ERROR);

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::super::stream::CALL_MEMORY;
 use super::super::super::{CountedBody as _, MemoryAccount};
 use super::*;
 
@@ -168,33 +169,33 @@ fn requests_in_memory_are_bounded_by_connection() {
     assert_eq!(complete.body.take_complete().map(|body| body.len()), Some(FRAME));
     // A request counts until it is answered and its body is dropped, or its reader has used what it took.
     let one = 3 * FRAME + complete.head.memory();
-    assert_eq!(session.flow_control.held(), 2 * one);
+    assert_eq!(session.flow_control.held(), 2 * (one + CALL_MEMORY));
     session.send_fixed_response(1, Bytes::new());
-    assert_eq!(session.flow_control.held(), 2 * one);
+    assert_eq!(session.flow_control.held(), 2 * one + CALL_MEMORY);
     bodies.remove(0);
-    assert_eq!(session.flow_control.held(), one);
+    assert_eq!(session.flow_control.held(), one + CALL_MEMORY);
     bodies[0].keep(100);
-    assert_eq!(session.flow_control.held(), 100);
+    assert_eq!(session.flow_control.held(), 100 + CALL_MEMORY);
 }
 
 #[test]
 fn requests_count_in_the_account_of_the_process() {
-    let account = Counted::of(4 * FRAME - 1);
+    let account = Counted::of(15 * 4096 - 1);
     let mut session = open_with(LIMITS, account.clone());
     let full = vec![0; FRAME];
     // A request of one frame takes nothing, one that begins with little neither.
     receive(&mut session, &[headers(1, false, POST), data(1, true, &full), headers(3, false, POST)]).unwrap();
-    receive(&mut session, &[data(3, false, &[0; 1000])]).unwrap();
+    receive(&mut session, &[data(3, false, &[0; 500])]).unwrap();
     let (complete, mut small) = (next(&mut session), next(&mut session));
     assert_eq!(account.taken(), 0);
     receive(&mut session, &[data(3, false, &full)]).unwrap();
-    assert_eq!(piece(&mut small.body), Poll::Ready(Some(1000 + FRAME)));
-    assert_eq!(account.taken(), FRAME);
+    assert_eq!(piece(&mut small.body), Poll::Ready(Some(500 + FRAME)));
+    assert_eq!(account.taken(), 3 * 4096);
     receive(&mut session, &[headers(5, false, POST), data(5, false, &full), data(5, false, &full)]).unwrap();
     assert_eq!(sent(&mut session), Vec::<String>::new());
     receive(&mut session, &[data(5, false, &full)]).unwrap();
     assert_eq!(sent(&mut session), ["reset 5 11"]);
-    assert_eq!(account.taken(), FRAME, "a reset returns what the stream took");
+    assert_eq!(account.taken(), 3 * 4096, "a reset returns what the stream took");
     assert!(session.next_request().is_none());
     drop(small);
     receive(&mut session, &[frame(frame_type::RST_STREAM, 0, 3, &[0; 4])]).unwrap();
@@ -204,9 +205,9 @@ fn requests_count_in_the_account_of_the_process() {
     receive(&mut session, &frames).unwrap();
     let last = next(&mut session);
     assert!(session.streams[&7].is_half_closed);
-    assert_eq!(account.taken(), 7 * 4096);
+    assert_eq!(account.taken(), 6 * 4096);
     drop((session, complete));
-    assert_eq!(account.taken(), 7 * 4096, "the body outlives its connection");
+    assert_eq!(account.taken(), 6 * 4096, "the body outlives its connection");
     assert_eq!(read(last.body).unwrap().unwrap().len(), 2 * FRAME + 1);
     assert_eq!(account.taken(), 0);
 }
@@ -214,7 +215,7 @@ fn requests_count_in_the_account_of_the_process() {
 #[test]
 fn streams_are_refused_when_their_heads_do_not_fit() {
     let limits = Limits { max_streams: 100, max_header_bytes: 16_384, max_request_bytes: 8192 };
-    let mut session = open_with(limits, Counted::of(0));
+    let mut session = open_with(limits, Counted::of(4096));
     let long = [POST, &[0, 1, b'x', 127, 0x81, 0x17], &[b'y'; 3072]].concat();
     let calls: Vec<Vec<u8>> = [1, 3, 5].map(|id| headers(id, false, &long)).into();
     receive(&mut session, &calls).unwrap();
@@ -284,4 +285,29 @@ fn answers_that_do_not_move_are_reset() {
     assert_eq!(sent(&mut session), ["reset 3 11"]);
     assert_eq!(session.streams.keys().collect::<Vec<_>>(), [&5], "a call that is not answered is no concern");
     assert_eq!(session.flow_control.held(), 0);
+}
+
+#[test]
+fn calls_whose_bodies_have_not_begun_count_in_memory() {
+    let limits = Limits { max_streams: 1000, max_request_bytes: 16 * FRAME, ..LIMITS };
+    let account = Counted::of(16 * FRAME);
+    let mut session = open_with(limits, account.clone());
+    let calls: Vec<Vec<u8>> = (0..100).map(|call| headers(2 * call + 1, false, POST)).collect();
+    receive(&mut session, &calls).unwrap();
+    let mut delivered = Vec::new();
+    while let Some(request) = session.next_request() {
+        delivered.push(request);
+    }
+    let most = 16 * FRAME / CALL_MEMORY;
+    assert!(delivered.len() < most && delivered.len() > most / 2, "{} of 100", delivered.len());
+    assert_eq!(sent(&mut session).len(), 100 - delivered.len(), "the others are refused");
+    // A call counts until its stream is closed, even if its reader keeps nothing.
+    let held = session.flow_control.held();
+    delivered[0].body.keep(0);
+    assert!(session.flow_control.held() >= held - delivered[0].head.memory());
+    for request in &delivered {
+        receive(&mut session, &[frame(frame_type::RST_STREAM, 0, request.stream, &[0; 4])]).unwrap();
+    }
+    drop(delivered);
+    assert_eq!((session.flow_control.held(), account.taken()), (0, 0));
 }
