@@ -79,7 +79,7 @@ impl Controls {
         });
     }
 
-    /// Waits for a [stop request](Self::request_stop) and returns its reason.
+    /// Waits for a stop request, such as that of ControlZ, and returns its reason.
     pub async fn stop_requested(&self) -> String {
         let mut asked = self.stop.subscribe();
         match asked.wait_for(Option::is_some).await {
