@@ -157,6 +157,13 @@ const EDITS: &[Row] = &[
             ]),
         );
     }),
+    ("a rule is renamed in another file and has an error", |files| {
+        files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+        files.put(
+            "/conf/denials.yaml",
+            RULE.replace("no-bob", "no-robert").replace("closed-list", "closed-lsit"),
+        );
+    }),
     ("a rule is split and a part has an error", |files| {
         let part = RULE.replace("\"bob\"", "\"bobby\"");
         let rest = RULE.replace("no-bob", "no-robert").replace("closed-list", "closed-lsit");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::snapshot::{BuildStage, SnapshotBuilder};
 use mixer_base::shared_map::SharedMap;
@@ -15,8 +15,6 @@ use mixer_config::{RawResource, ResourceKey};
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) why: String,
-    /// Whether the last good configuration has nothing of the file.
-    pub(super) is_new_file: bool,
 }
 
 /// Distinguishes resources that were deleted from those that only cannot be read.
@@ -25,8 +23,6 @@ pub(super) struct Absences<'r> {
     /// The first that certainly has configuration: it may have any resource that is missing.
     certain: Option<&'r Unread>,
     held: &'r BTreeMap<Arc<str>, Held>,
-    /// Files that still define something.
-    files: FxHashSet<&'r str>,
     /// Resources of unknown kinds, by file, namespace and name.
     ignored: FxHashMap<[&'r str; 3], &'r RawResource>,
 }
@@ -39,12 +35,10 @@ impl<'r> Absences<'r> {
         builder: &SnapshotBuilder,
     ) -> Self {
         let ignored = read.iter().filter(|resource| !has_effect(&resource.key, builder));
-        let files = read.iter().filter(|_| !held.is_empty()).map(|resource| &*resource.origin.file);
         Self {
             unread: unread.iter().map(|unread| (Path::new(&*unread.path), unread)).collect(),
             certain: unread.iter().find(|unread| unread.certain),
             held,
-            files: files.collect(),
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
         }
     }
@@ -65,10 +59,9 @@ impl<'r> Absences<'r> {
         if let Some(unread) = self.certain {
             return Some(format!("it is gone, and what may have it now is not read: {}", unread.why));
         }
-        // Its file may have been renamed.
-        let renamed = self.held.values().find(|held| held.is_new_file);
-        let renamed = renamed.filter(|_| !self.files.contains(file))?;
-        Some(format!("its file is gone, perhaps renamed: {}", renamed.why))
+        // It may have been moved to a file that does not serve yet.
+        let held = self.held.values().next()?;
+        Some(format!("it is gone, perhaps moved: {}", held.why))
     }
 }
 

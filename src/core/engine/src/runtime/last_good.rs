@@ -510,8 +510,7 @@ impl Resolution<'_> {
             }
             self.insert(new.key.clone(), old.cloned(), why.clone());
         }
-        let is_new_file = !good.iter().any(|resource| resource.origin.file == *file);
-        self.held.insert(Arc::clone(file), Held { why, is_new_file });
+        self.held.insert(Arc::clone(file), Held { why });
         self.keep_missing(builder);
     }
 
