@@ -207,7 +207,9 @@ fn modules(root: &str, file: &Path, folder: &Path) -> Graph {
     for file in sources(folder) {
         let relative = file.strip_prefix(folder).unwrap().with_extension("");
         let top = relative.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
-        if relative.ends_with("tests") || ["lib", "main"].contains(&top.as_str()) {
+        if relative.components().any(|part| part.as_os_str() == "tests")
+            || ["lib", "main"].contains(&top.as_str())
+        {
             continue;
         }
         let depth = relative.components().count();

@@ -14,7 +14,7 @@ use super::frame::MAX_FRAME;
 use super::{ErrorCode, RequestBody, RequestHead};
 
 /// Memory that a call takes besides its request while it waits for the rest of it: the stream, the task, and what its service keeps.
-pub(super) const CALL_MEMORY: usize = 3 << 10;
+pub(super) const CALL_MEMORY: usize = 8 << 10;
 
 /// Part of a response that waits for flow-control window.
 #[derive(Debug)]
