@@ -58,7 +58,7 @@ fn half_open_requests_take_no_descriptors_from_the_api() {
 #[test]
 fn a_request_that_never_ends_is_closed() {
     let directory = configuration("");
-    let server = on(&directory).native().start();
+    let server = on(&directory).with(&["--allow-empty-config"]).native().start();
     let body = b"POST /scopez/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nscope".as_slice();
     let cases = [
         (server.ports.monitoring, b"GET /metrics HTTP/1.1\r\nHo".as_slice()),
@@ -84,7 +84,7 @@ fn a_request_that_never_ends_is_closed() {
 #[test]
 fn a_caller_that_does_not_read_its_answer_is_disconnected() {
     let directory = configuration("");
-    let server = on(&directory).native().start();
+    let server = on(&directory).with(&["--allow-empty-config"]).native().start();
     // A pipeline of requests whose answers fill every buffer on the way.
     let mut stream = TcpStream::connect(("127.0.0.1", server.ports.monitoring)).expect("a connection");
     stream.set_write_timeout(Some(DEADLINE * 2)).expect("a timeout");
@@ -98,11 +98,15 @@ fn a_caller_that_does_not_read_its_answer_is_disconnected() {
 #[test]
 fn without_descriptors_the_ports_for_operators_give_up_theirs_for_the_api() {
     let directory = configuration("");
-    let server = on(&directory).native().start();
+    let server = on(&directory).with(&["--allow-empty-config"]).native().start();
     assert_check_is_answered(&server);
-    let open = server.stable_holdings().descriptors;
-    // Two more than are open: connections of the monitoring port can take both.
-    let limit = format!("--nofile={0}:{0}", open + 2);
+    server.stable_holdings();
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("the process runs").flatten();
+    let open: Vec<usize> = open.filter_map(|fd| fd.file_name().to_str()?.parse().ok()).collect();
+    // Two more can be opened: connections of the monitoring port can take both.
+    let limit =
+        (1..).find(|limit| (0..*limit).filter(|fd| !open.contains(fd)).count() == 2).expect("a limit");
+    let limit = format!("--nofile={limit}:{limit}");
     let limited = Command::new("prlimit").args(["--pid", &server.id().to_string(), &limit]).status();
     assert!(limited.is_ok_and(|status| status.success()), "prlimit of util-linux");
     let held = half_open(server.ports.monitoring, 8);

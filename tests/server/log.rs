@@ -127,6 +127,7 @@ fn records_lost_behind_a_full_pipe_are_counted() {
     let (path, mut pipe) = unread_pipe(directory.path());
     let server = on(&directory)
         .with(&["--log-target", &path.display().to_string(), "--log-output-level", "default:debug"])
+        .with(&["--allow-empty-config"])
         .native()
         .start();
     // Dumps are records of the operator: their rate is not limited, and the queue is bounded.

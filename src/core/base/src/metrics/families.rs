@@ -126,8 +126,6 @@ families! {
         "The number of known adapters in the current config." [&[]];
     ConfigAttributes: Gauge "mixer_config_attributes_total"
         "The number of known attributes in the current config." [&[]];
-    ConfigCacheWrites: Counter "mixer_last_good_writes_total"
-        "Writes of the last good configuration to --config-cache, by result." [&["result"]];
     ConfigHandlers: Gauge "mixer_config_handler_configs_total"
         "The number of known handlers in the current config." [&[]];
     ConfigHandlerValidationErrors: Gauge "mixer_config_handler_validation_error_total"
@@ -136,8 +134,6 @@ families! {
         "The number of errors encountered during processing of the instance configuration." [&[]];
     ConfigInstances: Gauge "mixer_config_instance_configs_total"
         "The number of known instances in the current config." [&[]];
-    ConfigKept: Gauge "mixer_last_good_resources"
-        "Resources that serve in their previous version, because the current one has an error." [&[]];
     ConfigRuleErrors: Gauge "mixer_config_rule_config_errors_total"
         "The number of errors encountered during processing of the rule configuration." [&[]];
     ConfigRuleMatchErrors: Gauge "mixer_config_rule_config_match_error_total"
@@ -150,8 +146,6 @@ families! {
         "The number of known templates in the current config." [&[]];
     ConfigUnsatisfiedActions: Gauge "mixer_config_unsatisfied_action_handler_total"
         "The number of actions that failed due to handlers being unavailable." [&[]];
-    ConfigWithheld: Gauge "mixer_serving_withheld"
-        "1 while no configuration serves and calls are answered with UNAVAILABLE." [&[]];
     DecisionsLost: Counter "mixer_decision_log_lost_total"
         "Decisions dropped from log and recording: the queue was full, or the file could not be written."
         [&["reason"]];
@@ -181,6 +175,10 @@ families! {
         "The number of handlers that were re-used during config transition." [&[]];
     HandlerWorkers: Gauge "mixer_handler_workers_total"
         "The current number of active worker routines in a given adapter environment." [&["handler"]];
+    ConfigKept: Gauge "mixer_last_good_resources"
+        "Resources that serve in their previous version, because the current one has an error." [&[]];
+    ConfigCacheWrites: Counter "mixer_last_good_writes_total"
+        "Writes of the last good configuration to --config-cache, by result." [&["result"]];
     LoadSheddingThrottled: Counter "mixer_loadshedding_requests_throttled"
         "The number of requests that have been dropped by the loadshedder." [&[]];
     LogRecordsLost: Counter "mixer_log_records_lost_total"
@@ -217,6 +215,8 @@ families! {
         "Total number of adapter dispatches handled by Mixer." [DISPATCH];
     RuntimeHeaderValueErrors: Counter "mixer_runtime_header_value_errors_total"
         "The number of times the value of a header operation could not be evaluated." [&[]];
+    ConfigWithheld: Gauge "mixer_serving_withheld"
+        "1 while no configuration serves and calls are answered with UNAVAILABLE." [&[]];
     StdioLinesDropped: Counter "mixer_stdio_lines_dropped_total"
         "The number of lines that the stdio adapter dropped because its write queue was full." [&["handler"]];
     StdioLinesLost: Counter "mixer_stdio_lines_lost_total"

@@ -516,7 +516,7 @@ fn a_server_stops_in_the_specified_order() {
     assert_eq!(ready.status(), Ok(()));
     assert!(!effects.threads().is_empty());
     let report = server.stop();
-    assert_eq!(ready.status(), Err("dispatcher: stopping".to_owned()));
+    assert_eq!(ready.status(), Err("configuration: the server is stopping, dispatcher: stopping".to_owned()));
     let names: Vec<_> = report.ended.iter().map(|(_, name)| *name).collect();
     assert_eq!(
         names,
