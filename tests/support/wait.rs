@@ -1,8 +1,7 @@
 //! Waiting for conditions with a deadline, and loopback ports.
 
-use std::collections::HashSet;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::fatal;
@@ -44,18 +43,19 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// A loopback port that the kernel chose for port 0; never the same twice in one test binary.
+/// A free loopback port; never the same twice in one test binary.
 ///
 /// Another process can take the port before the caller binds it: [`super::ServerBuilder`] retries with other ports.
 pub(crate) fn free_port() -> u16 {
-    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
-    for _ in 0..1000 {
-        let port =
-            TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).map(|a| a.port());
-        let mut given = GIVEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Ok(port) = port
-            && given.get_or_insert_with(HashSet::new).insert(port)
-        {
+    // Below the ports of outgoing connections, of which one could take the port before the server does.
+    const PORTS: std::ops::Range<u32> = 20_000..32_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Other test processes begin elsewhere.
+    let first = std::process::id().wrapping_mul(7919);
+    for _ in PORTS {
+        let step = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(PORTS.start + step % (PORTS.end - PORTS.start)).expect("a port");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
