@@ -5,10 +5,15 @@ use super::*;
 /// How long a test waits for the writers.
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Held by each fixture. Configuring a log makes `tracing` ask anew which call sites are enabled. While a single subscriber is
+/// alive, `tracing` asks that of the configuring thread: one without a subscriber would disable the call sites of another test.
+static ALONE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
 struct Fixture {
     directory: tempfile::TempDir,
     log: Log,
     path: PathBuf,
+    _alone: parking_lot::MutexGuard<'static, ()>,
 }
 
 /// Logs `records` to a file and returns its text.
@@ -20,11 +25,12 @@ fn logged(change: impl FnOnce(&mut LogOptions), records: impl FnOnce()) -> Strin
 
 impl Fixture {
     fn new(change: impl FnOnce(&mut LogOptions)) -> Self {
+        let alone = ALONE.lock();
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         let mut options = LogOptions { targets: vec![path.display().to_string()], ..LogOptions::default() };
         change(&mut options);
-        Self { log: Log::new(&options).unwrap(), directory, path }
+        Self { log: Log::new(&options).unwrap(), directory, path, _alone: alone }
     }
 
     fn run(&self, records: impl FnOnce()) {
