@@ -45,6 +45,62 @@ fn explanations_name_rules_values_and_handlers() {
     }
 }
 
+/// One idea of what is secret: `mixer_base::secrets`. A value of a header with such a name is masked wherever it occurs.
+#[test]
+fn explanations_mask_secrets() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = r#"
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: m, namespace: istio-system}
+spec: {attributes: {request.headers: {valueType: STRING_MAP}, request.path: {valueType: STRING}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: who, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: '"id " + (request.headers["cookie"] | "nobody")'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: known, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {overrides: [nobody]}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: first, namespace: istio-system}
+spec:
+  match: request.headers["cookie"] == "session=hunter2" && request.path != "/"
+  actions: [{handler: known, instances: [who]}]
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: nearly, namespace: istio-system}
+spec:
+  match: request.path != "/" && request.headers["x-api-key"] == "k2"
+  actions: [{handler: known, instances: [who]}]
+"#;
+    std::fs::write(directory.path().join("all.yaml"), config).unwrap();
+    let target = directory.path().display().to_string();
+    let headers = "request.headers=cookie:session=hunter2;x-api-key:k1;accept:text";
+    let path = "request.path=/login?token=letmein";
+    let flags = ["mixer", "check", "--config", &target, "--explain", "-s", path];
+    for format in ["plain", "json"] {
+        let more = ["--stringmap-attributes", headers, "--output", format];
+        let ran = run(&[&flags[..], &more].concat());
+        assert_eq!(ran.code, 1, "{} {}", ran.out, ran.err);
+        let explained = match format {
+            "json" => json(&ran)["explanation"].to_string(),
+            _ => ran.out.split("Why").nth(1).unwrap_or_default().to_owned(),
+        };
+        for secret in ["hunter2", "k1", "letmein"] {
+            assert!(!explained.contains(secret), "{secret} in {explained}");
+        }
+        for shown in ["***", "/login?token=***", "id ***", "x-api-key"] {
+            assert!(explained.contains(shown), "{shown} in {explained}");
+        }
+    }
+}
+
 #[test]
 fn explanations_name_the_single_term_that_prevented_a_match() {
     let directory = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@
 //! | a value with the name of a secret, such as `authorization`, `apiKey` or `DB_PASSWORD` | [`mask_value`] |
 //! | an address with a password, or a query parameter with the name of a secret, anywhere in a text | [`mask_text`] |
 //! | the credentials of `Bearer` and `Basic`, anywhere in a text | [`mask_text`] |
+//! | secrets that are known, anywhere in a text | [`mask_known`] |
 //! | both in a document | [`mask_document`] |
 //! | both in the text of a YAML or JSON file | [`mask_source`] |
 //! | both on a command line | [`mask_arguments`] |
@@ -86,6 +87,25 @@ pub fn mask_text(text: &str) -> Cow<'_, str> {
     }
     masked.push_str(text.get(shown..).unwrap_or_default());
     Cow::Owned(masked)
+}
+
+/// Shortest secret that is replaced within a text; shorter ones match by chance.
+const MIN_SECRET_LEN: usize = 4;
+
+/// [`mask_text`], and masks each of `secrets` wherever it occurs in the text. A secret of fewer than four bytes is masked only if it is
+/// the whole text, perhaps in quotes.
+pub fn mask_known(text: &str, secrets: &[String]) -> String {
+    let unquoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+    if secrets.iter().any(|secret| secret == text || secret == unquoted) {
+        return MASKED.to_owned();
+    }
+    let mut text = text.to_owned();
+    for secret in secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LEN) {
+        if text.contains(secret.as_str()) {
+            text = text.replace(secret.as_str(), MASKED);
+        }
+    }
+    mask_text(&text).into_owned()
 }
 
 /// The range from `start` to the next character that ends it, or to the end of the text.
@@ -252,6 +272,21 @@ mod tests {
             "tokens": ["***", {"name": "b"}], "url": "redis://***@h", "password": "",
         });
         assert_eq!(value, masked);
+    }
+
+    #[test]
+    fn known_secrets_are_masked_anywhere() {
+        let secrets = ["Bearer abc.def-123", "hunter2", "abc"].map(str::to_owned);
+        for (text, shown) in [
+            ("hunter2 is not whitelisted", "*** is not whitelisted"),
+            ("\"abc\"", "***"),
+            ("abc", "***"),
+            ("abcd is no secret", "abcd is no secret"),
+            ("got Bearer abc.def-123 from http://u:p@h", "got *** from http://***@h"),
+            ("", ""),
+        ] {
+            assert_eq!(mask_known(text, &secrets), shown);
+        }
     }
 
     #[test]

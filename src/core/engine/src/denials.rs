@@ -12,13 +12,14 @@ use std::time::SystemTime;
 use bumpalo::Bump;
 use parking_lot::Mutex;
 
+use crate::secret_values::SecretValues;
 use mixer_attribute::request::CheckRequest;
 use mixer_attribute::text::text;
 use mixer_attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::{Collect, Collected, Family};
 use mixer_base::rpc_code;
-use mixer_base::secrets::{mask_text, mask_value};
+use mixer_base::secrets::mask_value;
 use mixer_base::shard::{self, ShardedCounters};
 
 /// Maximum number of recorded denials.
@@ -203,17 +204,18 @@ impl Ring {
 impl RecordedDenial {
     fn read(&self, bytes: &[u8], vocabulary: &Vocabulary) -> Denial {
         let (message, request) = bytes.split_at_checked(self.message).unwrap_or_default();
-        let attributes = self.request.and_then(|_| {
+        let decoded = self.request.and_then(|_| {
             let arena = Bump::new();
             let request = CheckRequest::decode(request, &arena).ok()?;
             let bag = AttributeBag::new(&request.attributes, None, vocabulary, &arena);
-            Some(attributes(&bag))
+            Some((attributes(&bag), SecretValues::of(&bag)))
         });
+        let (attributes, secrets) = decoded.unzip();
         Denial {
             id: self.id,
             time: self.time,
             code: self.code,
-            message: mask_text(&String::from_utf8_lossy(message)).into_owned(),
+            message: secrets.unwrap_or_default().mask(&String::from_utf8_lossy(message)),
             snapshot: self.snapshot,
             cached: self.cached,
             attributes,
@@ -316,6 +318,15 @@ mod tests {
         assert_eq!((first.code, &*first.message, first.snapshot, first.cached), (7, "no", 3, false));
         assert_eq!(denials.get(first.id, &vocabulary()).unwrap().message, "no");
         assert!(denials.get(99, &vocabulary()).is_none());
+    }
+
+    /// A handler may repeat in its message what it was given.
+    #[test]
+    fn secrets_in_the_message_are_masked() {
+        let denials = Denials::default();
+        denials.record(7, "abc: Bearer abc is not whitelisted", 3, false, || request("/x"));
+        let listed = denials.list(&vocabulary());
+        assert_eq!(listed.first().unwrap().message, "abc: *** is not whitelisted");
     }
 
     #[test]

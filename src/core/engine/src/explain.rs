@@ -2,7 +2,7 @@
 //! referenced attributes.
 //!
 //! Works on a copy of the request and a published table. Slow and allocating: for debugging only. An explanation contains request
-//! values, so only loopback clients may receive it.
+//! values, so only loopback clients may receive it; values that are secret are masked wherever they occur.
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::dispatch::DispatchTrace;
 use crate::routing::{RoutingTable, RuleKind};
+use crate::secret_values::SecretValues;
 use crate::snapshot::{Condition, MappingOutline, RuleConfig};
 use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Condition as Presence};
+use mixer_base::secrets::{MASKED, is_secret};
 use mixer_expr::{Explanation as Part, Outcome};
 
 /// The explanation of one check.
@@ -129,16 +131,17 @@ pub fn explain<'t: 'a, 'a>(
 ) -> Explanation {
     let snapshot = table.snapshot();
     let namespace = namespace(table, bag);
+    let secrets = SecretValues::of(bag);
     let relevant = snapshot.rules.iter().filter(|rule| has_check_effect(rule));
     let rules = relevant
         .map(|rule| {
             let own = namespace.as_deref() == Some(&*rule.key.namespace);
             let applies = own || rule.key.namespace == snapshot.default_namespace;
-            explain_rule(rule, applies, bag)
+            explain_rule(rule, applies, bag, &secrets)
         })
         .collect();
-    let mut dispatches: Vec<_> =
-        trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check).map(explain_dispatch).collect();
+    let checks = trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check);
+    let mut dispatches: Vec<_> = checks.map(|traced| explain_dispatch(traced, &secrets)).collect();
     let defaults = trace.rules.iter().filter(|traced| traced.kind == RuleKind::Default);
     dispatches.extend(defaults.map(|traced| explain_default(traced, trace.allowed)));
     let is_referenced =
@@ -171,7 +174,12 @@ fn namespace(table: &RoutingTable, bag: &AttributeBag<'_>) -> Option<String> {
     table.namespace_of(bag).map(|n| String::from_utf8_lossy(n).into_owned())
 }
 
-fn explain_rule<'t: 'a, 'a>(rule: &'t RuleConfig, applies: bool, bag: &AttributeBag<'a>) -> RuleExplanation {
+fn explain_rule<'t: 'a, 'a>(
+    rule: &'t RuleConfig,
+    applies: bool,
+    bag: &AttributeBag<'a>,
+    secrets: &SecretValues,
+) -> RuleExplanation {
     let mut condition = None;
     let mut near_miss = None;
     let verdict = match &rule.condition {
@@ -179,14 +187,16 @@ fn explain_rule<'t: 'a, 'a>(rule: &'t RuleConfig, applies: bool, bag: &Attribute
         Condition::Always => Verdict::Matched,
         Condition::Broken(_) => Verdict::Broken,
         Condition::When(program) => {
-            let part = program.explain(bag);
+            let part = masked(program.explain(bag), secrets);
             let verdict = match &part.outcome {
                 Outcome::Failed(_) => Verdict::Failed,
                 outcome if outcome.is_true_value() => Verdict::Matched,
                 _ => Verdict::NotMatched,
             };
             if verdict != Verdict::Matched {
-                near_miss = single_miss(&program.explain_operands(bag));
+                let operands = program.explain_operands(bag).into_iter();
+                let operands: Vec<Part> = operands.map(|operand| masked(operand, secrets)).collect();
+                near_miss = single_miss(&operands);
             }
             condition = Some(part_of(&part));
             verdict
@@ -196,7 +206,7 @@ fn explain_rule<'t: 'a, 'a>(rule: &'t RuleConfig, applies: bool, bag: &Attribute
         rule: rule.key.to_string(),
         file: rule.origin.file.to_string(),
         line: rule.origin.first_line,
-        match_text: rule.match_text.to_string(),
+        match_text: secrets.mask(&rule.match_text),
         verdict,
         condition,
         near_miss,
@@ -204,6 +214,20 @@ fn explain_rule<'t: 'a, 'a>(rule: &'t RuleConfig, applies: bool, bag: &Attribute
         dry_run: rule.dry_run,
         denies_by_default: rule.denies_by_default,
     }
+}
+
+/// A part without secret values: those of the request, and what a part evaluates to that names a secret.
+fn masked(part: Part, secrets: &SecretValues) -> Part {
+    let outcome = match part.outcome {
+        Outcome::Value(value) if value.starts_with('"') && is_secret(&part.text) => {
+            Outcome::Value(MASKED.to_owned())
+        }
+        Outcome::Value(value) => Outcome::Value(secrets.mask(&value)),
+        Outcome::Failed(why) => Outcome::Failed(secrets.mask(&why)),
+        outcome @ (Outcome::Absent | Outcome::NotEvaluated) => outcome,
+    };
+    let children = part.children.into_iter().map(|child| masked(child, secrets)).collect();
+    Part { text: secrets.mask(&part.text), outcome, children }
 }
 
 fn part_of(part: &Part) -> PartExplanation {
@@ -246,7 +270,7 @@ fn evaluated_leaves<'p>(parts: &'p [Part], leaves: &mut Vec<&'p Part>) {
     }
 }
 
-fn explain_dispatch(traced: &crate::dispatch::TracedDispatch) -> DispatchExplanation {
+fn explain_dispatch(traced: &crate::dispatch::TracedDispatch, secrets: &SecretValues) -> DispatchExplanation {
     let mut said = String::new();
     // Writing to a String cannot fail.
     let _ = match (&traced.check, &traced.quota, &traced.error) {
@@ -262,13 +286,19 @@ fn explain_dispatch(traced: &crate::dispatch::TracedDispatch) -> DispatchExplana
         (_, Some((_, quota)), _) => write!(said, "granted {} for {}", quota.granted, quota.valid_duration),
         _ => write!(said, "nothing"),
     };
+    let value = |(field, value): &(String, String)| {
+        let shown =
+            if is_secret(field) && !value.is_empty() { MASKED.to_owned() } else { secrets.mask(value) };
+        (field.clone(), shown)
+    };
+    let values = traced.values.iter().map(value);
     DispatchExplanation {
         rule: traced.rule.key.to_string(),
         handler: traced.handler.name.to_string(),
         adapter: traced.handler.adapter.info().name.to_owned(),
         instance: traced.instance.to_string(),
-        values: traced.values.clone(),
-        said,
+        values: values.collect(),
+        said: secrets.mask(&said),
         dry_run: traced.rule.dry_run,
     }
 }

@@ -7,12 +7,13 @@ use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
 use super::call::{AnsweredCall, CALLER_PRINCIPAL, CallAnswer, CallerText, Method};
-use super::mask::{MASKED, MaskSet, without};
+use super::mask::{MASKED, MaskSet};
 use super::{Answer, AnswerFailure, AttributeMap, StatusText, attribute_map};
 use crate::dispatch::{DispatchTrace, TracedDispatch};
 use crate::routing::RuleKind;
 use mixer_attribute::request::{CheckRequest, ReportRequest};
 use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
+use mixer_base::secrets::mask_known;
 use mixer_wire::istio::mixer::v1::CheckResponse;
 
 /// A requested quota.
@@ -264,7 +265,7 @@ impl Decision {
         if masks.is_empty() {
             return;
         }
-        let clean = |text: &mut String| *text = without(text, &secrets);
+        let clean = |text: &mut String| *text = mask_known(text, &secrets);
         if let Some(answer) = &mut self.answer {
             clean(&mut answer.status.message);
             let directive = answer.directive.iter_mut();
