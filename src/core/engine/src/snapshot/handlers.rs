@@ -1,5 +1,6 @@
 //! Handlers: adapters with parameters.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::annotations;
@@ -9,7 +10,7 @@ use super::problems::ResourceProblems;
 use super::unit::{Built, Located};
 use crate::adapter::{ErasedAdapter, ErasedParams, Inventory};
 use mixer_config::message::{decode_over, suggestion};
-use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, Origin, RawResource};
 
 /// The state of a handler resource.
 #[derive(Debug, Clone)]
@@ -51,7 +52,8 @@ pub(super) fn build_handler(
         problems.push(unknown_adapter(inventory, &handler.compiled_adapter, path.field("compiledAdapter")));
         return Built::Done(HandlerState::Unknown, problems.list);
     };
-    let (params, errors) = adapter.decode(handler.params.as_ref().map(|p| &p.0), path.field("params"));
+    let given = handler.params.as_ref().map(|params| without_empty_lists(&params.0));
+    let (params, errors) = adapter.decode(given.as_deref(), path.field("params"));
     // compat(1.3): fields decoded before the first error apply; see the scenario handler-unknown-param.
     problems.decode_errors("spec-decode", errors, |text| {
         format!("could not convert handler params; using default config: {text}")
@@ -59,6 +61,36 @@ pub(super) fn build_handler(
     let name = format!("{}.{}", resource.key.name, resource.key.namespace).into();
     let config = config(resource, name, adapter, params, &mut problems);
     Built::Done(HandlerState::Static(config), problems.list)
+}
+
+/// Parameters with null in place of empty lists.
+// compat(1.3): a google.protobuf.Struct writes an empty list as null; see the scenario handler-empty-list-is-null.
+fn without_empty_lists(node: &Node) -> Cow<'_, Node> {
+    let changed = |kind| Cow::Owned(Node { kind, span: node.span });
+    match &node.kind {
+        NodeKind::Sequence(items) if items.is_empty() => changed(NodeKind::Null),
+        NodeKind::Sequence(items) => {
+            let items: Vec<Cow<'_, Node>> = items.iter().map(without_empty_lists).collect();
+            match items.iter().any(|item| matches!(item, Cow::Owned(_))) {
+                true => changed(NodeKind::Sequence(items.into_iter().map(Cow::into_owned).collect())),
+                false => Cow::Borrowed(node),
+            }
+        }
+        NodeKind::Mapping(entries) => {
+            let values: Vec<Cow<'_, Node>> = entries.iter().map(|e| without_empty_lists(&e.value)).collect();
+            if !values.iter().any(|value| matches!(value, Cow::Owned(_))) {
+                return Cow::Borrowed(node);
+            }
+            let entries = entries.iter().zip(values);
+            let entries = entries.map(|(entry, value)| MappingEntry {
+                key: entry.key.clone(),
+                key_span: entry.key_span,
+                value: value.into_owned(),
+            });
+            changed(NodeKind::Mapping(entries.collect()))
+        }
+        _ => Cow::Borrowed(node),
+    }
 }
 
 /// Builds a resource of a legacy kind, which is the name of an adapter.
