@@ -1561,7 +1561,7 @@ _mixer() {
                     return 0
                     ;;
                 --config-on-error)
-                    COMPREPLY=($(compgen -W " keep-last serve-valid refuse" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "keep-last serve-valid refuse" -- "${cur}"))
                     return 0
                     ;;
                 --allow-empty-config)
@@ -2032,13 +2032,17 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__validate)
-            opts="-o -h --default-namespace --strict --lint --live --output --color --error-format --help"
+            opts="-o -h --default-namespace --allow-empty-config --strict --lint --live --output --color --error-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --default-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allow-empty-config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

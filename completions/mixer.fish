@@ -68,11 +68,10 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-allowed-peers
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-store-url -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-default-namespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-wait-timeout -d 'Timeout of the initial configuration of a remote store' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "\t''
-keep-last\t''
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "keep-last\t''
 serve-valid\t''
 refuse\t''"
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l allow-empty-config -d 'Serve a configuration without resources, which allows every request' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l allow-empty-config -d 'Accept a configuration without resources, which allows every request' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-cache -d 'Directory that keeps the last good configuration for the next start' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l config-loss -d 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration' -r -f -a "keep\t''
 drop\t''"
@@ -124,7 +123,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l load-shedding-che
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l load-shedding-fair -d 'Fair sharing: clients with more than the mean load are rejected first' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-target -d 'Log output: a file, stdout or stderr; may be repeated' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate -d 'Additional rotated log file' -r -F
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate-max-size -d 'Size at which the log file is rotated, in MiB' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate-max-size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate-max-age -d 'Days to keep rotated log files; 0 means no limit' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-rotate-max-backups -d 'Rotated log files to keep; 0 means all' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l log-as-json -d 'Write log records as JSON objects' -r
@@ -264,7 +263,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand probe" -l key-file -d 'Priva
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l server-name -d 'Server name in the server certificate; default: the host of the target' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-target -d 'Log output: a file, stdout or stderr; may be repeated' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate -d 'Additional rotated log file' -r -F
-complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-size -d 'Size at which the log file is rotated, in MiB' -r
+complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-age -d 'Days to keep rotated log files; 0 means no limit' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-rotate-max-backups -d 'Rotated log files to keep; 0 means all' -r
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l log-as-json -d 'Write log records as JSON objects' -r
@@ -280,7 +279,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand probe" -l watch -d 'Watch th
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -l tls -d 'Use TLS; implied by the other flags of this group'
 complete -c mixer -n "__fish_mixer_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l default-namespace -d 'Namespace of mesh-wide rules' -r
-complete -c mixer -n "__fish_mixer_using_subcommand validate" -l live -d 'Compare with a running server: host:port of its ControlZ endpoint. Example: localhost:9876' -r
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l allow-empty-config -d 'Accept a configuration without resources, which allows every request' -r
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l live -d 'Show what the configuration would change in a running server: host:port of its ControlZ endpoint' -r
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
 json\t'One JSON document'

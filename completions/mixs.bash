@@ -579,7 +579,7 @@ _mixs() {
                     return 0
                     ;;
                 --config-on-error)
-                    COMPREPLY=($(compgen -W " keep-last serve-valid refuse" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "keep-last serve-valid refuse" -- "${cur}"))
                     return 0
                     ;;
                 --allow-empty-config)

@@ -51,11 +51,10 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-allowed-peers -
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configStoreURL -d 'Configuration store: fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configDefaultNamespace -d 'Namespace of mesh-wide rules' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l configWaitTimeout -d 'Timeout of the initial configuration of a remote store' -r
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "\t''
-keep-last\t''
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-on-error -d 'What serves when the configuration has errors: keep-last, serve-valid or refuse' -r -f -a "keep-last\t''
 serve-valid\t''
 refuse\t''"
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l allow-empty-config -d 'Serve a configuration without resources, which allows every request' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l allow-empty-config -d 'Accept a configuration without resources, which allows every request' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-cache -d 'Directory that keeps the last good configuration for the next start' -r -F
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l config-loss -d 'What to do when the configuration directory disappears, with --config-on-error serve-valid: keep or drop the configuration' -r -f -a "keep\t''
 drop\t''"
@@ -107,7 +106,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l load-shedding-check
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l load-shedding-fair -d 'Fair sharing: clients with more than the mean load are rejected first' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_target -d 'Log output: a file, stdout or stderr; may be repeated' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate -d 'Additional rotated log file' -r -F
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_size -d 'Size at which the log file is rotated, in MiB' -r
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_age -d 'Days to keep rotated log files; 0 means no limit' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_rotate_max_backups -d 'Rotated log files to keep; 0 means all' -r
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l log_as_json -d 'Write log records as JSON objects' -r
@@ -147,7 +146,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand probe" -l key-file -d 'Private
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l server-name -d 'Server name in the server certificate; default: the host of the target' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_target -d 'Log output: a file, stdout or stderr; may be repeated' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate -d 'Additional rotated log file' -r -F
-complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_size -d 'Size at which the log file is rotated, in MiB' -r
+complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_size -d 'Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_age -d 'Days to keep rotated log files; 0 means no limit' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_rotate_max_backups -d 'Rotated log files to keep; 0 means all' -r
 complete -c mixs -n "__fish_mixs_using_subcommand probe" -l log_as_json -d 'Write log records as JSON objects' -r

@@ -30,7 +30,15 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs, parse: ParseOptions, io: &mut Io) -> Outcome {
     let command_line =
         ["mixer", "server"].map(OsString::from).into_iter().chain(args.flags.clone()).collect();
-    let parsed = parse(command_line).map_err(|shown| invalid_flags(&shown.err))?;
+    let parsed = match parse(command_line) {
+        Ok(parsed) => parsed,
+        Err(shown) if shown.err.is_empty() => {
+            // Help of `mixer server`, which its flags ask for.
+            io.out.write_all(shown.out.as_bytes())?;
+            return Ok(Exit::Success);
+        }
+        Err(shown) => return Err(invalid_flags(&shown.err)),
+    };
     let Some(mut options) = parsed else { return Ok(Exit::Internal) };
     if options.config_store_url.is_empty() {
         EMBEDDED_SAMPLE.clone_into(&mut options.config_store_url);

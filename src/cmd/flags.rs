@@ -2,12 +2,14 @@
 
 mod attributes;
 mod client_tls;
+mod empty_config;
 mod log;
 mod namespace;
 mod tracing;
 
 pub(crate) use attributes::AttributeFlags;
 pub(crate) use client_tls::ClientTlsFlags;
+pub(crate) use empty_config::EmptyConfigFlags;
 pub(crate) use log::LogFlags;
 pub(crate) use namespace::NamespaceFlags;
 pub(crate) use tracing::TracingFlags;

@@ -73,6 +73,7 @@ fn parse_legacy(personality: Personality, args: &[OsString]) -> Result<Invocatio
 fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
     let format = usage::error_format(&args);
     let root = tree::native(false);
+    let args = usage::help_request(&root, &args).unwrap_or(args);
     let title = usage::title(&root, &args);
     let merged =
         with_config_file(args, &root, true).map_err(|failure| usage::shown_failure(&failure, format))?;

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     if args.dry_run {
         return dry_run(&options, io);
     }
-    banner(args, &options, io)?;
+    banner(args, &options, personality, io)?;
     let effects = signals::SignalEffects::default();
     let server = match Server::start_with(&options, &effects) {
         Ok(server) => server,
@@ -149,11 +149,23 @@ fn start_failure(reason: &StartError) -> Stop {
 }
 
 /// Prints the settings on standard output, or a log record with `--log-as-json`.
-fn banner(args: &ServerArgs, options: &ServerOptions, io: &mut Io) -> Result<(), Stop> {
-    let mut settings = options.banner();
-    for (_, value) in settings.iter_mut().filter(|(name, _)| *name == "ConfigStoreURL") {
-        value.replace_range(.., args.config_store_url());
-    }
+fn banner(
+    args: &ServerArgs,
+    options: &ServerOptions,
+    personality: Personality,
+    io: &mut Io,
+) -> Result<(), Stop> {
+    let settings = match personality.is_legacy() {
+        // compat(1.3): the flags as given, the default store among them; pinned by the test of the banner in cli/legacy.rs.
+        true => {
+            let mut settings = options.banner();
+            for (_, value) in settings.iter_mut().filter(|(name, _)| *name == "ConfigStoreURL") {
+                value.replace_range(.., args.config_store_url());
+            }
+            settings
+        }
+        false => options.settings_in_effect(),
+    };
     if options.log.as_json {
         let fields: Vec<(&str, &str)> =
             settings.iter().map(|(name, value)| (*name, value.as_str())).collect();

@@ -2,6 +2,7 @@
 
 mod debug;
 mod diff;
+mod live;
 mod section;
 mod tables;
 
@@ -15,6 +16,7 @@ use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
 use super::output::{self, DumpFormat};
 use super::source::{self, ConfigSource};
+use mixer_config::Diagnostics;
 use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
 
 /// Flags of `snapshot`.
@@ -86,21 +88,15 @@ fn running(address: &str, reveal: bool) -> Result<SnapshotDump, Stop> {
         .map_err(|e| Failure::new(Exit::Rpc, "the server did not return a snapshot").cause(e).into())
 }
 
-/// Diagnostics about what serves instead of the current configuration.
-const ABOUT_SERVING: &[&str] = &["config-kept", "config-withheld", "config-cache"];
-
-/// Prints the differences between a running server and `snapshot`, and which resources it serves in their previous version; returns
-/// whether there are any.
-pub(crate) fn compare_with(address: &str, snapshot: &Snapshot, io: &mut Io) -> Result<bool, Stop> {
-    let (mut before, mut after) = (running(address, false)?, dump(snapshot));
-    for problem in before.errors.iter().filter(|problem| ABOUT_SERVING.contains(&problem.code.as_str())) {
-        writeln!(io.out, "{address}: {}[{}]: {}", problem.severity, problem.code, problem.message)?;
-    }
-    before.mask_secrets();
-    after.mask_secrets();
-    // The errors of both are those of the same files.
-    (before.errors, after.errors) = (Vec::new(), Vec::new());
-    diff::print(&before, &after, io)
+/// Prints what `snapshot` would change in a running server, and which resources the server serves in their last good version; returns
+/// whether there is anything. `diagnostics` are those of the configuration of `snapshot`.
+pub(crate) fn compare_with(
+    address: &str,
+    snapshot: &Snapshot,
+    diagnostics: &Diagnostics,
+    io: &mut Io,
+) -> Result<bool, Stop> {
+    live::compare(address, running(address, false)?, dump(snapshot), diagnostics, io)
 }
 
 /// The document with the selected sections.

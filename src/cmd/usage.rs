@@ -148,6 +148,27 @@ pub(crate) fn title(root: &clap::Command, args: &[OsString]) -> String {
     names.join(" ")
 }
 
+/// The command line that prints the help page, if the arguments ask for one: `--help` and `-h` are never the value of the flag before
+/// them. What follows the name of a command that takes any arguments is left alone.
+pub(crate) fn help_request(root: &clap::Command, args: &[OsString]) -> Option<Vec<OsString>> {
+    let mut command = root;
+    let mut path = vec![OsString::from(root.get_name())];
+    for arg in args.iter().skip(1).take_while(|arg| *arg != "--") {
+        if arg == "--help" || arg == "-h" {
+            path.push(arg.clone());
+            return Some(path);
+        }
+        if command.get_positionals().any(clap::Arg::is_trailing_var_arg_set) {
+            return None;
+        }
+        if let Some(next) = command.find_subcommand(arg) {
+            path.push(next.get_name().into());
+            command = next;
+        }
+    }
+    None
+}
+
 fn text(value: &ContextValue) -> String {
     match value {
         ContextValue::String(text) => text.clone(),

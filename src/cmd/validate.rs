@@ -4,19 +4,21 @@ mod excerpt;
 mod location;
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use location::location;
 
 use super::exit::{Exit, Failure, Outcome, Stop};
-use super::flags::NamespaceFlags;
+use super::flags::{EmptyConfigFlags, NamespaceFlags};
 use super::io::{Io, Style};
 use super::output::{self, OutputFormat};
 use super::{snapshot, source};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
-use mixer_engine::snapshot::{check_params, lint, pitfalls};
+use mixer_engine::runtime::{OnConfigError, forecast};
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, lint, pitfalls};
 
 /// Flags of `validate`.
 #[derive(Debug, Clone, clap::Args)]
@@ -26,13 +28,17 @@ pub(crate) struct ValidateArgs {
     paths: Vec<String>,
     #[command(flatten)]
     namespace: NamespaceFlags,
+    #[command(flatten)]
+    empty: EmptyConfigFlags,
     /// Treat warnings as errors.
     #[arg(long)]
     strict: bool,
     /// Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules.
     #[arg(long)]
     lint: bool,
-    /// Compare with a running server: host:port of its ControlZ endpoint. Example: localhost:9876.
+    /// Show what the configuration would change in a running server: host:port of its ControlZ endpoint.
+    ///
+    /// Prints the differences by resource, and what the server serves in its last good version. Example: localhost:9876.
     #[arg(long, value_name = "ADDRESS")]
     live: Option<String>,
     /// Output format; default: table on a terminal, else plain.
@@ -54,7 +60,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         let failure = Failure::usage("--live does not support JSON and YAML output");
         return Err(failure.hint("omit --output, or use `mixer snapshot dump --diff`").into());
     }
-    let contents = source::read(&args.paths, io)?;
+    let contents = Arc::new(source::read(&args.paths, io)?);
     let diagnostics = examine(&contents, args);
     let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
     let totals = Totals {
@@ -83,7 +89,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         }
     }
     if let Some(address) = &args.live
-        && !snapshot::compare_with(address, &source::build(&contents, &args.namespace), io)?
+        && !snapshot::compare_with(address, &source::build(&contents, &args.namespace), &diagnostics, io)?
     {
         writeln!(io.err, "the server at {address} has the same configuration")?;
     }
@@ -91,7 +97,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
 }
 
 /// All diagnostics, sorted by position.
-fn examine(contents: &StoreContents, args: &ValidateArgs) -> Diagnostics {
+fn examine(contents: &Arc<StoreContents>, args: &ValidateArgs) -> Diagnostics {
     let snapshot = source::build(contents, &args.namespace);
     let mut diagnostics = snapshot.diagnostics.clone();
     diagnostics.extend(check_params(&snapshot));
@@ -99,12 +105,28 @@ fn examine(contents: &StoreContents, args: &ValidateArgs) -> Diagnostics {
     if args.lint {
         diagnostics.extend(lint(&snapshot));
     }
+    // Errors tell why there are no resources, if there are none.
+    if !diagnostics.iter().any(|problem| problem.severity == Severity::Error) {
+        diagnostics.extend(emptiness(contents, &snapshot, args));
+    }
     let position = |d: &Diagnostic| {
         let start = d.span.map(|s| s.start).unwrap_or_default();
         (d.file.clone(), start.line, start.column, d.code)
     };
     diagnostics.sort_by_key(position);
     diagnostics
+}
+
+/// The problem of a configuration without resources, as the server reports it.
+fn emptiness(contents: &Arc<StoreContents>, snapshot: &Snapshot, args: &ValidateArgs) -> Option<Diagnostic> {
+    // An empty configuration has no rules: others need no second build.
+    if !snapshot.rules.is_empty() {
+        return None;
+    }
+    let mut builder = SnapshotBuilder::new(args.namespace.options());
+    let allowed = args.empty.allow_empty_config;
+    let forecast = forecast(contents, &mut builder, OnConfigError::KeepLast, allowed, None);
+    forecast.withheld.filter(|_| forecast.is_empty)
 }
 
 /// `file:line:column: severity[code]: resource: message`.

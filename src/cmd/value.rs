@@ -52,33 +52,44 @@ pub(crate) fn port(text: &str) -> Result<u16, String> {
     explain(narrow, "a port from 0 to 65535")
 }
 
-/// clap: a number of bytes, plain or with a unit (`4MiB`, `1GB`).
+/// clap: a number of bytes, plain or with a unit (`4MiB`, `1GB`, `2T`).
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 12] = [
-        ("kib", 1 << 10),
-        ("mib", 1 << 20),
-        ("gib", 1 << 30),
-        ("kb", 1_000),
-        ("mb", 1_000_000),
-        ("gb", 1_000_000_000),
-        ("ki", 1 << 10),
-        ("mi", 1 << 20),
-        ("gi", 1 << 30),
-        ("k", 1_000),
-        ("m", 1_000_000),
-        ("b", 1),
-    ];
     if let Ok(bytes) = go_uint(text) {
         return Ok(bytes);
     }
-    let lower = text.to_ascii_lowercase();
-    UNITS
-        .iter()
-        .find_map(|(unit, factor)| {
-            let number: u64 = lower.strip_suffix(unit)?.trim_end().parse().ok()?;
-            number.checked_mul(*factor)
-        })
-        .ok_or_else(|| "expected a number of bytes, for example 1048576 or 4MiB".to_owned())
+    let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = text.get(number.len()..).unwrap_or_default().trim_start();
+    let bytes = bytes_of(unit).and_then(|factor| number.parse::<u64>().ok()?.checked_mul(factor));
+    bytes.ok_or_else(|| "expected a number of bytes, for example 1048576, 4MiB or 1TiB".to_owned())
+}
+
+/// The bytes of a unit: `B`, or one of `K`, `M`, `G` and `T` with `B`, with `i` for powers of 1024, or with both. Letter case makes no
+/// difference.
+fn bytes_of(unit: &str) -> Option<u64> {
+    let unit = unit.to_ascii_lowercase();
+    let prefix = unit.strip_suffix('b').unwrap_or(&unit);
+    let (prefix, base) = match prefix.strip_suffix('i') {
+        Some(prefix) => (prefix, 1024_u64),
+        None => (prefix, 1000),
+    };
+    let exponent = match prefix {
+        "" if unit == "b" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return None,
+    };
+    base.checked_pow(exponent)
+}
+
+/// clap: a size in MiB: a plain number of MiB, or a size with a unit, rounded up.
+pub(crate) fn mebibytes(text: &str) -> Result<i64, String> {
+    if let Ok(number) = go_int(text) {
+        return Ok(number);
+    }
+    let bytes = size(text).map_err(|_| "expected a number of MiB, or a size, for example 100MiB or 1GiB")?;
+    i64::try_from(bytes.div_ceil(1 << 20)).map_err(|_| "out of range".to_owned())
 }
 
 /// clap: a floating point number.
@@ -154,7 +165,42 @@ mod tests {
         assert_eq!(size("4MiB"), Ok(4 << 20));
         assert_eq!(size("1GB"), Ok(1_000_000_000));
         assert_eq!(size("1048576"), Ok(1 << 20));
-        assert!(size("many").is_err());
-        assert!(size("99999999999GiB").is_err());
+        for (text, bytes) in [
+            ("7b", 7),
+            ("2k", 2_000),
+            ("2 KiB", 2048),
+            ("3g", 3_000_000_000),
+            ("3Gi", 3 << 30),
+            ("1T", 1_000_000_000_000),
+            ("1tb", 1_000_000_000_000),
+            ("1TiB", 1 << 40),
+            ("16Ti", 16 << 40),
+            ("16777215TiB", 16_777_215 << 40),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "many",
+            "99999999999GiB",
+            "16777216TiB",
+            "1i",
+            "1ib",
+            "1 PiB",
+            "KiB",
+            "-1KiB",
+            "1.5GiB",
+            "1ä",
+            "",
+        ] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plain_number_of_mebibytes_needs_no_unit() {
+        assert_eq!(mebibytes("100"), Ok(100));
+        assert_eq!(mebibytes("1GiB"), Ok(1024));
+        assert_eq!(mebibytes("1KiB"), Ok(1));
+        assert!(mebibytes("many").is_err());
     }
 }

@@ -21,6 +21,14 @@ fn errors_are_one_line_and_a_hint() {
             "error: invalid value `lose` for `--config-loss`\n  hint: one of keep, drop\n",
         ),
         (
+            &["mixer", "server", "--config-on-error", "lenient"],
+            "error: invalid value `lenient` for `--config-on-error`\n  hint: one of keep-last, serve-valid, refuse\n",
+        ),
+        (
+            &["mixer", "server", "--memory-limit", "1PiB"],
+            "error: invalid value `1PiB` for `--memory-limit`\n  cause: expected a number of bytes, for example 1048576, 4MiB or 1TiB\n  hint: see `mixer server --help`\n",
+        ),
+        (
             &["mixer", "check", "--repeat"],
             "error: flag `--repeat` needs a value\n  hint: see `mixer check --help`\n",
         ),
@@ -36,6 +44,69 @@ fn errors_are_one_line_and_a_hint() {
     let ran = run(&["mixer", "--error-format", "json", "check", "--nosuch"]);
     let document: Value = serde_json::from_str(&ran.err).unwrap();
     assert_eq!((ran.code, document["error"].as_str()), (2, Some("unknown flag `--nosuch`")));
+}
+
+/// `--help` is never the value of the flag before it.
+#[test]
+fn help_is_shown_wherever_it_is_asked_for() {
+    let page = run(&["mixer", "validate", "--help"]);
+    for args in [
+        &["mixer", "validate", "--live", "--help"][..],
+        &["mixer", "validate", "conf", "--live", "localhost:9876", "--help"],
+        &["mixer", "--color", "always", "validate", "-o", "--help"],
+    ] {
+        let ran = run(args);
+        assert_eq!((ran.code, ran.err.as_str(), ran.out == page.out), (0, "", true), "{args:?}: {}", ran.out);
+    }
+    assert_eq!(run(&["mixer", "validate", "--live", "-h"]).out, run(&["mixer", "validate", "-h"]).out);
+    let server = run(&["mixer", "doctor", "--port", "1", "--help"]);
+    assert_eq!((server.code, server.out), (0, run(&["mixer", "server", "--help"]).out), "{}", server.err);
+    let path = run(&["mixer", "validate", "--", "--help"]);
+    assert_eq!(path.code, 3, "{}", path.err);
+}
+
+#[test]
+fn sizes_have_one_syntax() {
+    let settings = [
+        ("--memory-limit", "1TiB"),
+        ("--max-message-size", "1T"),
+        ("--heap-profile-rate", "512Ki"),
+        ("--decision-log-max-size", "1tb"),
+        ("--record-max-size", "1TiB"),
+        ("--log-rotate-max-size", "1TiB"),
+    ];
+    for (flag, size) in settings {
+        let ran = run(&["mixer", "server", flag, size, "--print-config"]);
+        let line = format!("{}: {size} ", flag.trim_start_matches('-'));
+        assert!(ran.code == 0 && ran.out.contains(&line), "{flag}: {} {}", ran.out, ran.err);
+        assert_eq!(run(&["mixs", "server", flag, "1ZiB"]).code, 255, "{flag}");
+    }
+    let help = run(&["mixer", "server", "--help"]).out;
+    let memory = help.split("--memory-limit").nth(1).unwrap_or_default();
+    assert!(memory.split("--").next().unwrap_or_default().contains("At least 16MiB"), "{help}");
+}
+
+/// The start fails after the banner.
+#[test]
+fn the_banner_shows_what_is_in_effect() {
+    let line = |args: &[&str], name: &str| {
+        let ran = run(args);
+        let line = ran.out.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+        line.unwrap_or_else(|| panic!("no {name} in {} {}", ran.out, ran.err))
+    };
+    let flags = |program| [program, "server", "--max-message-size", "0", "--address", "tcp://127.0.0.1:7"];
+    let mixer = flags("mixer");
+    assert_eq!(line(&mixer, "APIPort:"), "  7");
+    assert_eq!(line(&mixer, "APIAddress:"), "  tcp://127.0.0.1:7");
+    assert_eq!(line(&mixer, "NumCheckCacheEntries:"), "  0");
+    assert_eq!(line(&mixer, "ConfigStoreURL:"), "  embedded://sample");
+    let cached = [&mixer[..], &["--num-check-cache-entries", "5"]].concat();
+    assert_eq!(line(&cached, "NumCheckCacheEntries:"), "  5");
+    // As Istio Mixer prints it.
+    let mixs = ["mixs", "server", "--maxMessageSize", "0", "--address", "tcp://127.0.0.1:7"];
+    assert_eq!(line(&mixs, "APIPort:"), "  9091");
+    assert_eq!(line(&mixs, "NumCheckCacheEntries:"), "  1500000");
+    assert_eq!(line(&mixs, "ConfigStoreURL:"), "  ");
 }
 
 #[test]

@@ -22,6 +22,35 @@ fn validate_reads_files_and_standard_input() {
     assert_eq!(run(&["mixer", "validate", "embedded://sample", "--strict"]).code, 0);
 }
 
+/// A server does not serve it either; tests/server/on_config_error.rs compares the texts.
+#[test]
+fn an_empty_configuration_must_be_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display().to_string();
+    let refused = "error[config-withheld]: no configuration is served: \
+                   the store has no configuration; --allow-empty-config serves it\n";
+    let empty = run(&["mixer", "validate", &path]);
+    assert_eq!((empty.code, empty.out.as_str()), (1, refused));
+    assert_eq!(empty.err, "0 files, 0 resources: 1 error, 0 warnings\n");
+    for flag in ["--allow-empty-config", "--allow-empty-config=true"] {
+        let meant = run(&["mixer", "validate", &path, flag]);
+        assert_eq!((meant.code, meant.out.as_str()), (0, ""), "{flag}");
+    }
+    // What no kind of a server is, configures nothing.
+    std::fs::write(
+        dir.path().join("x.yaml"),
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: other}\n",
+    )
+    .unwrap();
+    let ran = run(&["mixer", "validate", &path]);
+    assert!(ran.code == 1 && ran.out.starts_with(refused), "{}", ran.out);
+    let piped = run_with_input(&["mixer", "validate", "-", "-o", "json"], "");
+    assert_eq!(json(&piped)["diagnostics"][0]["code"], "config-withheld");
+    // An error tells more.
+    let broken = run_with_input(&["mixer", "validate", "-"], "kind: [rule\n");
+    assert!(broken.code == 1 && !broken.out.contains("config-withheld"), "{}", broken.out);
+}
+
 #[test]
 fn lint_warns_and_strict_fails_on_warnings() {
     let unused = "apiVersion: config.istio.io/v1alpha2\nkind: denier\nmetadata:\n  name: idle\n  namespace: istio-system\nspec: {}\n";

@@ -1,9 +1,12 @@
 //! `doctor`: finds what would prevent a server from starting.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::certificates::Authority;
-use crate::support::{Server, free_port, run_mixer as mixer};
+use crate::support::{Server, free_port, put, run_mixer as mixer};
 
 /// Runs `doctor` with these flags of the server: exit status and findings.
 fn diagnosed(flags: &[&str]) -> (i32, Vec<Value>) {
@@ -26,6 +29,7 @@ fn a_valid_setup_has_no_failures() {
     let ports = [(); 3].map(|()| free_port().to_string());
     let address = format!("127.0.0.1:{}", ports[0]);
     let flags = ["--config-store-url", &config, "--address", &address, "--log-target", &log];
+    let flags = [&flags[..], &["--allow-empty-config"]].concat();
     let more = ["--monitoring-port", &ports[1], "--metrics-port", &ports[2], "--ctrlz-port", "0"];
     let (status, findings) = diagnosed(&[&flags[..], &more].concat());
     assert_eq!(status, 0, "{findings:?}");
@@ -68,7 +72,8 @@ fn failures_are_named_with_a_hint() {
         ("api", "fail", "bind: address already in use", "`ss -ltnp`"),
         ("log", "fail", "no such file or directory", "create the directory"),
         ("tls", "fail", "is valid until 2020-01-02T00:00:00Z", "it has expired"),
-        ("configuration", "warn", ": 0 rules, 3 errors", "mixer validate fs://"),
+        ("configuration", "fail", ": 0 rules, 3 errors", "mixer validate fs://"),
+        ("configuration", "fail", "no configuration is served: bad.rule.istio-system: ", "mixer validate"),
         ("tracing", "warn", "connection refused", "spans are lost"),
     ] {
         let found = of(&findings, check);
@@ -102,6 +107,84 @@ fn pitfalls_of_the_configuration_are_counted() {
     assert!(found["detail"].as_str().is_some_and(|text| text.contains(" 0 errors, 1 warnings")), "{found}");
 }
 
+/// What a start would find in `--config-cache`, and what it would serve.
+#[test]
+fn the_configuration_cache_is_examined() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (root, cache) = (directory.path().join("conf"), directory.path().join("cache"));
+    std::fs::create_dir(&root).expect("it is writable");
+    let rule = |condition: &str| {
+        let text = format!(
+            "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: mark, namespace: istio-system}}\n\
+             spec: {{match: '{condition}', requestHeaderOperations: [{{name: x-mark, values: ['\"yes\"']}}]}}\n"
+        );
+        put(&root.join("rule.yaml"), &text);
+    };
+    rule("true");
+    let (store, place) = (format!("fs://{}", root.display()), cache.display().to_string());
+    let address = format!("127.0.0.1:{}", free_port());
+    let ports = [(); 2].map(|()| free_port().to_string());
+    let flags = ["--address", &address, "--monitoring-port", &ports[0], "--metrics-port", &ports[1]];
+    let flags = [&flags[..], &["--ctrlz-port", "0", "--config-store-url", &store]].concat();
+    let with_cache = [&flags[..], &["--config-cache", &place]].concat();
+    let cached = |flags: &[&str]| {
+        let (status, findings) = diagnosed(flags);
+        let found = of(&findings, "config cache").into_iter().chain(of(&findings, "configuration"));
+        let shown = |f: &Value| {
+            format!("{}: {}", f["verdict"].as_str().unwrap_or(""), f["detail"].as_str().unwrap_or(""))
+        };
+        (status, found.map(shown).collect::<Vec<_>>())
+    };
+    assert_eq!(cached(&flags).1.len(), 1, "no cache is configured");
+    let (status, absent) = cached(&with_cache);
+    assert!(
+        status == 0
+            && absent[0].ends_with(" does not exist yet; the server writes it when a configuration serves"),
+        "{absent:?}"
+    );
+    assert!(!cache.exists(), "nothing is created");
+
+    let mut server = Server::on(&root).native().with(&["--config-cache", &place]).start();
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    let file = cache.join("last-good.cache");
+    let (status, valid) = cached(&with_cache);
+    let detail = format!("ok: `{}` has 1 resources, format version 1, written ", file.display());
+    assert!(status == 0 && valid[0].starts_with(&detail), "{valid:?}");
+    assert!(valid[0].contains(" ago); ") || valid[0].contains("(just now); "), "{valid:?}");
+    // What the store has no longer serves without the cache.
+    rule("nosuch == 1");
+    let (status, alone) = cached(&flags);
+    assert!(status == 1 && alone[0].contains("; no configuration is served: "), "{alone:?}");
+    let (status, kept) = cached(&with_cache);
+    assert!(
+        status == 0 && kept[1].ends_with("; 1 resources would serve in the version of the cache"),
+        "{kept:?}"
+    );
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    };
+    mode(&file, 0o644);
+    let (_, open) = cached(&with_cache);
+    assert!(
+        open[0].starts_with("warn: ") && open[0].ends_with("others than its owner may read it (mode 0644)"),
+        "{open:?}"
+    );
+    mode(&file, 0o666);
+    let (status, forged) = cached(&with_cache);
+    assert!(
+        status == 1 && forged[0].ends_with(" is ignored: others than its owner may write it"),
+        "{forged:?}"
+    );
+    mode(&file, 0o600);
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    std::fs::write(&file, text.replacen("cache 1\n", "cache 9\n", 1)).expect("it is writable");
+    let (status, newer) = cached(&with_cache);
+    assert!(status == 1 && newer[0].contains(" is ignored: it has version 9 of the format"), "{newer:?}");
+    std::fs::write(&file, &text[..text.len() / 2]).expect("it is writable");
+    let (_, damaged) = cached(&with_cache);
+    assert!(damaged[0].contains(" is ignored: it is damaged: its checksum does not match"), "{damaged:?}");
+}
+
 #[test]
 fn ports_of_a_running_server_are_no_failure() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -112,6 +195,7 @@ fn ports_of_a_running_server_are_no_failure() {
     let (status, findings) = diagnosed(&[
         "--address",
         &server.address(),
+        "--allow-empty-config",
         "--config-store-url",
         &config,
         "--monitoring-port",

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{DEADLINE, Server, http, run_mixer as mixer, sample_configuration, wait_for};
+use crate::support::{DEADLINE, Server, free_port, http, run_mixer as mixer, sample_configuration, wait_for};
 
 fn copy_of_the_sample(to: &Path) {
     for entry in std::fs::read_dir(sample_configuration()).expect("the sample is there").flatten() {
@@ -66,9 +66,67 @@ fn the_typo_of_the_readme_keeps_the_denial() {
     let told =
         format!("{controlz}: warning[config-kept]: the previous version of closed-service.rule.istio-system");
     assert!(live.stdout.contains(&told), "{}{}", live.stdout, live.stderr);
+    assert!(live.stdout.contains(&format!(" because {why}")), "{}", live.stdout);
+    let kept = live.stdout.lines().filter(|line| line.contains("[config-kept]")).count();
+    let only_kept = live.stdout.lines().skip_while(|line| !line.contains("[config-kept]")).count() == kept;
+    assert!(only_kept && kept == 2, "what is kept is no difference: {}", live.stdout);
+    assert!(!live.stderr.contains("has the same configuration"), "{}", live.stderr);
     edit(&file, "handler: turn-awya", "handler: turn-away");
     wait_for_kept(&server, 0.0);
     assert!(check(&server).contains("PERMISSION_DENIED"));
+}
+
+/// `validate --live` before a configuration with an error is rolled out.
+#[test]
+fn a_rule_that_would_be_kept_is_not_shown_as_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+    for path in [&old, &new] {
+        std::fs::create_dir(path).expect("writable");
+        copy_of_the_sample(path);
+    }
+    edit(&new.join("deny.yaml"), "handler: turn-away", "handler: turn-awya");
+    let server = Server::on(&old).native().start();
+    let controlz = format!("127.0.0.1:{}", server.ports.ctrlz);
+    let live = mixer(&["validate", &new.display().to_string(), "--live", &controlz]);
+    assert_eq!(live.status, 1, "{live:?}");
+    let note =
+        "rules closed-service.rule.istio-system\n  has an error: the server goes on with its version, ";
+    assert!(live.stdout.contains(note) && !live.stdout.contains("-match"), "{}", live.stdout);
+    std::fs::remove_file(new.join("deny.yaml")).expect("it is there");
+    let live = mixer(&["validate", &new.display().to_string(), "--live", &controlz]);
+    let removed = "rules closed-service.rule.istio-system\n  @@";
+    assert!(live.stdout.contains(removed), "{}", live.stdout);
+}
+
+/// One check, one text: of the server, of `server --dry-run`, `validate` and `doctor`.
+#[test]
+fn every_command_tells_that_a_configuration_is_empty() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().display().to_string();
+    let server = Server::on(directory.path()).native().start();
+    let why = verbose(&server)["configuration"]["withheld"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(why, "the store has no configuration; --allow-empty-config serves it");
+    drop(server);
+    let store = format!("fs://{path}");
+    let ports = [(); 4].map(|()| free_port());
+    let address = format!("tcp://127.0.0.1:{}", ports[0]);
+    let numbers = [ports[1], ports[2], ports[3]].map(|port| port.to_string());
+    let flags = ["--config-store-url", &store, "--address", &address, "--monitoring-port", &numbers[0]];
+    let flags = [&flags[..], &["--metrics-port", &numbers[1], "--ctrlz-port", &numbers[2]]].concat();
+    let commands = [
+        (&["validate", &path][..], &[][..], 1),
+        (&["doctor"], &flags, 1),
+        (&["server", "--dry-run", "--log-target", "stdout"], &flags, 3),
+    ];
+    for (command, flags, status) in commands {
+        let refused = mixer(&[command, flags].concat());
+        assert_eq!(refused.status, status, "{command:?}: {refused:?}");
+        assert!(refused.stdout.contains(&why), "{command:?}: {refused:?}");
+        let meant = mixer(&[command, flags, &["--allow-empty-config"]].concat());
+        assert_eq!(meant.status, 0, "{command:?}: {meant:?}");
+        assert!(!meant.stdout.contains(&why), "{command:?}: {meant:?}");
+    }
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! The checks of `doctor`.
 
+mod configuration;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::finding::{CheckStatus, Finding};
 use mixer_base::rotate::os_text;
-use mixer_config::Severity;
-use mixer_config::store::{self, WhenLost};
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params, pitfalls};
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
 use mixer_net::tls;
@@ -31,7 +30,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     });
     ports(options, &mut findings).await;
     security(options, &mut findings);
-    findings.push(configuration(options));
+    findings.extend(configuration::examine(options));
     files(options, &mut findings);
     findings.push(open_files());
     collectors(options, &mut findings).await;
@@ -152,43 +151,6 @@ fn certificate(path: &Path) -> Finding {
             warn("tls", format!("{detail}, {} days", left.as_secs() / 86_400), hint)
         }
         Some(Ok(_)) | None => ok("tls", detail),
-    }
-}
-
-/// The configuration store and its content.
-fn configuration(options: &ServerOptions) -> Finding {
-    let url = options.config_store_url.as_str();
-    let opened = match store::open_with(url, WhenLost::Keep) {
-        Ok(opened) => opened,
-        Err(error) => {
-            let hint =
-                "use fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample";
-            return fail("configuration", error.to_string(), hint);
-        }
-    };
-    let contents = opened.load();
-    if let Some(why) = &contents.unavailable {
-        return fail(
-            "configuration",
-            format!("{url}: {why}"),
-            "the server would start, but not become ready",
-        );
-    }
-    let snapshot = SnapshotBuilder::new(SnapshotOptions {
-        default_namespace: options.config_default_namespace.as_str().into(),
-        adapter_kinds: options.use_adapter_crds,
-        template_kinds: options.use_template_crds,
-        ..SnapshotOptions::new(mixer_server::REGISTRY)
-    })
-    .build(&contents);
-    let (parameters, pitfalls) = (check_params(&snapshot), pitfalls(&snapshot));
-    let all = || snapshot.diagnostics.iter().chain(&parameters).chain(&pitfalls);
-    let count = |severity| all().filter(|problem| problem.severity == severity).count();
-    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-    let detail = format!("{url}: {} rules, {errors} errors, {warnings} warnings", snapshot.rules.len());
-    match (errors, warnings) {
-        (0, 0) => ok("configuration", detail),
-        _ => warn("configuration", detail, &format!("`mixer validate {url}` lists them")),
     }
 }
 

@@ -21,9 +21,9 @@ pub(crate) struct LogFlags {
         value_name = "PATH"
     )]
     log_rotate: PathBuf,
-    /// Size at which the log file is rotated, in MiB.
+    /// Size at which the log file is rotated, in MiB, or with a unit. Example: 1GiB.
     #[arg(
-        long = "log-rotate-max-size", alias = "log_rotate_max_size", default_value = "100", value_parser = value::int,
+        long = "log-rotate-max-size", alias = "log_rotate_max_size", default_value = "100", value_parser = value::mebibytes,
         value_name = "MIB"
     )]
     log_rotate_max_size: i64,

@@ -82,7 +82,7 @@ impl ServerArgs {
 
     /// Whether --config-on-error is given; its default depends on the personality.
     pub(super) fn says_config_on_error(&self) -> bool {
-        !self.store.config_on_error.is_empty()
+        self.store.config_on_error.is_some()
     }
 
     /// The settings. The store URL is empty if the flag is: its default depends on the personality.
@@ -120,9 +120,10 @@ impl ServerArgs {
             config_default_namespace: store.config_default_namespace.clone(),
             config_wait_timeout: store.config_wait_timeout,
             drop_lost_configuration: store.config_loss == "drop",
-            config_on_error: OnConfigError::from_name(&store.config_on_error)
+            config_on_error: (store.config_on_error.as_deref())
+                .and_then(OnConfigError::from_name)
                 .unwrap_or(defaults.config_on_error),
-            allow_empty_config: store.allow_empty_config,
+            allow_empty_config: store.empty.allow_empty_config,
             config_cache: store.config_cache.clone(),
             cert_file: store.cert_file.clone(),
             key_file: store.key_file.clone(),

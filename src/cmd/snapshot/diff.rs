@@ -18,11 +18,28 @@ pub(super) fn run(found: &SnapshotDump, file: &Path, io: &mut Io) -> Outcome {
     let text = std::fs::read_to_string(file).map_err(|e| refuse(e.to_string()))?;
     let before: SnapshotDump = serde_json::from_str(&text)
         .map_err(|e| refuse(e.to_string()).hint("create it with `mixer snapshot dump --output json`"))?;
-    Ok(if print(&before, found, io)? { Exit::Negative } else { Exit::Success })
+    Ok(if print(&before, found, &|_, _| Shown::Difference, io)? { Exit::Negative } else { Exit::Success })
 }
 
-/// Prints the differences; returns whether there are any. Snapshot ids and source positions are ignored.
-pub(super) fn print(before: &SnapshotDump, after: &SnapshotDump, io: &mut Io) -> Result<bool, Stop> {
+/// How a resource that differs is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// Its differences.
+    Difference,
+    /// Its name and one line.
+    Note(&'static str),
+    /// Not at all.
+    Nothing,
+}
+
+/// Prints the differences; returns whether there are any. Snapshot ids and source positions are ignored. `shown` decides by section
+/// and name, and whether the resource is only in `before`.
+pub(super) fn print(
+    before: &SnapshotDump,
+    after: &SnapshotDump,
+    shown: &dyn Fn(&str, bool) -> Shown,
+    io: &mut Io,
+) -> Result<bool, Stop> {
     let (old, new) = (parts(before), parts(after));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut differs = false;
@@ -33,8 +50,16 @@ pub(super) fn print(before: &SnapshotDump, after: &SnapshotDump, io: &mut Io) ->
             continue;
         }
         differs = true;
+        let shown = shown(name, is.is_empty());
+        if shown == Shown::Nothing {
+            continue;
+        }
         let heading = io.paint(Style::Bold, name);
         writeln!(io.out, "{heading}")?;
+        if let Shown::Note(note) = shown {
+            writeln!(io.out, "  {note}")?;
+            continue;
+        }
         let diff = TextDiff::from_lines(was, is);
         for line in diff.unified_diff().context_radius(2).to_string().lines() {
             let style = match line.chars().next() {

@@ -22,7 +22,7 @@ pub(crate) struct LimitFlags {
     pub(crate) max_message_size: u64,
     /// Maximum memory for everything that callers can make the server keep: requests, quotas, series, caches.
     ///
-    /// It is divided into fixed shares; what happens when one is full is in docs/operations.md. Example: 1GiB.
+    /// At least 16MiB. It is divided into fixed shares; what happens when one is full is in docs/operations.md. Example: 1GiB.
     #[arg(long, default_value = "256MiB", value_parser = value::size, value_name = "BYTES")]
     pub(crate) memory_limit: u64,
     /// Maximum calls in flight per connection.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::cmd::flags::EmptyConfigFlags;
 use crate::cmd::value;
 use mixer_attribute::SignedDuration;
 
@@ -29,19 +30,12 @@ pub(crate) struct StoreFlags {
     /// what is valid serves, the rest is left out, as in Istio Mixer. refuse: any error keeps the whole last good configuration.
     /// Default: keep-last; called as mixs, serve-valid.
     #[arg(
-        long, default_value = "", hide_default_value = true, hide_possible_values = true,
-        value_parser = ["", "keep-last", "serve-valid", "refuse"], value_name = "POLICY"
+        long, hide_possible_values = true, value_parser = ["keep-last", "serve-valid", "refuse"],
+        value_name = "POLICY"
     )]
-    pub(crate) config_on_error: String,
-    /// Serve a configuration without resources, which allows every request.
-    ///
-    /// Without it, and unless --config-on-error is serve-valid, an empty configuration counts as lost.
-    #[arg(
-        long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value = "false", default_missing_value = "true", value_parser = value::boolean,
-        hide_possible_values = true, value_name = "BOOL"
-    )]
-    pub(crate) allow_empty_config: bool,
+    pub(crate) config_on_error: Option<String>,
+    #[command(flatten)]
+    pub(crate) empty: EmptyConfigFlags,
     /// Directory that keeps the last good configuration for the next start.
     ///
     /// A start with a broken or missing configuration then serves it. One file of at most 256 MiB, readable by its owner only.

@@ -9,12 +9,16 @@ mod config_cache;
 mod configurator;
 mod decisions;
 mod differences;
+mod forecast;
 mod history;
 mod last_good;
 
-pub use config_cache::{CacheDirectory, CacheMedium, MAX_CACHE_BYTES};
+pub use config_cache::{
+    CacheDirectory, CacheIdentity, CacheMedium, CachedConfiguration, MAX_CACHE_BYTES, read_cache,
+};
 pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions};
 pub use differences::ResourceChange;
+pub use forecast::{Forecast, forecast};
 pub use history::MAX_ENTRIES as MAX_HISTORY;
 pub use history::{History, HistoryEntry, Tally};
 pub use last_good::{KeptResource, OnConfigError};

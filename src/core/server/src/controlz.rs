@@ -21,7 +21,7 @@ pub(super) fn introspection(
         connections: Arc::clone(controls.workers.registry()),
         conditions: Arc::new(move || readiness.emitters()),
         actions: actions(controls),
-        settings: options.banner(),
+        settings: options.settings_in_effect(),
         guard,
     }
 }

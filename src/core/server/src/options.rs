@@ -240,7 +240,8 @@ impl ServerOptions {
         (self.check_cache_requested && entries > 0).then_some(entries)
     }
 
-    /// The settings as `Name` and value, in the order of the start banner. Values of groups are `key=value` lists.
+    /// The settings as given, with name and value, in the order and form of the start banner of Istio Mixer. Values of groups are
+    /// `key=value` lists.
     pub fn banner(&self) -> Vec<(&'static str, String)> {
         vec![
             ("MaxMessageSize", self.max_message_size.to_string()),
@@ -266,6 +267,28 @@ impl ServerOptions {
             ("LoadSheddingOptions", self.load_shedding.to_string()),
             ("UseAdapterCRDs", self.use_adapter_crds.to_string()),
         ]
+    }
+
+    /// The settings as in [`banner`](Self::banner), but what is in effect instead of what is ignored or replaced: the port of
+    /// the API address (`none` for a Unix socket), and 0 entries of a check cache that is off.
+    pub fn settings_in_effect(&self) -> Vec<(&'static str, String)> {
+        let mut settings = self.banner();
+        for (name, value) in &mut settings {
+            match *name {
+                "APIPort" => match self.listen_address() {
+                    Ok(ListenAddress::Tcp { address, .. }) => {
+                        let port = address.rsplit(':').next().unwrap_or_default();
+                        port.clone_into(value);
+                    }
+                    Ok(ListenAddress::Unix(_)) => "none".clone_into(value),
+                    // The start fails, and says why.
+                    Err(_) => {}
+                },
+                "NumCheckCacheEntries" => *value = self.check_cache_entries().unwrap_or(0).to_string(),
+                _ => {}
+            }
+        }
+        settings
     }
 
     /// Whether gRPC reflection is served by an API at `address`.
@@ -414,6 +437,28 @@ mod tests {
         assert_eq!(text("foo://x:1"), "listen foo: unknown network foo");
         assert_eq!(text("127.0.0.1"), "listen tcp: address 127.0.0.1: missing port in address");
         assert_eq!(text("::1:9091"), "listen tcp: address ::1:9091: too many colons in address");
+    }
+
+    #[test]
+    fn settings_in_effect_are_what_is_so() {
+        let shown = |options: &ServerOptions, name: &str| {
+            let of = |settings: Vec<(&str, String)>| {
+                settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value).unwrap()
+            };
+            (of(options.banner()), of(options.settings_in_effect()))
+        };
+        let pair = |given: &str, so: &str| (given.to_owned(), so.to_owned());
+        let mut options = ServerOptions::default();
+        assert_eq!(shown(&options, "APIPort"), pair("9091", "9091"));
+        assert_eq!(shown(&options, "NumCheckCacheEntries"), pair("1500000", "0"));
+        options.check_cache_requested = true;
+        assert_eq!(shown(&options, "NumCheckCacheEntries"), pair("1500000", "1500000"));
+        for (address, port) in
+            [("tcp://127.0.0.1:7", "7"), ("[::1]:8", "8"), ("unix:///run/x", "none"), ("x", "9091")]
+        {
+            options.address = address.to_owned();
+            assert_eq!(shown(&options, "APIPort"), pair("9091", port), "{address}");
+        }
     }
 
     #[test]

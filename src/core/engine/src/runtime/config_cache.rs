@@ -126,11 +126,40 @@ fn effective_user() -> io::Result<u32> {
 
 /// The configuration that a cache belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CacheIdentity {
+pub struct CacheIdentity {
     /// The URL of the store.
-    pub(super) store: String,
+    pub store: String,
     /// The namespace of mesh-wide rules.
-    pub(super) default_namespace: String,
+    pub default_namespace: String,
+}
+
+/// The configuration of a cache.
+#[derive(Debug)]
+pub struct CachedConfiguration {
+    pub(super) resources: Resources,
+    /// When it was written.
+    pub written: Timestamp,
+    /// The version of its format.
+    pub version: u32,
+}
+
+impl CachedConfiguration {
+    /// The number of its resources.
+    pub fn resource_count(&self) -> usize {
+        self.resources.len()
+    }
+}
+
+/// Reads a cache as a start does; `None` if there is none yet. Errors: why it is ignored.
+pub fn read_cache(
+    medium: &dyn CacheMedium,
+    identity: &CacheIdentity,
+) -> Result<Option<CachedConfiguration>, String> {
+    match medium.read() {
+        Ok(Some(bytes)) => decode(&bytes, identity).map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -179,8 +208,8 @@ pub(super) fn encode(
     Ok(bytes)
 }
 
-/// The resources of a cache, and when it was written. Errors: why it is not used.
-pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<(Resources, Timestamp), String> {
+/// The configuration of a cache. Errors: why it is not used.
+pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedConfiguration, String> {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let mut line = || lines.next().and_then(|line| std::str::from_utf8(line).ok());
     let version = line().and_then(|line| line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse::<u32>().ok());
@@ -215,7 +244,11 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<(Resource
             None => return Err(format!("it is damaged: {} does not parse", entry.key)),
         }
     }
-    Ok((resources.into_iter().collect(), Timestamp { seconds: document.written, nanos: 0 }))
+    Ok(CachedConfiguration {
+        resources: resources.into_iter().collect(),
+        written: Timestamp { seconds: document.written, nanos: 0 },
+        version: VERSION,
+    })
 }
 
 /// FNV-1a, 64 bits: finds damage, not forgery, which the permissions of the file prevent.
@@ -248,13 +281,9 @@ impl ConfigCache {
     }
 
     /// Reads the cache; `None` if there is none that can be used, or if that takes longer than `limit`.
-    pub(super) async fn load(&self, limit: Duration) -> Option<(Resources, Timestamp)> {
+    pub(super) async fn load(&self, limit: Duration) -> Option<CachedConfiguration> {
         let (medium, identity) = (Arc::clone(&self.medium), self.identity.clone());
-        let read = tokio::task::spawn_blocking(move || match medium.read() {
-            Ok(Some(bytes)) => decode(&bytes, &identity).map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error.to_string()),
-        });
+        let read = tokio::task::spawn_blocking(move || read_cache(&*medium, &identity));
         let read = tokio::time::timeout(limit, read).await;
         let late = |_| Ok(Err(format!("it is not read after {} s", limit.as_secs())));
         match read.unwrap_or_else(late).unwrap_or_else(|error| Err(error.to_string())) {
@@ -357,10 +386,10 @@ mod tests {
 
     #[test]
     fn a_cache_returns_what_was_written() {
-        let (read, written) =
-            decode(&encode(&resources(), &identity(), WRITTEN).unwrap(), &identity()).unwrap();
-        assert_eq!(written, WRITTEN);
-        let places: Vec<_> = read.iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
+        let read = decode(&encode(&resources(), &identity(), WRITTEN).unwrap(), &identity()).unwrap();
+        assert_eq!((read.written, read.version, read.resource_count()), (WRITTEN, VERSION, 1));
+        let places: Vec<_> =
+            read.resources.iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
         let wanted: Vec<_> =
             resources().iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
         assert_eq!(places, wanted);

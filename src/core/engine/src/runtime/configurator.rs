@@ -203,9 +203,9 @@ impl Configurator {
     async fn restore_cached(&mut self) {
         if !std::mem::replace(&mut self.has_read_cache, true)
             && let Some(cache) = &self.cache
-            && let Some((resources, written)) = cache.load(PATIENCE).await
+            && let Some(cached) = cache.load(PATIENCE).await
         {
-            self.last_good.restore(resources, written);
+            self.last_good.restore(cached.resources, cached.written);
         }
     }
 

@@ -237,6 +237,11 @@ impl Resolution<'_> {
         &self.snapshot
     }
 
+    /// Whether the store has no configuration, although that is not allowed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.empty
+    }
+
     /// Corrects until no resource has an error. Each pass replaces at least one resource, so that it ends.
     pub(super) fn settle(&mut self, builder: &mut SnapshotBuilder) {
         if self.last.policy == OnConfigError::ServeValid {

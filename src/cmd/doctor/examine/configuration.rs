@@ -1,0 +1,147 @@
+//! The checks of the configuration: what a server would serve that starts now, from its store and from its cache.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{fail, ok, try_to_write, warn};
+use crate::cmd::doctor::finding::Finding;
+use mixer_attribute::Timestamp;
+use mixer_base::rotate::os_text;
+use mixer_config::Severity;
+use mixer_config::store::{self, StoreContents, WhenLost};
+use mixer_engine::runtime::{
+    CacheDirectory, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError, forecast, read_cache,
+};
+use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params, pitfalls};
+use mixer_server::ServerOptions;
+
+const CACHE: &str = "config cache";
+
+/// The store and its content, and the cache if there is one.
+pub(super) fn examine(options: &ServerOptions) -> Vec<Finding> {
+    let url = options.config_store_url.as_str();
+    let opened = match store::open_with(url, WhenLost::Keep) {
+        Ok(opened) => opened,
+        Err(error) => {
+            let hint =
+                "use fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample";
+            return vec![fail("configuration", error.to_string(), hint)];
+        }
+    };
+    let contents = opened.load();
+    let uses_cache =
+        !options.config_cache.as_os_str().is_empty() && options.config_on_error != OnConfigError::ServeValid;
+    let (cached, cache) = match uses_cache {
+        true => {
+            let identity = CacheIdentity {
+                store: opened.url().to_owned(),
+                default_namespace: options.config_default_namespace.clone(),
+            };
+            let (cached, finding) = examine_cache(&options.config_cache, &identity);
+            (cached, Some(finding))
+        }
+        false => (None, None),
+    };
+    std::iter::once(served(options, &contents, cached)).chain(cache).collect()
+}
+
+/// What would serve.
+fn served(
+    options: &ServerOptions,
+    contents: &Arc<StoreContents>,
+    cached: Option<CachedConfiguration>,
+) -> Finding {
+    const CHECK: &str = "configuration";
+    let url = options.config_store_url.as_str();
+    let builder = || {
+        SnapshotBuilder::new(SnapshotOptions {
+            default_namespace: options.config_default_namespace.as_str().into(),
+            adapter_kinds: options.use_adapter_crds,
+            template_kinds: options.use_template_crds,
+            ..SnapshotOptions::new(mixer_server::REGISTRY)
+        })
+    };
+    let snapshot = builder().build(contents);
+    let (parameters, pitfalls) = (check_params(&snapshot), pitfalls(&snapshot));
+    let all = || snapshot.diagnostics.iter().chain(&parameters).chain(&pitfalls);
+    let count = |severity| all().filter(|problem| problem.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let forecast =
+        forecast(contents, &mut builder(), options.config_on_error, options.allow_empty_config, cached);
+    let found = format!("{url}: {} rules, {errors} errors, {warnings} warnings", snapshot.rules.len());
+    let validate = format!("`mixer validate {url}` lists them");
+    let kept = match forecast.kept.len() {
+        0 => String::new(),
+        kept => format!("; {kept} resources would serve in the version of the cache"),
+    };
+    match (&contents.unavailable, forecast.withheld) {
+        (Some(why), _) => {
+            let hint = "the server would start, but not become ready";
+            fail(CHECK, format!("{url}: {why}{kept}"), hint)
+        }
+        (None, Some(problem)) => {
+            let hint = if errors > 0 { validate } else { problem.hint.unwrap_or_default() };
+            fail(CHECK, format!("{found}; {}", problem.message), &hint)
+        }
+        (None, None) if errors + warnings > 0 || !kept.is_empty() => {
+            warn(CHECK, format!("{found}{kept}"), &validate)
+        }
+        (None, None) => ok(CHECK, found),
+    }
+}
+
+/// The cache of the last good configuration, as a start would use it.
+fn examine_cache(directory: &Path, identity: &CacheIdentity) -> (Option<CachedConfiguration>, Finding) {
+    let medium = CacheDirectory(directory.to_owned());
+    let name = medium.name();
+    let cached = match read_cache(&medium, identity) {
+        Ok(cached) => cached,
+        Err(why) => {
+            let hint = "delete it, or mend owner and permissions: nobody else may write it or its directory";
+            return (None, warn(CACHE, format!("`{name}` is ignored: {why}"), hint));
+        }
+    };
+    if let Err(error) = try_to_write(existing(directory)) {
+        let detail = format!("`{name}` cannot be written: {}", os_text(&error));
+        return (cached, warn(CACHE, detail, "make the directory writable by the server"));
+    }
+    let Some(found) = cached else {
+        let detail = format!("`{name}` does not exist yet; the server writes it when a configuration serves");
+        return (None, ok(CACHE, detail));
+    };
+    let (version, count) = (found.version, found.resource_count());
+    let detail = format!(
+        "`{name}` has {count} resources, format version {version}, written {} ({}); they serve if the configuration breaks",
+        found.written,
+        age(found.written)
+    );
+    let finding = match std::fs::metadata(&name) {
+        Ok(file) if file.mode() & 0o077 != 0 => {
+            let mode = file.mode() & 0o777;
+            let detail = format!("{detail}; others than its owner may read it (mode {mode:04o})");
+            warn(CACHE, detail, "parameters may be secret: set mode 0600")
+        }
+        _ => ok(CACHE, detail),
+    };
+    (Some(found), finding)
+}
+
+/// The directory, or the nearest one above it that exists.
+fn existing(directory: &Path) -> &Path {
+    let above = directory.ancestors().filter(|path| !path.as_os_str().is_empty());
+    above.into_iter().find(|path| path.exists()).unwrap_or(Path::new("."))
+}
+
+/// How long ago that was, in its largest unit.
+fn age(written: Timestamp) -> String {
+    let now = Timestamp::from_system_time(std::time::SystemTime::now());
+    let seconds = now.seconds - written.seconds;
+    let units = [(86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds")];
+    let unit = units.into_iter().find(|(length, _)| seconds >= 2 * length);
+    match unit {
+        _ if seconds < 0 => "in the future".to_owned(),
+        Some((length, unit)) => format!("{} {unit} ago", seconds / length),
+        None => "just now".to_owned(),
+    }
+}

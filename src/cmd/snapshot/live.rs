@@ -1,0 +1,61 @@
+//! What a configuration would change in a running server.
+
+use std::io::Write as _;
+
+use super::diff::{self, Shown};
+use crate::cmd::exit::Stop;
+use crate::cmd::io::Io;
+use mixer_config::{Diagnostics, Severity};
+use mixer_engine::snapshot::SnapshotDump;
+
+/// The diagnostic of a resource that serves in its last good version.
+const KEPT: &str = "config-kept";
+/// Diagnostics about what serves instead of the current configuration.
+const ABOUT_SERVING: &[&str] = &[KEPT, "config-withheld", "config-cache"];
+
+/// Shown for a resource whose new version has an error.
+const HAS_ERROR: &str =
+    "has an error: the server goes on with its version, unless --config-on-error is serve-valid";
+
+/// Prints what is served in its last good version, since when and why, then the differences; returns whether there is anything.
+///
+/// While the new configuration has errors, what the server keeps stays as it is, so that it is no difference.
+pub(super) fn compare(
+    address: &str,
+    mut before: SnapshotDump,
+    mut after: SnapshotDump,
+    diagnostics: &Diagnostics,
+    io: &mut Io,
+) -> Result<bool, Stop> {
+    let about_serving = before.errors.iter().filter(|p| ABOUT_SERVING.contains(&p.code.as_str()));
+    let mut kept: Vec<String> = Vec::new();
+    for problem in about_serving {
+        writeln!(io.out, "{address}: {}[{}]: {}", problem.severity, problem.code, problem.message)?;
+        kept.extend((problem.code == KEPT).then(|| problem.resource.clone()));
+    }
+    let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+    let broken: Vec<String> = errors.map(|problem| problem.resource.clone()).collect();
+    before.mask_secrets();
+    after.mask_secrets();
+    // The errors of both are those of the same files.
+    (before.errors, after.errors) = (Vec::new(), Vec::new());
+    let shown = |part: &str, is_gone: bool| match broken.is_empty() {
+        true => Shown::Difference,
+        false if any_is(&kept, part) => Shown::Nothing,
+        false if is_gone && any_is(&broken, part) => Shown::Note(HAS_ERROR),
+        false => Shown::Difference,
+    };
+    let differs = diff::print(&before, &after, &shown, io)?;
+    Ok(differs || !kept.is_empty())
+}
+
+/// Whether one of the resources, `name.kind.namespace`, is a part of a dump, `section name`.
+fn any_is(resources: &[String], part: &str) -> bool {
+    let Some((section, name)) = part.split_once(' ') else { return false };
+    resources.iter().any(|resource| match section {
+        // Handlers are shown without their kind, attributes without their manifest.
+        "handlers" => resource == name || resource.replacen(".handler.", ".", 1) == name,
+        "attributes" => resource.contains(".attributemanifest."),
+        _ => resource == name,
+    })
+}
