@@ -21,5 +21,7 @@ mod on_error;
 mod retry;
 #[path = "engine/routing.rs"]
 mod routing;
+#[path = "engine/slices.rs"]
+mod slices;
 #[path = "engine/stage.rs"]
 mod stage;

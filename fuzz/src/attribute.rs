@@ -48,9 +48,10 @@ fn canonical(bag: &AttributeBag<'_>) -> Vec<u8> {
     OwnedAttributes::from_bag(bag).to_bytes(0)
 }
 
-/// Whether our decoder may reject what the generated one accepts: time ranges are narrower.
+/// Whether our decoder may reject what the generated one accepts: time ranges are narrower, and the number of elements is bounded.
 fn is_out_of_range<T>(result: &Result<T, DecodeError>) -> bool {
-    matches!(result, Err(DecodeError::TimestampRange { .. } | DecodeError::DurationRange { .. }))
+    use DecodeError::{DurationRange, TimestampRange, TooManyElements};
+    matches!(result, Err(TimestampRange { .. } | DurationRange { .. } | TooManyElements { .. }))
 }
 
 /// The same for non-canonical bytes: prost ignores the wire type of a map.

@@ -132,7 +132,7 @@ fn rate_limit(body: &[u8]) {
 }
 
 fn access_log(body: &[u8]) {
-    let read = LogMessage::read(body);
+    let read = LogMessage::read(body, usize::MAX);
     let mut counters = ConnectionCounters::new(16, Duration::from_secs(60));
     if let Ok(message) = &read {
         entries(message, &mut counters);
@@ -140,7 +140,9 @@ fn access_log(body: &[u8]) {
     assert!(counters.len() <= 16);
     let Ok(message) = als::StreamAccessLogsMessage::decode(body) else { return };
     let bytes = message.encode_to_vec();
-    let Ok(read) = LogMessage::read(&bytes) else { panic!("the canonical form is refused: {message:?}") };
+    let Ok(read) = LogMessage::read(&bytes, usize::MAX) else {
+        panic!("the canonical form is refused: {message:?}")
+    };
     assert_eq!(read.identifier.is_some(), message.identifier.is_some());
     if let (Some(bytes), Some(identifier)) = (read.identifier, &message.identifier) {
         assert!(LogIdentity::read(bytes).is_ok(), "{identifier:?}");

@@ -1,7 +1,13 @@
 //! Messages of very many empty records.
 
-use crate::scene::{Attacker, Scene};
-use crate::support::rpc::{Client, REPORT};
+use std::fmt::Write as _;
+use std::net::TcpStream;
+
+use prost::Message as _;
+
+use crate::scene::{Attacker, Scene, attributes};
+use crate::support::rpc::{Client, REPORT, mixer};
+use crate::wire::{call, connect, wide_open};
 
 const ACCESS_LOG: &str = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
 
@@ -68,5 +74,87 @@ fn the_largest_access_log_of_empty_entries() {
     let outcome =
         scene.attack("8 MB of empty log entries", callers(&scene.server.address(), 2, ACCESS_LOG, &body));
     outcome.assert_within(96);
+    scene.end();
+}
+
+/// Report rules that apply to every record, each with a metric of ten dimensions.
+fn report_rules(count: usize) -> String {
+    let dimensions: Vec<String> = (0..10).map(|at| format!("d{at}: source.user | \"nobody\"")).collect();
+    let labels: Vec<String> = (0..10).map(|at| format!("d{at}")).collect();
+    let (dimensions, labels) = (dimensions.join(", "), labels.join(", "));
+    let (mut text, mut metrics) = (String::new(), Vec::new());
+    for number in 0..count {
+        write!(
+            text,
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: m{number}, namespace: istio-system}}\n\
+             spec: {{compiledTemplate: metric, params: {{value: \"1\", dimensions: {{{dimensions}}}}}}}\n\
+             ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: r{number}, namespace: istio-system}}\n\
+             spec: {{actions: [{{handler: many, instances: [m{number}]}}]}}\n"
+        )
+        .expect("a string");
+        metrics.push(format!(
+            "{{name: m{number}, instanceName: m{number}.instance.istio-system, kind: COUNTER, labelNames: [{labels}]}}"
+        ));
+    }
+    format!(
+        "{text}---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: many, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: prometheus, params: {{metrics: [{}]}}}}\n",
+        metrics.join(", ")
+    )
+}
+
+#[test]
+fn long_reports_with_very_many_instances() {
+    let mut scene = Scene::start(&[]);
+    scene.configure(&report_rules(400));
+    let records = (0..1000).map(|record| attributes(&format!("{}", record % 4))).collect();
+    let body = mixer::ReportRequest { attributes: records, ..Default::default() }.encode_to_vec();
+    let outcome =
+        scene.attack("1 000 records x 400 metrics", callers(&scene.server.address(), 4, REPORT, &body));
+    outcome.assert_within(32);
+    outcome.assert_attackers_succeeded();
+    scene.end();
+}
+
+#[test]
+fn records_of_as_many_elements_as_fit() {
+    let mut scene = Scene::start(&[]);
+    // Values, words, and pairs of a map without content.
+    let map = [0x4a, 4, 0x12, 2, 0x0a, 0].repeat(170_000);
+    let bodies = [empty_fields(2, 500_000), empty_fields(1, 500_000), map];
+    let attackers = bodies.map(|record| {
+        let mut message = vec![1 << 3 | 2];
+        prost::encoding::encode_varint(record.len() as u64, &mut message);
+        message.extend(record);
+        callers(&scene.server.address(), 1, REPORT, &message)
+    });
+    let outcome = scene.attack("500 000 values in a record", attackers.into_iter().flatten().collect());
+    outcome.assert_within(16);
+    scene.end();
+}
+
+#[test]
+fn a_thousand_long_reports_at_once() {
+    let mut scene = Scene::start(&[]);
+    scene.configure(&report_rules(50));
+    // Each is more than a slice, and little to send.
+    let body = empty_fields(1, 130);
+    let mut bytes = wide_open();
+    (1..301).step_by(2).for_each(|stream| bytes.extend(call(stream, REPORT, &body)));
+    let port = scene.server.ports.api;
+    let attackers = (0..2).map(|_| {
+        let bytes = bytes.clone();
+        let mut held: Vec<TcpStream> = Vec::new();
+        let attacker = move || {
+            if held.len() >= 4 {
+                held.clear();
+            }
+            held.push(connect(port, &bytes)?);
+            Ok(())
+        };
+        Box::new(attacker) as Attacker
+    });
+    let outcome = scene.attack("reports of two slices", attackers.collect());
+    outcome.assert_within(128);
     scene.end();
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::Server;
 use crate::support::bag::{self, Attribute, Attributes, Words};
 use crate::support::rpc::{Client, mixer};
+use crate::support::{DEADLINE, Server, wait_for};
 
 /// Address space of the server in KiB.
 const ADDRESS_SPACE: &str = "1048576";
@@ -140,6 +140,17 @@ impl Scene {
         Self { _alone: alone, directory, server }
     }
 
+    /// Adds configuration, and waits until it serves.
+    pub(crate) fn configure(&self, text: &str) {
+        // A rule of its own shows that the file serves.
+        let shown = "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: configured, namespace: istio-system}\n\
+                     spec: {match: source.user == \"configured\", actions: [{handler: refuse, instances: [caller]}]}\n";
+        std::fs::write(self.file("more.yaml"), format!("{text}{shown}")).expect("it is writable");
+        let mut client = Client::new(&self.server.address()).expect("a client");
+        let serves = || (code(&client.check(&check("configured"), None)) == Ok(7)).then_some(());
+        wait_for(DEADLINE, serves).expect("the configuration serves");
+    }
+
     /// A path in the configuration directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
@@ -183,13 +194,15 @@ impl Scene {
         let Some(peak) = self.peak_kib() else { panic!("{name}: the server is gone\n{}", self.log_end()) };
         let growth = peak.saturating_sub(before) / 1024;
         println!(
-            "{name}: p50 {:?}, attacked {:?}; p99 {:?}, attacked {:?} ({:.1}x); {} calls, {made} rounds in {:?}, \
-             +{growth} MiB, {} descriptors; attackers ended with {:?}",
+            "{name}: p50 {:?}, attacked {:?}; p99 {:?}, attacked {:?} ({:.1}x); longest {:?}, attacked {:?}; {} calls, \
+             {made} rounds in {:?}, +{growth} MiB, {} descriptors; attackers ended with {:?}",
             quiet.quantile(0.5),
             attacked.quantile(0.5),
             quiet.quantile(0.99),
             attacked.quantile(0.99),
             attacked.quantile(0.99).as_secs_f64() / quiet.quantile(0.99).as_secs_f64().max(1e-9),
+            quiet.quantile(1.0),
+            attacked.quantile(1.0),
             attacked.latencies.len(),
             began.elapsed(),
             self.server.holdings().descriptors,

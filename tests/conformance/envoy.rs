@@ -120,7 +120,7 @@ impl Suite {
     ) -> Result<Vec<Found>, String> {
         let arena = Bump::new();
         let plan = AttributePlan::complete(self.vocabulary());
-        let read = LogMessage::read(body).map_err(|e| e.to_string())?;
+        let read = LogMessage::read(body, usize::MAX).map_err(|e| e.to_string())?;
         let kept = identifier(message.pointer("/stream/identifier").unwrap_or(&Json::Null)).encode_to_vec();
         let identity =
             LogIdentity::read(read.identifier.unwrap_or(&kept)).map_err(|error| error.to_string())?;

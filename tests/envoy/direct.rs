@@ -112,9 +112,8 @@ fn messages_with_too_many_parts_are_refused() {
     assert!(client.call(LOGS, entries(20_000), None).is_ok());
     for count in [20_001, 500_000] {
         let refused = client.call(LOGS, entries(count), None).expect_err("an error");
-        let text =
-            format!("the message has {count} entries; at most 20000 are allowed (--max-report-records)");
-        assert_eq!((refused.code(), refused.message()), (tonic::Code::InvalidArgument, &*text));
+        let text = "the message has more than 20000 entries (--max-report-records)";
+        assert_eq!((refused.code(), refused.message()), (tonic::Code::InvalidArgument, text));
     }
     let descriptors = |count: usize| {
         let descriptors = vec![RateLimitDescriptor::default(); count];

@@ -9,6 +9,7 @@ pub(crate) use request::read_message_by;
 pub use request::{Messages, is_grpc, require_post};
 pub use response::{ApiBody, OK_RESPONSE, response, unsupported_media_type};
 
+use mixer_attribute::DecodeError;
 use mixer_attribute::request::RequestError;
 use mixer_base::rpc_code;
 
@@ -74,6 +75,9 @@ impl GrpcError {
     /// INTERNAL for a request that cannot be decoded, INVALID_ARGUMENT for one with too many parts.
     pub(crate) fn of_request(error: RequestError) -> Self {
         match error {
+            RequestError::Undecodable(error @ DecodeError::TooManyElements { .. }) => {
+                Self::new(Code::InvalidArgument, error.to_string())
+            }
             RequestError::Undecodable(error) => Self::undecodable(error),
             other => Self::new(Code::InvalidArgument, other.to_string()),
         }

@@ -1,25 +1,27 @@
 //! A report, phase by phase: decode, admit, preprocess and collect each record, deliver to the handlers.
 //!
-//! A long report is delivered in slices, each in the same arena; the worker serves other calls between them. It takes a permit of the
-//! pool of calls before the first slice, so that overload refuses all of it or nothing.
+//! A long report is decoded and delivered in slices, each in an arena of its own; the worker serves other calls between them and
+//! within them. It takes a permit of the pool of calls before the first slice, so that overload refuses all of it or nothing.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::call::CallInfo;
-use super::call_pool::CallPool;
 use super::grpc::{Code, EMPTY_MESSAGE, GrpcError};
 use super::principal::set_principal;
-use super::worker::{CallScope, SLICE, WorkerContext, needs_slices};
+use super::worker::{CallScope, Pace, SLICE, SliceEnd, WORK_PER_TURN, WorkerContext};
 use crate::load_shedding::{self, Demand};
-use mixer_attribute::request::{ReportRequest, check_global_word_count};
-use mixer_attribute::{AttributeBag, LaterRecords, ReportRecords};
+use mixer_attribute::request::{RecordLimits, ReportDecoder, ReportRequest, check_global_word_count};
+use mixer_attribute::{AttributeBag, RecordSlices, ReportRecords};
 use mixer_engine::adapter::join_errors;
 use mixer_engine::dispatch::{
     self, DispatchContext, ReportCollector, Trace, TracedPhase, trace_started, trace_step,
 };
 use mixer_engine::runtime::Published;
+
+/// Bytes of a long report that are decoded at once.
+const DECODED_AT_ONCE: usize = 64 << 10;
 
 /// Answers a ReportRequest.
 pub(super) async fn respond(
@@ -29,14 +31,34 @@ pub(super) async fn respond(
     trace: Trace<'_>,
 ) -> Result<Bytes, GrpcError> {
     let scope = worker.begin(call.deadline, trace)?;
-    let limits = worker.engine.limits.of_report();
-    let request = ReportRequest::decode_bounded(body, limits, &scope.arena).map_err(GrpcError::of_request)?;
+    let mut pace = worker.pace();
+    let limits = RecordLimits { records: worker.engine.limits.records, slice: worker.whole() };
+    let request = if body.len() <= SLICE.bytes {
+        ReportRequest::decode_bounded(body, limits, &scope.arena).map_err(GrpcError::of_request)?
+    } else {
+        decode_in_steps(body, limits, &scope, &mut pace).await?
+    };
     let demand = Demand { cost: request.record_count, is_report: true, caller: call.caller };
     load_shedding::admit(worker.engine.shedder.as_deref(), demand)
         .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
-    let is_long = needs_slices(request.record_count, body.len());
-    Box::pin(deliver(worker, &scope, request, call, is_long)).await?;
+    Box::pin(deliver(worker, &scope, request, call, pace)).await?;
     Ok(Bytes::from_static(&EMPTY_MESSAGE))
+}
+
+/// Decodes a request that is longer than a slice.
+async fn decode_in_steps<'a>(
+    body: &'a [u8],
+    limits: RecordLimits,
+    scope: &'a CallScope<'_>,
+    pace: &mut Pace<'_>,
+) -> Result<ReportRequest<'a>, GrpcError> {
+    let mut decoder = ReportDecoder::new(body, limits.slice, &scope.arena);
+    loop {
+        pace.give_way().await;
+        if decoder.step(DECODED_AT_ONCE, limits.records).map_err(GrpcError::of_request)? {
+            return Ok(decoder.finish());
+        }
+    }
 }
 
 async fn deliver<'a>(
@@ -44,84 +66,146 @@ async fn deliver<'a>(
     scope: &'a CallScope<'_>,
     request: ReportRequest<'a>,
     call: &CallInfo<'_>,
-    is_long: bool,
+    mut pace: Pace<'_>,
 ) -> Result<(), GrpcError> {
     check_global_word_count(request.global_word_count).map_err(GrpcError::internal)?;
     let CallScope { published, context, arena } = scope;
-    let mut records = ReportRecords::new(&request, &published.routes.snapshot().vocabulary, arena);
+    let vocabulary = &published.routes.snapshot().vocabulary;
     let mut errors = ReportErrors::default();
-    if is_long {
-        // Boxed, so that the future of a short report stays small.
-        Box::pin(async {
-            CallPool::before_long_work().await;
-            let turn = worker.turn().await;
-            turn.first_poll(deliver_slice(published, &mut records, call, context, &mut errors)).await;
-        })
-        .await;
+    let slices = if request.is_decoded() {
+        let mut records = ReportRecords::new(&request, vocabulary, arena);
+        let end = arena.slice_end();
+        deliver_slice(published, &mut records, call, context, &mut errors, &mut pace, end).await;
+        if records.is_empty() { None } else { Some(RecordSlices::after(&request, &records)) }
     } else {
-        deliver_slice(published, &mut records, call, context, &mut errors).await;
-    }
-    if let Some(later) = LaterRecords::after(&request, &records) {
-        Box::pin(deliver_later(worker, scope, later, call, &mut errors)).await?;
+        Some(RecordSlices::new(&request, vocabulary, arena))
+    };
+    if let Some(slices) = slices {
+        Box::pin(deliver_slices(worker, scope, slices, call, &mut errors, &mut pace)).await?;
     }
     let Some(text) = errors.text() else { return Ok(()) };
     tracing::error!(target: "api", "Report failed: {text}");
     Err(GrpcError::new(Code::Unknown, text))
 }
 
-/// Delivers the slices after the first. Between two of them the worker serves other calls.
+/// Delivers a long report slice by slice. Between two of them the call has no memory for records, and other long calls have their turn.
 ///
 /// Errors: DEADLINE_EXCEEDED if the deadline passes before the last slice; the slices before it were delivered.
-async fn deliver_later(
+async fn deliver_slices(
     worker: &WorkerContext,
     scope: &CallScope<'_>,
-    mut later: LaterRecords<'_>,
+    mut slices: RecordSlices<'_>,
     call: &CallInfo<'_>,
     errors: &mut ReportErrors,
+    pace: &mut Pace<'_>,
 ) -> Result<(), GrpcError> {
     let CallScope { published, context, .. } = scope;
-    let mut arena = worker.arena();
-    while !later.is_empty() {
-        let turn = worker.turn().await;
+    while !slices.is_empty() {
+        pace.end_slice();
+        pace.give_way().await;
         if call.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             let text = "the deadline of the call passed before all records were reported";
             return Err(GrpcError::new(Code::DeadlineExceeded, text));
         }
-        {
-            let vocabulary = &published.routes.snapshot().vocabulary;
-            let Some(mut records) = later.slice(SLICE, vocabulary, &arena) else { return Ok(()) };
-            // Other long calls do not wait for the handlers of this one.
-            turn.first_poll(deliver_slice(published, &mut records, call, context, errors)).await;
-            later.finish(&records);
+        let arena = worker.arena();
+        let mut decoder = slices.slice(SLICE, &published.routes.snapshot().vocabulary, &arena);
+        while let Some(bytes) = decoder.step() {
+            pace.count_decoding(bytes);
+            pace.before(0).await;
         }
-        arena.reset();
+        let mut records = decoder.records();
+        let end = arena.slice_end();
+        deliver_slice(published, &mut records, call, context, errors, pace, end).await;
+        slices.finish(&records);
     }
     Ok(())
 }
 
-/// Collects the records of a slice and delivers them to the handlers.
+/// Collects the records of a slice until it ends, and delivers them to the handlers.
 async fn deliver_slice<'a>(
     published: &'a Published,
     records: &mut ReportRecords<'a>,
     call: &CallInfo<'_>,
     context: &DispatchContext<'_>,
     errors: &mut ReportErrors,
+    pace: &mut Pace<'_>,
+    end: SliceEnd,
 ) {
-    let mut collector = ReportCollector::new(&published.routes);
+    let mut delivery = Delivery::new(published, context);
     while let Some(record) = records.next() {
-        match record {
+        let has_ended = match record {
             Ok(bag) => {
                 set_principal(call.principal, published, bag);
-                errors.extend(collect(published, bag, &mut collector, context).await);
+                delivery.collect(bag, errors, pace).await;
+                end.is_reached(bag.arena())
             }
             Err(error) => {
                 errors.extend([error.to_string()]);
                 next_record(context.trace);
+                false
             }
+        };
+        delivery.taken(records.last_len(), errors, pace).await;
+        if has_ended {
+            break;
         }
     }
-    if let Err(error) = collector.flush(context).await {
-        errors.extend(error.errors);
+    delivery.finish(records.is_empty(), errors, pace).await;
+}
+
+/// The records of one slice on their way to the handlers: collected one by one, delivered when they are much work together.
+pub struct Delivery<'a, 'd> {
+    published: &'a Published,
+    context: &'d DispatchContext<'d>,
+    collector: ReportCollector<'a>,
+    /// Evaluations that are counted already.
+    counted: usize,
+}
+
+impl<'a, 'd> Delivery<'a, 'd> {
+    /// Begins a slice.
+    pub fn new(published: &'a Published, context: &'d DispatchContext<'d>) -> Self {
+        let collector = ReportCollector::new(&published.routes);
+        Self { published, context, collector, counted: context.work.get() }
+    }
+
+    /// Preprocesses and collects a record.
+    pub async fn collect(
+        &mut self,
+        bag: &mut AttributeBag<'a>,
+        errors: &mut ReportErrors,
+        pace: &mut Pace<'_>,
+    ) {
+        let collected = collect(self.published, bag, &mut self.collector, self.context);
+        errors.extend(pace.run(collected).await);
+    }
+
+    /// Counts a record of so many bytes that was taken. Gives way to other calls, and delivers what was collected, if that is due.
+    pub async fn taken(&mut self, bytes: usize, errors: &mut ReportErrors, pace: &mut Pace<'_>) {
+        let evaluations = self.context.work.get();
+        pace.count_record(bytes, evaluations - self.counted);
+        self.counted = evaluations;
+        if self.collector.pending() > WORK_PER_TURN / 2 {
+            self.deliver(false, errors, pace).await;
+        } else {
+            pace.before(0).await;
+        }
+    }
+
+    /// Delivers what is left. `is_last`: no other slice follows.
+    pub async fn finish(mut self, is_last: bool, errors: &mut ReportErrors, pace: &mut Pace<'_>) {
+        self.deliver(is_last, errors, pace).await;
+    }
+
+    async fn deliver(&mut self, is_last: bool, errors: &mut ReportErrors, pace: &mut Pace<'_>) {
+        // A call that goes on after its first delivery has its permit before.
+        if !is_last && !pace.is_long() {
+            pace.give_way().await;
+        }
+        pace.before(self.collector.pending()).await;
+        if let Err(error) = pace.run(self.collector.flush(self.context)).await {
+            errors.extend(error.errors);
+        }
     }
 }
 
@@ -129,18 +213,28 @@ async fn deliver_slice<'a>(
 #[derive(Debug, Default)]
 pub struct ReportErrors {
     kept: Vec<String>,
+    /// Bytes of the kept texts.
+    bytes: usize,
     count: usize,
 }
 
 impl ReportErrors {
     /// Failures whose texts are kept.
     const MAX_KEPT: usize = 100;
+    /// Bytes of texts after which no more are kept, and to which one is cut.
+    const MAX_BYTES: usize = 64 << 10;
 
     /// Adds failures.
     pub fn extend(&mut self, errors: impl IntoIterator<Item = String>) {
-        for error in errors {
+        for mut error in errors {
             self.count += 1;
-            if self.kept.len() < Self::MAX_KEPT {
+            if self.kept.len() < Self::MAX_KEPT && self.bytes < Self::MAX_BYTES {
+                if error.len() > Self::MAX_BYTES {
+                    error.truncate(error.floor_char_boundary(Self::MAX_BYTES));
+                    error.push('…');
+                    error.shrink_to_fit();
+                }
+                self.bytes += error.len();
                 self.kept.push(error);
             }
         }
@@ -166,7 +260,7 @@ impl ReportErrors {
 }
 
 /// Preprocesses one record, adds its instances to `collector` and evaluates the report rules in dry run. Returns every failure.
-pub async fn collect<'a>(
+async fn collect<'a>(
     published: &'a Published,
     bag: &mut AttributeBag<'a>,
     collector: &mut ReportCollector<'a>,

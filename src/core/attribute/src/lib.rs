@@ -24,7 +24,7 @@ pub use bag::{
 pub use dictionary::{GLOBAL_WORDS, global_index};
 pub use mixer_base::time::{SignedDuration, TextForm, Timestamp, TimestampText};
 pub use owned::{OwnedAttributes, OwnedValue};
-pub use report::{LaterRecords, RecordError, ReportRecords};
+pub use report::{RecordError, RecordSlices, ReportRecords, SliceDecoder};
 pub use slot::SlotId;
 pub use typed_text::typed_text;
 pub use value::{StringMap, Value, ValueType};

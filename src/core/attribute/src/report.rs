@@ -11,7 +11,7 @@ use super::{AttributeBag, CompressedAttributes, StrictError, Vocabulary, Words};
 #[error("request could not be processed due to invalid attributes: {0}")]
 pub struct RecordError(#[from] pub StrictError);
 
-/// Iterates over the records of one slice of a report.
+/// Iterates over the decoded records of a report, or of one slice of it.
 ///
 /// One bag is filled with each record in turn; values read from it are valid as long as the arena. Overrides set for one
 /// record are removed before the next.
@@ -23,24 +23,21 @@ pub struct ReportRecords<'a> {
     next: usize,
     /// Whether the bag holds the records of earlier slices.
     is_continued: bool,
-    /// By record: the number of delta values up to it. Empty in a report of one slice.
+    /// By record of a delta report: the number of delta values up to it.
     ends: ArenaVec<'a, usize>,
-    notes_ends: bool,
 }
 
 impl<'a> ReportRecords<'a> {
-    /// Starts before the first record of the first slice: of all records, unless the request was decoded within bounds.
+    /// Starts before the first record of a request whose records are decoded.
     pub fn new(request: &ReportRequest<'a>, vocabulary: &'a Vocabulary, arena: &'a Bump) -> Self {
-        let is_delta = request.semantics == Semantics::Delta;
         Self {
             semantics: request.semantics,
-            records: request.first,
+            records: request.decoded,
             default_words: Words::new(request.default_words, vocabulary, arena),
             bag: AttributeBag::empty(vocabulary, arena),
             next: 0,
             is_continued: false,
             ends: ArenaVec::new_in(arena),
-            notes_ends: is_delta && request.first.len() < request.record_count,
         }
     }
 
@@ -64,103 +61,107 @@ impl<'a> ReportRecords<'a> {
             self.bag.rewind(0);
             result = self.bag.apply_delta(record, Some(self.default_words));
         }
-        if self.notes_ends {
+        if self.semantics == Semantics::Delta && (self.records.len() > 1 || self.is_continued) {
             self.ends.push(self.bag.delta_len());
         }
         Some(result.map(|()| &mut self.bag).map_err(RecordError))
     }
+
+    /// Whether every record was taken.
+    pub fn is_empty(&self) -> bool {
+        self.next >= self.records.len() || matches!(self.semantics, Semantics::Unknown(_))
+    }
+
+    /// The length in bytes of the last record that was taken.
+    pub fn last_len(&self) -> usize {
+        let last = self.next.checked_sub(1).and_then(|last| self.records.get(last));
+        last.map_or(0, |record| record.encoded_len)
+    }
 }
 
-/// The records of a report after its first slice.
+/// The records of a report that is taken slice by slice.
 ///
 /// A slice of a delta report starts from the first record and those later records that were the last to set an attribute of the
 /// vocabulary, at most one for each. They are decoded again, so that nothing but their encoded form outlives the arena of a slice.
-pub struct LaterRecords<'a> {
-    request: ReportRequest<'a>,
+pub struct RecordSlices<'a> {
+    semantics: Semantics,
+    default_words: Words<'a>,
     rest: EncodedRecords<'a>,
     /// Of a delta report: what earlier slices leave, then the records of the current slice.
     encoded: Vec<&'a [u8]>,
+    /// How many of `encoded` earlier slices leave.
+    carried: usize,
 }
 
-impl<'a> LaterRecords<'a> {
-    /// The records after those of `first`, all of which were taken; `None` if there are none.
-    pub fn after(request: &ReportRequest<'a>, first: &ReportRecords<'a>) -> Option<Self> {
-        let taken = request.first.len();
-        if taken >= request.record_count || matches!(request.semantics, Semantics::Unknown(_)) {
-            return None;
+impl<'a> RecordSlices<'a> {
+    /// All records. `arena` lives as long as the call.
+    pub fn new(request: &ReportRequest<'a>, vocabulary: &'a Vocabulary, arena: &'a Bump) -> Self {
+        Self {
+            semantics: request.semantics,
+            default_words: Words::new(request.default_words, vocabulary, arena),
+            rest: request.encoded,
+            encoded: Vec::new(),
+            carried: 0,
         }
-        let mut rest = request.encoded;
-        let mut encoded: Vec<&'a [u8]> = rest.by_ref().take(taken).collect();
-        if request.semantics != Semantics::Delta {
-            encoded.clear();
-        }
-        let mut later = Self { request: *request, rest, encoded };
-        later.finish(first);
-        Some(later)
     }
 
-    /// Whether every record was in a slice.
+    /// The records after those that `first` has taken.
+    pub fn after(request: &ReportRequest<'a>, first: &ReportRecords<'a>) -> Self {
+        let mut slices = Self {
+            semantics: request.semantics,
+            default_words: first.default_words,
+            rest: request.encoded,
+            encoded: request.encoded.take(first.next).collect(),
+            carried: 0,
+        };
+        slices.finish(first);
+        slices
+    }
+
+    /// Whether every record was taken.
     pub fn is_empty(&self) -> bool {
         let mut rest = self.rest;
-        rest.next().is_none()
+        matches!(self.semantics, Semantics::Unknown(_)) || rest.next().is_none()
     }
 
-    /// Decodes the next slice; `None` after the last. When all of its records were taken, pass it to [`finish`](Self::finish).
+    /// Begins to decode the next slice, which has at least one record. What earlier slices leave is decoded again; so that this does not
+    /// cost more than the records themselves, it extends the limits.
     pub fn slice<'s>(
         &mut self,
         limits: SliceLimits,
         vocabulary: &'s Vocabulary,
         arena: &'s Bump,
-    ) -> Option<ReportRecords<'s>>
+    ) -> SliceDecoder<'_, 'a, 's>
     where
         'a: 's,
     {
-        let is_delta = self.request.semantics == Semantics::Delta;
-        let mut bag = AttributeBag::empty(vocabulary, arena);
-        let default_words = Words::new(self.request.default_words, vocabulary, arena);
-        let mut ends = ArenaVec::new_in(arena);
-        for (number, record) in self.encoded.iter().enumerate() {
-            // The record was decoded and applied before.
-            let Ok(record) = CompressedAttributes::decode(record, arena) else { continue };
-            if number == 0 {
-                bag.replace(&record, Some(default_words));
-            } else {
-                let _ = bag.apply_delta(&record, Some(default_words));
-            }
-            ends.push(bag.delta_len());
+        let carried: usize = self.encoded.iter().map(|record| record.len()).sum();
+        SliceDecoder {
+            limits: SliceLimits {
+                records: limits.records.max(carried / CARRIED_PER_RECORD),
+                bytes: limits.bytes.max(carried),
+            },
+            next: self.rest,
+            count: 0,
+            bytes: 0,
+            applied: 0,
+            ends: ArenaVec::new_in(arena),
+            records: ArenaVec::new_in(arena),
+            bag: AttributeBag::empty(vocabulary, arena),
+            slices: self,
         }
-        let (mut count, mut bytes) = (0, 0);
-        let mut records = ArenaVec::new_in(arena);
-        loop {
-            let mut rest = self.rest;
-            let Some(record) = rest.next().filter(|r| limits.admits(&mut count, &mut bytes, r.len())) else {
-                break;
-            };
-            self.rest = rest;
-            // The record was validated with the request.
-            let Ok(decoded) = CompressedAttributes::decode(record, arena) else { continue };
-            records.push(decoded);
-            if is_delta {
-                self.encoded.push(record);
-            }
-        }
-        (!records.is_empty()).then(|| ReportRecords {
-            semantics: self.request.semantics,
-            records: records.into_bump_slice(),
-            default_words,
-            bag,
-            next: 0,
-            is_continued: is_delta,
-            ends,
-            notes_ends: is_delta,
-        })
     }
 
-    /// Notes what a slice whose records were all taken leaves to the next ones.
+    /// Notes which records of a slice were taken, and what they leave to the next ones.
     pub fn finish(&mut self, slice: &ReportRecords<'_>) {
-        if self.request.semantics != Semantics::Delta {
+        for _ in 0..slice.next {
+            self.rest.next();
+        }
+        if self.semantics != Semantics::Delta {
+            self.encoded.clear();
             return;
         }
+        self.encoded.truncate(self.carried + slice.next);
         let mut needed = vec![false; self.encoded.len()];
         if let Some(first) = needed.first_mut() {
             *first = true;
@@ -173,5 +174,68 @@ impl<'a> LaterRecords<'a> {
         }
         let mut flags = needed.into_iter();
         self.encoded.retain(|_| flags.next().unwrap_or(false));
+        self.carried = self.encoded.len();
+    }
+}
+
+/// Bytes that earlier slices leave for which a slice may have one more record.
+const CARRIED_PER_RECORD: usize = 64;
+
+/// Decodes a slice in steps, between which other calls can be served.
+pub struct SliceDecoder<'l, 'a, 's> {
+    slices: &'l mut RecordSlices<'a>,
+    limits: SliceLimits,
+    /// The records that are not decoded yet.
+    next: EncodedRecords<'a>,
+    count: usize,
+    bytes: usize,
+    /// How many of the records that earlier slices leave are applied.
+    applied: usize,
+    ends: ArenaVec<'s, usize>,
+    records: ArenaVec<'s, CompressedAttributes<'s>>,
+    bag: AttributeBag<'s>,
+}
+
+impl<'a: 's, 's> SliceDecoder<'_, 'a, 's> {
+    /// Decodes one record. Returns its length in bytes; `None` at the end of the slice.
+    pub fn step(&mut self) -> Option<usize> {
+        let arena = self.bag.arena();
+        if self.applied < self.slices.carried {
+            let record = *self.slices.encoded.get(self.applied)?;
+            // The record was validated with the request, and applied before.
+            if let Ok(decoded) = CompressedAttributes::decode(record, arena) {
+                match self.applied {
+                    0 => self.bag.replace(&decoded, Some(self.slices.default_words)),
+                    _ => drop(self.bag.apply_delta(&decoded, Some(self.slices.default_words))),
+                }
+            }
+            self.applied += 1;
+            self.ends.push(self.bag.delta_len());
+            return Some(record.len());
+        }
+        let mut next = self.next;
+        let record = next.next()?;
+        if !self.limits.admits(&mut self.count, &mut self.bytes, record.len()) {
+            return None;
+        }
+        self.next = next;
+        self.records.push(CompressedAttributes::decode(record, arena).unwrap_or_default());
+        if self.slices.semantics == Semantics::Delta {
+            self.slices.encoded.push(record);
+        }
+        Some(record.len())
+    }
+
+    /// The records of the slice. When they were taken, or some of them, pass them to [`finish`](RecordSlices::finish).
+    pub fn records(self) -> ReportRecords<'s> {
+        ReportRecords {
+            semantics: self.slices.semantics,
+            default_words: self.slices.default_words,
+            is_continued: self.slices.carried > 0,
+            records: self.records.into_bump_slice(),
+            bag: self.bag,
+            next: 0,
+            ends: self.ends,
+        }
     }
 }

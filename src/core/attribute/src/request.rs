@@ -11,6 +11,11 @@ use bumpalo::collections::Vec as ArenaVec;
 use super::wire::{Parts, Reader, VARINT, WordList, nested, put_nonempty, put_nonzero, put_tag, put_varint};
 use super::{CompressedAttributes, DecodeError, GLOBAL_WORDS, OwnedAttributes};
 
+/// Most default words of a report.
+const MAX_DEFAULT_WORDS: usize = 64 << 10;
+/// What decoding a record costs besides its bytes, in bytes.
+const RECORD_OVERHEAD: usize = 16;
+
 /// Checks the global word count of a client, which must not exceed the length of the global dictionary.
 ///
 /// Errors: Istio Mixer's text, for gRPC INTERNAL.
@@ -163,8 +168,8 @@ pub enum Semantics {
 
 /// A decoded ReportRequest.
 ///
-/// Every record is valid. The records of the first slice are decoded; the others stay encoded, so that memory does not depend on
-/// their number.
+/// Every record is valid. Either all records are decoded or, if they are more than one slice, none: they stay encoded, so that memory does
+/// not depend on their number.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReportRequest<'a> {
     /// Number of records.
@@ -175,8 +180,8 @@ pub struct ReportRequest<'a> {
     pub global_word_count: u32,
     /// How the records relate.
     pub semantics: Semantics,
-    /// The records of the first slice.
-    pub(crate) first: &'a [CompressedAttributes<'a>],
+    /// The records, if they are decoded.
+    pub(crate) decoded: &'a [CompressedAttributes<'a>],
     /// All records.
     pub(crate) encoded: EncodedRecords<'a>,
 }
@@ -186,7 +191,7 @@ pub struct ReportRequest<'a> {
 pub struct RecordLimits {
     /// Records of a report.
     pub records: usize,
-    /// Bounds of the records that are decoded at once.
+    /// Bounds of the records that are decoded at once. A report beyond them is only validated.
     pub slice: SliceLimits,
 }
 
@@ -244,12 +249,13 @@ impl<'a> ReportRequest<'a> {
     ///
     /// Errors: invalid protobuf, in a record as well.
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
-        let mut request = Self::read(body, arena)?;
-        request.validate(SliceLimits::NONE, arena)?;
-        Ok(request)
+        let mut decoder = ReportDecoder::new(body, SliceLimits::NONE, arena);
+        decoder.scan(usize::MAX)?;
+        decoder.read(usize::MAX)?;
+        Ok(decoder.finish())
     }
 
-    /// As [`decode`](Self::decode), within bounds: only the records of the first slice are decoded, the others are validated.
+    /// As [`decode`](Self::decode), within bounds.
     ///
     /// Errors: invalid protobuf; too many records.
     pub fn decode_bounded(
@@ -257,34 +263,106 @@ impl<'a> ReportRequest<'a> {
         limits: RecordLimits,
         arena: &'a Bump,
     ) -> Result<Self, RequestError> {
-        let mut request = Self::read(body, arena)?;
-        if request.record_count > limits.records {
-            return Err(RequestError::TooManyRecords { found: request.record_count, limit: limits.records });
-        }
-        request.validate(limits.slice, arena)?;
-        Ok(request)
+        let mut decoder = ReportDecoder::new(body, limits.slice, arena);
+        while !decoder.step(usize::MAX, limits.records)? {}
+        Ok(decoder.finish())
     }
 
-    /// The decoded records: all of them, unless the request was decoded within bounds.
+    /// The decoded records: all or none.
     pub fn records(&self) -> &'a [CompressedAttributes<'a>] {
-        self.first
+        self.decoded
+    }
+
+    /// Whether the records are decoded.
+    pub fn is_decoded(&self) -> bool {
+        self.decoded.len() == self.record_count
+    }
+}
+
+/// Decodes a ReportRequest in steps, between which other calls can be served.
+pub struct ReportDecoder<'a> {
+    request: ReportRequest<'a>,
+    default_words: ArenaVec<'a, &'a [u8]>,
+    /// The fields that are not scanned yet.
+    fields: Reader<'a>,
+    is_scanned: bool,
+    /// The records that are not read yet.
+    records: EncodedRecords<'a>,
+    /// The decoded records; `None` if they exceed a slice.
+    decoded: Option<ArenaVec<'a, CompressedAttributes<'a>>>,
+    slice: SliceLimits,
+    /// For records that are validated and not kept.
+    scratch: Bump,
+    arena: &'a Bump,
+}
+
+impl<'a> ReportDecoder<'a> {
+    /// Begins with a request. Its records are kept if they are within `slice`.
+    pub fn new(body: &'a [u8], slice: SliceLimits, arena: &'a Bump) -> Self {
+        let records = EncodedRecords(Reader::new(body));
+        Self {
+            request: ReportRequest { encoded: records, ..ReportRequest::default() },
+            default_words: ArenaVec::new_in(arena),
+            fields: Reader::new(body),
+            is_scanned: false,
+            records,
+            decoded: (body.len() <= slice.bytes).then(|| ArenaVec::new_in(arena)),
+            slice,
+            scratch: Bump::new(),
+            arena,
+        }
+    }
+
+    /// Decodes about `bytes`, at least one record. Returns whether that was the last step.
+    ///
+    /// Errors: invalid protobuf; more than `max_records`.
+    pub fn step(&mut self, bytes: usize, max_records: usize) -> Result<bool, RequestError> {
+        if self.is_scanned {
+            return Ok(self.read(bytes)?);
+        }
+        if self.scan(bytes)? && self.request.record_count > max_records {
+            return Err(RequestError::TooManyRecords {
+                found: self.request.record_count,
+                limit: max_records,
+            });
+        }
+        Ok(false)
+    }
+
+    /// The request, after the last step.
+    pub fn finish(self) -> ReportRequest<'a> {
+        let decoded = self.decoded.map_or(&[][..], ArenaVec::into_bump_slice);
+        ReportRequest { default_words: self.default_words.into_bump_slice(), decoded, ..self.request }
     }
 
     /// Reads everything but the content of the records.
-    fn read(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
-        let mut request = Self { encoded: EncodedRecords(Reader::new(body)), ..Self::default() };
-        let mut default_words = ArenaVec::new_in(arena);
-        let mut reader = Reader::new(body);
-        while let Some((number, wire_type)) = reader.tag()? {
+    fn scan(&mut self, bytes: usize) -> Result<bool, DecodeError> {
+        let Self { request, fields: reader, .. } = self;
+        // A field costs about as much as decoding four bytes.
+        for _ in 0..bytes.div_ceil(4) {
+            let Some((number, wire_type)) = reader.tag()? else {
+                self.is_scanned = true;
+                let count = self.request.record_count;
+                self.decoded = self.decoded.take().filter(|_| count <= self.slice.records);
+                if let Some(decoded) = &mut self.decoded {
+                    decoded.reserve_exact(count);
+                }
+                return Ok(true);
+            };
             match number {
                 1 => {
                     reader.bytes_of(number, wire_type)?;
                     request.record_count += 1;
                 }
-                2 => default_words.push(reader.bytes_of(number, wire_type)?),
-                3 => request.global_word_count = uint32(&mut reader, number, wire_type)?,
+                2 => {
+                    if self.default_words.len() >= MAX_DEFAULT_WORDS {
+                        return Err(DecodeError::TooManyElements { limit: MAX_DEFAULT_WORDS });
+                    }
+                    self.default_words.push(reader.bytes_of(number, wire_type)?);
+                }
+                3 => request.global_word_count = uint32(reader, number, wire_type)?,
                 4 => {
-                    request.semantics = match uint32(&mut reader, number, wire_type)?.cast_signed() {
+                    request.semantics = match uint32(reader, number, wire_type)?.cast_signed() {
                         0 => Semantics::Delta,
                         1 => Semantics::Independent,
                         other => Semantics::Unknown(other),
@@ -293,27 +371,24 @@ impl<'a> ReportRequest<'a> {
                 _ => reader.skip(wire_type)?,
             }
         }
-        request.default_words = default_words.into_bump_slice();
-        Ok(request)
+        Ok(false)
     }
 
-    /// Decodes the records of the first slice and validates the others.
-    fn validate(&mut self, slice: SliceLimits, arena: &'a Bump) -> Result<(), DecodeError> {
-        let mut records = self.encoded;
-        let mut first = ArenaVec::with_capacity_in(self.record_count.min(slice.records), arena);
-        let (mut count, mut bytes) = (0, 0);
-        let mut scratch = None;
-        for record in &mut records {
-            if scratch.is_none() && slice.admits(&mut count, &mut bytes, record.len()) {
-                first.push(CompressedAttributes::decode(record, arena)?);
-                continue;
+    /// Decodes the records, or validates them if they exceed a slice.
+    fn read(&mut self, bytes: usize) -> Result<bool, DecodeError> {
+        let mut left = bytes;
+        while left > 0 {
+            let Some(record) = self.records.next() else { return Ok(true) };
+            match &mut self.decoded {
+                Some(decoded) => decoded.push(CompressedAttributes::decode(record, self.arena)?),
+                None => {
+                    CompressedAttributes::decode(record, &self.scratch)?;
+                    self.scratch.reset();
+                }
             }
-            let scratch = scratch.get_or_insert_with(Bump::new);
-            CompressedAttributes::decode(record, scratch)?;
-            scratch.reset();
+            left = left.saturating_sub(record.len() + RECORD_OVERHEAD);
         }
-        self.first = first.into_bump_slice();
-        Ok(())
+        Ok(false)
     }
 }
 

@@ -9,8 +9,8 @@ mod reader;
 mod words;
 mod writer;
 
-pub use message::CompressedAttributes;
 pub(super) use message::{AttributeEntry, Parts, Payload, RawMap, TypedMap};
+pub use message::{CompressedAttributes, MAX_ELEMENTS};
 pub use message::{duration, timestamp};
 pub(super) use reader::VARINT;
 pub use reader::{DecodeError, Reader};

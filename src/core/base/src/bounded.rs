@@ -115,7 +115,7 @@ pub struct BoundedTable<T> {
     queues: Vec<Queue>,
     bytes: usize,
     budget: usize,
-    /// Where its bytes are taken from, if several tables share a budget.
+    /// Where it acquires its bytes, if several tables share a budget.
     account: Option<Arc<Account>>,
     when_full: WhenFull,
     evicted: u64,
@@ -148,7 +148,7 @@ const LEAST_CAPACITY: usize = 1024;
 impl<T> Drop for BoundedTable<T> {
     fn drop(&mut self) {
         if let Some(account) = &self.account {
-            account.give_back(self.bytes);
+            account.release(self.bytes);
         }
     }
 }
@@ -163,7 +163,7 @@ impl<T: Bounded> BoundedTable<T> {
         Self::with(budget, None, when_full)
     }
 
-    /// An empty table that takes its bytes from an account.
+    /// An empty table that acquires its bytes from an account.
     pub fn within(account: Arc<Account>, when_full: WhenFull) -> Self {
         Self::with(usize::MAX, Some(account), when_full)
     }
@@ -181,19 +181,19 @@ impl<T: Bounded> BoundedTable<T> {
         }
     }
 
-    /// Takes bytes from budget and account, if both have them.
-    fn take(&mut self, bytes: usize) -> bool {
+    /// Acquires bytes from budget and account, if both have them.
+    fn acquire(&mut self, bytes: usize) -> bool {
         let fits = self.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.budget);
-        let taken = fits && self.account.as_ref().is_none_or(|account| account.take(bytes));
-        self.bytes += if taken { bytes } else { 0 };
-        taken
+        let acquired = fits && self.account.as_ref().is_none_or(|account| account.acquire(bytes));
+        self.bytes += if acquired { bytes } else { 0 };
+        acquired
     }
 
-    fn give_back(&mut self, bytes: usize) {
+    fn release(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         if let Some(account) = &self.account {
-            account.give_back(bytes);
+            account.release(bytes);
         }
     }
 
@@ -257,7 +257,7 @@ impl<T: Bounded> BoundedTable<T> {
         self.unlink(at, queue);
         self.link_newest(at);
         let grown = after.saturating_sub(before);
-        self.give_back(before.saturating_sub(after));
+        self.release(before.saturating_sub(after));
         match modified {
             Modified::Removed => {
                 self.overdraw(grown);
@@ -278,7 +278,7 @@ impl<T: Bounded> BoundedTable<T> {
             }
         }
         let bytes = Self::ENTRY_BYTES + value.heap_bytes();
-        while !self.take(bytes) {
+        while !self.acquire(bytes) {
             let has_made_room = match self.when_full {
                 WhenFull::Refuse => self.remove_expired(now),
                 WhenFull::Evict => self.can_hold(bytes) && self.evict(now, NONE),
@@ -288,7 +288,7 @@ impl<T: Bounded> BoundedTable<T> {
             }
         }
         let Some(at) = u32::try_from(self.slots.len()).ok().filter(|at| *at != NONE) else {
-            self.give_back(bytes);
+            self.release(bytes);
             return false;
         };
         let slots = &mut self.slots;
@@ -329,10 +329,10 @@ impl<T: Bounded> BoundedTable<T> {
         expired.is_some_and(|at| self.remove_at(at).is_some())
     }
 
-    /// Takes `bytes` for the entry at `kept`, which has grown. Evicts others until there is room; without others, the budget is exceeded.
+    /// Acquires `bytes` for the entry at `kept`, which has grown. Evicts others until there is room; without others, the budget is exceeded.
     fn grow(&mut self, kept: u32, bytes: usize, now: u64) {
         let mut kept = kept;
-        while !self.take(bytes) {
+        while !self.acquire(bytes) {
             let last = u32::try_from(self.slots.len() - 1).unwrap_or(NONE);
             let Some(victim) = self.victim(now, kept) else { return self.overdraw(bytes) };
             self.evict_at(victim, now);
@@ -346,7 +346,7 @@ impl<T: Bounded> BoundedTable<T> {
     fn overdraw(&mut self, bytes: usize) {
         self.bytes += bytes;
         if let Some(account) = &self.account {
-            account.take_overdrawn(bytes);
+            account.overdraw(bytes);
         }
     }
 
@@ -378,7 +378,7 @@ impl<T: Bounded> BoundedTable<T> {
             self.rename(last, at);
         }
         let removed = self.slots.swap_remove(at as usize);
-        self.give_back(Self::ENTRY_BYTES + removed.value.heap_bytes());
+        self.release(Self::ENTRY_BYTES + removed.value.heap_bytes());
         self.shrink();
         Some(removed.value)
     }

@@ -1,14 +1,14 @@
 //! One budget in bytes for everything that callers can make a server keep.
 //!
 //! A [`MemoryBudget`] is divided into fixed shares, one a [`Purpose`]: what floods one share cannot take memory from the others.
-//! Bytes are taken from a share in two ways:
+//! Bytes are acquired from a share in two ways:
 //!
-//! - a [`Reservation`] for one thing with an end, such as the body of a request: it is returned when it is dropped;
+//! - a [`Reservation`] for one thing with an end, such as the body of a request: dropping it releases the bytes;
 //! - an [`Account`] for a table that lives long, such as the cells of one handler. While several accounts share, each is
 //!   guaranteed its part of one half, and the other half goes to whoever asks first.
 //!
-//! Cost: one or two atomic additions for each [`take`](Account::take) or [`reserve`](Share::reserve), and none otherwise. Callers
-//! take when they create or grow something, not for every request.
+//! Cost: one or two atomic additions for each [`acquire`](Account::acquire) or [`reserve`](Share::reserve), and none otherwise. Callers
+//! acquire when they create or grow something, not for every request.
 //!
 //! ```
 //! use mixer_base::budget::{MemoryBudget, Purpose};
@@ -174,7 +174,7 @@ impl Share {
         self.limit
     }
 
-    /// Bytes taken.
+    /// Bytes in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -184,18 +184,18 @@ impl Share {
         self.exhausted.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes until the reservation is dropped; `None` if the share does not have them.
+    /// Acquires bytes until the reservation is dropped; `None` if the share does not have them.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         self.add(bytes, self.limit).then(|| Reservation { share: Arc::clone(self), bytes })
     }
 
-    /// Opens an account, which takes nothing yet.
+    /// Opens an account, which holds nothing yet.
     pub fn open(self: &Arc<Self>) -> Account {
         self.accounts.fetch_add(1, Ordering::Relaxed);
         Account { share: Arc::clone(self), used: AtomicUsize::new(0) }
     }
 
-    /// What each account can take whatever the others took.
+    /// What each account can acquire whatever the others hold.
     fn guarantee(&self) -> usize {
         match self.accounts.load(Ordering::Relaxed) {
             0 | 1 => self.limit,
@@ -204,7 +204,7 @@ impl Share {
     }
 
     /// What an account beyond its guarantee leaves for those that are below theirs.
-    fn kept_back(&self) -> usize {
+    fn reserved_for_others(&self) -> usize {
         match self.accounts.load(Ordering::Relaxed) {
             0 | 1 => 0,
             accounts => self.limit / 2 / accounts * (accounts - 1),
@@ -224,11 +224,11 @@ impl Share {
 
     fn subtract(&self, bytes: usize) {
         let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
-        debug_assert!(before >= bytes, "returned {bytes} of {before} bytes");
+        debug_assert!(before >= bytes, "released {bytes} of {before} bytes");
     }
 }
 
-/// Bytes taken from a share; returned when it is dropped.
+/// Bytes of a share; released when it is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     share: Arc<Share>,
@@ -241,14 +241,14 @@ impl Reservation {
         self.bytes
     }
 
-    /// Takes more bytes. Returns false, and changes nothing, if the share does not have them.
+    /// Acquires more bytes. Returns false, and changes nothing, if the share does not have them.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let grown = self.share.add(bytes, self.share.limit);
         self.bytes += if grown { bytes } else { 0 };
         grown
     }
 
-    /// Returns bytes; at most all of them.
+    /// Releases bytes; at most all of them.
     pub fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -262,7 +262,7 @@ impl Drop for Reservation {
     }
 }
 
-/// The bytes of one owner of tables within a share. Everything is returned when it is dropped.
+/// The bytes of one owner of tables within a share. Everything is released when it is dropped.
 #[derive(Debug)]
 pub struct Account {
     share: Arc<Share>,
@@ -275,44 +275,44 @@ impl Account {
         &self.share
     }
 
-    /// Bytes taken.
+    /// Bytes in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes. Returns false, and changes nothing, if the share does not have them for this account.
-    pub fn take(&self, bytes: usize) -> bool {
+    /// Acquires bytes. Returns false, and changes nothing, if the share does not have them for this account.
+    pub fn acquire(&self, bytes: usize) -> bool {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let most = match used <= self.share.guarantee() {
             true => self.share.limit,
-            false => self.share.limit - self.share.kept_back(),
+            false => self.share.limit - self.share.reserved_for_others(),
         };
-        let taken = self.share.add(bytes, most);
-        if !taken {
+        let acquired = self.share.add(bytes, most);
+        if !acquired {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
         }
-        taken
+        acquired
     }
 
-    /// Takes bytes until the charge is dropped; `None` if the share does not have them for this account.
+    /// Acquires bytes until the charge is dropped; `None` if the share does not have them for this account.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        self.take(bytes).then(|| Charge { account: Arc::clone(self), bytes })
+        self.acquire(bytes).then(|| Charge { account: Arc::clone(self), bytes })
     }
 
-    /// Takes bytes even if the share does not have them, for what exists already.
-    pub fn take_overdrawn(&self, bytes: usize) {
+    /// Acquires bytes even if the share does not have them, for what exists already.
+    pub fn overdraw(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         self.share.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns bytes.
-    pub fn give_back(&self, bytes: usize) {
+    /// Releases bytes.
+    pub fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.share.subtract(bytes);
     }
 }
 
-/// Bytes taken from an account; returned when it is dropped. For what can outlive the table that it was in.
+/// Bytes of an account; released when it is dropped. For what can outlive the table that it was in.
 #[derive(Debug)]
 pub struct Charge {
     account: Arc<Account>,
@@ -321,7 +321,7 @@ pub struct Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.account.give_back(self.bytes);
+        self.account.release(self.bytes);
     }
 }
 
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_is_returned_once() {
+    fn a_reservation_is_released_once() {
         let share = Arc::new(Share::new(100));
         let mut first = share.reserve(60).unwrap();
         assert!(share.reserve(41).is_none() && !first.grow(41));
@@ -363,23 +363,23 @@ mod tests {
     }
 
     #[test]
-    fn an_account_has_its_guarantee_whatever_the_others_take() {
+    fn an_account_has_its_guarantee_whatever_the_others_hold() {
         let share = Arc::new(Share::new(1200));
         let flooded = share.open();
-        let take_all = |account: &Account| while account.take(1) {};
-        take_all(&flooded);
+        let exhaust = |account: &Account| while account.acquire(1) {};
+        exhaust(&flooded);
         assert_eq!(flooded.used(), 1200, "one account has the whole share");
-        flooded.give_back(1200);
+        flooded.release(1200);
         let quiet = [share.open(), share.open()];
-        take_all(&flooded);
+        exhaust(&flooded);
         assert_eq!(flooded.used(), 800, "half of the share, and its part of the other half");
         for account in &quiet {
-            assert!(account.take(200));
-            assert!(!account.take(1));
+            assert!(account.acquire(200));
+            assert!(!account.acquire(1));
         }
         assert_eq!(share.used(), 1200);
         drop(flooded);
-        assert!(quiet.iter().all(|account| account.take(100)), "what was returned is for all");
+        assert!(quiet.iter().all(|account| account.acquire(100)), "what was released is for all");
         drop(quiet);
         assert_eq!((share.used(), share.accounts.load(Ordering::Relaxed)), (0, 0));
     }
@@ -394,9 +394,9 @@ mod tests {
                     let account = share.open();
                     for step in 0..2000_usize {
                         let bytes = (step * 7 + thread) % 90;
-                        if account.take(bytes) {
+                        if account.acquire(bytes) {
                             assert!(share.used() <= 1000);
-                            account.give_back(bytes);
+                            account.release(bytes);
                         }
                         drop(share.reserve(bytes));
                     }

@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 
 /// Memory of a process for the requests of one connection.
 pub trait MemoryAccount: std::fmt::Debug + Send + Sync {
-    /// Takes bytes. Returns false, and changes nothing, if there are none left.
-    fn take(&self, bytes: usize) -> bool;
+    /// Acquires bytes. Returns false, and changes nothing, if there are none left.
+    fn acquire(&self, bytes: usize) -> bool;
 
-    /// Returns bytes.
-    fn give_back(&self, bytes: usize);
+    /// Releases bytes.
+    fn release(&self, bytes: usize);
 }
 
 /// An account without limit, for tests.
@@ -19,14 +19,14 @@ pub trait MemoryAccount: std::fmt::Debug + Send + Sync {
 pub struct UnlimitedMemory;
 
 impl MemoryAccount for UnlimitedMemory {
-    fn take(&self, _: usize) -> bool {
+    fn acquire(&self, _: usize) -> bool {
         true
     }
 
-    fn give_back(&self, _: usize) {}
+    fn release(&self, _: usize) {}
 }
 
-/// Bytes that a connection takes from its account at once.
+/// Bytes that a connection acquires from its account at once.
 const GRAIN: usize = 4 << 10;
 /// Bytes of requests that do not count in the account: a connection with one call at a time is served although others took all.
 const FREE: usize = 16 << 10;
@@ -52,7 +52,7 @@ pub(super) struct FlowControl {
 struct Held {
     bytes: usize,
     /// Taken from the account: `bytes` without those that are free, in grains.
-    taken: usize,
+    acquired: usize,
 }
 
 /// Unread body bytes beyond which the connection window is not replenished.
@@ -76,10 +76,12 @@ impl FlowControl {
         let mut held = self.held.lock();
         let bytes = held.bytes.saturating_add(count);
         let needed = in_grains(bytes);
-        if bytes > self.max_request_bytes || needed > held.taken && !self.account.take(needed - held.taken) {
+        if bytes > self.max_request_bytes
+            || needed > held.acquired && !self.account.acquire(needed - held.acquired)
+        {
             return false;
         }
-        *held = Held { bytes, taken: needed.max(held.taken) };
+        *held = Held { bytes, acquired: needed.max(held.acquired) };
         true
     }
 
@@ -88,9 +90,9 @@ impl FlowControl {
         let mut held = self.held.lock();
         held.bytes = held.bytes.saturating_sub(count);
         let needed = in_grains(held.bytes);
-        if held.taken > needed {
-            self.account.give_back(held.taken - needed);
-            held.taken = needed;
+        if held.acquired > needed {
+            self.account.release(held.acquired - needed);
+            held.acquired = needed;
         }
     }
 
@@ -138,9 +140,9 @@ impl FlowControl {
 
 impl Drop for FlowControl {
     fn drop(&mut self) {
-        let taken = self.held.get_mut().taken;
-        if taken > 0 {
-            self.account.give_back(taken);
+        let acquired = self.held.get_mut().acquired;
+        if acquired > 0 {
+            self.account.release(acquired);
         }
     }
 }

@@ -59,12 +59,12 @@ pub struct ConnectionLimits {
 struct ConnectionAccount(Account);
 
 impl MemoryAccount for ConnectionAccount {
-    fn take(&self, bytes: usize) -> bool {
-        self.0.take(bytes)
+    fn acquire(&self, bytes: usize) -> bool {
+        self.0.acquire(bytes)
     }
 
-    fn give_back(&self, bytes: usize) {
-        self.0.give_back(bytes);
+    fn release(&self, bytes: usize) {
+        self.0.release(bytes);
     }
 }
 

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 use super::*;
-use crate::{AttributeBag, LaterRecords, OwnedValue, ReportRecords, Vocabulary, Words};
+use crate::wire::MAX_ELEMENTS;
+use crate::{AttributeBag, OwnedValue, RecordSlices, ReportRecords, Vocabulary, Words};
 use mixer_wire::istio::mixer::v1 as proto;
 
 fn attributes(path: &str) -> OwnedAttributes {
@@ -167,8 +168,9 @@ proptest! {
     }
 }
 
-/// The attributes of the vocabulary after each record, or why the record is skipped; in slices of these sizes.
-fn walked(body: &[u8], slice: SliceLimits) -> Vec<Result<Vec<Option<OwnedValue>>, String>> {
+/// The attributes of the vocabulary after each record, or why the record is skipped; in slices of these sizes, of which at most `most`
+/// records are taken at once.
+fn walked(body: &[u8], slice: SliceLimits, most: usize) -> Vec<Result<Vec<Option<OwnedValue>>, String>> {
     let mut builder = Vocabulary::builder();
     let declared = ["a", "b", "source.ip", "m"];
     for name in declared {
@@ -180,7 +182,8 @@ fn walked(body: &[u8], slice: SliceLimits) -> Vec<Result<Vec<Option<OwnedValue>>
     let request = ReportRequest::decode_bounded(body, limits, &arena).unwrap();
     let mut seen = Vec::new();
     let mut take = |records: &mut ReportRecords<'_>| {
-        while let Some(record) = records.next() {
+        for _ in 0..most {
+            let Some(record) = records.next() else { break };
             let value = |bag: &AttributeBag<'_>, name: &str| {
                 vocabulary.slot(name.as_bytes()).and_then(|slot| bag.peek(slot)).map(OwnedValue::from)
             };
@@ -190,17 +193,22 @@ fn walked(body: &[u8], slice: SliceLimits) -> Vec<Result<Vec<Option<OwnedValue>>
             });
         }
     };
-    let mut first = ReportRecords::new(&request, &vocabulary, &arena);
-    take(&mut first);
-    if let Some(mut later) = LaterRecords::after(&request, &first) {
-        let mut scratch = Bump::new();
-        loop {
-            let Some(mut records) = later.slice(slice, &vocabulary, &scratch) else { break };
-            take(&mut records);
-            later.finish(&records);
-            drop(records);
-            scratch.reset();
-        }
+    let mut slices = if request.is_decoded() {
+        let mut first = ReportRecords::new(&request, &vocabulary, &arena);
+        take(&mut first);
+        RecordSlices::after(&request, &first)
+    } else {
+        RecordSlices::new(&request, &vocabulary, &arena)
+    };
+    let mut scratch = Bump::new();
+    while !slices.is_empty() {
+        let mut decoder = slices.slice(slice, &vocabulary, &scratch);
+        while decoder.step().is_some() {}
+        let mut records = decoder.records();
+        take(&mut records);
+        slices.finish(&records);
+        drop(records);
+        scratch.reset();
     }
     seen
 }
@@ -217,7 +225,8 @@ fn the_records_of_a_report_are_bounded() {
         request.map(|request| (request.record_count, request.records().len()))
     };
     let mut bytes = 0;
-    assert_eq!(decoded(20_000, &mut bytes), Ok((20_000, 10)));
+    assert_eq!(decoded(10, &mut bytes), Ok((10, 10)));
+    assert_eq!(decoded(20_000, &mut bytes), Ok((20_000, 0)), "they are validated");
     assert!(bytes < 4096, "{bytes} bytes");
     assert_eq!(
         decoded(20_001, &mut bytes),
@@ -228,12 +237,76 @@ fn the_records_of_a_report_are_bounded() {
         encode_report_request([&attributes(&"x".repeat(5000))], 0, ReportWords::Own, Semantics::Delta);
     let limits = RecordLimits { records: 9, slice: SliceLimits { records: 10, bytes: 1000 } };
     let (arena, body) = (Bump::new(), large.repeat(3));
-    assert_eq!(ReportRequest::decode_bounded(&body, limits, &arena).unwrap().records().len(), 1);
-    assert_eq!(walked(&body, limits.slice).len(), 3);
+    assert_eq!(ReportRequest::decode_bounded(&body, limits, &arena).unwrap().records().len(), 0);
+    assert_eq!(walked(&body, limits.slice, 10).len(), 3);
     // A later record that is invalid rejects the whole report as well.
     let bad = [&[0x0a, 0].repeat(50)[..], &[0x0a, 0x02, 0x0a, 0x05]].concat();
     let truncated = ReportRequest::decode_bounded(&bad, RecordLimits { records: 99, ..limits }, &arena);
     assert_eq!(truncated.err(), Some(RequestError::Undecodable(DecodeError::Truncated)));
+}
+
+#[test]
+fn the_elements_of_a_message_are_bounded() {
+    let too_many = DecodeError::TooManyElements { limit: MAX_ELEMENTS };
+    let pairs = |count: usize| {
+        let (mut map, mut entry, mut message) = (Vec::new(), Vec::new(), Vec::new());
+        nested(&mut map, 2, |out| out.extend([0x0a, 0].repeat(count)));
+        nested(&mut entry, 9, |out| out.extend_from_slice(&map));
+        message.extend(entry);
+        message
+    };
+    let words = |count: usize| [0x0a, 0].repeat(count);
+    let values = |count: usize| [0x12, 0].repeat(count);
+    for (name, message, fits) in [
+        ("words", words(MAX_ELEMENTS), true),
+        ("words", words(MAX_ELEMENTS + 1), false),
+        ("values", values(MAX_ELEMENTS), true),
+        ("values", values(MAX_ELEMENTS + 1), false),
+        ("pairs", pairs(MAX_ELEMENTS - 1), true),
+        ("pairs", pairs(MAX_ELEMENTS), false),
+        ("all", [words(1500), values(1500), pairs(1500)].concat(), false),
+        ("long texts", [0x0a, 60].into_iter().chain([b'x'; 60]).cycle().take(62 * 4000).collect(), true),
+    ] {
+        let arena = Bump::new();
+        let decoded = CompressedAttributes::decode(&message, &arena);
+        assert_eq!(decoded.err(), (!fits).then_some(too_many), "{name}");
+        let most = 4 * message.len() + (1 << 20);
+        assert!(arena.allocated_bytes() < most, "{name}: {} bytes", arena.allocated_bytes());
+        let (mut report, mut check) = (Vec::new(), Vec::new());
+        nested(&mut report, 1, |out| out.extend_from_slice(&message));
+        nested(&mut check, 1, |out| out.extend_from_slice(&message));
+        assert_eq!(ReportRequest::decode(&report, &arena).is_ok(), fits, "{name}");
+        assert_eq!(CheckRequest::decode(&check, &arena).is_ok(), fits, "{name}");
+        let merged = CheckRequest::decode(&check.repeat(2), &arena).err();
+        assert_eq!(merged, Some(too_many), "{name}: two parts of one field are one message");
+    }
+    let default_words = |count: usize| ReportRequest::decode(&[0x12, 0].repeat(count), &Bump::new()).is_ok();
+    assert!(default_words(MAX_DEFAULT_WORDS) && !default_words(MAX_DEFAULT_WORDS + 1));
+}
+
+#[test]
+fn a_report_decodes_in_steps() {
+    let records: Vec<_> = (0..200).map(|number| attributes(&format!("/{number}"))).collect();
+    let body = encode_report_request(&records, 200, ReportWords::Shared, Semantics::Independent);
+    for slice in [SliceLimits::NONE, SliceLimits { records: 100, bytes: 1 << 20 }] {
+        let arena = Bump::new();
+        let mut decoder = ReportDecoder::new(&body, slice, &arena);
+        let mut steps = 1;
+        while !decoder.step(1000, 200).unwrap() {
+            steps += 1;
+        }
+        let request = decoder.finish();
+        assert!(steps >= body.len() / 1100, "{steps} steps for {} bytes", body.len());
+        assert_eq!((request.record_count, request.is_decoded()), (200, slice == SliceLimits::NONE));
+        assert_eq!(
+            request.default_words.len(),
+            ReportRequest::decode(&body, &arena).unwrap().default_words.len()
+        );
+    }
+    let arena = Bump::new();
+    let mut decoder = ReportDecoder::new(&body, SliceLimits::NONE, &arena);
+    let error = std::iter::repeat_with(|| decoder.step(1000, 199)).find_map(Result::err);
+    assert_eq!(error, Some(RequestError::TooManyRecords { found: 200, limit: 199 }));
 }
 
 /// One record: values of `a`, `b`, a name without a slot, and an index that no dictionary has.
@@ -256,7 +329,7 @@ proptest! {
     #[test]
     fn slices_show_what_the_whole_report_shows(
         records in prop::collection::vec(record(), 0..30),
-        size in 1..6_usize,
+        (size, most) in (1..6_usize, 1..6_usize),
         semantics in prop_oneof![Just(0_u8), Just(1), Just(7)],
     ) {
         let mut body = Vec::new();
@@ -266,6 +339,8 @@ proptest! {
         }
         body.extend([0x20, semantics]);
         let slice = SliceLimits { records: size, bytes: usize::MAX };
-        prop_assert_eq!(walked(&body, slice), walked(&body, SliceLimits::NONE));
+        let whole = walked(&body, SliceLimits::NONE, usize::MAX);
+        prop_assert_eq!(&walked(&body, slice, most), &whole);
+        prop_assert_eq!(&walked(&body, SliceLimits::NONE, most), &whole);
     }
 }

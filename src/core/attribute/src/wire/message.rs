@@ -102,11 +102,16 @@ pub(crate) struct AttributeEntry<'a> {
     pub(crate) payload: Cell<Payload<'a>>,
 }
 
+/// Most words, values and map entries of one message. Proxies send less than a thousand.
+pub const MAX_ELEMENTS: usize = 4 << 10;
+
 /// The words and entries of one attribute message, borrowed from its bytes.
 ///
 /// Shape: every entry of the typed maps in wire order, including repeated keys. String maps stay encoded until they are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompressedAttributes<'a> {
+    /// Length of the message in bytes.
+    pub(crate) encoded_len: usize,
     pub(crate) words: &'a [&'a [u8]],
     pub(crate) entries: &'a [AttributeEntry<'a>],
 }
@@ -114,7 +119,7 @@ pub struct CompressedAttributes<'a> {
 impl<'a> CompressedAttributes<'a> {
     /// Validates a message and indexes its parts. Cost: linear in the bytes; allocates in `arena` only.
     ///
-    /// Errors: invalid protobuf anywhere in the message.
+    /// Errors: invalid protobuf anywhere in the message; more than [`MAX_ELEMENTS`].
     pub fn decode(body: &'a [u8], arena: &'a Bump) -> Result<Self, DecodeError> {
         let mut parts = Parts::new(body.len(), arena);
         parts.read(body)?;
@@ -139,6 +144,9 @@ impl<'a> CompressedAttributes<'a> {
 
 /// A message being decoded; a second occurrence of the same message field is merged into it.
 pub(crate) struct Parts<'a> {
+    encoded_len: usize,
+    /// At least the number of elements, except for those of map entries in a message that is too short to have too many.
+    elements: usize,
     words: ArenaVec<'a, &'a [u8]>,
     entries: ArenaVec<'a, AttributeEntry<'a>>,
 }
@@ -147,16 +155,28 @@ impl<'a> Parts<'a> {
     /// Reserves what a message of `len` bytes usually needs.
     pub(crate) fn new(len: usize, arena: &'a Bump) -> Self {
         Self {
+            encoded_len: 0,
+            elements: 0,
             words: ArenaVec::with_capacity_in((len / 8).min(64), arena),
             entries: ArenaVec::with_capacity_in((len / 8).min(48), arena),
         }
     }
 
     pub(crate) fn finish(self) -> CompressedAttributes<'a> {
-        CompressedAttributes { words: self.words.into_bump_slice(), entries: self.entries.into_bump_slice() }
+        CompressedAttributes {
+            encoded_len: self.encoded_len,
+            words: self.words.into_bump_slice(),
+            entries: self.entries.into_bump_slice(),
+        }
     }
 
     pub(crate) fn read(&mut self, body: &'a [u8]) -> Result<(), DecodeError> {
+        self.encoded_len += body.len();
+        // An element takes at least two bytes, so that short messages need no count.
+        self.elements += match self.elements + body.len() / 2 {
+            most if most <= MAX_ELEMENTS => body.len() / 2,
+            _ => count_elements(body, MAX_ELEMENTS - self.elements)?,
+        };
         let mut reader = Reader::new(body);
         loop {
             let (number, bytes) = match reader.short_field() {
@@ -187,6 +207,36 @@ impl<'a> Parts<'a> {
             };
             let (index, payload) = entry(field, bytes)?;
             self.entries.push(AttributeEntry { index, field, payload: Cell::new(payload) });
+        }
+    }
+}
+
+/// The number of elements of a message.
+///
+/// Errors: more than `most`. Bytes that are no message are left to the decoder.
+fn count_elements(body: &[u8], most: usize) -> Result<usize, DecodeError> {
+    let mut count = 0;
+    each_field(body, |number, bytes| {
+        count += usize::from(number <= 9);
+        if number == TypedMap::StringMaps as u32 {
+            each_field(bytes, |number, map| {
+                if number == 2 {
+                    each_field(map, |number, _| count += usize::from(number == 1));
+                }
+            });
+        }
+    });
+    if count > most { Err(DecodeError::TooManyElements { limit: MAX_ELEMENTS }) } else { Ok(count) }
+}
+
+/// Calls `take` for every length-delimited field up to the first that is malformed.
+fn each_field(body: &[u8], mut take: impl FnMut(u32, &[u8])) {
+    let mut reader = Reader::new(body);
+    while let Ok(Some((number, wire_type))) = reader.tag() {
+        match reader.bytes_of(number, wire_type) {
+            Ok(bytes) => take(number, bytes),
+            Err(_) if reader.skip(wire_type).is_ok() => {}
+            Err(_) => return,
         }
     }
 }

@@ -32,6 +32,12 @@ pub enum DecodeError {
         /// Nanoseconds as received.
         nanos: i32,
     },
+    /// More words, values and map entries than one message may have: each takes two bytes of a message, and tens of bytes decoded.
+    #[error("the attributes have more than {limit} words, values and map entries")]
+    TooManyElements {
+        /// The limit.
+        limit: usize,
+    },
     /// Beyond 64-bit nanoseconds, or with seconds and nanoseconds of different signs.
     #[error("duration of {seconds} seconds and {nanos} nanoseconds is out of range")]
     DurationRange {

@@ -12,6 +12,11 @@ pub(super) struct Evaluated<'a> {
     pub(super) has_map: bool,
 }
 
+/// The work of evaluating an instance.
+pub(super) fn work_of(route: &RouteInstance) -> usize {
+    1 + route.config.programs.len()
+}
+
 /// Evaluates all leaves of an instance into the arena of the bag. So is the error text.
 pub(super) fn evaluate<'a>(
     route: &'a RouteInstance,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::instances::evaluate_sharing;
+use super::instances::{evaluate_sharing, work_of};
 use super::trace::{TracedPhase, step};
 use super::{DispatchContext, DispatchError};
 use crate::adapter::Instance;
@@ -18,6 +18,8 @@ pub struct ReportCollector<'a> {
     batches: Vec<Vec<Instance<'a>>>,
     /// Destinations whose failures some rule ignores.
     lenient: Vec<bool>,
+    /// The work of delivering the batches, in the unit of [`DispatchContext::work`].
+    pending: usize,
 }
 
 impl<'a> ReportCollector<'a> {
@@ -28,7 +30,13 @@ impl<'a> ReportCollector<'a> {
             table,
             batches: (0..destinations).map(|_| Vec::new()).collect(),
             lenient: vec![false; destinations],
+            pending: 0,
         }
+    }
+
+    /// The work of delivering what is collected, in the unit of [`DispatchContext::work`].
+    pub fn pending(&self) -> usize {
+        self.pending
     }
 
     /// Evaluates the instances of all rules that match a preprocessed bag.
@@ -46,6 +54,7 @@ impl<'a> ReportCollector<'a> {
             counts += set.matches(bag, &mut matched);
         }
         context.metrics.conditions_failed(counts.failures);
+        let mut work = counts.evaluations;
         let known = bag.arena().alloc_slice_fill_copy(self.table.shared_values(), None);
         let mut errors = DispatchError::default();
         let mut instances = 0;
@@ -59,6 +68,7 @@ impl<'a> ReportCollector<'a> {
             for action in &route.actions {
                 let lenient = route.rule.on_error.or(action.handler.config.on_error) == Some(OnError::Allow);
                 for instance in &action.instances {
+                    work += work_of(instance);
                     match evaluate_sharing(instance, bag, known) {
                         Ok(evaluated) => {
                             instances += 1;
@@ -67,6 +77,7 @@ impl<'a> ReportCollector<'a> {
                                 trace.borrow_mut().dispatch(route, action, instance, RuleKind::Report, made);
                             }
                             let at = instance.destination.index();
+                            self.pending += work_of(instance);
                             if let Some(batch) = self.batches.get_mut(at) {
                                 batch.push(evaluated.instance);
                             }
@@ -88,6 +99,7 @@ impl<'a> ReportCollector<'a> {
                 }
             }
         }
+        context.count_work(work);
         context.metrics.dispatch_shape(counts.groups, instances);
         errors.into_result(())
     }
@@ -95,16 +107,19 @@ impl<'a> ReportCollector<'a> {
     /// Delivers the instances of every destination. Asynchronous handlers are awaited together.
     ///
     /// Errors: those of the handlers, as `failed to report all values: …`; all other instances are delivered.
-    pub async fn flush(self, context: &DispatchContext<'_>) -> Result<(), DispatchError> {
+    pub async fn flush(&mut self, context: &DispatchContext<'_>) -> Result<(), DispatchError> {
+        self.pending = 0;
         let mut pending = Vec::new();
         for ((destination, batch), lenient) in
-            self.table.destinations().iter().zip(&self.batches).zip(&self.lenient)
+            self.table.destinations().iter().zip(&mut self.batches).zip(&mut self.lenient)
         {
             if batch.is_empty() {
                 continue;
             }
             let started = Instant::now();
             let reply = destination.handler.report(batch);
+            batch.clear();
+            let lenient = std::mem::take(lenient);
             pending.push(async move {
                 let settled = context.settle(destination, started, reply).await;
                 let phase = || TracedPhase::Deliver {

@@ -113,6 +113,22 @@ impl LookupTest {
     }
 }
 
+/// What evaluating conditions took.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Evaluations {
+    /// Conditions that failed.
+    pub(super) failures: usize,
+    /// Look-ups and evaluations.
+    pub(super) count: usize,
+}
+
+impl std::ops::AddAssign for Evaluations {
+    fn add_assign(&mut self, other: Self) {
+        self.failures += other.failures;
+        self.count += other.count;
+    }
+}
+
 impl PredicateIndex {
     /// Adds a condition whose program is not in the index.
     pub(super) fn put(&mut self, condition: Arc<SharedCondition>) {
@@ -133,23 +149,23 @@ impl PredicateIndex {
         }
     }
 
-    /// Calls `hit` for every condition that is true, and for every failed one with a route that handles errors. Returns the number of
-    /// conditions that failed. References are recorded as if every condition were evaluated.
+    /// Calls `hit` for every condition that is true, and for every failed one with a route that handles errors. References are recorded as if
+    /// every condition were evaluated.
     pub(super) fn evaluate<'t: 'a, 'a>(
         &'t self,
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
-    ) -> usize {
+    ) -> Evaluations {
         self.root.evaluate(bag, hit)
     }
 }
 
-/// Evaluates a condition as a whole. Returns the number of failures.
+/// Evaluates a condition as a whole.
 fn evaluate_whole<'t: 'a, 'a>(
     condition: &'t SharedCondition,
     bag: &AttributeBag<'a>,
     hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
-) -> usize {
+) -> Evaluations {
     match condition.program.eval(bag) {
         Ok(Value::Bool(true)) => hit(condition, None),
         Ok(_) => {}
@@ -157,10 +173,10 @@ fn evaluate_whole<'t: 'a, 'a>(
             if condition.handles_errors() {
                 hit(condition, Some(error));
             }
-            return 1;
+            return Evaluations { failures: 1, count: 1 };
         }
     }
-    0
+    Evaluations { failures: 0, count: 1 }
 }
 
 impl Node {
@@ -219,15 +235,15 @@ impl Node {
         &'t self,
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
-    ) -> usize {
-        let mut failures = 0;
+    ) -> Evaluations {
+        let mut all = Evaluations::default();
         for condition in self.opaque.iter().chain(&self.few) {
-            failures += evaluate_whole(condition, bag, hit);
+            all += evaluate_whole(condition, bag, hit);
         }
         for lookup in &self.lookups {
-            failures += lookup.evaluate(bag, hit);
+            all += lookup.evaluate(bag, hit);
         }
-        failures
+        all
     }
 }
 
@@ -299,7 +315,7 @@ impl Lookup {
         &'t self,
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
-    ) -> usize {
+    ) -> Evaluations {
         match (&self.subject, self.subject.read(bag)) {
             (Subject::Text(_), Some(Value::String(text))) => self.follow(text, bag, hit),
             (Subject::Number(_), Some(Value::Int64(number))) => self.follow(&number.to_le_bytes(), bag, hit),
@@ -313,7 +329,7 @@ impl Lookup {
                 self.follow(text, bag, hit)
             }
             // Absent, or not of the declared type: an error in every one of these conditions.
-            _ => self.conditions,
+            _ => Evaluations { failures: self.conditions, count: 1 },
         }
     }
 
@@ -322,18 +338,18 @@ impl Lookup {
         value: &[u8],
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
-    ) -> usize {
-        let mut failures = 0;
+    ) -> Evaluations {
+        let mut all = Evaluations { failures: 0, count: 1 + self.prefixes.len() };
         if let Some(branch) = self.equal.get(value) {
-            failures += branch.evaluate(bag, hit);
+            all += branch.evaluate(bag, hit);
         }
         for (length, branches) in &self.prefixes {
             let Some(prefix) = value.get(..*length) else { break };
             if let Some(branch) = branches.get(prefix) {
-                failures += branch.evaluate(bag, hit);
+                all += branch.evaluate(bag, hit);
             }
         }
-        failures
+        all
     }
 }
 
@@ -394,18 +410,20 @@ impl Branch {
         &'t self,
         bag: &AttributeBag<'a>,
         hit: &mut dyn FnMut(&'t SharedCondition, Option<EvalError<'a>>),
-    ) -> usize {
+    ) -> Evaluations {
         match self {
             Branch::Decided(condition) => {
                 hit(condition, None);
-                0
+                Evaluations { failures: 0, count: 1 }
             }
             Branch::One(condition) => evaluate_whole(condition, bag, hit),
             Branch::Many(fork) => {
                 for condition in &fork.decided {
                     hit(condition, None);
                 }
-                fork.next.evaluate(bag, hit)
+                let mut all = Evaluations { failures: 0, count: fork.decided.len() };
+                all += fork.next.evaluate(bag, hit);
+                all
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::condition::SharedCondition;
-use super::index::PredicateIndex;
+use super::index::{Evaluations, PredicateIndex};
 use super::route::{DestinationUses, Route};
 use crate::snapshot::{Condition, RuleConfig};
 use bumpalo::collections::Vec as ArenaVec;
@@ -28,12 +28,15 @@ pub struct MatchCounts {
     /// Destinations of the conditions that hold, counted once per condition; rules without a condition share one. Istio Mixer's
     /// instance groups.
     pub groups: usize,
+    /// Look-ups and evaluations of conditions, and unconditional rules.
+    pub evaluations: usize,
 }
 
 impl std::ops::AddAssign for MatchCounts {
     fn add_assign(&mut self, other: Self) {
         self.failures += other.failures;
         self.groups += other.groups;
+        self.evaluations += other.evaluations;
     }
 }
 
@@ -78,10 +81,10 @@ impl RuleSet {
         let begin = matched.len();
         matched.extend(self.always.iter().map(|route| Matched { route, failed: None }));
         if self.always.len() == self.routes.len() {
-            return MatchCounts { failures: 0, groups };
+            return MatchCounts { failures: 0, groups, evaluations: self.always.len() };
         }
         let sorted = matched.len();
-        let failures = self.index.evaluate(bag, &mut |condition, failed| {
+        let Evaluations { failures, count } = self.index.evaluate(bag, &mut |condition, failed| {
             if failed.is_none() {
                 groups += condition.destinations();
             }
@@ -95,7 +98,7 @@ impl RuleSet {
         if (matched.len() > sorted && begin < sorted) || matched.len() > sorted + 1 {
             matched.get_mut(begin..).unwrap_or_default().sort_unstable_by_key(|m| m.route.order);
         }
-        MatchCounts { failures, groups }
+        MatchCounts { failures, groups, evaluations: self.always.len() + count }
     }
 
     /// Adds a rule that is not in the set.

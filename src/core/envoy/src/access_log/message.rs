@@ -1,6 +1,5 @@
 //! `StreamAccessLogsMessage`.
 
-use super::super::wire::each_bytes;
 use mixer_attribute::DecodeError;
 use mixer_attribute::wire::Reader;
 
@@ -24,22 +23,29 @@ pub struct LogMessage<'a> {
 }
 
 impl<'a> LogMessage<'a> {
-    /// Decodes a message, except for the content of its entries. Errors: the bytes are no `StreamAccessLogsMessage`.
-    pub fn read(body: &'a [u8]) -> Result<Self, DecodeError> {
-        let (mut identifier, mut entry_count) = (None, 0);
-        let mut result = Ok(());
-        each_bytes(body, |number, bytes| match number {
-            1 => identifier = Some(bytes),
-            2 | 3 => {
-                let read = each_bytes(bytes, |number, _| entry_count += usize::from(number == 1));
-                if read.is_err() {
-                    result = read;
-                }
-            }
-            _ => {}
-        })?;
+    /// Decodes a message, except for the content of its entries. Stops at the first entry beyond `max_entries`, which it counts.
+    ///
+    /// Errors: the bytes are no `StreamAccessLogsMessage`.
+    pub fn read(body: &'a [u8], max_entries: usize) -> Result<Self, DecodeError> {
         let entries = LogEntries { lists: Reader::new(body), kind: LogKind::Http, list: Reader::new(&[]) };
-        result.map(|()| Self { identifier, entry_count, entries })
+        let mut message = Self { identifier: None, entry_count: 0, entries };
+        let mut lists = Reader::new(body);
+        while let Some((number, bytes)) = read_bytes(&mut lists)? {
+            match number {
+                1 => message.identifier = Some(bytes),
+                2 | 3 => {
+                    let mut list = Reader::new(bytes);
+                    while let Some((number, _)) = read_bytes(&mut list)? {
+                        message.entry_count += usize::from(number == 1);
+                        if message.entry_count > max_entries {
+                            return Ok(message);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(message)
     }
 
     /// The encoded entries with their kinds, in order.
@@ -62,12 +68,13 @@ impl<'a> Iterator for LogEntries<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            while let Some((number, bytes)) = next_bytes(&mut self.list) {
+            // The message is valid: no read fails.
+            while let Ok(Some((number, bytes))) = read_bytes(&mut self.list) {
                 if number == 1 {
                     return Some((self.kind, bytes));
                 }
             }
-            let (number, bytes) = next_bytes(&mut self.lists)?;
+            let (number, bytes) = read_bytes(&mut self.lists).ok()??;
             self.kind = match number {
                 2 => LogKind::Http,
                 3 => LogKind::Tcp,
@@ -78,13 +85,13 @@ impl<'a> Iterator for LogEntries<'a> {
     }
 }
 
-/// The next length-delimited field; `None` at the end, and for bytes that are no message.
-fn next_bytes<'a>(reader: &mut Reader<'a>) -> Option<(u32, &'a [u8])> {
-    while let Some((number, wire_type)) = reader.tag().ok()? {
+/// The next length-delimited field; `None` at the end.
+fn read_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<(u32, &'a [u8])>, DecodeError> {
+    while let Some((number, wire_type)) = reader.tag()? {
         match wire_type {
-            2 => return Some((number, reader.bytes().ok()?)),
-            _ => reader.skip(wire_type).ok()?,
+            2 => return Ok(Some((number, reader.bytes()?))),
+            _ => reader.skip(wire_type)?,
         }
     }
-    None
+    Ok(None)
 }

@@ -3,7 +3,6 @@
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 
-use bumpalo::Bump;
 use bytes::Bytes;
 
 use super::super::access_log::{
@@ -14,16 +13,16 @@ use super::super::node::LogIdentity;
 use super::recording::record_report;
 use super::{EnvoyService, STREAM_ACCESS_LOGS, require_enabled};
 use crate::config::{EnvoyConfig, config_of};
+use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::principal::set_principal;
-use mixer_api::report::{self, ReportErrors};
-use mixer_api::worker::{SLICE, needs_slices};
-use mixer_api::{CallInfo, CallPool};
+use mixer_api::report::{Delivery, ReportErrors};
+use mixer_api::worker::{Pace, WorkerArena};
 use mixer_attribute::{DecodeError, OwnedAttributes};
 use mixer_base::metrics::Family;
-use mixer_engine::dispatch::{DispatchContext, ReportCollector};
+use mixer_engine::dispatch::DispatchContext;
 use mixer_engine::runtime::Published;
 
 impl EnvoyService {
@@ -43,16 +42,13 @@ impl EnvoyService {
         identity: &mut Option<Box<LogIdentity>>,
         observation: Option<&Observation<'_>>,
     ) -> Result<(), GrpcError> {
-        let message = LogMessage::read(body).map_err(GrpcError::undecodable)?;
+        let limit = self.worker.engine.limits.records;
+        let message = LogMessage::read(body, limit).map_err(GrpcError::undecodable)?;
         if let Some(identifier) = message.identifier {
             *identity = Some(Box::new(LogIdentity::read(identifier).map_err(GrpcError::undecodable)?));
         }
-        let limit = self.worker.engine.limits.records;
         if message.entry_count > limit {
-            let found = message.entry_count;
-            let text = format!(
-                "the message has {found} entries; at most {limit} are allowed (--max-report-records)"
-            );
+            let text = format!("the message has more than {limit} entries (--max-report-records)");
             return Err(GrpcError::new(Code::InvalidArgument, text));
         }
         if message.entry_count == 0 {
@@ -83,11 +79,13 @@ impl EnvoyService {
             errors: ReportErrors::default(),
             records: recorder.map(|_| Vec::new()),
         };
-        if needs_slices(message.entry_count, body.len()) {
-            CallPool::before_long_work().await;
-            Box::pin(batch.report_slices(&mut progress)).await;
-        } else {
-            batch.report(&mut progress, &scope.arena).await;
+        let mut pace = self.worker.pace();
+        let whole = self.worker.whole();
+        if message.entry_count <= whole.records && body.len() <= whole.bytes {
+            batch.report(&mut progress, &scope.arena, &mut pace).await;
+        }
+        if progress.entries.peek().is_some() {
+            Box::pin(batch.report_slices(&mut progress, &mut pace)).await;
         }
         batch.finish(progress, recorder);
         Ok(())
@@ -164,24 +162,22 @@ impl Drop for EntryCounts<'_> {
 }
 
 impl Batch<'_> {
-    /// Reports a long message slice by slice in an arena of its own. Between two slices the worker serves other calls.
-    async fn report_slices(&self, progress: &mut Progress<'_>) {
-        let worker = &self.service.worker;
-        let mut arena = worker.arena();
+    /// Reports a long message slice by slice. Between two of them the call has no memory for entries, and other long calls have their turn.
+    async fn report_slices(&self, progress: &mut Progress<'_>, pace: &mut Pace<'_>) {
         while progress.entries.peek().is_some() {
-            let turn = worker.turn().await;
-            turn.first_poll(self.report(progress, &arena)).await;
-            arena.reset();
+            pace.end_slice();
+            pace.give_way().await;
+            self.report(progress, &self.service.worker.arena(), pace).await;
         }
     }
 
     /// Reports the entries of the next slice.
-    async fn report(&self, progress: &mut Progress<'_>, arena: &Bump) {
+    async fn report(&self, progress: &mut Progress<'_>, arena: &WorkerArena<'_>, pace: &mut Pace<'_>) {
         let metrics = &self.service.metrics;
-        let mut collector = ReportCollector::new(&self.published.routes);
-        let (mut entries, mut bytes) = (0, 0);
-        while let Some((kind, body)) =
-            progress.entries.next_if(|(_, body)| SLICE.admits(&mut entries, &mut bytes, body.len()))
+        let end = arena.slice_end();
+        let mut delivery = Delivery::new(self.published, self.context);
+        while !end.is_reached(arena)
+            && let Some((kind, body)) = progress.entries.next()
         {
             let mut attributes = Attributes::new(self.plan, arena);
             let entry = self.set((kind, body), &mut attributes);
@@ -196,11 +192,13 @@ impl Batch<'_> {
                 }
                 Ok(EntryOutcome::Ignored) => {
                     *ignored += 1;
+                    delivery.taken(body.len(), &mut progress.errors, pace).await;
                     continue;
                 }
                 Err(error) => {
                     *undecodable += 1;
                     progress.errors.extend([error.to_string()]);
+                    delivery.taken(body.len(), &mut progress.errors, pace).await;
                     continue;
                 }
             }
@@ -209,12 +207,11 @@ impl Batch<'_> {
             }
             let mut bag = attributes.bag();
             set_principal(self.call.principal, self.published, &mut bag);
-            let failures = report::collect(self.published, &mut bag, &mut collector, self.context).await;
-            progress.errors.extend(failures);
+            delivery.collect(&mut bag, &mut progress.errors, pace).await;
+            delivery.taken(body.len(), &mut progress.errors, pace).await;
         }
-        if let Err(error) = collector.flush(self.context).await {
-            progress.errors.extend(error.errors);
-        }
+        let is_last = progress.entries.peek().is_none();
+        delivery.finish(is_last, &mut progress.errors, pace).await;
     }
 
     /// Logs failures and records what was reported.

@@ -32,13 +32,13 @@ impl Counted {
 }
 
 impl MemoryAccount for Counted {
-    fn take(&self, bytes: usize) -> bool {
+    fn acquire(&self, bytes: usize) -> bool {
         let fits = self.taken() + bytes <= self.1;
         self.0.fetch_add(if fits { bytes } else { 0 }, Ordering::Relaxed);
         fits
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
