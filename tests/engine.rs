@@ -7,10 +7,14 @@
 mod chaos;
 #[path = "engine/check_cache.rs"]
 mod check_cache;
+#[path = "engine/compatibility.rs"]
+mod compatibility;
 #[path = "engine/default_deny.rs"]
 mod default_deny;
 #[path = "engine/dry_run.rs"]
 mod dry_run;
+#[path = "engine/dry_run_retirement.rs"]
+mod dry_run_retirement;
 #[path = "engine/fixture.rs"]
 mod fixture;
 #[path = "engine/on_config_error.rs"]
