@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use callers::{Crowd, POOL, decided, failing_clients, hostile_clients, monitors, valid_clients};
-use configuration::{CONFIGURATION, changing};
+use configuration::{FAILING, changing};
 use support::rpc::Client;
 use support::{DEADLINE, Server, http, put, wait_for};
 
@@ -69,7 +69,8 @@ fn no_valid_call_fails_and_nothing_accumulates() {
     let seconds =
         std::env::var("MIXER_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
     let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("all.yaml"), CONFIGURATION).expect("writable");
+    let policy = [support::policy::POLICY, FAILING].concat();
+    fs::write(directory.path().join("all.yaml"), policy).expect("writable");
     let file = directory.path().join("changing.yaml");
     let rounds = AtomicU64::new(0);
     put(&file, &changing(0));

@@ -25,6 +25,8 @@ mod measure;
 mod options;
 #[path = "harness/plot.rs"]
 mod plot;
+#[path = "../../tests/support/ports.rs"]
+mod ports;
 #[path = "harness/process.rs"]
 mod process;
 #[path = "../../benches/support/reports.rs"]

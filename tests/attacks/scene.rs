@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::support::bag::{self, Attribute, Attributes, Words};
+use crate::support::policy::{DENIED, POLICY};
 use crate::support::rpc::{Client, mixer};
 use crate::support::{DEADLINE, Server, wait_for};
 
@@ -20,60 +21,13 @@ const SECONDS: f64 = 0.5;
 /// How long an attacker may need for its first round.
 const ROUND: Duration = Duration::from_secs(60);
 
-/// A caller who is denied.
-const DENIED: &str = "mallory";
-
-/// What is attacked: `mallory` is denied, `wordy` with a long text, quota `calls` is limited, reports are counted by `source.user`, Envoy's services are on.
-const CONFIGURATION: &str = r#"
-apiVersion: config.istio.io/v1alpha2
-kind: attributemanifest
-metadata: {name: attacked, namespace: istio-system}
-spec:
-  attributes:
-    source.user: {valueType: STRING}
-    context.protocol: {valueType: STRING}
+/// What is attacked beside [`POLICY`]: `wordy` is denied with a long text, Envoy's services are on.
+const ATTACKED: &str = r#"
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: envoybridge
 metadata: {name: default, namespace: istio-system}
 spec: {}
----
-apiVersion: config.istio.io/v1alpha2
-kind: instance
-metadata: {name: caller, namespace: istio-system}
-spec: {compiledTemplate: checknothing}
----
-apiVersion: config.istio.io/v1alpha2
-kind: instance
-metadata: {name: calls, namespace: istio-system}
-spec: {compiledTemplate: quota, params: {dimensions: {user: source.user | "nobody"}}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: instance
-metadata: {name: seen, namespace: istio-system}
-spec: {compiledTemplate: metric, params: {value: "1", dimensions: {user: source.user | "nobody"}}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: handler
-metadata: {name: refuse, namespace: istio-system}
-spec: {compiledAdapter: denier, params: {status: {code: 7, message: not you}}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: handler
-metadata: {name: limit, namespace: istio-system}
-spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 1000000000, validDuration: 1s}]}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: handler
-metadata: {name: count, namespace: istio-system}
-spec:
-  compiledAdapter: prometheus
-  params: {metrics: [{name: seen_total, instanceName: seen.instance.istio-system, kind: COUNTER, labelNames: [user]}]}
----
-apiVersion: config.istio.io/v1alpha2
-kind: rule
-metadata: {name: denied, namespace: istio-system}
-spec: {match: source.user == "mallory", actions: [{handler: refuse, instances: [caller]}]}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: handler
@@ -84,11 +38,6 @@ apiVersion: config.istio.io/v1alpha2
 kind: rule
 metadata: {name: wordy, namespace: istio-system}
 spec: {match: source.user == "wordy", actions: [{handler: explain, instances: [caller]}]}
----
-apiVersion: config.istio.io/v1alpha2
-kind: rule
-metadata: {name: everybody, namespace: istio-system}
-spec: {actions: [{handler: limit, instances: [calls]}, {handler: count, instances: [seen]}]}
 "#;
 
 /// The attacks take turns: they measure a server under load.
@@ -129,7 +78,7 @@ impl Scene {
     pub(crate) fn start_limited(limits: &str, arguments: &[&str]) -> Self {
         let alone = alone();
         let directory = tempfile::tempdir().expect("a directory");
-        let configuration = CONFIGURATION.replace("LONG", &"no ".repeat(200));
+        let configuration = POLICY.to_owned() + &ATTACKED.replace("LONG", &"no ".repeat(200));
         std::fs::write(directory.path().join("policy.yaml"), configuration).expect("it is writable");
         let launcher = ["-c", &format!("{limits}; exec \"$@\""), "sh"].map(str::to_owned);
         let server = Server::on(directory.path())

@@ -3,40 +3,13 @@
 use crate::support::bag::{self, Attribute, Attributes, Words};
 use crate::support::rpc::mixer;
 
-/// Handlers that deny, hang, panic, limit, count, and log to a full disk.
-pub(crate) const CONFIGURATION: &str = r#"
-apiVersion: config.istio.io/v1alpha2
-kind: attributemanifest
-metadata: {name: m, namespace: istio-system}
-spec:
-  attributes:
-    source.user: {valueType: STRING}
-    request.time: {valueType: TIMESTAMP}
----
-apiVersion: config.istio.io/v1alpha2
-kind: instance
-metadata: {name: caller, namespace: istio-system}
-spec: {compiledTemplate: checknothing}
----
-apiVersion: config.istio.io/v1alpha2
-kind: instance
-metadata: {name: seen, namespace: istio-system}
-spec: {compiledTemplate: metric, params: {value: "1", dimensions: {user: source.user}}}
+/// Beside [`POLICY`](crate::support::policy::POLICY): handlers that hang, panic, and log to a full disk.
+pub(crate) const FAILING: &str = r#"
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: instance
 metadata: {name: line, namespace: istio-system}
 spec: {compiledTemplate: logentry, params: {timestamp: request.time, variables: {user: source.user}}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: instance
-metadata: {name: calls, namespace: istio-system}
-spec: {compiledTemplate: quota, params: {dimensions: {user: source.user}}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: handler
-metadata: {name: refuse, namespace: istio-system}
-spec: {compiledAdapter: denier, params: {status: {code: 7, message: not you}}}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: handler
@@ -50,25 +23,8 @@ spec: {compiledAdapter: drill, params: {outcome: PANIC}}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: handler
-metadata: {name: limit, namespace: istio-system}
-spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 1000000000, validDuration: 1s}]}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: handler
-metadata: {name: count, namespace: istio-system}
-spec:
-  compiledAdapter: prometheus
-  params: {metrics: [{name: seen_total, instanceName: seen.instance.istio-system, kind: COUNTER, labelNames: [user]}]}
----
-apiVersion: config.istio.io/v1alpha2
-kind: handler
 metadata: {name: log, namespace: istio-system}
 spec: {compiledAdapter: stdio, params: {logStream: FILE, outputPath: /dev/full, outputAsJson: true}}
----
-apiVersion: config.istio.io/v1alpha2
-kind: rule
-metadata: {name: mallory, namespace: istio-system}
-spec: {match: source.user == "mallory", actions: [{handler: refuse, instances: [caller]}]}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: rule
@@ -82,12 +38,8 @@ spec: {match: source.user == "panic", actions: [{handler: panic, instances: [cal
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: rule
-metadata: {name: everybody, namespace: istio-system}
-spec:
-  actions:
-  - {handler: limit, instances: [calls]}
-  - {handler: count, instances: [seen]}
-  - {handler: log, instances: [line]}
+metadata: {name: logged, namespace: istio-system}
+spec: {actions: [{handler: log, instances: [line]}]}
 "#;
 
 /// The resources that change every second.

@@ -12,6 +12,8 @@ pub(crate) mod browser;
 pub(crate) mod denier;
 mod http;
 pub(crate) mod http2;
+pub(crate) mod policy;
+mod ports;
 mod process;
 pub(crate) mod rpc;
 mod server;

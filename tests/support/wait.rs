@@ -1,10 +1,10 @@
 //! Waiting for conditions with a deadline, and loopback ports.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::fatal;
+use super::ports::next_free_port;
 
 /// How long a test waits for a condition before it fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -43,23 +43,9 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// A free loopback port; never the same twice in one test binary.
-///
-/// Another process can take the port before the caller binds it: [`super::ServerBuilder`] retries with other ports.
+/// A free loopback port; see [`next_free_port`]. [`super::ServerBuilder`] retries with other ports.
 pub(crate) fn free_port() -> u16 {
-    // Below the ports of outgoing connections, of which one could take the port before the server does.
-    const PORTS: std::ops::Range<u32> = 20_000..32_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Other test processes begin elsewhere.
-    let first = std::process::id().wrapping_mul(7919);
-    for _ in PORTS {
-        let step = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = u16::try_from(PORTS.start + step % (PORTS.end - PORTS.start)).expect("a port");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-    fatal("no free loopback port")
+    next_free_port().unwrap_or_else(|error| fatal(&error.to_string()))
 }
 
 /// Whether a process accepts connections on a loopback port.

@@ -13,7 +13,8 @@ use tokio::task::LocalSet;
 
 use super::measure::{Figures, megabytes};
 use super::options::{Options, Work};
-use super::process::{Program, Server, free_ports};
+use super::ports::next_free_port;
+use super::process::{Program, Server};
 use super::scenario::{self, START_PATIENCE, WARM_UP};
 use super::{envoy, http1};
 
@@ -112,7 +113,7 @@ async fn through(
     let mut server = stage.start(options, own)?;
     drop(scenario::serving(&mut server, &stage, 1).await?);
     let upstream = TcpListener::bind("127.0.0.1:0").await?;
-    let [listener, admin, ..] = free_ports()?;
+    let (listener, admin) = (next_free_port()?, next_free_port()?);
     let ports = [
         ("ENVOY_PORT", listener),
         ("ADMIN_PORT", admin),
@@ -194,7 +195,7 @@ fn bootstrap(ports: &[(&str, u16)], asked: Asked) -> Result<String> {
 pub(crate) fn limitador(program: &Program, directory: &Path) -> Result<Server> {
     let path = directory.join("limits.yaml");
     std::fs::write(&path, envoy::LIMITADOR)?;
-    let [api, http, ..] = free_ports()?;
+    let (api, http) = (next_free_port()?, next_free_port()?);
     let mut command = Command::new(&program.path);
     command
         .args(["--rls-ip", "127.0.0.1", "--rls-port", &api.to_string()])

@@ -1,13 +1,13 @@
 //! A server process.
 
-use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+
+use super::ports::next_free_port;
 
 /// Ticks per second in /proc/PID/stat: fixed on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -65,7 +65,8 @@ impl Server {
         cache_entries: usize,
         workers: usize,
     ) -> Result<Self> {
-        let [api, monitoring, introspection, mut metrics_port] = free_ports()?;
+        let [api, monitoring, introspection] = [next_free_port()?, next_free_port()?, next_free_port()?];
+        let mut metrics_port = next_free_port()?;
         if !program.is_own() {
             metrics_port = PEER_METRICS_PORT;
             if TcpListener::bind(("127.0.0.1", metrics_port)).is_err() {
@@ -139,17 +140,4 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Free loopback ports, never the same twice in one process.
-pub(crate) fn free_ports() -> Result<[u16; 4]> {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    let mut given = GIVEN.lock().map_err(|_| anyhow::anyhow!("the list of ports is lost"))?;
-    let mut next = || loop {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        if given.insert(port) {
-            return anyhow::Ok(port);
-        }
-    };
-    Ok([next()?, next()?, next()?, next()?])
 }
