@@ -252,6 +252,22 @@ async fn a_request_is_explained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_explanation_masks_secrets() {
+    let mut fixture = Fixture::new(Guard::default()).await;
+    let changed = CONFIGURATION
+        .replace(r#"source.user == "smuggler""#, r#"request.headers["cookie"] == "a" && source.user == "x""#);
+    fixture.store.set([("conf.yaml", changed.as_str())]);
+    fixture.configurator.apply().await;
+    let form = "attributes=request.headers[cookie]%3Dcrumbs%0Asource.user%3Dhttp://u:hunter2@host/";
+    let (status, _, body) = fixture.ask(Method::POST, "/explainz/", form).await;
+    // The form above the answer has what was typed.
+    let answer = body.split("id=\"answer\"").nth(1).unwrap_or_default();
+    assert!(status == 200 && answer.contains("<strong>Allowed</strong>"), "{body}");
+    assert!(answer.contains("***") && answer.contains("request.headers::cookie"), "{answer}");
+    assert!(!answer.contains("crumbs") && !answer.contains("hunter2"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn secrets_are_masked_unless_they_are_revealed() {
     for may_reveal in [true, false] {
         let mut fixture = Fixture::new(Guard { may_reveal, ..Guard::default() }).await;
