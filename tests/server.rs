@@ -9,6 +9,8 @@ mod support;
 mod certificates;
 #[path = "server/doctor.rs"]
 mod doctor;
+#[path = "server/fifos.rs"]
+mod fifos;
 #[path = "server/health.rs"]
 mod health;
 #[path = "server/hostile.rs"]
@@ -23,6 +25,8 @@ mod log;
 mod on_config_error;
 #[path = "server/prometheus.rs"]
 mod prometheus;
+#[path = "server/readiness.rs"]
+mod readiness;
 #[path = "server/reload.rs"]
 mod reload;
 #[path = "server/sample.rs"]

@@ -45,7 +45,8 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     if args.dry_run {
         return dry_run(&options, io);
     }
-    banner(args, &options, personality, io)?;
+    // Without a reader of standard output, the server serves all the same.
+    let _ = banner(args, &options, personality, io);
     let effects = signals::SignalEffects::default();
     let server = match Server::start_with(&options, &effects) {
         Ok(server) => server,

@@ -190,6 +190,9 @@ impl Stage {
                 false
             });
             assert!(told, "readiness does not tell that {task} is down\n{}", self.server.log());
+        } else {
+            let told = self.server.log().contains(&format!("turns unavailable: tasks: {task}"));
+            assert!(!told, "the server is ready without {task}\n{}", self.server.log());
         }
         let ready = wait_for(DEADLINE, || {
             http("GET", &self.server.monitoring_url("/readyz"), "").ok().filter(|answer| answer.status == 200)

@@ -182,7 +182,7 @@ fn writable(check: &'static str, path: &Path) -> Finding {
         Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < MIN_DISK_SPACE => {
             let left = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
             let detail = format!("`{}`: {left} MiB of free disk space", path.display());
-            warn(check, detail, "a server that cannot write its log is not ready")
+            warn(check, detail, "what cannot be written is lost: free space, or choose another disk")
         }
         _ => ok(check, format!("`{}` is writable", path.display())),
     }

@@ -11,6 +11,7 @@ use crate::cmd::exit::{Failure, Stop};
 use crate::cmd::flag_type::FlagType;
 use crate::cmd::io::Io;
 use crate::cmd::output;
+use mixer_base::regular_file;
 use mixer_base::rotate::os_text;
 
 /// Command-line arguments merged with the settings of a file.
@@ -118,12 +119,15 @@ fn config_file(args: &[OsString]) -> Option<PathBuf> {
     found
 }
 
+/// Maximum size of a settings file, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
 /// Reads a settings file: values by canonical name.
 fn read(path: &Path, root: &clap::Command) -> Result<BTreeMap<String, FileSetting>, Failure> {
     let shown = path.display();
     let refuse =
         |cause: String| Failure::local(format!("cannot read the settings in `{shown}`")).cause(cause);
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(os_text(&e)))?;
+    let text = regular_file::read_text(path, MAX_FILE).map_err(|e| refuse(os_text(&e)))?;
     let is_toml = path.extension().is_some_and(|e| e == "toml");
     let document: Value = if is_toml {
         toml::from_str(&text).map_err(|e| {

@@ -7,6 +7,7 @@
 //! | [`budget`] | bytes of everything that callers can make a server keep |
 //! | [`build_info`] | version and build stamps |
 //! | [`decimal`] | numbers as the text that Go prints |
+//! | [`degradation`] | components that do not work as they should while the process serves |
 //! | [`exposition`] | the text format of Prometheus |
 //! | [`json`] | string escaping of JSON log lines |
 //! | [`log`] | log records: scopes, levels, formats, sinks |
@@ -31,6 +32,7 @@ pub mod bounded;
 pub mod budget;
 pub mod build_info;
 pub mod decimal;
+pub mod degradation;
 pub mod exposition;
 pub mod json;
 pub mod log;

@@ -194,9 +194,10 @@ impl Log {
         self.reopen()
     }
 
-    /// Whether the last record that was taken from the queue was written to every sink. Errors: the sink that failed, and why.
+    /// Whether the last record that was taken from the queue was written to every sink. Errors: the sinks that failed, and why.
     pub fn last_write(&self) -> Result<(), String> {
-        self.sinks().iter().try_for_each(|sink| sink.last_write())
+        let failures: Vec<String> = self.sinks().iter().filter_map(|sink| sink.last_write().err()).collect();
+        if failures.is_empty() { Ok(()) } else { Err(failures.join(", ")) }
     }
 
     /// To be called every second: queues a new attempt at sinks that failed, so that an idle log recovers, and counts the records
@@ -343,4 +344,4 @@ impl<S: Subscriber> Layer<S> for RecordWriter {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -54,9 +54,33 @@ pub struct Availability {
 struct Emitters {
     /// Its name in errors and in the log.
     name: String,
-    emitters: Mutex<BTreeMap<String, Result<(), String>>>,
+    conditions: Mutex<Conditions>,
     /// Number of status changes.
     changes: watch::Sender<u64>,
+}
+
+/// The status of every emitter, and what the log says about all of them.
+#[derive(Debug, Default)]
+struct Conditions {
+    by_name: BTreeMap<String, Condition>,
+    logged: Logged,
+}
+
+#[derive(Debug)]
+struct Condition {
+    status: Result<(), String>,
+    /// Whether it was set since it was registered.
+    is_set: bool,
+}
+
+/// What the log says.
+#[derive(Debug, Default)]
+enum Logged {
+    #[default]
+    Nothing,
+    Available,
+    /// Since when.
+    Unavailable(Instant),
 }
 
 /// One of the conditions of an availability. After it is dropped, it stays registered with its last status.
@@ -69,19 +93,20 @@ pub struct ProbeEmitter {
 impl Availability {
     /// Unavailable until emitters are registered and available. `name` appears in the log.
     pub fn new(name: impl Into<String>) -> Self {
-        let emitters = Mutex::new(BTreeMap::new());
-        Self { shared: Arc::new(Emitters { name: name.into(), emitters, changes: watch::Sender::new(0) }) }
+        let conditions = Mutex::default();
+        Self { shared: Arc::new(Emitters { name: name.into(), conditions, changes: watch::Sender::new(0) }) }
     }
 
     /// Registers an emitter, unavailable for `reason` until it is set. A name that is registered already returns the same
     /// emitter and changes nothing.
     pub fn emitter(&self, name: &str, reason: &str) -> ProbeEmitter {
-        let mut emitters = self.shared.emitters.lock();
-        if emitters.contains_key(name) {
+        let mut conditions = self.shared.conditions.lock();
+        if conditions.by_name.contains_key(name) {
             debug!(probe = self.shared.name, emitter = name, "emitter is registered already");
         } else {
-            emitters.insert(name.to_owned(), Err(reason.to_owned()));
-            drop(emitters);
+            let condition = Condition { status: Err(reason.to_owned()), is_set: false };
+            conditions.by_name.insert(name.to_owned(), condition);
+            drop(conditions);
             self.shared.changes.send_modify(|n| *n += 1);
         }
         ProbeEmitter { shared: Arc::clone(&self.shared), name: name.to_owned() }
@@ -89,12 +114,13 @@ impl Availability {
 
     /// Whether every emitter is available. Errors: `<emitter>: <reason>, …`.
     pub fn status(&self) -> Result<(), String> {
-        self.shared.status()
+        self.shared.conditions.lock().status(&self.shared.name)
     }
 
     /// Every emitter with its status, by name.
     pub fn emitters(&self) -> Vec<(String, Result<(), String>)> {
-        self.shared.emitters.lock().iter().map(|(name, status)| (name.clone(), status.clone())).collect()
+        let conditions = self.shared.conditions.lock();
+        conditions.by_name.iter().map(|(name, condition)| (name.clone(), condition.status.clone())).collect()
     }
 
     /// Changes whenever an emitter does.
@@ -115,35 +141,67 @@ impl ProbeEmitter {
     }
 
     fn change(&self, status: Result<(), String>, on_purpose: bool) {
-        if self.shared.emitters.lock().get(&self.name) == Some(&status) {
+        let probe = &self.shared.name;
+        let mut conditions = self.shared.conditions.lock();
+        let before = conditions.status(probe);
+        let Some(condition) = conditions.by_name.get_mut(&self.name) else { return };
+        let is_changed = condition.status != status;
+        if !is_changed && condition.is_set {
             return;
         }
-        let before = self.shared.status();
-        self.shared.emitters.lock().insert(self.name.clone(), status);
-        let after = self.shared.status();
-        let probe = &self.shared.name;
-        match (before, after) {
-            (Ok(()), Err(list)) if on_purpose => info!("{probe} turns unavailable: {list}"),
-            (Ok(()), Err(list)) => error!("{probe} turns unavailable: {list}"),
-            (Err(_), Err(list)) => debug!("{probe} is still unavailable: {list}"),
-            (Err(_), Ok(())) => debug!("{probe} turns available"),
-            (Ok(()), Ok(())) => {}
+        *condition = Condition { status, is_set: true };
+        conditions.log(probe, before, on_purpose);
+        drop(conditions);
+        if is_changed {
+            self.shared.changes.send_modify(|n| *n += 1);
         }
-        self.shared.changes.send_modify(|n| *n += 1);
     }
 }
 
-impl Emitters {
-    fn status(&self) -> Result<(), String> {
-        let emitters = self.emitters.lock();
-        if emitters.is_empty() {
-            return Err(format!("{} has no emitters", self.name));
+impl Conditions {
+    fn status(&self, name: &str) -> Result<(), String> {
+        if self.by_name.is_empty() {
+            return Err(format!("{name} has no emitters"));
         }
-        let errors: Vec<String> = emitters
+        let errors: Vec<String> = self
+            .by_name
             .iter()
-            .filter_map(|(name, status)| status.as_ref().err().map(|error| format!("{name}: {error}")))
+            .filter_map(|(name, condition)| {
+                condition.status.as_ref().err().map(|error| format!("{name}: {error}"))
+            })
             .collect();
         if errors.is_empty() { Ok(()) } else { Err(errors.join(", ")) }
+    }
+
+    /// Logs each transition once. The first one is logged when every emitter was set: before that, a start is in progress.
+    fn log(&mut self, probe: &str, before: Result<(), String>, on_purpose: bool) {
+        match (self.status(probe), &self.logged) {
+            (Ok(()), Logged::Available) => {}
+            (Ok(()), Logged::Nothing) => {
+                info!("{probe} turns available");
+                self.logged = Logged::Available;
+            }
+            (Ok(()), Logged::Unavailable(since)) => {
+                let (why, time) = (before.err().unwrap_or_default(), since.elapsed());
+                info!("{probe} turns available; for {time:.1?} it was not, because of {why}");
+                self.logged = Logged::Available;
+            }
+            (Err(list), Logged::Available) => {
+                if on_purpose {
+                    info!("{probe} turns unavailable: {list}");
+                } else {
+                    error!("{probe} turns unavailable: {list}");
+                }
+                self.logged = Logged::Unavailable(Instant::now());
+            }
+            (Err(list), Logged::Nothing) if self.by_name.values().all(|condition| condition.is_set) => {
+                error!("{probe} is unavailable from the start: {list}");
+                self.logged = Logged::Unavailable(Instant::now());
+            }
+            (Err(list), Logged::Nothing | Logged::Unavailable(_)) => {
+                debug!("{probe} is still unavailable: {list}");
+            }
+        }
     }
 }
 
@@ -210,9 +268,16 @@ impl Drop for FileProbe {
 fn update(path: &Path, availability: &Availability) {
     if availability.status().is_err() {
         remove(path);
-    } else if let Err(error) = std::fs::File::create(path).and_then(|f| touch(&f)) {
+    } else if let Err(error) = create(path).and_then(|f| touch(&f)) {
         error!("Failed to create the path {}: {error}", path.display());
     }
+}
+
+/// Creates or empties the file. Never waits, whatever is at the path.
+fn create(path: &Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    std::fs::OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)
 }
 
 fn remove(path: &Path) {
@@ -232,6 +297,7 @@ fn touch(file: &std::fs::File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log;
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
@@ -288,6 +354,42 @@ mod tests {
         live.emitter("server", "first").set(Ok(()));
         live.emitter("server", "second");
         assert_eq!(live.emitters(), vec![("server".to_owned(), Ok(()))]);
+    }
+
+    #[test]
+    fn each_transition_is_logged_once_with_its_reason() {
+        let records = log::tests::records(|| {
+            let ready = Availability::new("readiness");
+            let (store, tasks) =
+                (ready.emitter("store", "not read yet"), ready.emitter("tasks", "not looked at"));
+            store.set(Err("not read yet".to_owned()));
+            tasks.set(Ok(()));
+            store.set(Ok(()));
+            store.set(Ok(()));
+            tasks.set(Err("worker is down".to_owned()));
+            store.set(Err("lost".to_owned()));
+            store.set(Err("lost".to_owned()));
+            store.set(Ok(()));
+            tasks.set(Ok(()));
+            store.withdraw("stopping");
+        });
+        assert_eq!(
+            records,
+            [
+                "error readiness is unavailable from the start: store: not read yet",
+                "info readiness turns available; for TIME it was not, because of store: not read yet",
+                "error readiness turns unavailable: tasks: worker is down",
+                "info readiness turns available; for TIME it was not, because of tasks: worker is down",
+                "info readiness turns unavailable: store: stopping",
+            ]
+        );
+        let records = log::tests::records(|| {
+            let ready = Availability::new("readiness");
+            let (store, tasks) =
+                (ready.emitter("store", "not read yet"), ready.emitter("tasks", "not looked at"));
+            [&store, &tasks].into_iter().for_each(|emitter| emitter.set(Ok(())));
+        });
+        assert_eq!(records, ["info readiness turns available"], "a start that succeeds has no failures");
     }
 
     #[test]

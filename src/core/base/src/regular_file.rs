@@ -1,6 +1,7 @@
-//! Reading files named in settings, without blocking on what is not a file.
+//! Files named in settings, without blocking on what is not a file.
 //!
-//! Opening a FIFO waits for a writer, and reading a device may never end. [`open`] refuses both, [`read`] also bounds the size.
+//! Opening a FIFO waits for a process at its other end, and reading a device may never end. [`open`] refuses both, [`read`] also
+//! bounds the size. [`append`] never waits.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -16,16 +17,47 @@ use rustix::fs::OFlags;
 pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let no_regular_file =
-        |kind| io::Error::new(io::ErrorKind::InvalidInput, format!("not a regular file but {kind}"));
     let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => no_regular_file("a socket"),
+        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => not_regular("a socket"),
         _ => error,
     })?;
     let metadata = file.metadata()?;
     match special(&metadata) {
         None => Ok((file, metadata)),
-        Some(kind) => Err(no_regular_file(kind)),
+        Some(kind) => Err(not_regular(kind)),
+    }
+}
+
+/// Opens a file for appending; a new one gets `mode`. Never waits for another process; writing to a FIFO waits as usual.
+///
+/// Errors: those of the system; [`io::ErrorKind::NotConnected`] for a FIFO that no process has open for reading.
+pub fn append(path: &Path, mode: u32) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(mode).custom_flags(flags.bits().cast_signed());
+    let file = options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() && is_fifo(path) => {
+            io::Error::new(io::ErrorKind::NotConnected, "no process reads the FIFO")
+        }
+        _ => error,
+    })?;
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+fn is_fifo(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+/// Whether lines can be appended to what is at `path`, and the file be renamed once it is large: nothing, a regular file, or a device,
+/// which is never renamed.
+///
+/// Errors: [`io::ErrorKind::InvalidInput`] for anything else.
+pub fn check_rotatable(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path).ok().and_then(|metadata| special(&metadata)) {
+        None | Some(DEVICE) => Ok(()),
+        Some(kind) => Err(not_regular(kind)),
     }
 }
 
@@ -62,6 +94,12 @@ pub fn too_large(max: u64) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, format!("file is larger than {}", size(max)))
 }
 
+fn not_regular(kind: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("not a regular file but {kind}"))
+}
+
+const DEVICE: &str = "a device";
+
 /// What a file is, if it is not regular: `a FIFO`, `a directory`, ….
 fn special(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
@@ -70,7 +108,7 @@ fn special(metadata: &Metadata) -> Option<&'static str> {
         () if kind.is_dir() => Some("a directory"),
         () if kind.is_fifo() => Some("a FIFO"),
         () if kind.is_socket() => Some("a socket"),
-        () => Some("a device"),
+        () => Some(DEVICE),
     }
 }
 
@@ -110,6 +148,28 @@ mod tests {
         }
         std::fs::write(path("bytes"), b"\xff").unwrap();
         assert_eq!(read_text(&path("bytes"), 8).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn appending_to_a_fifo_waits_for_no_reader() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = append(&path, 0o600).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::NotConnected, "no process reads the FIFO")
+        );
+        assert_eq!(check_rotatable(&path).unwrap_err().to_string(), "not a regular file but a FIFO");
+        // Not blocking on its opening is not blocking on a full FIFO: the flag is cleared.
+        let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let writer = append(&path, 0o600).unwrap();
+        assert!(!rustix::fs::fcntl_getfl(&writer).unwrap().contains(OFlags::NONBLOCK));
+        drop(reader);
+        for rotatable in [directory.path().join("none"), "/dev/full".into()] {
+            assert!(check_rotatable(&rotatable).is_ok(), "{}", rotatable.display());
+        }
+        assert!(check_rotatable(directory.path()).is_err());
     }
 
     #[test]

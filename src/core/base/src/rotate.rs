@@ -2,11 +2,12 @@
 //!
 //! Names of rotated files and error texts are those of lumberjack, which Istio Mixer uses.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::regular_file;
 use crate::time::Timestamp;
 
 /// Largest efficient write to a file, in bytes. For larger writes, Linux allocates large folios in its page cache, which costs
@@ -28,7 +29,7 @@ pub struct RotationPolicy {
 ///
 /// A full file is renamed to `<stem>-<UTC yyyy-MM-ddTHH-mm-ss.SSS><extension>` beside the original. Files
 /// beyond the limits are removed after each rotation and when the file is first opened. Lines are buffered until
-/// [`flush`](Self::flush), so that many cost one write.
+/// [`flush`](Self::flush), so that many cost one write. A device is written and never renamed; a FIFO or a socket is refused.
 #[derive(Debug)]
 pub struct RotatingFile {
     path: PathBuf,
@@ -36,6 +37,7 @@ pub struct RotatingFile {
     file: Option<File>,
     /// Size of the file, without `pending`.
     size: u64,
+    is_device: bool,
     pending: Vec<u8>,
     /// Whether new files are readable by their owner only.
     private: bool,
@@ -60,7 +62,16 @@ impl RotatingFile {
     /// A file that does not exist until a line is written.
     pub fn new(path: PathBuf, policy: RotationPolicy) -> Self {
         let counts = LineCounts::default();
-        Self { path, policy, file: None, size: 0, pending: Vec::new(), private: false, counts }
+        Self {
+            path,
+            policy,
+            file: None,
+            size: 0,
+            is_device: false,
+            pending: Vec::new(),
+            private: false,
+            counts,
+        }
     }
 
     /// Creates new files readable by their owner only.
@@ -98,7 +109,7 @@ impl RotatingFile {
         if self.file.is_none() {
             self.open()?;
         }
-        if self.size + self.pending.len() as u64 + length > limit {
+        if !self.is_device && self.size + self.pending.len() as u64 + length > limit {
             self.flush()?;
             self.rotate()?;
         }
@@ -135,8 +146,10 @@ impl RotatingFile {
         if let Some(directory) = self.path.parent().filter(|d| !d.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)?;
         }
+        regular_file::check_rotatable(&self.path)?;
         let file = if self.private { append_private(&self.path) } else { append_to(&self.path) }?;
-        self.size = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        (self.size, self.is_device) = (metadata.len(), !metadata.is_file());
         self.file = Some(file);
         self.prune();
         Ok(())
@@ -145,7 +158,7 @@ impl RotatingFile {
     /// Rotates the file whatever its size, unless it is empty or was not opened.
     pub(crate) fn rotate_now(&mut self) -> io::Result<()> {
         self.flush()?;
-        if self.file.is_none() || self.size == 0 {
+        if self.file.is_none() || self.size == 0 || self.is_device {
             return Ok(());
         }
         self.rotate()
@@ -219,19 +232,14 @@ impl Drop for RotatingFile {
     }
 }
 
-/// Opens a file for appending; creates it with mode 0644.
+/// Opens a file for appending; creates it with mode 0644. Never waits. Errors: as [`regular_file::append`].
 pub fn append_to(path: &Path) -> io::Result<File> {
-    append(path, 0o644)
+    regular_file::append(path, 0o644)
 }
 
-/// Opens a file for appending; creates it with mode 0600.
+/// Opens a file for appending; creates it with mode 0600. Never waits. Errors: as [`regular_file::append`].
 pub fn append_private(path: &Path) -> io::Result<File> {
-    append(path, 0o600)
-}
-
-fn append(path: &Path, mode: u32) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    OpenOptions::new().append(true).create(true).mode(mode).open(path)
+    regular_file::append(path, 0o600)
 }
 
 /// An error of the operating system as Go prints it: lower case, without its number.
@@ -356,6 +364,26 @@ mod tests {
         let mut expected = vec![recent(3), recent(2), recent(1)];
         expected.extend(["a-old.log", "a.log", "a.txt", "b-2001-01-01T00-00-00.000.log"].map(str::to_owned));
         assert_eq!(files(directory.path()).into_iter().map(|f| f.0).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_fifo_is_refused_and_a_device_is_never_renamed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let mut fifo = RotatingFile::new(path, policy(100));
+        assert_eq!(fifo.push(b"1\n").unwrap_err().to_string(), "not a regular file but a FIFO");
+        // A link stands for the device, so that a mistake renames the link.
+        let link = directory.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        let mut device = RotatingFile::new(link.clone(), policy(4));
+        for _ in 0..3 {
+            device.push(b"123\n").unwrap();
+        }
+        device.rotate_now().unwrap();
+        assert_eq!(device.take_counts(), LineCounts { written: 3, lost: 0 });
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+        assert!(link.is_symlink());
     }
 
     #[test]

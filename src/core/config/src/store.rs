@@ -50,10 +50,25 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// Checks for changes now instead of waiting for a notification; [`changed`](Self::changed) reports them.
     fn rescan(&self) {}
 
-    /// Whether the last read succeeded, and a read in progress is not overdue. Errors: the text of the readiness probe.
-    fn availability(&self) -> Result<(), String> {
-        self.contents().unavailable.clone().map_or(Ok(()), Err)
+    /// Whether the last read succeeded, and a read in progress is not overdue. Errors: why not.
+    fn availability(&self) -> Result<(), Outage> {
+        let why = self.contents().unavailable.clone();
+        why.map_or(Ok(()), |why| Err(Outage { why, keeps_last: false }))
     }
+
+    /// Whether [`changed`](Self::changed) would return at once. Cost: a lock.
+    fn has_changed(&self) -> bool {
+        false
+    }
+}
+
+/// Why a store cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outage {
+    /// One line: the error of the system.
+    pub why: String,
+    /// Whether the contents of the last read that succeeded stay in effect.
+    pub keeps_last: bool,
 }
 
 /// The files of the embedded sample configuration: name and text.

@@ -33,6 +33,7 @@ use crate::denials::Denials;
 use crate::handler::HandlerTable;
 use crate::routing::RoutingTable;
 use crate::snapshot::{Snapshot, SnapshotId};
+use mixer_attribute::Timestamp;
 use mixer_base::metrics::Metrics;
 use mixer_config::Diagnostics;
 
@@ -50,6 +51,8 @@ pub struct Published {
     pub diagnostics: Diagnostics,
     /// Resources that serve in their previous version, because the store has none that is valid; by key.
     pub kept: Vec<KeptResource>,
+    /// When the configuration was written that serves from the cache, while the store could not be read since the start.
+    pub cached: Option<Timestamp>,
     /// Recent denials, shared by all tables.
     pub denials: Arc<Denials>,
 }
@@ -82,12 +85,13 @@ pub(crate) struct Publication {
     pub(crate) withheld: Option<Arc<str>>,
     pub(crate) diagnostics: Diagnostics,
     pub(crate) kept: Vec<KeptResource>,
+    pub(crate) cached: Option<Timestamp>,
 }
 
 impl Publication {
     /// Routes that serve, without problems.
     pub(crate) fn of(routes: RoutingTable) -> Self {
-        Self { routes, withheld: None, diagnostics: Diagnostics::new(), kept: Vec::new() }
+        Self { routes, withheld: None, diagnostics: Diagnostics::new(), kept: Vec::new(), cached: None }
     }
 }
 
@@ -115,6 +119,7 @@ impl Runtime {
             withheld,
             diagnostics: Diagnostics::new(),
             kept: Vec::new(),
+            cached: None,
             denials: Arc::clone(&denials),
         };
         Self {
@@ -172,7 +177,7 @@ impl Runtime {
     /// Replaces the table. The check cache is kept if the new table gives the same check results, otherwise cleared. Returns the
     /// previous table, which requests may still hold.
     pub(crate) fn publish(&self, publication: Publication) -> Arc<Published> {
-        let Publication { routes, withheld, diagnostics, kept } = publication;
+        let Publication { routes, withheld, diagnostics, kept, cached } = publication;
         let before = self.published.load();
         let equivalent = decisions::are_equivalent(&before.routes, &routes);
         let decisions = if equivalent { before.decisions } else { before.decisions + 1 };
@@ -181,7 +186,7 @@ impl Runtime {
             _ => Arc::new(CheckCache::new(limits, Arc::clone(&self.cache_counters))),
         });
         let denials = Arc::clone(&self.denials);
-        let published = Published { routes, cache, decisions, withheld, diagnostics, kept, denials };
+        let published = Published { routes, cache, decisions, withheld, diagnostics, kept, cached, denials };
         let before = self.published.swap(Arc::new(published));
         self.publications.send_modify(|count| *count += 1);
         before

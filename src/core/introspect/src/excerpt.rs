@@ -1,7 +1,10 @@
 //! Source excerpts of diagnostics with the position marked, and masked source.
 
+use std::path::Path;
+
 use maud::{Markup, html};
 
+use mixer_base::regular_file;
 use mixer_base::secrets::mask_source;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, RawResource, ResourceKey};
@@ -37,8 +40,7 @@ fn source(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<(String, 
             return Some((origin.text.to_string(), origin.first_line));
         }
     }
-    let size = std::fs::metadata(file).ok()?.len();
-    (size <= MAX_FILE).then(|| std::fs::read_to_string(file).ok()).flatten().map(|text| (text, 1))
+    regular_file::read_text(Path::new(file), MAX_FILE).ok().map(|text| (text, 1))
 }
 
 /// First and last column of the range, 1-based, end exclusive.

@@ -83,13 +83,9 @@ pub(super) fn ago(then: SystemTime) -> Markup {
     html! { time datetime=(instant(then)) title=(instant(then)) { (text) } }
 }
 
-/// An instant in UTC, to the millisecond.
+/// An instant in UTC, as in the log.
 pub(super) fn instant(time: SystemTime) -> String {
-    let text = Timestamp::from_system_time(time).rfc3339_micros().to_string();
-    match text.split_once('.') {
-        Some((whole, fraction)) => format!("{whole}.{}Z", fraction.get(..3).unwrap_or("000")),
-        None => text,
-    }
+    Timestamp::from_system_time(time).rfc3339_micros().to_string()
 }
 
 /// An instant in UTC, to the minute.

@@ -98,6 +98,15 @@ fn conditions(server: &Server, ready: bool) -> Markup {
                 } }
             }
         }
+        @let degraded = server.degradations.list();
+        @if !degraded.is_empty() {
+            div.notice.warn role="status" {
+                strong { "Degraded" }
+                ul { @for (name, degradation) in degraded {
+                    li { code { (name) } " " (degradation.why) ", since " (format::instant(degradation.since)) }
+                } }
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! not disturb requests: it loads the published state, sums counters and copies bounded rings.
 //!
 //! ```ignore
-//! let router = mixer_introspect::routes(Introspection { runtime, store, metrics, log, connections, conditions, actions, settings, guard });
+//! let router = mixer_introspect::routes(Introspection { runtime, store, metrics, log, connections, conditions, degradations, actions, settings, guard });
 //! ```
 //! See docs/operations.md.
 
@@ -49,6 +49,7 @@ use axum::routing::{MethodRouter, any, get, post, put};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
+use mixer_base::degradation::Degradations;
 use mixer_base::log::Log;
 use mixer_base::metrics::Metrics;
 use mixer_config::store::ConfigStore;
@@ -79,6 +80,8 @@ pub struct Introspection {
     pub connections: Arc<ConnectionRegistry>,
     /// The readiness conditions.
     pub conditions: Arc<dyn Fn() -> Vec<Condition> + Send + Sync>,
+    /// What does not work as it should although the server is ready.
+    pub degradations: Degradations,
     /// The operator actions.
     pub actions: Vec<Action>,
     /// The settings, as in the start banner.

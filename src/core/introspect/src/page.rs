@@ -135,12 +135,21 @@ fn framed(page: &Page, server: &Introspection) -> Markup {
 }
 
 fn top_bar(server: &Introspection) -> Markup {
-    let (ready, why) = server.readiness();
+    let degraded = server.degradations.list();
+    let (kind, state, why) = match server.readiness() {
+        (false, why) => ("bad", "not ready", why),
+        (true, why) if degraded.is_empty() => ("good", "ready", why),
+        (true, _) => {
+            let why: Vec<String> =
+                degraded.iter().map(|(name, degradation)| format!("{name}: {}", degradation.why)).collect();
+            ("warn", "degraded", why.join(", "))
+        }
+    };
     html! {
         header.top {
             a.brand href="/" { (logo()) span { "mixer" } }
             div.instance #instance data-live {
-                span.pill.(if ready { "good" } else { "bad" }) title=(why) { (if ready { "ready" } else { "not ready" }) }
+                span.pill.(kind) title=(why) { (state) }
                 span.dim.wide { (server.instance()) }
                 a.dim href="/historyz/" title="Published snapshot" { "snapshot " (server.runtime.load().id()) }
                 @if server.guard.read_only { span.pill title="Started with --ctrlz-readonly" { "read only" } }

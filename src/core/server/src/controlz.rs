@@ -13,6 +13,7 @@ pub(super) fn introspection(
     guard: Guard,
 ) -> Introspection {
     let readiness = controls.health.readiness.clone();
+    let degradations = controls.health.degradations.clone();
     Introspection {
         runtime: Arc::clone(&controls.runtime),
         store: Arc::clone(&controls.store),
@@ -20,6 +21,7 @@ pub(super) fn introspection(
         log: controls.log.clone(),
         connections: Arc::clone(controls.workers.registry()),
         conditions: Arc::new(move || readiness.emitters()),
+        degradations,
         actions: actions(controls),
         settings: options.settings_in_effect(),
         guard,

@@ -168,7 +168,7 @@ impl Following {
     pub(super) fn start(configurator: Configurator, stop: CancellationToken) -> Self {
         let configurator = Arc::new(tokio::sync::Mutex::new(configurator));
         let (followed, until) = (Arc::clone(&configurator), stop.clone());
-        let task = Task::serving("configuration").spawn(stop, move || {
+        let task = Task::restarted("configuration").spawn(stop, move || {
             let (configurator, stop) = (Arc::clone(&followed), until.clone());
             async move { configurator.lock().await.run(stop).await }
         });

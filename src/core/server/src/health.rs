@@ -1,16 +1,22 @@
 //! Liveness and readiness: the conditions and their consumers.
 //!
-//! One [`Health`] serves the probe files, `/healthz` and `/readyz`, the gRPC health service and the service manager.
+//! One [`Health`] serves the probe files, `/healthz` and `/readyz`, the gRPC health service and the service manager. A server is ready
+//! while a configuration that may answer serves; what else is wrong is a [degradation](Degradations).
 //!
 //! | condition | of | available while |
 //! | --- | --- | --- |
 //! | `server` | liveness | calls are accepted |
 //! | `workers` | liveness | every worker's event loop makes progress |
 //! | `dispatcher` | readiness | the configuration store is followed |
-//! | `configuration` | readiness | a configuration serves |
-//! | `store` | readiness | the store is readable |
-//! | `log` | readiness | the log is writable |
-//! | `tasks` | readiness | no task that serving needs is down |
+//! | `configuration` | readiness | a configuration that may answer serves |
+//! | `tasks` | readiness | no task that calls need is down |
+//!
+//! | component | degraded while |
+//! | --- | --- |
+//! | `configuration` | resources serve in their previous version |
+//! | `log` | a log target cannot be written |
+//! | `store` | the configuration store cannot be read |
+//! | `tasks` | a task is down that calls do not need |
 //!
 //! See docs/operations.md.
 
@@ -24,10 +30,12 @@ use axum::routing::get;
 use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
+use mixer_base::degradation::{Degradation, Degradations};
 use mixer_base::log::Log;
 use mixer_base::probe::{Availability, ProbeEmitter};
-use mixer_config::store::ConfigStore;
-use mixer_engine::runtime::Runtime;
+use mixer_base::time::Timestamp;
+use mixer_config::store::{ConfigStore, Outage};
+use mixer_engine::runtime::{KeptResource, OnConfigError, Published, Runtime};
 use mixer_net::http::answer;
 use mixer_net::workers::WorkerGroup;
 
@@ -36,34 +44,40 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Age of the last heartbeat at which an event loop counts as stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
 
-/// Liveness and readiness of a server. Clones share state.
+/// Liveness, readiness and degradations of a server. Clones share state.
 #[derive(Debug, Clone)]
 pub struct Health {
     /// Liveness: a server that is not alive should be restarted.
     pub liveness: Availability,
     /// Readiness: a server that is not ready should get no traffic.
     pub readiness: Availability,
+    /// What does not work as it should although the server is ready.
+    pub degradations: Degradations,
 }
 
 impl Health {
     /// Neither alive nor ready. The names are those of the probe files.
     pub fn new(liveness: impl Into<String>, readiness: impl Into<String>) -> Self {
-        Self { liveness: Availability::new(liveness), readiness: Availability::new(readiness) }
+        Self {
+            liveness: Availability::new(liveness),
+            readiness: Availability::new(readiness),
+            degradations: Degradations::default(),
+        }
     }
-}
 
-impl Health {
     /// `/healthz` and `/readyz` for an HTTP endpoint: 200 or 503, with the status of every emitter. `/readyz?verbose` adds the
-    /// configuration of `runtime`.
+    /// degradations, and the configuration of `runtime`.
     pub fn routes(&self, runtime: Arc<Runtime>) -> Router {
         let (liveness, readiness) = (self.liveness.clone(), self.readiness.clone());
+        let degradations = self.degradations.clone();
         let ready = async move |RawQuery(query): RawQuery| {
             let is_verbose = |query: &str| query.split('&').any(|p| p.split('=').next() == Some("verbose"));
             let verbose = query.as_deref().is_some_and(is_verbose);
-            report("readiness", &readiness, verbose.then(|| configuration(&runtime)))
+            let more = || [("degraded", degraded(&degradations)), ("configuration", configuration(&runtime))];
+            report("readiness", &readiness, verbose.then(more).into_iter().flatten())
         };
         Router::new()
-            .route("/healthz", get(async move || report("liveness", &liveness, None)))
+            .route("/healthz", get(async move || report("liveness", &liveness, std::iter::empty())))
             .route("/readyz", get(ready))
     }
 }
@@ -86,8 +100,21 @@ fn configuration(runtime: &Runtime) -> serde_json::Value {
     })
 }
 
-/// The JSON of an availability.
-fn report(probe: &str, availability: &Availability, configuration: Option<serde_json::Value>) -> Response {
+/// The degraded components, by name.
+fn degraded(degradations: &Degradations) -> serde_json::Value {
+    let one = |(name, degradation): (&str, Degradation)| {
+        let since = Timestamp::from_system_time(degradation.since).rfc3339_micros().to_string();
+        (name.to_owned(), serde_json::json!({ "why": degradation.why, "since": since }))
+    };
+    serde_json::Value::Object(degradations.list().into_iter().map(one).collect())
+}
+
+/// The JSON of an availability, with `more` members.
+fn report(
+    probe: &str,
+    availability: &Availability,
+    more: impl Iterator<Item = (&'static str, serde_json::Value)>,
+) -> Response {
     let emitters: serde_json::Map<String, serde_json::Value> = availability
         .emitters()
         .into_iter()
@@ -95,8 +122,8 @@ fn report(probe: &str, availability: &Availability, configuration: Option<serde_
         .collect();
     let available = availability.status().is_ok();
     let mut body = serde_json::json!({ "probe": probe, "available": available, "emitters": emitters });
-    if let (Some(configuration), Some(members)) = (configuration, body.as_object_mut()) {
-        members.insert("configuration".to_owned(), configuration);
+    if let Some(members) = body.as_object_mut() {
+        members.extend(more.map(|(name, value)| (name.to_owned(), value)));
     }
     let status = if available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     answer(status, "application/json; charset=utf-8", format!("{body:#}\n"))
@@ -105,11 +132,13 @@ fn report(probe: &str, availability: &Availability, configuration: Option<serde_
 /// The conditions that are checked every second and after each publication of a configuration, and those of tasks as soon as one
 /// changes.
 pub(super) struct Conditions {
-    pub(super) store: (Arc<dyn ConfigStore>, ProbeEmitter),
+    pub(super) store: Arc<dyn ConfigStore>,
+    pub(super) on_config_error: OnConfigError,
     pub(super) configuration: (Arc<Runtime>, ProbeEmitter),
-    pub(super) log: (Log, ProbeEmitter),
+    pub(super) log: Log,
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
     pub(super) tasks: ProbeEmitter,
+    pub(super) degradations: Degradations,
     /// Age of the last heartbeat at which an event loop counts as stuck.
     pub(super) stuck_after: Duration,
 }
@@ -130,21 +159,68 @@ impl Conditions {
                 // The sender is part of the runtime, which `self` holds.
                 _ = publications.changed() => self.look(),
             }
-            let down = mixer_base::task::down();
-            self.tasks.set(if down.is_empty() { Ok(()) } else { Err(down.join(", ")) });
+            let (needed, others) = mixer_base::task::down();
+            self.degradations.set("tasks", none_of(&others));
+            self.tasks.set(none_of(&needed));
         }
     }
 
     fn look(&self) {
-        let (store, emitter) = &self.store;
-        emitter.set(store.availability());
+        let outage = self.store.availability().err();
         let (runtime, emitter) = &self.configuration;
-        emitter.set(runtime.load().withheld.as_ref().map_or(Ok(()), |why| Err(why.to_string())));
-        let (log, emitter) = &self.log;
-        log.try_again();
-        emitter.set(log.last_write());
+        let published = runtime.load_full();
+        let serves = serves(&published, outage.as_ref(), self.on_config_error);
+        let is_ready = serves.is_ok();
+        self.degradations
+            .set("store", outage.map_or(Ok(()), |outage| Err(without_store(outage, &published, is_ready))));
+        self.degradations.set("configuration", in_previous_version(&published));
+        emitter.set(serves);
+        self.log.try_again();
+        self.degradations.set("log", self.log.last_write());
         let (workers, emitter) = &self.workers;
         emitter.set(stuck(workers, self.stuck_after));
+    }
+}
+
+fn none_of(problems: &[String]) -> Result<(), String> {
+    if problems.is_empty() { Ok(()) } else { Err(problems.join(", ")) }
+}
+
+/// Whether a configuration that may answer serves. Errors: why not.
+///
+/// Without a store that was ever read, `serve-valid` answers calls without what the store has, as Istio Mixer does; like there, that
+/// is not ready.
+fn serves(published: &Published, outage: Option<&Outage>, on_error: OnConfigError) -> Result<(), String> {
+    match (&published.withheld, outage) {
+        (Some(why), _) => Err(why.to_string()),
+        (None, Some(outage)) if on_error == OnConfigError::ServeValid && !outage.keeps_last => {
+            Err(outage.why.clone())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an outage of the store means.
+fn without_store(outage: Outage, published: &Published, is_ready: bool) -> String {
+    let why = outage.why;
+    match published.cached {
+        _ if !is_ready => why,
+        Some(written) => {
+            format!("{why}; the configuration in --config-cache of {} serves", written.rfc3339_micros())
+        }
+        None => format!("{why}; the last good configuration serves"),
+    }
+}
+
+/// Errors: how many resources serve in their previous version, and why the first does.
+fn in_previous_version(published: &Published) -> Result<(), String> {
+    match published.kept.as_slice() {
+        [] => Ok(()),
+        [one] => Err(format!("the previous version of {} serves, because {}", one.key, one.why)),
+        [first, ..] => {
+            let (count, KeptResource { key, why, .. }) = (published.kept.len(), first);
+            Err(format!("the previous versions of {count} resources serve, of {key} because {why}"))
+        }
     }
 }
 

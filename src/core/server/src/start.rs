@@ -91,8 +91,7 @@ pub(super) fn run_start<T>(
     };
     let log = start.log.clone();
     start.components.started(StopStep::Log, "log", async move |limit: Duration| {
-        let flushed =
-            tokio::task::spawn_blocking(move || log.flush(limit.min(LOG_LIMIT)) && log.last_write().is_ok());
+        let flushed = tokio::task::spawn_blocking(move || log.flush(limit.min(LOG_LIMIT)));
         flushed.await.unwrap_or(false)
     });
     let begun = background.block_on(async {
@@ -162,16 +161,16 @@ impl Start<'_> {
         let workers = self.start_workers(&runtime, &metrics, tracer, &api_address)?;
 
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
-        let read = self.health.readiness.emitter("store", "not read yet");
         let served = self.health.readiness.emitter("configuration", "not published yet");
-        let written = self.health.readiness.emitter("log", "nothing written yet");
         let tasks = self.health.readiness.emitter("tasks", "not looked at yet");
         let conditions = Conditions {
-            store: (Arc::clone(&store), read),
+            store: Arc::clone(&store),
+            on_config_error: self.options.config_on_error,
             configuration: (Arc::clone(&runtime), served),
-            log: (self.log.clone(), written),
+            log: self.log.clone(),
             workers: (Arc::clone(&workers), stuck),
             tasks,
+            degradations: self.health.degradations.clone(),
             stuck_after: STUCK,
         };
         self.keep_probe(StopStep::Readiness, "readiness probe", false);
@@ -253,6 +252,12 @@ impl Start<'_> {
         self.log.count_lost_in(metrics.counter(Family::LogRecordsLost, &[]));
         self.log.count_suppressed_in(metrics.counter(Family::LogRecordsSuppressed, &[]));
         self.components.collects(StopStep::Probes, "counts of tasks", &metrics, TaskCollector::default());
+        self.components.collects(
+            StopStep::Probes,
+            "degradations",
+            &metrics,
+            self.health.degradations.clone(),
+        );
         if let Some(tls) = &tls {
             let collector = CertificateCollector(Arc::clone(tls));
             self.components.collects(StopStep::Probes, "expiry of certificates", &metrics, collector);

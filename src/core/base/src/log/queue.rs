@@ -98,12 +98,13 @@ impl State {
 
 impl Sink {
     /// A sink without records. Its thread starts with the first one.
-    pub(super) fn new(name: String, target: Target) -> Self {
+    pub(super) fn new(name: String, mut target: Target) -> Self {
+        let failed = target.connect().err().map(|error| os_text(&error));
         let shared = Shared {
             name,
             json: AtomicBool::new(false),
             target: Mutex::new(target),
-            state: Mutex::default(),
+            state: Mutex::new(State { failed, ..State::default() }),
             work: Condvar::new(),
             idle: Condvar::new(),
             errors: RateLimit::new(1),
@@ -269,12 +270,15 @@ impl Shared {
                     self.state.lock().missing += count;
                 }
             }
-            Entry::Replace(target) => *self.target.lock() = target,
+            Entry::Replace(target) => {
+                *self.target.lock() = target;
+                self.try_target();
+            }
             Entry::Rotate(reply) => {
                 // The caller may have stopped waiting.
                 let _ = reply.send(self.target.lock().rotate());
             }
-            Entry::Recover => drop(self.recover()),
+            Entry::Recover => self.try_target(),
         }
     }
 
@@ -290,8 +294,16 @@ impl Shared {
         }
     }
 
-    /// Before the first record after a failure: counts the records that are missing.
+    /// Tries the target without a record.
+    fn try_target(&self) {
+        if let Err(error) = self.recover() {
+            self.state.lock().failed = Some(os_text(&error));
+        }
+    }
+
+    /// Before the first record after a failure: opens the target again, and counts the records that are missing.
     fn recover(&self) -> io::Result<()> {
+        self.target.lock().connect()?;
         let (missing, why) = {
             let state = self.state.lock();
             (state.missing, state.failed.clone())

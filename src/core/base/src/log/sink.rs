@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::queue::Sink;
 use super::{LogLevel, LogOptions, OptionsError};
+use crate::regular_file;
 use crate::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
 
 /// A standard stream of the process. Its sink is shared by all logs, so that their lines do not mix.
@@ -75,11 +76,29 @@ pub(super) enum Target {
     Stream(File, bool),
     File(File),
     Rotating(RotatingFile),
+    /// A FIFO that no process had open for reading when it was last tried.
+    Unread(PathBuf),
     /// A stream that could not be opened, and why.
     Closed(String),
 }
 
 impl Target {
+    /// A path. Errors: it cannot be opened; a FIFO without a reader is none: it is opened once somebody reads it.
+    fn of_path(path: &Path) -> io::Result<Self> {
+        match append_to(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(Target::Unread(path.to_owned())),
+            opened => opened.map(Target::File),
+        }
+    }
+
+    /// Opens what could not be opened before. Errors: why it still cannot.
+    pub(super) fn connect(&mut self) -> io::Result<()> {
+        if let Target::Unread(path) = self {
+            *self = Target::File(append_to(path)?);
+        }
+        Ok(())
+    }
+
     /// Writes a record in one write.
     pub(super) fn write(&mut self, level: LogLevel, line: &[u8]) -> io::Result<()> {
         match self {
@@ -97,6 +116,7 @@ impl Target {
         match self {
             Target::Stream(file, _) | Target::File(file) => file.write_all(text),
             Target::Rotating(file) => file.push(text).and_then(|()| file.flush()),
+            Target::Unread(_) => Err(io::ErrorKind::NotConnected.into()),
             Target::Closed(why) => Err(io::Error::other(why.clone())),
         }
     }
@@ -105,7 +125,7 @@ impl Target {
     pub(super) fn rotate(&mut self) -> io::Result<()> {
         match self {
             Target::Rotating(file) => file.rotate_now(),
-            Target::Stream(..) | Target::File(_) | Target::Closed(_) => Ok(()),
+            Target::Stream(..) | Target::File(_) | Target::Unread(_) | Target::Closed(_) => Ok(()),
         }
     }
 }
@@ -135,20 +155,20 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Errors: Istio Mixer's text; nothing is changed then.
 pub(super) fn open(options: &LogOptions, earlier: &[Arc<Sink>]) -> Result<Vec<Arc<Sink>>, OptionsError> {
     let mut opened: Vec<(String, Option<Target>)> = Vec::new();
+    let refuse = |target: &str, error: &io::Error| {
+        let why = os_text(error);
+        OptionsError(format!("couldn't open sink \"{target}\": open {target}: {why}"))
+    };
     for target in &options.targets {
         let file = match Stream::named(target) {
             Some(_) => None,
-            None => {
-                let file = append_to(Path::new(target)).map_err(|error| {
-                    let why = os_text(&error);
-                    OptionsError(format!("couldn't open sink \"{target}\": open {target}: {why}"))
-                })?;
-                Some(Target::File(file))
-            }
+            None => Some(Target::of_path(Path::new(target)).map_err(|error| refuse(target, &error))?),
         };
         opened.push((target.clone(), file));
     }
     if !options.rotate.as_os_str().is_empty() {
+        let checked = regular_file::check_rotatable(&options.rotate);
+        checked.map_err(|error| refuse(&options.rotate.display().to_string(), &error))?;
         let file = RotatingFile::new(options.rotate.clone(), rotation(options));
         opened.push((options.rotate.display().to_string(), Some(Target::Rotating(file))));
     }

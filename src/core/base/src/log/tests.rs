@@ -23,6 +23,16 @@ fn logged(change: impl FnOnce(&mut LogOptions), records: impl FnOnce()) -> Strin
     fixture.text()
 }
 
+/// Level and text of the records of `run`, with blanks between the fields, and `TIME` for durations.
+pub(crate) fn records(run: impl FnOnce()) -> Vec<String> {
+    let text = logged(|_| {}, run);
+    let durations = regex::Regex::new(r"for [0-9.]+(ns|µs|ms|s) ").unwrap();
+    let records = text.lines().filter_map(|line| line.split_once('\t'));
+    records
+        .map(|(_, record)| durations.replace(&record.replace('\t', " "), "for TIME ").into_owned())
+        .collect()
+}
+
 impl Fixture {
     fn new(change: impl FnOnce(&mut LogOptions)) -> Self {
         let alone = ALONE.lock();
@@ -308,6 +318,62 @@ fn a_full_pipe_blocks_nobody_and_what_is_lost_is_counted_exactly() {
     assert_eq!(written as u64 + count, records as u64, "nothing is lost without being counted");
     assert_eq!(fixture.text().lines().count(), records, "another target gets every record");
     assert_eq!(lost.get(), count);
+}
+
+/// Reads what arrives in a FIFO until it contains a text.
+fn read_until(mut reader: impl std::io::Read, text: &str) -> String {
+    let (mut read, mut chunk) = (String::new(), [0; 1 << 12]);
+    while !read.contains(text) {
+        let length = reader.read(&mut chunk).unwrap();
+        assert!(length > 0, "no {text} in {read}");
+        read.push_str(&String::from_utf8_lossy(&chunk[..length]));
+    }
+    read
+}
+
+#[test]
+fn a_fifo_gets_records_whenever_somebody_reads_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let fixture = Fixture::new(|o| o.targets.push(path.display().to_string()));
+    let unread = format!("{}: no process reads the FIFO", path.display());
+    assert_eq!(fixture.log.last_write(), Err(unread.clone()), "known before the first record");
+    fixture.run(|| tracing::info!("one"));
+    let try_again = || {
+        fixture.log.try_again();
+        assert!(fixture.log.flush(DEADLINE));
+        fixture.log.last_write()
+    };
+    assert_eq!(try_again(), Err(unread));
+    assert_eq!(fixture.text(), "TIME\tinfo\tone\n", "another target gets every record");
+    for number in 0..2 {
+        // Opened for both directions, the FIFO opens without a writer.
+        let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        assert_eq!(try_again(), Ok(()));
+        fixture.run(|| tracing::info!("two"));
+        let read = read_until(&reader, "\ttwo\n");
+        assert!(read.contains("\t1 log records before this one could not be written: "), "{number} {read}");
+        drop(reader);
+        // The reader has gone.
+        fixture.run(|| tracing::info!("three"));
+        assert_eq!(fixture.log.last_write(), Err(format!("{}: broken pipe", path.display())));
+    }
+    fixture.log.reopen().unwrap();
+    assert!(fixture.log.flush(DEADLINE), "reopening waits for no reader");
+}
+
+#[test]
+fn a_file_that_cannot_be_rotated_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let options = LogOptions { rotate: path.clone(), ..LogOptions::default() };
+    let path = path.display();
+    assert_eq!(
+        Log::new(&options).unwrap_err().0,
+        format!("couldn't open sink \"{path}\": open {path}: not a regular file but a FIFO")
+    );
 }
 
 #[test]

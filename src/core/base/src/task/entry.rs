@@ -248,17 +248,17 @@ pub fn roles() -> Vec<RoleStatus> {
     ROLES.lock().iter().map(status).collect()
 }
 
-/// The tasks that the server needs to be ready and that are down, each with its last failure.
-pub fn down() -> Vec<String> {
-    let is_down = |task: &TaskStatus| {
-        task.policy != Policy::Restarted && task.state != TaskState::Running && task.failures > 0
-    };
+/// The tasks that are down, each with its last failure: those that the server needs to be ready, and the others.
+pub fn down() -> (Vec<String>, Vec<String>) {
+    let is_down = |task: &TaskStatus| task.state != TaskState::Running && task.failures > 0;
     let text = |task: TaskStatus| {
         let why = task.last_failure.map(|(_, why)| why).unwrap_or_default();
         let of = if task.detail.is_empty() { String::new() } else { format!(" {}", task.detail) };
         format!("{}{of} is down: {why}", task.name)
     };
-    list().into_iter().filter(is_down).map(text).collect()
+    let down = list().into_iter().filter(is_down);
+    let (needed, others): (Vec<_>, Vec<_>) = down.partition(|task| task.policy != Policy::Restarted);
+    (needed.into_iter().map(text).collect(), others.into_iter().map(text).collect())
 }
 
 /// Completes with a reason when the process must end because an [essential](Policy::Essential) task failed too often.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-use super::{ConfigStore, StoreContents, parallel};
+use super::{ConfigStore, Outage, StoreContents, parallel};
 use crate::{Diagnostic, FieldPath};
 use file::broken_file;
 use mixer_base::task::{self, FaultPoint, Group, Task};
@@ -58,6 +58,7 @@ pub enum WhenLost {
 /// A store of the YAML files below a directory.
 pub(super) struct FsStore {
     url: String,
+    lost: WhenLost,
     shared: Arc<Shared>,
     /// Until the thread is started.
     scanner: Mutex<Option<Scanner>>,
@@ -86,6 +87,8 @@ struct Published {
     scanning_since: Option<Instant>,
     /// Why the last scan failed.
     failure: Option<String>,
+    /// Whether a scan could read everything, so that contents stay in effect which are not those of a part.
+    has_read: bool,
 }
 
 impl FsStore {
@@ -109,6 +112,7 @@ impl FsStore {
             announced: 0,
             scanning_since: None,
             failure: None,
+            has_read: false,
         };
         let shared = Shared {
             wake: Arc::default(),
@@ -120,6 +124,7 @@ impl FsStore {
         };
         Self {
             url: url.to_owned(),
+            lost,
             shared: Arc::new(shared),
             scanner: Mutex::new(Some(Scanner::new(root, lost))),
         }
@@ -129,7 +134,7 @@ impl FsStore {
     fn start(&self) {
         let Some(mut scanner) = self.scanner.lock().take() else { return };
         let (shared, wake) = (Arc::clone(&self.shared), Arc::clone(&self.shared.wake));
-        let started = Task::serving("store").spawn_thread(
+        let started = Task::restarted("store").spawn_thread(
             "config-store",
             move || wake.is_stopped(),
             move |fault| {
@@ -191,17 +196,23 @@ impl ConfigStore for FsStore {
         self.shared.wake.rescan();
     }
 
-    fn availability(&self) -> Result<(), String> {
+    fn availability(&self) -> Result<(), Outage> {
         let published = self.shared.published.lock();
-        if let Some(failure) = &published.failure {
-            return Err(failure.clone());
-        }
-        match published.scanning_since {
-            Some(since) if since.elapsed() > SCAN_LIMIT => {
-                Err(format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs()))
-            }
-            _ => published.contents.unavailable.clone().map_or(Ok(()), Err),
-        }
+        let overdue = published.scanning_since.filter(|since| since.elapsed() > SCAN_LIMIT);
+        let why = if let Some(failure) = &published.failure {
+            Some(failure.clone())
+        } else if overdue.is_some() {
+            Some(format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs()))
+        } else {
+            published.contents.unavailable.clone()
+        };
+        let keeps_last = published.has_read && self.lost == WhenLost::Keep;
+        why.map_or(Ok(()), |why| Err(Outage { why, keeps_last }))
+    }
+
+    fn has_changed(&self) -> bool {
+        let published = self.shared.published.lock();
+        published.version != published.announced
     }
 }
 
@@ -288,6 +299,7 @@ impl Shared {
             }
             _ => Arc::clone(scanner.contents()),
         };
+        published.has_read |= published.contents.unavailable.is_none();
         // Resources whose origin alone changed are replaced without a new version.
         if changed || first {
             published.version += 1;

@@ -55,6 +55,10 @@ impl ConfigStore for MemoryStore {
         state.contents.clone()
     }
 
+    fn has_changed(&self) -> bool {
+        !self.state.lock().seen
+    }
+
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
             while self.state.lock().seen {

@@ -14,6 +14,7 @@ use super::call::{AnsweredCall, Method};
 use super::mask::MaskSet;
 use super::{Decision, DecisionOptions, Select};
 use mixer_base::metrics::{Counter, Family, Metrics};
+use mixer_base::regular_file;
 use mixer_base::rotate::{RotatingFile, RotationPolicy, os_text};
 use mixer_base::sample::Sampler;
 use mixer_base::task::{FaultPoint, Task};
@@ -169,6 +170,7 @@ fn touch(path: &Path, what: &str) -> Result<(), LogError> {
     if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory).map_err(|error| refuse(&error))?;
     }
+    regular_file::check_rotatable(path).map_err(|error| refuse(&error))?;
     mixer_base::rotate::append_private(path).map(drop).map_err(|error| refuse(&error))
 }
 
@@ -213,7 +215,8 @@ impl Recording {
 
 /// Number of lines and bytes in a file.
 fn size_of_file(path: &Path) -> io::Result<(u64, u64)> {
-    let mut reader = io::BufReader::new(std::fs::File::open(path)?);
+    let (file, _) = regular_file::open(path)?;
+    let mut reader = io::BufReader::new(file);
     let (mut lines, mut bytes) = (0, 0);
     loop {
         let available = reader.fill_buf()?;

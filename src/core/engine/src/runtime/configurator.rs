@@ -16,6 +16,7 @@ use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHa
 use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::{SnapshotBuilder, SnapshotCounts};
 use crate::template::Variety;
+use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
 use mixer_config::store::{ConfigStore, StoreContents};
@@ -87,6 +88,8 @@ pub struct Configurator {
     last_good: LastGood,
     cache: Option<ConfigCache>,
     has_read_cache: bool,
+    /// When the cached configuration was written, until the store is read.
+    restored: Option<Timestamp>,
     retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
     retry: Option<Retry>,
@@ -109,6 +112,7 @@ impl Configurator {
             last_good: LastGood::new(on_error, allow_empty),
             cache: cache.map(|medium| ConfigCache::new(medium, identity)),
             has_read_cache: false,
+            restored: None,
             retiring: TaskTracker::new(),
             applied: None,
             retry: None,
@@ -146,6 +150,9 @@ impl Configurator {
         let before = self.runtime.load_full();
         let serving = before.routes.handlers();
         let mut resolution = self.last_good.resolve(&contents, &mut self.builder);
+        if contents.unavailable.is_none() {
+            self.restored = None;
+        }
         self.applied = Some(contents);
         let mut attempts: Vec<HandlerTable> = Vec::new();
         let mut failures = BTreeSet::new();
@@ -205,6 +212,7 @@ impl Configurator {
             && let Some(cache) = &self.cache
             && let Some(cached) = cache.load(PATIENCE).await
         {
+            self.restored = Some(cached.written);
             self.last_good.restore(cached.resources, cached.written);
         }
     }
@@ -256,7 +264,8 @@ impl Configurator {
         let kept = if withheld.is_none() { self.last_good.kept().to_vec() } else { Vec::new() };
         diagnostics.extend(kept.iter().map(|kept| diagnose_kept(kept, &routes)));
         diagnostics.extend(self.cache.as_ref().and_then(ConfigCache::diagnostic));
-        Publication { routes, withheld: withheld.map(Into::into), diagnostics, kept }
+        let cached = self.restored;
+        Publication { routes, withheld: withheld.map(Into::into), diagnostics, kept, cached }
     }
 
     /// Records a publication in history, metrics and log.

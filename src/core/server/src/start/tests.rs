@@ -535,6 +535,7 @@ fn a_server_stops_in_the_specified_order() {
             "handlers",
             "memory trimmer",
             "conditions",
+            "degradations",
             "counts of tasks",
             "pid file",
             "liveness probe",

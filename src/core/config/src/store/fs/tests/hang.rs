@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use super::*;
+use crate::store::Outage;
 
 /// A store whose next scan waits until the sender is dropped.
 fn hanging(root: &Path) -> (FsStore, mpsc::Sender<()>, mpsc::Receiver<()>) {
@@ -16,6 +17,10 @@ fn hanging(root: &Path) -> (FsStore, mpsc::Sender<()>, mpsc::Receiver<()>) {
     (store, release, arrival)
 }
 
+fn outage(why: &str, keeps_last: bool) -> Result<(), Outage> {
+    Err(Outage { why: why.to_owned(), keeps_last })
+}
+
 #[tokio::test]
 async fn nobody_waits_for_a_file_system_that_hangs() {
     let directory = tempfile::tempdir().unwrap();
@@ -26,15 +31,13 @@ async fn nobody_waits_for_a_file_system_that_hangs() {
         arrival.recv().unwrap();
         // The thread is within the scan now.
         assert_eq!(store.contents().unavailable.as_deref(), Some("not read yet"));
-        assert_eq!(store.availability(), Err("not read yet".to_owned()));
+        assert_eq!(store.availability(), outage("not read yet", false));
         store.rescan();
         assert!(timeout(Duration::from_millis(1), loading).await.is_err());
     }
     store.shared.published.lock().scanning_since = Instant::now().checked_sub(Duration::from_secs(11));
-    assert_eq!(
-        store.availability(),
-        Err("reading takes longer than 10 s: the file system may hang".to_owned())
-    );
+    let overdue = "reading takes longer than 10 s: the file system may hang";
+    assert_eq!(store.availability(), outage(overdue, false));
     drop(release);
     store.loaded().await;
     assert_eq!(held(&store.contents()), ["a=one"]);
@@ -77,5 +80,26 @@ fn a_first_scan_that_panics_makes_the_store_unavailable() {
     *store.shared.gate.lock() = Some(Box::new(|| panic!("on purpose")));
     let text = "reading the configuration failed: on purpose";
     assert_eq!(store.load().unavailable.as_deref(), Some(text));
-    assert_eq!(store.availability(), Err(text.to_owned()));
+    assert_eq!(store.availability(), outage(text, false));
+}
+
+#[tokio::test]
+async fn a_store_that_was_read_keeps_its_contents_through_an_outage() {
+    for (lost, keeps_last) in [(WhenLost::Keep, true), (WhenLost::Drop, false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("conf");
+        std::fs::create_dir(&root).unwrap();
+        write(&root, "a.yaml", &resource("a", "one"));
+        let store = FsStore::new("fs://conf", &root, lost);
+        until(&store, &["a=one"]).await;
+        std::fs::remove_dir_all(&root).unwrap();
+        until(&store, if keeps_last { &["a=one"] } else { &[] }).await;
+        let text = format!("lstat {}: no such file or directory", root.display());
+        let mut left = 1000;
+        while store.availability() != outage(&text, keeps_last) {
+            left -= 1;
+            assert!(left > 0, "{:?}", store.availability());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
 }

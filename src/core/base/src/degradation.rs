@@ -1,0 +1,103 @@
+//! Components that do not work as they should while the process serves.
+//!
+//! What makes a server unavailable is a condition of [`crate::probe`]. Everything else that an operator must know of and mend, while
+//! calls are answered meanwhile, is a degradation here: it is logged when it begins and ends, counted, and shown.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use crate::metrics::{Collect, Collected, Family};
+
+/// The components of a process and their degradations. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Degradations(Arc<Mutex<BTreeMap<&'static str, Option<Degradation>>>>);
+
+/// Why a component does not work as it should.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Degradation {
+    /// One line: what is wrong, and what serves instead.
+    pub why: String,
+    /// Since when.
+    pub since: SystemTime,
+    started: Instant,
+}
+
+impl Degradations {
+    /// Sets whether a component works. Each transition is logged once.
+    pub fn set(&self, component: &'static str, status: Result<(), String>) {
+        let mut components = self.0.lock();
+        let known = components.entry(component).or_default();
+        match (status, &mut *known) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(degradation)) => {
+                let (why, time) = (&degradation.why, degradation.started.elapsed());
+                info!(component, "{component} works again; for {time:.1?} it was degraded: {why}");
+                *known = None;
+            }
+            (Err(why), Some(degradation)) => degradation.why = why,
+            (Err(why), None) => {
+                warn!(component, "{component} is degraded: {why}");
+                *known = Some(Degradation { why, since: SystemTime::now(), started: Instant::now() });
+            }
+        }
+    }
+
+    /// The components that do not work as they should, by name.
+    pub fn list(&self) -> Vec<(&'static str, Degradation)> {
+        let components = self.0.lock();
+        components.iter().filter_map(|(name, degradation)| Some((*name, degradation.clone()?))).collect()
+    }
+}
+
+impl Collect for Degradations {
+    fn collect(&self, out: &mut Collected) {
+        for (component, degradation) in self.0.lock().iter() {
+            let value = f64::from(u8::from(degradation.is_some()));
+            out.add(Family::ComponentDegraded, &[component], value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log;
+
+    #[test]
+    fn each_degradation_is_logged_once_and_counted() {
+        let degradations = Degradations::default();
+        let metrics = crate::metrics::Metrics::new();
+        let collector: Arc<dyn Collect> = Arc::new(degradations.clone());
+        metrics.collect_from(Arc::downgrade(&collector));
+        let records = log::tests::records(|| {
+            degradations.set("log", Ok(()));
+            for why in ["lstat /x", "lstat /x", "open /x"] {
+                degradations.set("store", Err(why.to_owned()));
+            }
+            let list = degradations.list();
+            assert_eq!(
+                list.iter().map(|(name, d)| (*name, &*d.why)).collect::<Vec<_>>(),
+                [("store", "open /x")]
+            );
+            let mut text = Vec::new();
+            metrics.write(&mut text);
+            let text = String::from_utf8(text).unwrap();
+            for sample in ["{component=\"log\"} 0", "{component=\"store\"} 1"] {
+                assert!(text.contains(&format!("mixer_component_degraded{sample}")), "{text}");
+            }
+            degradations.set("store", Ok(()));
+        });
+        assert!(degradations.list().is_empty());
+        assert_eq!(
+            records,
+            [
+                "warn store is degraded: lstat /x {\"component\": \"store\"}",
+                "info store works again; for TIME it was degraded: open /x {\"component\": \"store\"}",
+            ]
+        );
+    }
+}
