@@ -258,7 +258,8 @@ fn the_expiry_of_a_certificate_is_reported() {
     pki.authority.issue_until(&["localhost"], (2026, 1, 2)).put(pki.directory.path(), "server");
     fresh.signal("HUP");
     fresh.wait_for_log("the certificate in `");
-    let warnings = [" has expired at 2026-01-02T00:00:00Z", " is valid until 2026-01-02T00:00:00Z only"];
+    let warnings =
+        [" has expired at 2026-01-02T00:00:00.000000Z", " is valid until 2026-01-02T00:00:00.000000Z only"];
     assert!(warnings.iter().any(|text| fresh.log().contains(text)), "{}", fresh.log());
     assert_eq!(expiry(&fresh), 1_767_312_000.0);
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::certificates::Authority;
@@ -74,12 +74,14 @@ struct Shown {
 struct Stage {
     server: Server,
     client: Client,
+    /// A file in the directory of the configuration that is none.
+    beside: Option<PathBuf>,
 }
 
 impl Stage {
     fn new(server: Server) -> Self {
         let client = Client::new(&server.address()).expect("a client");
-        Self { server, client }
+        Self { server, client, beside: None }
     }
 
     fn url(&self, path: &str) -> String {
@@ -143,6 +145,10 @@ impl Stage {
             if task == "store" {
                 // Its thread looks before its next scan.
                 self.server.signal("HUP");
+            }
+            if let (true, Some(beside)) = (task == "file events", &self.beside) {
+                // The thread of the library looks with the next event.
+                std::fs::write(beside, "").expect("it is writable");
             }
             if task == "log" {
                 // Its writer looks with the next record.
@@ -231,6 +237,7 @@ fn stage(directory: &tempfile::TempDir) -> Stage {
         ])
         .start();
     let mut stage = Stage::new(server);
+    stage.beside = Some(directory.path().join("config/beside"));
     stage.report();
     stage
 }
@@ -254,8 +261,14 @@ fn every_task_that_panics_is_restarted_and_the_rest_serves() {
     for (task, policy) in &table {
         stage.drill(task, policy);
     }
-    // Configuration is still followed, and lists, metrics and files still work.
-    std::fs::write(directory.path().join("config/more.yaml"), "# nothing\n").expect("it is writable");
+    // Configuration is still followed, signals are still handled, and lists, metrics and files still work.
+    let instances = stage.server.metric("mixer_config_instance_configs_total");
+    let more = "kind: instance\nmetadata: {name: more, namespace: istio-system}\nspec: {compiledTemplate: checknothing}\n";
+    std::fs::write(directory.path().join("config/more.yaml"), more).expect("it is writable");
+    let followed = wait_for(DEADLINE, || {
+        (stage.server.metric("mixer_config_instance_configs_total") > instances).then_some(())
+    });
+    assert!(followed.is_some(), "{}", stage.server.log());
     let server = &mut stage.server;
     assert!(is_listening(server.ports.metrics));
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());

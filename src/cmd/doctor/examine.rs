@@ -142,7 +142,7 @@ fn certificate(path: &Path) -> Finding {
         Ok(until) => until,
         Err(error) => return fail("tls", error.to_string(), "use a PEM file with a certificate"),
     };
-    let detail = format!("`{}` is valid until {}", path.display(), until.rfc3339());
+    let detail = format!("`{}` is valid until {}", path.display(), until.rfc3339_micros());
     let left = until.to_system_time().map(|until| until.duration_since(SystemTime::now()));
     match left {
         Some(Err(_)) => fail("tls", detail, "it has expired: replace the file; no restart is needed"),

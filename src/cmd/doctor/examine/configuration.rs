@@ -77,7 +77,10 @@ fn served(
     };
     match (&contents.unavailable, forecast.withheld) {
         (Some(why), _) => {
-            let hint = "the server would start, but not become ready";
+            let hint = match forecast.kept.is_empty() {
+                true => "the server would start, but not become ready",
+                false => "the server would be ready with the configuration in --config-cache",
+            };
             fail(CHECK, format!("{url}: {why}{kept}"), hint)
         }
         (None, Some(problem)) => {

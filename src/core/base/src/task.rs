@@ -119,6 +119,11 @@ impl Task {
         tokio::task::spawn_local(self.supervised(stop, make))
     }
 
+    /// A thread that a library starts, and that the caller observes and has started again.
+    pub fn external(self) -> External {
+        External(Entry::register(self.name, self.detail, self.policy))
+    }
+
     /// The supervised future, for a caller that tracks or polls it itself.
     pub fn supervised<F, Fut>(self, stop: CancellationToken, make: F) -> impl Future<Output = ()>
     where
@@ -165,6 +170,27 @@ impl Task {
                 }
             }
         })
+    }
+}
+
+/// A thread of a library: listed, counted and logged as every task. Its user starts it, and notices its end.
+#[derive(Debug)]
+pub struct External(Entry);
+
+impl External {
+    /// It was started, for the first time or again.
+    pub fn started(&self) {
+        self.0.started();
+    }
+
+    /// It ended although nobody asked it to, with this panic if there was one. Returns the pause before it is to be started again.
+    pub fn failed(&self, panic: Option<String>) -> Duration {
+        self.0.failed(panic.map_or(Failure::Ended, Failure::Panicked)).unwrap_or(LONGEST_PAUSE)
+    }
+
+    /// Panics if a fault was injected since; nothing in a release build. To be called on the thread.
+    pub fn check(&self) {
+        self.0.fault.check();
     }
 }
 

@@ -89,7 +89,7 @@ const LISTED: usize = 100;
 fn configuration(runtime: &Runtime) -> serde_json::Value {
     let published = runtime.load_full();
     let kept = published.kept.iter().take(LISTED).map(|kept| {
-        let (resource, since) = (kept.key.to_string(), kept.since.to_string());
+        let (resource, since) = (kept.key.to_string(), kept.since.rfc3339_micros().to_string());
         serde_json::json!({ "resource": resource, "since": since, "why": kept.why })
     });
     serde_json::json!({

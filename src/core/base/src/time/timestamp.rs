@@ -99,7 +99,8 @@ impl Timestamp {
         Ok(Self { seconds: days * DAY + hour * 3600 + minute * 60 + second - offset, nanos })
     }
 
-    /// `2018-01-01T00:00:00.000001Z`: always six decimals, truncated.
+    /// `2018-01-01T00:00:00.000001Z`: always six decimals, truncated. The form of every time that the product prints, unless Istio's formats
+    /// or the value of an attribute say otherwise.
     pub fn rfc3339_micros(self) -> TimestampText {
         TimestampText { timestamp: self, form: TextForm::Rfc3339Micros }
     }

@@ -129,7 +129,7 @@ impl ServerTls {
     /// Logs a certificate that expires soon or has expired.
     fn warn_of_expiry(&self) {
         let until = self.valid_until();
-        let (file, until_text) = (self.options.cert_file.display(), until.rfc3339());
+        let (file, until_text) = (self.options.cert_file.display(), until.rfc3339_micros());
         match until.to_system_time().map(|until| until.duration_since(SystemTime::now())) {
             Some(Err(_)) => tracing::error!("the certificate in `{file}` has expired at {until_text}"),
             Some(Ok(left)) if left < EXPIRES_SOON => {

@@ -17,6 +17,7 @@ use super::watch::{LastEvent, Noted, Watch};
 use super::{WhenLost, parallel};
 use crate::Diagnostic;
 use crate::store::{Broken, FileContents, StoreContents};
+use mixer_base::task::{External, Task};
 
 /// The tree is walked once more this long after a change: a new directory may change before its watch is set.
 pub(super) const SETTLING: Duration = Duration::from_secs(2);
@@ -53,6 +54,14 @@ pub(super) enum Coverage {
     Full,
 }
 
+/// The thread of file events, which the library starts for each watch.
+struct Events {
+    task: Arc<External>,
+    wake: Arc<Wake>,
+    /// When it is to be started, if it does not run.
+    start_at: Option<Instant>,
+}
+
 /// A directory and what was last read from it.
 pub(super) struct Scanner {
     root: PathBuf,
@@ -66,6 +75,7 @@ pub(super) struct Scanner {
     /// When the tree was last walked.
     walked: Option<Instant>,
     watch: Option<Watch>,
+    events: Option<Events>,
     /// The number of files that are symbolic links.
     links: usize,
     coverage: Coverage,
@@ -87,6 +97,7 @@ impl Scanner {
             has_read: false,
             walked: None,
             watch: None,
+            events: None,
             links: 0,
             coverage: Coverage::None,
             settling: false,
@@ -126,13 +137,48 @@ impl Scanner {
 
     /// Starts watching, if that is possible. The next scan has to cover everything.
     pub(super) fn watch(&mut self, wake: &Arc<Wake>) {
-        self.watch = Watch::new(Arc::clone(wake)).ok();
+        let events = self.events.take().unwrap_or_else(|| Events {
+            task: Arc::new(Task::restarted("file events").external()),
+            wake: Arc::clone(wake),
+            start_at: None,
+        });
+        self.watch = None;
+        self.events = Some(Events { start_at: Some(Instant::now()), ..events });
+        self.tend_watch(Instant::now());
+    }
+
+    /// Notices that the thread of file events has ended, and starts it again when it is time; in between the tree is polled. Returns
+    /// whether events may have been lost.
+    fn tend_watch(&mut self, now: Instant) -> bool {
+        let Some(events) = &mut self.events else { return false };
+        let ended = self.watch.as_ref().and_then(Watch::ended);
+        if let Some(panic) = ended {
+            events.start_at = now.checked_add(events.task.failed(panic));
+            self.watch = None;
+            self.coverage = Coverage::None;
+            return true;
+        }
+        if self.watch.is_some() || events.start_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        events.task.started();
+        match Watch::new(Arc::clone(&events.wake), Arc::clone(&events.task)) {
+            Ok(watch) => self.watch = Some(watch),
+            Err(error) => {
+                let pause = events.task.failed(Some(format!("files cannot be watched: {error}")));
+                events.start_at = now.checked_add(pause);
+            }
+        }
         self.aim();
+        true
     }
 
     /// Brings the contents up to date; true if they changed.
-    pub(super) fn scan(&mut self, scope: Scope, noted: Noted, now: Instant) -> bool {
+    pub(super) fn scan(&mut self, scope: Scope, mut noted: Noted, now: Instant) -> bool {
         let before = Arc::clone(&self.contents);
+        if self.tend_watch(now) {
+            (noted.everything, noted.lost) = (true, true);
+        }
         if noted.lost {
             self.unsettled.values_mut().for_each(|unsettled| unsettled.forget_writer(now));
         }
@@ -396,6 +442,12 @@ impl Scanner {
     #[cfg(test)]
     pub(super) fn set_partial(&mut self) {
         self.coverage = Coverage::Partial;
+    }
+
+    /// Makes the thread of file events panic at its next event.
+    #[cfg(test)]
+    pub(super) fn inject_panic(&self) {
+        self.watch.iter().for_each(Watch::inject_panic);
     }
 
     #[cfg(test)]

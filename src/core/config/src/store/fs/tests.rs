@@ -230,6 +230,42 @@ fn an_idle_tree_is_not_polled() {
 }
 
 #[test]
+fn a_tree_is_polled_while_the_thread_of_file_events_is_down() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str| write(directory.path(), name, &resource(&name.replace('.', "-"), "v"));
+    write("a.yaml");
+    let wake = Arc::new(Wake::default());
+    let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+    let start = Instant::now();
+    scanner.watch(&wake);
+    scanner.scan(Scope::Everything, wake.take(), start);
+    assert_eq!(scanner.coverage().0, Coverage::Full);
+    scanner.inject_panic();
+    write("b.yaml");
+    // The end of the thread wakes the reader, which polls from then on.
+    let mut now = start;
+    while scanner.coverage().0 == Coverage::Full {
+        assert_eq!(wake.wait(Some(Instant::now() + Duration::from_secs(20))), Woken::Signalled);
+        scanner.scan(Scope::Noted, wake.take(), now);
+    }
+    assert_eq!(scanner.coverage().2, Some(POLL_UNWATCHED));
+    assert_eq!(held(scanner.contents()), ["a-yaml=v", "b-yaml=v"], "what the lost event was about is read");
+    write("c.yaml");
+    scanner.scan(Scope::Everything, Noted::default(), now);
+    assert_eq!((held(scanner.contents()).len(), scanner.coverage().0), (3, Coverage::None));
+    // After a pause it is started again, and events arrive.
+    now += Duration::from_secs(1);
+    scanner.scan(Scope::Everything, Noted::default(), now);
+    assert_eq!(scanner.coverage().0, Coverage::Full);
+    write("d.yaml");
+    while held(scanner.contents()).len() < 4 {
+        assert_eq!(wake.wait(Some(Instant::now() + Duration::from_secs(20))), Woken::Signalled);
+        scanner.scan(Scope::Noted, wake.take(), now);
+    }
+    assert_eq!(scanner.coverage().0, Coverage::Full);
+}
+
+#[test]
 fn links_out_of_the_tree_are_polled() {
     let directory = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::wake::Wake;
+use mixer_base::task::{External, panic_text};
 
 /// Maximum number of watched directories outside the tree, the targets of links.
 const MAX_OUTSIDE: usize = 64;
@@ -95,44 +97,126 @@ fn is_local_type(magic: u32) -> bool {
     !REMOTE.contains(&magic)
 }
 
+/// What becomes of the thread of the library that reads the events.
+#[derive(Debug, Default)]
+pub(super) enum Life {
+    /// It runs.
+    #[default]
+    Running,
+    /// It panicked with this message.
+    Panicked(String),
+    /// It ended without a panic.
+    Ended,
+}
+
+/// Dropped by the thread of the library when it ends, whatever ends it.
+struct Presence {
+    life: Arc<Mutex<Life>>,
+    wake: Arc<Wake>,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let mut life = self.life.lock();
+        if matches!(*life, Life::Running) {
+            *life = match std::thread::panicking() {
+                true => Life::Panicked("the library that reads file events failed".to_owned()),
+                false => Life::Ended,
+            };
+        }
+        drop(life);
+        self.wake.rescan();
+    }
+}
+
 /// Watches a tree, its parent directory and the targets of its links.
 pub(super) struct Watch {
-    watcher: RecommendedWatcher,
+    /// Until it is dropped.
+    watcher: Option<RecommendedWatcher>,
+    life: Arc<Mutex<Life>>,
     /// Watched paths, with inode and whether recursively.
     watched: BTreeMap<PathBuf, (u64, bool)>,
     /// Events are relevant at, below and above these paths.
     interest: Arc<RwLock<Vec<PathBuf>>>,
     /// The canonical path of the root.
     real: Option<PathBuf>,
+    #[cfg(test)]
+    fault: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // The library panics if its thread has ended.
+        let watcher = self.watcher.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(watcher)));
+    }
 }
 
 impl Watch {
-    /// A watch without paths.
-    pub(super) fn new(wake: Arc<Wake>) -> notify::Result<Self> {
+    /// A watch without paths, whose thread is `task`.
+    pub(super) fn new(wake: Arc<Wake>, task: Arc<External>) -> notify::Result<Self> {
         let interest = Arc::new(RwLock::new(Vec::<PathBuf>::new()));
         let seen = interest.clone();
+        let life: Arc<Mutex<Life>> = Arc::default();
+        let presence = Presence { life: Arc::clone(&life), wake };
+        let is_relevant = move |event: &notify::Result<notify::Event>| match event {
+            Ok(event) => {
+                let reading = matches!(event.kind, EventKind::Access(kind)
+                    if !matches!(kind, AccessKind::Close(AccessMode::Write)));
+                let interest = seen.read();
+                !reading
+                    && (event.paths.is_empty()
+                        || event
+                            .paths
+                            .iter()
+                            .any(|p| interest.iter().any(|i| p.starts_with(i) || i.starts_with(p))))
+            }
+            Err(_) => true,
+        };
+        #[cfg(test)]
+        let fault = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        #[cfg(test)]
+        let injected = Arc::clone(&fault);
         let handler = move |event: notify::Result<notify::Event>| {
-            let is_relevant = match &event {
-                Ok(event) => {
-                    let reading = matches!(event.kind, EventKind::Access(kind)
-                        if !matches!(kind, AccessKind::Close(AccessMode::Write)));
-                    let interest = seen.read();
-                    !reading
-                        && (event.paths.is_empty()
-                            || event
-                                .paths
-                                .iter()
-                                .any(|p| interest.iter().any(|i| p.starts_with(i) || i.starts_with(p))))
+            let noted = catch_unwind(AssertUnwindSafe(|| {
+                task.check();
+                #[cfg(test)]
+                assert!(!injected.load(std::sync::atomic::Ordering::Relaxed), "on purpose");
+                if is_relevant(&event) {
+                    presence.wake.note(event);
                 }
-                Err(_) => true,
-            };
-            if is_relevant {
-                wake.note(event);
+            }));
+            if let Err(panic) = noted {
+                *presence.life.lock() = Life::Panicked(panic_text(&*panic));
+                resume_unwind(panic);
             }
         };
         let config = notify::Config::default().with_follow_symlinks(false);
         let watcher = RecommendedWatcher::new(handler, config)?;
-        Ok(Self { watcher, watched: BTreeMap::new(), interest, real: None })
+        Ok(Self {
+            watcher: Some(watcher),
+            life,
+            watched: BTreeMap::new(),
+            interest,
+            real: None,
+            #[cfg(test)]
+            fault,
+        })
+    }
+
+    /// Why the thread of the library has ended: its panic, if there was one. `None` while it runs.
+    pub(super) fn ended(&self) -> Option<Option<String>> {
+        match &*self.life.lock() {
+            Life::Running => None,
+            Life::Panicked(text) => Some(Some(text.clone())),
+            Life::Ended => Some(None),
+        }
+    }
+
+    /// Makes the thread of the library panic at its next event.
+    #[cfg(test)]
+    pub(super) fn inject_panic(&self) {
+        self.fault.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// A path from an event as a path below `root`; `None` if it is not below, or too deep.
@@ -183,7 +267,7 @@ impl Watch {
             .filter(|(path, (old, recursive))| required.get(*path) != Some(recursive) || inode(path) != *old);
         for path in stale.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
             // It may already be removed.
-            let _ = self.watcher.unwatch(&path);
+            let _ = self.watcher.as_mut().map(|watcher| watcher.unwatch(&path));
             self.watched.remove(&path);
         }
         for (path, recursive) in required {
@@ -192,7 +276,7 @@ impl Watch {
             }
             let mode = if *recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
             // Paths that cannot be watched are polled.
-            if self.watcher.watch(path, mode).is_ok() {
+            if self.watcher.as_mut().is_some_and(|watcher| watcher.watch(path, mode).is_ok()) {
                 self.watched.insert(path.clone(), (inode(path), *recursive));
             }
         }
