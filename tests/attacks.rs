@@ -2,7 +2,7 @@
 //! makes calls that must all be answered right; memory must stay within a bound.
 //!
 //! `cargo test --test attacks` runs every attack for half a second and asserts answers and memory. Latencies are printed, not asserted:
-//! `MIXER_ATTACK_SECONDS=5 cargo test --release --test attacks -- --nocapture` prints the figures.
+//! `MIXER_ATTACK_SECONDS=5 cargo test --release --test attacks -- --nocapture` prints a table, see docs/testing.md.
 
 #![cfg(test)]
 
@@ -13,10 +13,14 @@ mod support;
 mod bodies;
 #[path = "attacks/descriptors.rs"]
 mod descriptors;
+#[path = "attacks/figures.rs"]
+mod figures;
 #[path = "attacks/files.rs"]
 mod files;
 #[path = "attacks/flow_control.rs"]
 mod flow_control;
+#[path = "attacks/good_client.rs"]
+mod good_client;
 #[path = "attacks/labels.rs"]
 mod labels;
 #[path = "attacks/quotas.rs"]
@@ -27,3 +31,32 @@ mod records;
 mod scene;
 #[path = "attacks/wire.rs"]
 mod wire;
+
+/// The attacks, in the order of the table of their figures.
+const ATTACKS: [&str; 25] = [
+    "empty records",
+    "20 000 empty records",
+    "1 000 records x 400 metrics",
+    "500 000 values in a record",
+    "reports of two slices",
+    "empty log entries",
+    "8 MB of empty log entries",
+    "labels of 1 MB",
+    "unread scrapes",
+    "80 000 quotas",
+    "slow readers",
+    "INITIAL_WINDOW_SIZE",
+    "dynamic tables",
+    "announced messages",
+    "announced access logs",
+    "calls without bodies",
+    "unfinished bodies",
+    "unfinished access logs",
+    "half-open requests",
+    "half-open connections",
+    "aliases",
+    "identifier of 10 MB",
+    "patterns",
+    "file of 200 MB",
+    "pipe",
+];

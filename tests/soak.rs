@@ -15,10 +15,14 @@ mod support;
 mod callers;
 #[path = "soak/chaos.rs"]
 mod chaos;
+#[path = "soak/chaos_policy.rs"]
+mod chaos_policy;
 #[path = "soak/configuration.rs"]
 mod configuration;
 #[path = "soak/reloads.rs"]
 mod reloads;
+#[path = "soak/witnesses.rs"]
+mod witnesses;
 
 use std::collections::BTreeMap;
 use std::fs;

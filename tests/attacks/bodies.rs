@@ -54,8 +54,8 @@ fn announcers(port: u16, path: &'static str, length: u32) -> Vec<Attacker> {
 #[test]
 fn announced_messages_reserve_no_memory() {
     let mut scene = Scene::start(&[]);
-    let attackers = announcers(scene.server.ports.api, CHECK, 1_000_000);
-    let outcome = scene.attack("announced messages", attackers);
+    let port = scene.server.ports.api;
+    let outcome = scene.attack("announced messages", &|| announcers(port, CHECK, 1_000_000));
     outcome.assert_within(256);
     scene.end();
 }
@@ -63,8 +63,8 @@ fn announced_messages_reserve_no_memory() {
 #[test]
 fn announced_access_logs_reserve_no_memory() {
     let mut scene = Scene::start(&[]);
-    let attackers = announcers(scene.server.ports.api, ACCESS_LOG, 8_000_000);
-    let outcome = scene.attack("announced access logs", attackers);
+    let port = scene.server.ports.api;
+    let outcome = scene.attack("announced access logs", &|| announcers(port, ACCESS_LOG, 8_000_000));
     outcome.assert_within(256);
     scene.end();
 }
@@ -86,7 +86,7 @@ fn calls_whose_bodies_do_not_begin() {
         };
         Box::new(attacker) as Attacker
     };
-    let outcome = scene.attack("calls without bodies", (0..2).map(attacker).collect());
+    let outcome = scene.attack("calls without bodies", &|| (0..2).map(attacker).collect());
     outcome.assert_within(256);
     scene.end();
 }
@@ -119,8 +119,8 @@ fn senders(port: u16, path: &'static str, length: u32) -> Vec<Attacker> {
 #[test]
 fn bodies_that_do_not_end() {
     let mut scene = Scene::start(&[]);
-    let attackers = senders(scene.server.ports.api, CHECK, 1_000_000);
-    let outcome = scene.attack("unfinished bodies", attackers);
+    let port = scene.server.ports.api;
+    let outcome = scene.attack("unfinished bodies", &|| senders(port, CHECK, 1_000_000));
     outcome.assert_within(256);
     scene.end();
 }
@@ -128,8 +128,8 @@ fn bodies_that_do_not_end() {
 #[test]
 fn access_logs_that_do_not_end() {
     let mut scene = Scene::start(&[]);
-    let attackers = senders(scene.server.ports.api, ACCESS_LOG, 8_000_000);
-    let outcome = scene.attack("unfinished access logs", attackers);
+    let port = scene.server.ports.api;
+    let outcome = scene.attack("unfinished access logs", &|| senders(port, ACCESS_LOG, 8_000_000));
     outcome.assert_within(256);
     scene.end();
 }

@@ -21,8 +21,8 @@ fn half_open_requests_do_not_take_the_api_with_them() {
         };
         Box::new(attacker) as Attacker
     };
-    let attackers = vec![attacker(ports.monitoring), attacker(ports.ctrlz), attacker(ports.metrics)];
-    let outcome = scene.attack("half-open requests", attackers);
+    let attackers = || vec![attacker(ports.monitoring), attacker(ports.ctrlz), attacker(ports.metrics)];
+    let outcome = scene.attack("half-open requests", &attackers);
     outcome.assert_within(64);
     scene.end();
 }
@@ -42,7 +42,7 @@ fn half_open_connections_to_the_api() {
         };
         Box::new(attacker) as Attacker
     };
-    let outcome = scene.attack("half-open connections", vec![attacker(), attacker()]);
+    let outcome = scene.attack("half-open connections", &|| vec![attacker(), attacker()]);
     outcome.assert_within(64);
     scene.end();
 }

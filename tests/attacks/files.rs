@@ -3,31 +3,41 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::scene::{Scene, check, code};
+use crate::scene::{Attacker, Scene, check, code};
 use crate::support::rpc::Client;
 use crate::support::{DEADLINE, put, wait_for};
 
 /// Most memory that reading one file may take, in MiB.
 const BOUND: u64 = 128;
 
-/// Attacks with one file. Beside it, a later edit is made that must come to serve.
-fn attack_with(name: &str, scene: &mut Scene, write: impl FnOnce(&Path) + Send + 'static) {
+/// Attacks with one file, which is written again and again. Beside it, a later edit is made each time that must come to serve.
+fn attack_with(name: &'static str, scene: &mut Scene, write: impl Fn(&Path) + Send + Sync + 'static) {
     let (hostile, later) = (scene.file("hostile.yaml"), scene.file("later.yaml"));
-    let mut write = Some(write);
-    let mut client = Client::new(&scene.server.address()).expect("a client");
-    let attacker = move || {
-        if let Some(write) = write.take() {
+    let (write, address) = (Arc::new(write), scene.server.address());
+    let edits = Arc::new(AtomicUsize::new(0));
+    let attackers = || {
+        let (write, edits) = (Arc::clone(&write), Arc::clone(&edits));
+        let (hostile, later) = (hostile.clone(), later.clone());
+        let mut client = Client::new(&address).expect("a client");
+        let attacker = move || {
             write(&hostile);
-        }
-        // The hostile file is read first, or at the same time.
-        std::thread::sleep(Duration::from_millis(100));
-        put(&later, &rule("later", "source.user == \"later\""));
-        let denied = || (code(&client.check(&check("later"), None)) == Ok(7)).then_some(());
-        wait_for(DEADLINE, denied).ok_or_else(|| "a later edit does not serve".to_owned())
+            // The hostile file is read first, or at the same time.
+            std::thread::sleep(Duration::from_millis(100));
+            let user = format!("later {}", edits.fetch_add(1, Ordering::Relaxed));
+            put(&later, &rule("later", &format!("source.user == \"{user}\"")));
+            let denied = || (code(&client.check(&check(&user), None)) == Ok(7)).then_some(());
+            let served = wait_for(DEADLINE, denied).ok_or_else(|| "a later edit does not serve".to_owned());
+            // Another file of the same kind is new to the server.
+            let _ = std::fs::remove_file(&hostile);
+            served
+        };
+        vec![Box::new(attacker) as Attacker]
     };
-    let outcome = scene.attack(name, vec![Box::new(attacker)]);
+    let outcome = scene.attack(name, &attackers);
     outcome.assert_attackers_succeeded();
     outcome.assert_within(BOUND);
 }

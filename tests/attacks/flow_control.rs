@@ -34,7 +34,7 @@ fn a_client_that_always_leaves_something_unread() {
         };
         Box::new(attacker) as Attacker
     };
-    let outcome = scene.attack("slow readers", vec![attacker(), attacker()]);
+    let outcome = scene.attack("slow readers", &|| vec![attacker(), attacker()]);
     outcome.assert_within(16);
     scene.end();
 }
@@ -61,7 +61,7 @@ fn windows_that_change_over_and_over() {
         };
         Box::new(attacker) as Attacker
     };
-    let outcome = scene.attack("INITIAL_WINDOW_SIZE", vec![attacker(), attacker()]);
+    let outcome = scene.attack("INITIAL_WINDOW_SIZE", &|| vec![attacker(), attacker()]);
     outcome.assert_within(64);
     scene.end();
 }
@@ -86,7 +86,7 @@ fn dynamic_tables_full_of_small_entries() {
         };
         Box::new(attacker) as Attacker
     };
-    let outcome = scene.attack("dynamic tables", vec![attacker(), attacker()]);
+    let outcome = scene.attack("dynamic tables", &|| vec![attacker(), attacker()]);
     outcome.assert_within(64);
     scene.end();
 }

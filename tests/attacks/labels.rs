@@ -1,6 +1,8 @@
 //! Label values and scrapers that want more than the server should keep.
 
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prost::Message as _;
@@ -19,20 +21,22 @@ fn report(number: usize, length: usize) -> Vec<u8> {
 #[test]
 fn new_label_values_of_a_megabyte() {
     let mut scene = Scene::start(&[]);
-    let attackers = (0..2).map(|which| {
-        let mut client = Client::new(&scene.server.address()).expect("a client");
-        let mut number = which;
+    let address = scene.server.address();
+    // Every label is new, in every turn of the attack.
+    let numbers = Arc::new(AtomicUsize::new(0));
+    let attacker = |_| {
+        let mut client = Client::new(&address).expect("a client");
+        let numbers = Arc::clone(&numbers);
         let attacker = move || {
-            number += 2;
+            let number = numbers.fetch_add(1, Ordering::Relaxed);
             client
                 .call(REPORT, report(number, 1_000_000), None)
                 .map(drop)
                 .map_err(|status| status.to_string())
         };
         Box::new(attacker) as Attacker
-    });
-    let attackers = attackers.collect();
-    let outcome = scene.attack("labels of 1 MB", attackers);
+    };
+    let outcome = scene.attack("labels of 1 MB", &|| (0..2).map(attacker).collect());
     outcome.assert_within(64);
     let page = http("GET", &format!("http://127.0.0.1:{}/metrics", scene.server.ports.metrics), "");
     let length = page.expect("the metrics are served").body.len();
@@ -64,7 +68,7 @@ fn scrapers_that_do_not_read() {
         };
         Box::new(attacker) as Attacker
     };
-    let outcome = scene.attack("unread scrapes", vec![scraper(metrics), scraper(monitoring)]);
+    let outcome = scene.attack("unread scrapes", &|| vec![scraper(metrics), scraper(monitoring)]);
     outcome.assert_within(64);
     scene.end();
 }

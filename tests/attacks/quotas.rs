@@ -15,18 +15,18 @@ fn a_check_of_eighty_thousand_quotas() {
     let quotas = (0..80_000).map(|number| (format!("{number:05}"), quota)).collect();
     let body = mixer::CheckRequest { quotas, ..check("ann") }.encode_to_vec();
     assert!(body.len() <= 1 << 20, "{}", body.len());
-    let attackers = (0..2).map(|_| {
-        let (mut client, body) = (Client::new(&scene.server.address()).expect("a client"), body.clone());
+    let address = scene.server.address();
+    let attacker = |_| {
+        let (mut client, body) = (Client::new(&address).expect("a client"), body.clone());
         let attacker = move || match client.call(CHECK, body.clone(), None) {
             Ok(answer) if answer.len() > body.len() => Err(format!("an answer of {} bytes", answer.len())),
             Ok(_) => Ok(()),
             Err(status) => Err(status.to_string()),
         };
         Box::new(attacker) as Attacker
-    });
-    let attackers = attackers.collect();
+    };
     let logged = scene.server.log().len();
-    let outcome = scene.attack("80 000 quotas", attackers);
+    let outcome = scene.attack("80 000 quotas", &|| (0..2).map(attacker).collect());
     outcome.assert_within(32);
     let logged = scene.server.log().len() - logged;
     assert!(logged <= LOGGED, "{logged} bytes were logged");

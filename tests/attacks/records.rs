@@ -43,7 +43,8 @@ fn callers(address: &str, count: usize, path: &'static str, body: &[u8]) -> Vec<
 fn a_report_of_half_a_million_empty_records() {
     let mut scene = Scene::start(&[]);
     let body = empty_fields(1, 520_000);
-    let outcome = scene.attack("empty records", callers(&scene.server.address(), 2, REPORT, &body));
+    let address = scene.server.address();
+    let outcome = scene.attack("empty records", &|| callers(&address, 2, REPORT, &body));
     // Four times the message for each caller, and what it takes to receive it.
     outcome.assert_within(16);
     scene.end();
@@ -53,7 +54,8 @@ fn a_report_of_half_a_million_empty_records() {
 fn reports_of_as_many_empty_records_as_are_allowed() {
     let mut scene = Scene::start(&[]);
     let body = empty_fields(1, 20_000);
-    let outcome = scene.attack("20 000 empty records", callers(&scene.server.address(), 2, REPORT, &body));
+    let address = scene.server.address();
+    let outcome = scene.attack("20 000 empty records", &|| callers(&address, 2, REPORT, &body));
     outcome.assert_within(16);
     scene.end();
 }
@@ -61,8 +63,8 @@ fn reports_of_as_many_empty_records_as_are_allowed() {
 #[test]
 fn an_access_log_of_a_quarter_of_a_million_empty_entries() {
     let mut scene = Scene::start(&[]);
-    let outcome = scene
-        .attack("empty log entries", callers(&scene.server.address(), 2, ACCESS_LOG, &access_log(250_000)));
+    let (address, body) = (scene.server.address(), access_log(250_000));
+    let outcome = scene.attack("empty log entries", &|| callers(&address, 2, ACCESS_LOG, &body));
     outcome.assert_within(16);
     scene.end();
 }
@@ -71,8 +73,8 @@ fn an_access_log_of_a_quarter_of_a_million_empty_entries() {
 fn the_largest_access_log_of_empty_entries() {
     let mut scene = Scene::start(&[]);
     let body = access_log(4_000_000);
-    let outcome =
-        scene.attack("8 MB of empty log entries", callers(&scene.server.address(), 2, ACCESS_LOG, &body));
+    let address = scene.server.address();
+    let outcome = scene.attack("8 MB of empty log entries", &|| callers(&address, 2, ACCESS_LOG, &body));
     outcome.assert_within(96);
     scene.end();
 }
@@ -109,8 +111,8 @@ fn long_reports_with_very_many_instances() {
     scene.configure(&report_rules(400));
     let records = (0..1000).map(|record| attributes(&format!("{}", record % 4))).collect();
     let body = mixer::ReportRequest { attributes: records, ..Default::default() }.encode_to_vec();
-    let outcome =
-        scene.attack("1 000 records x 400 metrics", callers(&scene.server.address(), 4, REPORT, &body));
+    let address = scene.server.address();
+    let outcome = scene.attack("1 000 records x 400 metrics", &|| callers(&address, 4, REPORT, &body));
     outcome.assert_within(32);
     outcome.assert_attackers_succeeded();
     scene.end();
@@ -122,13 +124,14 @@ fn records_of_as_many_elements_as_fit() {
     // Values, words, and pairs of a map without content.
     let map = [0x4a, 4, 0x12, 2, 0x0a, 0].repeat(170_000);
     let bodies = [empty_fields(2, 500_000), empty_fields(1, 500_000), map];
-    let attackers = bodies.map(|record| {
+    let address = scene.server.address();
+    let attacker = |record: &Vec<u8>| {
         let mut message = vec![1 << 3 | 2];
         prost::encoding::encode_varint(record.len() as u64, &mut message);
         message.extend(record);
-        callers(&scene.server.address(), 1, REPORT, &message)
-    });
-    let outcome = scene.attack("500 000 values in a record", attackers.into_iter().flatten().collect());
+        callers(&address, 1, REPORT, &message)
+    };
+    let outcome = scene.attack("500 000 values in a record", &|| bodies.iter().flat_map(attacker).collect());
     outcome.assert_within(16);
     scene.end();
 }
@@ -142,7 +145,7 @@ fn a_thousand_long_reports_at_once() {
     let mut bytes = wide_open();
     (1..301).step_by(2).for_each(|stream| bytes.extend(call(stream, REPORT, &body)));
     let port = scene.server.ports.api;
-    let attackers = (0..2).map(|_| {
+    let attacker = |_| {
         let bytes = bytes.clone();
         let mut held: Vec<TcpStream> = Vec::new();
         let attacker = move || {
@@ -153,8 +156,8 @@ fn a_thousand_long_reports_at_once() {
             Ok(())
         };
         Box::new(attacker) as Attacker
-    });
-    let outcome = scene.attack("reports of two slices", attackers.collect());
+    };
+    let outcome = scene.attack("reports of two slices", &|| (0..2).map(attacker).collect());
     outcome.assert_within(128);
     scene.end();
 }

@@ -7,19 +7,25 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::figures::{self, Cores, Figures, Round};
+use crate::good_client::{self, Served};
 use crate::support::bag::{self, Attribute, Attributes, Words};
-use crate::support::policy::{DENIED, POLICY};
+use crate::support::policy::POLICY;
 use crate::support::rpc::{Client, mixer};
-use crate::support::{DEADLINE, Server, wait_for};
+use crate::support::{DEADLINE, POLL_INTERVAL, Server, wait_for};
 
 /// Address space of the server in KiB.
 const ADDRESS_SPACE: &str = "1048576";
 
-/// Seconds without and with the attack, unless `MIXER_ATTACK_SECONDS` is set.
-const SECONDS: f64 = 0.5;
-
 /// How long an attacker may need for its first round.
 const ROUND: Duration = Duration::from_secs(60);
+
+/// How long the server may go on with what an attack left.
+const SETTLES: Duration = Duration::from_secs(20);
+/// Whether it still does is seen over this time, in which an idle server takes less than [`IDLE_TICKS`] of CPU time.
+const WINDOW: Duration = Duration::from_millis(300);
+/// A tick is 10 ms.
+const IDLE_TICKS: u64 = 2;
 
 /// What is attacked beside [`POLICY`]: `wordy` is denied with a long text, Envoy's services are on.
 const ATTACKED: &str = r#"
@@ -59,12 +65,12 @@ pub(crate) struct Scene {
 /// What an attack did.
 pub(crate) struct Outcome {
     /// Calls of the good client while the attack ran.
-    calls: u64,
+    calls: usize,
     /// Wrong or missing answers of the good client.
     failures: Vec<String>,
     /// Most resident memory in MiB beyond that before the attack.
     pub(crate) growth: u64,
-    /// What attackers complained of in their last round.
+    /// What attackers complained of in their last rounds.
     complaints: Vec<String>,
 }
 
@@ -80,7 +86,9 @@ impl Scene {
         let directory = tempfile::tempdir().expect("a directory");
         let configuration = POLICY.to_owned() + &ATTACKED.replace("LONG", &"no ".repeat(200));
         std::fs::write(directory.path().join("policy.yaml"), configuration).expect("it is writable");
-        let launcher = ["-c", &format!("{limits}; exec \"$@\""), "sh"].map(str::to_owned);
+        let cores = Cores::split();
+        let launcher = format!("{limits}; exec {} \"$@\"", cores.of_server());
+        let launcher = ["-c", &launcher, "sh"].map(str::to_owned);
         let server = Server::on(directory.path())
             .with(arguments)
             .env("RUST_BACKTRACE", "0")
@@ -105,15 +113,42 @@ impl Scene {
         self.directory.path().join(name)
     }
 
-    /// Runs the good client alone, then beside the attackers, and prints what it met.
-    pub(crate) fn attack(&mut self, name: &str, attackers: Vec<Attacker>) -> Outcome {
-        let seconds =
-            std::env::var("MIXER_ATTACK_SECONDS").ok().and_then(|t| t.parse().ok()).unwrap_or(SECONDS);
-        let length = Duration::from_secs_f64(seconds);
-        let quiet = self.good_client(length, || true);
-        let before = self.server.holdings().resident_kib;
-        self.forget_peak();
+    /// Runs the good client alone and beside the attackers, in turns if it is measured, and prints what it met. Each turn begins with
+    /// new attackers.
+    pub(crate) fn attack(&mut self, name: &'static str, attackers: &dyn Fn() -> Vec<Attacker>) -> Outcome {
+        let (length, turns) = (figures::length(), figures::turns());
+        let mut rounds = Vec::new();
+        let mut outcome = Outcome { calls: 0, failures: Vec::new(), growth: 0, complaints: Vec::new() };
+        let mut before = None;
+        for _ in 0..turns {
+            if turns > 1 {
+                self.settle();
+            }
+            let quiet = good_client::serve(self.server.ports.api, length, || true);
+            if before.is_none() {
+                before = Some(self.server.holdings().resident_kib);
+                self.forget_peak();
+            }
+            let (attacked, made, ends) = self.one_attack(length, attackers());
+            rounds.push(Round::of(&quiet, &attacked, made));
+            outcome.calls += attacked.calls();
+            outcome.failures.extend([quiet.failures, attacked.failures].concat());
+            outcome.complaints.extend(ends.into_iter().filter_map(Result::err));
+        }
+        let Some(peak) = self.peak_kib() else { panic!("{name}: the server is gone\n{}", self.log_end()) };
+        outcome.growth = peak.saturating_sub(before.unwrap_or(0)) / 1024;
+        let descriptors = self.server.holdings().descriptors;
+        let complaint = outcome.complaints.first().map(String::as_str);
+        Figures { name, rounds, peak: peak / 1024, growth: outcome.growth, descriptors }.report(complaint);
+        outcome
+    }
 
+    /// Runs the good client beside the attackers: what it met, the rounds that they made, and how their last ones ended.
+    fn one_attack(
+        &self,
+        length: Duration,
+        attackers: Vec<Attacker>,
+    ) -> (Served, u64, Vec<Result<(), String>>) {
         let stop = Arc::new(AtomicBool::new(false));
         let rounds: Vec<Arc<AtomicU64>> = attackers.iter().map(|_| Arc::default()).collect();
         let threads: Vec<_> = attackers
@@ -122,6 +157,7 @@ impl Scene {
             .map(|(mut attacker, rounds)| {
                 let (stop, rounds) = (Arc::clone(&stop), Arc::clone(rounds));
                 std::thread::spawn(move || {
+                    figures::yield_to_the_good_client();
                     let mut last = Ok(());
                     while !stop.load(Ordering::Relaxed) {
                         last = attacker();
@@ -132,63 +168,36 @@ impl Scene {
             })
             .collect();
         let began = Instant::now();
-        let attacked = self.good_client(length, || {
+        let served = good_client::serve(self.server.ports.api, length, || {
             rounds.iter().all(|made| made.load(Ordering::Relaxed) > 0) || began.elapsed() > ROUND
         });
         stop.store(true, Ordering::Relaxed);
         let made: u64 = rounds.iter().map(|made| made.load(Ordering::Relaxed)).sum();
-        let ends: Vec<Result<(), String>> =
-            threads.into_iter().map(|thread| thread.join().expect("no attacker panics")).collect();
-
-        let Some(peak) = self.peak_kib() else { panic!("{name}: the server is gone\n{}", self.log_end()) };
-        let growth = peak.saturating_sub(before) / 1024;
-        println!(
-            "{name}: p50 {:?}, attacked {:?}; p99 {:?}, attacked {:?} ({:.1}x); longest {:?}, attacked {:?}; {} calls, \
-             {made} rounds in {:?}, +{growth} MiB, {} descriptors; attackers ended with {:?}",
-            quiet.quantile(0.5),
-            attacked.quantile(0.5),
-            quiet.quantile(0.99),
-            attacked.quantile(0.99),
-            attacked.quantile(0.99).as_secs_f64() / quiet.quantile(0.99).as_secs_f64().max(1e-9),
-            quiet.quantile(1.0),
-            attacked.quantile(1.0),
-            attacked.latencies.len(),
-            began.elapsed(),
-            self.server.holdings().descriptors,
-            ends.iter().find_map(|end| end.as_ref().err()),
-        );
-        let calls = attacked.latencies.len() as u64;
-        let failures = [quiet.failures, attacked.failures].concat();
-        Outcome { calls, failures, growth, complaints: ends.into_iter().filter_map(Result::err).collect() }
+        let ends = threads.into_iter().map(|thread| thread.join().expect("no attacker panics"));
+        (served, made, ends.collect())
     }
 
-    /// Calls for `length` and until `done`.
-    fn good_client(&self, length: Duration, done: impl Fn() -> bool) -> Served {
-        let address = self.server.address();
-        let mut served = Served::default();
-        let mut client = Client::new(&address).expect("a client");
-        // Kept open, so that no descriptor of the server becomes free for the next one.
-        let mut kept = Vec::new();
-        let end = Instant::now() + length;
-        for number in 0_u64.. {
-            if Instant::now() >= end && done() {
-                break;
+    /// Waits until the server has nothing left to do.
+    fn settle(&self) {
+        let mut last = (Instant::now(), self.cpu_ticks());
+        let idle = wait_for(SETTLES, || {
+            if last.0.elapsed() < WINDOW {
+                return None;
             }
-            if number % 32 == 0 && kept.len() < 16 {
-                // Connections are accepted, too.
-                kept.push(std::mem::replace(&mut client, Client::new(&address).expect("a client")));
-                served.call(&mut client, "connected", false);
-                continue;
-            }
-            match number % 4 {
-                0 => served.call(&mut client, DENIED, true),
-                1 => served.call(&mut client, &format!("new {number}"), false),
-                _ => served.call(&mut client, "ann", false),
-            }
-            // The rate of the calls.
-            std::thread::sleep(Duration::from_millis(1));
+            let before = std::mem::replace(&mut last, (Instant::now(), self.cpu_ticks()));
+            (last.1.saturating_sub(before.1) < IDLE_TICKS).then_some(())
+        });
+        if idle.is_none() {
+            println!("the server is busy {SETTLES:?} after the attack, looked at every {POLL_INTERVAL:?}");
         }
-        served
+    }
+
+    /// The CPU time of the server in ticks.
+    fn cpu_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.id())).unwrap_or_default();
+        // The fields after the name of the program, which may have blanks: utime and stime are the 12th and 13th.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
     }
 
     /// Lets the kernel begin a new maximum of resident memory.
@@ -230,32 +239,6 @@ impl Outcome {
         assert!(self.failures.is_empty(), "{} failures: {:?}", self.failures.len(), self.failures.first());
         assert!(self.calls > 0, "the good client was not served");
         assert!(self.growth <= bound, "memory grew by {} MiB, the bound is {bound}", self.growth);
-    }
-}
-
-/// What the good client met.
-#[derive(Default)]
-struct Served {
-    latencies: Vec<Duration>,
-    failures: Vec<String>,
-}
-
-impl Served {
-    fn call(&mut self, client: &mut Client, user: &str, is_denied: bool) {
-        let began = Instant::now();
-        let answer = client.check(&check(user), None);
-        self.latencies.push(began.elapsed());
-        let code = code(&answer);
-        if !matches!((&code, is_denied), (Ok(7), true) | (Ok(0), false)) {
-            self.failures.push(format!("{user} is answered {code:?}"));
-        }
-    }
-
-    fn quantile(&self, share: f64) -> Duration {
-        let mut sorted = self.latencies.clone();
-        sorted.sort();
-        let at = (sorted.len() as f64 * share) as usize;
-        sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
     }
 }
 
