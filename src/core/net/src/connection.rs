@@ -36,8 +36,8 @@ const GOAWAY_GRACE_PERIOD: Duration = Duration::from_secs(1);
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 /// Size of the input buffer in bytes. Less than a frame stays between reads.
 const READ_BYTES: usize = 64 << 10;
-/// Reads before the received requests are answered.
-const READS_PER_POLL: usize = 4;
+/// Input after which other connections of the worker have their turn, in bytes: about a hundred calls.
+const TURN_BYTES: usize = 16 << 10;
 
 /// Limits of one connection.
 #[derive(Debug, Clone)]
@@ -202,13 +202,17 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             return Poll::Ready(Err(ConnectionEnd::Unresponsive));
         }
         self.session.register_waker(cx.waker());
+        let mut received = 0;
         loop {
             if self.closing {
                 return self.poll_close(cx);
             }
             let mut has_progress = match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
-                Poll::Ready(Ok(_)) => true,
+                Poll::Ready(Ok(count)) => {
+                    received += count;
+                    true
+                }
                 Poll::Ready(Err(ConnectionEnd::Protocol(error))) => {
                     self.session.abort(error.code);
                     // Best effort: GOAWAY is lost if the socket is not writable.
@@ -238,10 +242,17 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             if !has_progress && !self.closing {
                 return Poll::Pending;
             }
+            if received >= TURN_BYTES {
+                // Goes on after the event loop has looked for events of others, which a wake-up alone would not make it do.
+                let next_turn = std::pin::pin!(tokio::task::yield_now());
+                if next_turn.poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+            }
         }
     }
 
-    /// Reads until the socket is empty, up to a bound. `Ok(0)`: end of stream.
+    /// Reads until the socket is empty or the turn is over. `Ok(0)`: end of stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ConnectionEnd>> {
         let mut all = 0;
         while !self.session.is_congested() {
@@ -250,7 +261,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 Poll::Pending if all > 0 => return Poll::Ready(Ok(all)),
                 other => return other,
             }
-            if all >= READS_PER_POLL * READ_BYTES {
+            if all >= TURN_BYTES {
                 return Poll::Ready(Ok(all));
             }
         }
@@ -261,6 +272,8 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         // INVARIANT: `partial` is shorter than a frame, which is about a quarter of the buffer.
         let kept = self.partial.len();
         let Some((begin, room)) = input.split_at_mut_checked(kept) else { return Poll::Pending };
+        let count = room.len().min(TURN_BYTES);
+        let room = room.get_mut(..count).unwrap_or_default();
         let mut buffer = ReadBuf::new(room);
         ready!(Pin::new(&mut self.socket).poll_read(cx, &mut buffer))?;
         let count = buffer.filled().len();

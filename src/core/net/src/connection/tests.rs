@@ -108,6 +108,77 @@ async fn a_panic_in_one_call_leaves_the_others_of_its_connection_alone() {
     accepting.await.unwrap();
 }
 
+/// Counts its calls.
+#[derive(Default)]
+struct Counting(std::cell::Cell<usize>);
+
+impl WorkerService for Counting {
+    type Body = PanickingBody;
+
+    fn fixed_response() -> &'static FixedResponse {
+        &FIXED
+    }
+
+    fn failed() -> Response<Answer<PanickingBody>> {
+        Panicking::failed()
+    }
+
+    async fn call(
+        self: Rc<Self>,
+        _: Rc<RequestHead>,
+        _: RequestBody,
+        _: Rc<Peer>,
+    ) -> Response<Answer<PanickingBody>> {
+        self.0.set(self.0.get() + 1);
+        Response::new(Answer::Empty)
+    }
+}
+
+#[tokio::test]
+async fn a_connection_with_much_input_gives_way_to_others() {
+    const CALLS: usize = 30_000;
+    // HEADERS with END_STREAM and END_HEADERS: :method POST, :scheme http, :path /.
+    const FRAME: usize = 12;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (server, address) = listener.accept().await.unwrap();
+    let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for call in 0..CALLS {
+        let stream = u32::try_from(2 * call + 1).unwrap().to_be_bytes();
+        input.extend([&[0, 0, 3, 1, 5], &stream[..], &[0x83, 0x86, 0x84]].concat());
+    }
+    let (mut reader, mut writer) = client.into_split();
+    let reading = tokio::spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
+    let writing = tokio::spawn(async move {
+        tokio::io::AsyncWriteExt::write_all(&mut writer, &input).await.unwrap();
+        writer
+    });
+    let limits = ConnectionLimits {
+        max_concurrent_streams: 100_000,
+        keep_alive_timeout: Duration::from_secs(60),
+        max_age: None,
+        max_request_bytes: 64 << 20,
+        memory: Arc::new(mixer_base::budget::Share::new(64 << 20)),
+    };
+    let (service, registry) = (Rc::new(Counting::default()), Arc::new(ConnectionRegistry::default()));
+    let registration = registry.register(address.to_string(), 0);
+    let peer = Rc::new(Peer::Tcp(address));
+    let stream = Stream::Tcp(server);
+    let mut driver = Driver::new(stream, Rc::clone(&service), peer, &limits, &registration.connection);
+    let (mut answered, mut most) = (0, 0);
+    std::future::poll_fn(|cx| {
+        let polled = driver.poll(cx);
+        assert!(polled.is_pending(), "{polled:?}");
+        most = most.max(service.0.get() - answered);
+        answered = service.0.get();
+        if answered == CALLS { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    assert!(most <= TURN_BYTES.div_ceil(FRAME) + 1, "{most} calls in one turn");
+    drop((driver, writing.await.unwrap()));
+    reading.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_port_serves_a_bounded_number_of_connections() {
     let listener = Listener::Tcp(bind_tcp("tcp", "127.0.0.1:0").unwrap());
