@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use mixer_engine::runtime::OnConfigError;
+use mixer_config::Severity;
+use mixer_engine::runtime::{OnConfigError, is_about_serving};
+use mixer_engine::snapshot::{ActionConfig, Condition};
 
 use crate::stage::{Answer, Files, Stage};
 
@@ -164,6 +166,11 @@ const EDITS: &[Row] = &[
             RULE.replace("no-bob", "no-robert").replace("closed-list", "closed-lsit"),
         );
     }),
+    ("a rule is renamed in another file and its kind is misspelt", |files| {
+        files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+        let rule = RULE.replace("kind: rule", "kind: ruel").replace("no-bob", "no-robert");
+        files.put("/conf/denials.yaml", rule);
+    }),
     ("a rule is split and a part has an error", |files| {
         let part = RULE.replace("\"bob\"", "\"bobby\"");
         let rest = RULE.replace("no-bob", "no-robert").replace("closed-list", "closed-lsit");
@@ -260,9 +267,17 @@ fn compare_edits(namespace: &str) {
         stage.change(&files);
         assert_eq!(stage.check("ann"), Answer::Allowed, "{name}: nobody else is affected");
         let applied = stage.published().routes.snapshot().rules.iter().any(|r| &*r.key.name == "no-carol");
+        // The rule is as it was, and calls a handler.
+        let published = stage.published();
+        let acts = published.routes.snapshot().rules.iter().any(|rule| {
+            let is_live = |action: &ActionConfig| published.routes.handlers().get(&action.handler.key).is_some();
+            let is_same = matches!(&rule.condition, Condition::When(program) if program.text() == "source.user == \"bob\"");
+            &*rule.key.name == "no-bob" && is_same && rule.actions.iter().any(is_live)
+        });
         let found = match (stage.check("bob"), applied) {
             (Answer::Denied, true) => "previous version",
             (Answer::Denied, false) => "previous configuration",
+            (Answer::Allowed, true) if acts => "without the parameter",
             (Answer::Allowed, _) => "without it",
             _ => "UNAVAILABLE",
         };
@@ -331,6 +346,12 @@ fn a_kept_resource_says_since_when_and_why() {
     let text = "the previous version of no-bob.rule.istio-system serves, since 2023-11-14T22:13:25Z, because \
                 its new version has an error: Handler not found: handler='closed-lsit'";
     assert_eq!(kept(&stage), [text]);
+    let published = stage.published();
+    let position = published.diagnostics.iter().find(|problem| problem.code == "config-kept");
+    let position =
+        position.map(|p| (p.file.as_deref().unwrap_or_default(), p.span.map(|span| span.start.line)));
+    assert_eq!(position, Some(("/conf/deny.yaml", Some(11))), "where to mend it");
+    drop(published);
     // The time stays while another change is applied.
     stage.advance(60);
     files.put("/conf/beside.yaml", BESIDE);
@@ -456,4 +477,231 @@ fn handlers_of_a_withheld_configuration_leave_no_task() {
         assert_eq!(stage.check("bob"), Answer::Unavailable);
     }
     assert!(stage.tasks_end(0));
+}
+
+/// As Istio Mixer 1.3.0, run with these files: the handler acts with the parameters that were understood, and the defaults of others.
+#[test]
+fn called_as_mixs_a_misspelt_parameter_is_left_out() {
+    let denier = |params: &str| BESIDE.replace("denier}", &format!("denier, params: {{{params}}}}}"));
+    let list =
+        |params: &str| deny([&HANDLER.replace("blacklist: true, overrides: [bob]", params), INSTANCE, RULE]);
+    for (name, list_params, denier_params, bob, carol) in [
+        (
+            "no mistake",
+            "blacklist: true, overrides: [bob]",
+            "status: {code: 16}",
+            Answer::Denied,
+            Answer::Denied,
+        ),
+        ("no entries", "blacklist: true, overides: [bob]", "", Answer::Allowed, Answer::Denied),
+        ("one more", "blacklist: true, overrides: [bob], bogus: 1", "", Answer::Denied, Answer::Denied),
+        (
+            "one more, first",
+            "bogus: 1, blacklist: true, overrides: [bob]",
+            "",
+            Answer::Denied,
+            Answer::Denied,
+        ),
+        (
+            "a denier denies",
+            "blacklist: true, overrides: [bob]",
+            "status: {cod: 16}",
+            Answer::Denied,
+            Answer::Denied,
+        ),
+        (
+            "without its status",
+            "blacklist: true, overrides: [bob]",
+            "staus: {code: 16}",
+            Answer::Denied,
+            Answer::Denied,
+        ),
+    ] {
+        let mut files = good();
+        files.put("/conf/deny.yaml", list(list_params));
+        files.put("/conf/beside.yaml", denier(denier_params));
+        let mut stage = Stage::new(OnConfigError::ServeValid, false);
+        stage.start(&files);
+        assert_eq!((stage.check("bob"), stage.check("carol")), (bob, carol), "{name}, at the start");
+        let mut stage = Stage::new(OnConfigError::ServeValid, false);
+        stage.start(&good());
+        stage.change(&files);
+        assert_eq!((stage.check("bob"), stage.check("carol")), (bob, carol), "{name}, after a change");
+    }
+}
+
+/// A default for bob.
+const CLOSED: &str = "kind: rule
+metadata: {name: closed, namespace: istio-system, annotations: {mixer.dev/default: deny}}
+spec: {match: 'source.user == \"bob\"'}
+";
+
+#[test]
+fn a_default_that_does_not_compile_is_closed() {
+    let broken = [
+        ("a condition does not compile", CLOSED.replace("source.user", "sorce.user")),
+        ("a condition is not Boolean", CLOSED.replace(" == \"bob\"", "")),
+        ("a field is unknown", CLOSED.replace("match", "mach")),
+        (
+            "a failure allows",
+            CLOSED.replace("deny}", "deny, mixer.dev/on-error: allow}").replace("source.", "sorce."),
+        ),
+        ("the value is misspelt", CLOSED.replace("deny}", "dney}").replace("match", "mach")),
+        (
+            "an action names no handler",
+            CLOSED.replace("spec: {", "spec: {actions: [{handler: x, instances: [z]}], "),
+        ),
+    ];
+    for (name, text) in &broken {
+        for mode in MODES {
+            let mut files = Files::default();
+            files.put("/conf/words.yaml", MANIFEST);
+            files.put("/conf/closed.yaml", text.as_str());
+            let mut stage = Stage::new(mode, false);
+            stage.start(&files);
+            let unavailable =
+                if mode == OnConfigError::ServeValid { Answer::Denied } else { Answer::Unavailable };
+            assert_eq!(stage.check("bob"), unavailable, "{name}, {mode:?}, at the start");
+            // What it selects is unknown, unless its condition compiles.
+            let others = match *name {
+                "an action names no handler" if mode == OnConfigError::ServeValid => Answer::Allowed,
+                _ => unavailable,
+            };
+            assert_eq!(stage.check("ann"), others, "{name}, {mode:?}, at the start");
+            files.put("/conf/closed.yaml", CLOSED);
+            stage.change(&files);
+            assert_eq!((stage.check("bob"), stage.check("ann")), (Answer::Denied, Answer::Allowed), "{name}");
+            files.put("/conf/closed.yaml", text.as_str());
+            stage.change(&files);
+            assert_eq!(stage.check("bob"), Answer::Denied, "{name}, {mode:?}, after a change");
+        }
+    }
+}
+
+/// In dry run it closes nothing, whether it compiles or not.
+#[test]
+fn a_default_in_dry_run_that_does_not_compile_is_not_enforced() {
+    let dry = CLOSED.replace("deny}", "deny, mixer.dev/dry-run: 'true'}");
+    for text in [dry.replace("source.user", "sorce.user"), dry.replace("match", "mach")] {
+        let mut files = Files::default();
+        files.put("/conf/words.yaml", MANIFEST);
+        files.put("/conf/closed.yaml", text.as_str());
+        let mut stage = Stage::new(OnConfigError::ServeValid, false);
+        stage.start(&files);
+        assert_eq!((stage.check("bob"), stage.check("ann")), (Answer::Allowed, Answer::Allowed), "{text}");
+    }
+}
+
+#[test]
+fn the_reason_of_a_withheld_start_is_the_first_error() {
+    let mut files = good();
+    let rules =
+        [HANDLER, INSTANCE, RULE, &RULE.replace("no-bob", "a-rule").replace("closed-list", "closed-lsit")];
+    files.put("/conf/deny.yaml", rules.join("---\n"));
+    let unknown = "/conf/deny.yaml:15: a-rule.rule.istio-system: Handler not found: handler='closed-lsit' (did you mean \
+                   `closed-list`?)";
+    let mut handler = good();
+    let misspelt = HANDLER.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-eror: deny}}");
+    handler.put("/conf/deny.yaml", deny([&misspelt, INSTANCE, RULE]));
+    let annotation = "/conf/deny.yaml:2: closed-list.handler.istio-system: annotation mixer.dev/on-eror is not supported \
+                      on a handler (did you mean `mixer.dev/on-error`?)";
+    let mut unbuilt = good();
+    unbuilt.put(
+        "/conf/deny.yaml",
+        deny([&HANDLER.replace("params: {", "params: {cachingUseCount: -1, "), INSTANCE, RULE]),
+    );
+    let mut unread = good();
+    unread.put("/conf/more.yaml", "kind: rule\nmetadata: {rule");
+    let empty = "the store has no configuration; --allow-empty-config serves it";
+    for mode in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        let withheld = |files: &Files| {
+            let mut stage = Stage::new(mode, false);
+            stage.start(files);
+            let published = stage.published();
+            let found = published.diagnostics.iter().filter(|problem| problem.code == "config-withheld");
+            let lines: Vec<_> = found.map(|problem| problem.span.map(|span| span.start.line)).collect();
+            let others = published.diagnostics.iter().filter(|problem| problem.code == "config-kept").count();
+            assert_eq!((lines.len(), others), (1, 0), "{mode:?}: {:?}", published.diagnostics);
+            (published.withheld.as_deref().unwrap_or_default().to_owned(), lines[0])
+        };
+        assert_eq!(withheld(&files), (unknown.to_owned(), Some(15)), "{mode:?}");
+        assert_eq!(withheld(&handler), (annotation.to_owned(), Some(2)), "{mode:?}");
+        let (why, _) = withheld(&unbuilt);
+        assert!(why.contains("closed-list.handler.istio-system: "), "{mode:?}: {why}");
+        let (why, line) = withheld(&unread);
+        assert!(why.starts_with("/conf/more.yaml:") && line.is_some(), "{mode:?}: {why}");
+        assert_eq!(withheld(&Files::default()), (empty.to_owned(), None), "{mode:?}");
+        let lost = Files { lost: true, ..Files::default() };
+        assert_eq!(withheld(&lost).0, "open /conf: permission denied", "{mode:?}");
+    }
+}
+
+/// What `validate` finds, and nothing that follows from a correction, is a problem of the configuration.
+#[test]
+fn a_server_reports_the_errors_that_validate_finds() {
+    let misspelt = HANDLER.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-eror: deny}}");
+    let dry_run = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/dry-run: ja}}");
+    let on_instance =
+        INSTANCE.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-error: deny}}");
+    let value = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-error: dney}}");
+    let remote = RULE.replace("closed-list", "remote")
+        + "---\nkind: handler\nmetadata: {name: remote, namespace: istio-system}\nspec: {adapter: far}\n";
+    for (text, wanted) in [
+        (deny([&misspelt, INSTANCE, RULE]), vec!["annotation-unknown"]),
+        (deny([HANDLER, INSTANCE, &dry_run]), vec!["dry-run-unknown"]),
+        (deny([HANDLER, &on_instance, RULE]), vec!["annotation-unknown"]),
+        (deny([HANDLER, INSTANCE, &value]), vec!["on-error-unknown"]),
+        (deny([HANDLER, INSTANCE, &remote]), vec!["out-of-process", "adapter-unknown"]),
+    ] {
+        let mut files = good();
+        files.put("/conf/deny.yaml", text);
+        for mode in MODES {
+            let mut stage = Stage::new(mode, false);
+            stage.start(&files);
+            let published = stage.published();
+            let errors = published.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+            let codes: Vec<&str> =
+                errors.map(|problem| problem.code).filter(|code| !is_about_serving(code)).collect();
+            assert_eq!((&codes, published.problems(Severity::Error)), (&wanted, wanted.len()), "{mode:?}");
+            assert_eq!(
+                published.withheld.is_some(),
+                mode != OnConfigError::ServeValid,
+                "{mode:?}, {wanted:?}"
+            );
+            // The same mistake in a configuration that serves.
+            let mut stage = Stage::new(mode, false);
+            stage.start(&good());
+            stage.change(&files);
+            let kept = !stage.kept().is_empty();
+            assert_eq!(kept, mode != OnConfigError::ServeValid, "{mode:?}, {wanted:?}");
+            assert_eq!(stage.published().problems(Severity::Error), wanted.len(), "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cause_that_concerns_many_resources_is_reported_once() {
+    let reported = |stage: &Stage| -> Vec<(String, String)> {
+        let found = stage.published();
+        let found = found.diagnostics.iter().filter(|problem| problem.code == "config-kept");
+        found.map(|d| (d.file.as_deref().unwrap_or_default().to_owned(), d.message.clone())).collect()
+    };
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    stage.start(&good());
+    stage.stop();
+    stage.start(&Files { lost: true, ..Files::default() });
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    let text = "4 resources serve in their previous version, since 2023-11-14T22:13:20Z: open /conf: permission denied \
+                (words.attributemanifest.istio-system, closed-list.handler.istio-system, user.instance.istio-system and 1 more)";
+    assert_eq!(reported(&stage), [("/conf".to_owned(), text.to_owned())]);
+    // One file.
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    let mut files = good();
+    files.put("/conf/deny.yaml", "kind: {rule");
+    stage.change(&files);
+    let found = reported(&stage);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].1.starts_with("3 resources serve in their previous version"), "{found:?}");
+    assert!(found[0].1.contains(": /conf/deny.yaml:"), "{found:?}");
 }

@@ -73,7 +73,7 @@ fn failures_are_named_with_a_hint() {
         ("log", "fail", "no such file or directory", "create the directory"),
         ("tls", "fail", "is valid until 2020-01-02T00:00:00.000000Z", "it has expired"),
         ("configuration", "fail", ": 0 rules, 3 errors", "mixer validate fs://"),
-        ("configuration", "fail", "no configuration is served: bad.rule.istio-system: ", "mixer validate"),
+        ("configuration", "fail", "/bad.yaml:4: bad.rule.istio-system: ", "mixer validate"),
         ("tracing", "warn", "connection refused", "spans are lost"),
     ] {
         let found = of(&findings, check);

@@ -193,3 +193,72 @@ fn called_as_mixs_the_rest_serves() {
     let opened = || check(&server).contains("Check status was OK").then_some(());
     assert!(wait_for(DEADLINE, opened).is_some(), "as Istio Mixer does\n{}", server.log());
 }
+
+#[test]
+fn a_misspelt_annotation_is_one_error_for_everybody() {
+    let directory = tempfile::tempdir().expect("a directory");
+    copy_of_the_sample(directory.path());
+    let file = directory.path().join("deny.yaml");
+    let annotated = "  name: unwelcome-client\n  annotations: {mixer.dev/on-eror: deny}\n";
+    edit(&file, "  name: unwelcome-client\n", annotated);
+    let root = directory.path().display().to_string();
+    let validated = mixer(&["validate", "-o", "plain", &root]);
+    assert_eq!(validated.status, 1, "{validated:?}");
+    assert!(
+        validated.stdout.contains(":39:36: error[annotation-unknown]: unwelcome-client.rule.istio-system: "),
+        "{validated:?}"
+    );
+    assert!(validated.stderr.contains(": 1 error, 0 warnings"), "{validated:?}");
+    let store = format!("fs://{root}");
+    let port = free_port().to_string();
+    let rehearsed = mixer(&["server", "--dry-run", "--config-store-url", &store, "--port", &port]);
+    assert!(rehearsed.status != 0 && rehearsed.stdout.contains(" 1 errors, 0 warnings"), "{rehearsed:?}");
+    let diagnosed = mixer(&["doctor", "-o", "plain", "--config-store-url", &store, "--port", &port]);
+    let finding = diagnosed.stdout.lines().find(|line| line.contains("configuration"));
+    assert!(
+        finding.is_some_and(|line| line.starts_with("fail") && line.contains(" 1 errors, ")),
+        "{diagnosed:?}"
+    );
+    assert_eq!(diagnosed.status, 1, "{diagnosed:?}");
+    let server = Server::on(directory.path()).native().start();
+    let why = format!(
+        "{root}/deny.yaml:39: unwelcome-client.rule.istio-system: annotation mixer.dev/on-eror is not supported on a rule \
+         (did you mean `mixer.dev/on-error`?)"
+    );
+    let said = check(&server);
+    assert!(said.contains(&format!("no configuration is served: {why}")), "{said}");
+    assert_eq!(verbose(&server)["configuration"]["withheld"], why);
+    assert!(!server.log().contains("Built new config.Snapshot"), "nothing serves\n{}", server.log());
+    let page =
+        http("GET", &format!("http://127.0.0.1:{}/configz/", server.ports.ctrlz), "").expect("a page").body;
+    assert!(page.contains(">1</span>"), "{page}");
+    drop(server);
+    // As Istio Mixer does.
+    let server = Server::on(directory.path()).start();
+    assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
+}
+
+#[test]
+fn a_problem_is_logged_once_and_when_it_has_gone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    copy_of_the_sample(directory.path());
+    let server = Server::on(directory.path()).native().start();
+    let file = directory.path().join("deny.yaml");
+    edit(&file, "handler: turn-away", "handler: turn-awya");
+    wait_for_kept(&server, 2.0);
+    let count = |text: &str| server.log().matches(text).count();
+    server.wait_for_log("the previous version of unwelcome-client.rule.istio-system serves");
+    let problems = count("Handler not found: handler='turn-awya'");
+    // Another change.
+    let built = count("Built new config.Snapshot");
+    edit(&file, "# Refuses what must not pass", "# The first line.\n# Refuses what must not pass");
+    edit(&file, "validUseCount: 1000", "validUseCount: 1001");
+    let changed = || (count("Built new config.Snapshot") > built).then_some(());
+    assert!(wait_for(DEADLINE, changed).is_some(), "{}", server.log());
+    assert_eq!(count("Handler not found: handler='turn-awya'"), problems, "{}", server.log());
+    assert!(!server.log().contains("\"line\": 0"), "{}", server.log());
+    edit(&file, "handler: turn-awya", "handler: turn-away");
+    wait_for_kept(&server, 0.0);
+    server.wait_for_log("no longer a problem: ");
+    assert_eq!(count("no longer a problem: the previous version of "), 2, "{}", server.log());
+}

@@ -49,6 +49,7 @@ fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
         Verdict::Matched => ("matched", Style::Good),
         Verdict::NotMatched => ("not matched", Style::Dim),
         Verdict::Failed => ("failed, treated as not matched", Style::Warning),
+        Verdict::Broken if rule.denies_by_default => ("does not compile", Style::Error),
         Verdict::Broken => ("does not compile, never matches", Style::Error),
         Verdict::OtherNamespace => ("other namespace", Style::Dim),
     };
@@ -66,7 +67,7 @@ fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
     if let Some(near_miss) = &rule.near_miss {
         let _ = writeln!(text, "    near miss: {near_miss}");
     }
-    if rule.verdict == Verdict::Matched && rule.denies_by_default {
+    if matches!(rule.verdict, Verdict::Matched | Verdict::Broken) && rule.denies_by_default {
         text.push_str("    refuses the request unless a rule allows it\n");
     }
     if rule.verdict == Verdict::Matched && !rule.handlers.is_empty() {

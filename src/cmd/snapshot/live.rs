@@ -6,12 +6,8 @@ use super::diff::{self, Shown};
 use crate::cmd::exit::Stop;
 use crate::cmd::io::Io;
 use mixer_config::{Diagnostics, Severity};
+use mixer_engine::runtime::is_about_serving;
 use mixer_engine::snapshot::SnapshotDump;
-
-/// The diagnostic of a resource that serves in its last good version.
-const KEPT: &str = "config-kept";
-/// Diagnostics about what serves instead of the current configuration.
-const ABOUT_SERVING: &[&str] = &[KEPT, "config-withheld", "config-cache"];
 
 /// Shown for a resource whose new version has an error.
 const HAS_ERROR: &str =
@@ -27,12 +23,10 @@ pub(super) fn compare(
     diagnostics: &Diagnostics,
     io: &mut Io,
 ) -> Result<bool, Stop> {
-    let about_serving = before.errors.iter().filter(|p| ABOUT_SERVING.contains(&p.code.as_str()));
-    let mut kept: Vec<String> = Vec::new();
-    for problem in about_serving {
+    for problem in before.errors.iter().filter(|problem| is_about_serving(&problem.code)) {
         writeln!(io.out, "{address}: {}[{}]: {}", problem.severity, problem.code, problem.message)?;
-        kept.extend((problem.code == KEPT).then(|| problem.resource.clone()));
     }
+    let kept = std::mem::take(&mut before.kept);
     let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
     let broken: Vec<String> = errors.map(|problem| problem.resource.clone()).collect();
     before.mask_secrets();

@@ -114,6 +114,30 @@ impl Diagnostic {
         }
     }
 
+    /// The message in one line.
+    pub fn one_line(&self) -> String {
+        self.message.replace('\n', " ")
+    }
+
+    /// Position, resource, message and hint in one line.
+    pub fn brief(&self) -> String {
+        let mut text = String::new();
+        let line = self.span.map(|span| span.start.line).filter(|line| *line > 0);
+        match (&self.file, line) {
+            (Some(file), Some(line)) => text.push_str(&format!("{file}:{line}: ")),
+            (Some(file), None) if !self.message.contains(&**file) => text.push_str(&format!("{file}: ")),
+            _ => {}
+        }
+        if !self.resource.is_empty() {
+            text.push_str(&format!("{}: ", self.resource));
+        }
+        text.push_str(&self.one_line());
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!(" ({})", hint.replace('\n', " ")));
+        }
+        text
+    }
+
     /// Sets Istio Mixer's text.
     #[must_use]
     pub fn with_legacy(mut self, legacy: impl Into<String>) -> Self {
@@ -155,6 +179,23 @@ pub type Diagnostics = Vec<Diagnostic>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_brief_form_has_position_and_cure() {
+        let mut problem = Diagnostic::error("x", FieldPath::root(), "Handler not found: handler='a'")
+            .with_resource("r.rule.ns")
+            .with_hint("did you mean `b`?");
+        assert_eq!(problem.brief(), "r.rule.ns: Handler not found: handler='a' (did you mean `b`?)");
+        problem.file = Some("/conf/a.yaml".into());
+        problem.span = Some(Span::default());
+        let text = "r.rule.ns: Handler not found: handler='a' (did you mean `b`?)";
+        assert_eq!(problem.brief(), format!("/conf/a.yaml: {text}"), "the line is unknown");
+        problem.span.iter_mut().for_each(|span| span.start.line = 7);
+        assert_eq!(problem.brief(), format!("/conf/a.yaml:7: {text}"));
+        let mut lost = Diagnostic::error("x", FieldPath::root(), "lstat /conf: no such file or directory");
+        lost.file = Some("/conf".into());
+        assert_eq!(lost.brief(), "lstat /conf: no such file or directory", "named once");
+    }
 
     #[test]
     fn long_texts_are_cut_off() {

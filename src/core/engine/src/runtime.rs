@@ -7,11 +7,17 @@
 mod absences;
 mod config_cache;
 mod configurator;
+mod corrections;
 mod decisions;
 mod differences;
+mod faults;
 mod forecast;
 mod history;
+mod kept;
 mod last_good;
+mod problem_log;
+mod resolution;
+mod withheld;
 
 pub use config_cache::{
     CacheDirectory, CacheIdentity, CacheMedium, CachedConfiguration, MAX_CACHE_BYTES, read_cache,
@@ -21,7 +27,8 @@ pub use differences::ResourceChange;
 pub use forecast::{Forecast, forecast};
 pub use history::MAX_ENTRIES as MAX_HISTORY;
 pub use history::{History, HistoryEntry, Tally};
-pub use last_good::{KeptResource, OnConfigError};
+pub use kept::KeptResource;
+pub use last_good::OnConfigError;
 
 use std::sync::Arc;
 
@@ -35,7 +42,7 @@ use crate::routing::RoutingTable;
 use crate::snapshot::{Snapshot, SnapshotId};
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::Metrics;
-use mixer_config::Diagnostics;
+use mixer_config::{Diagnostic, Diagnostics, Severity};
 
 /// A published routing table with its check cache.
 pub struct Published {
@@ -47,7 +54,7 @@ pub struct Published {
     pub decisions: u64,
     /// Why no call may be answered: there is no configuration that serves. `None` while there is one.
     pub withheld: Option<Arc<str>>,
-    /// Problems of the configuration: documents, snapshot, handlers and routes.
+    /// Problems of the configuration: documents, snapshot, handlers and routes; and what serves instead.
     pub diagnostics: Diagnostics,
     /// Resources that serve in their previous version, because the store has none that is valid; by key.
     pub kept: Vec<KeptResource>,
@@ -58,10 +65,24 @@ pub struct Published {
 }
 
 impl Published {
+    /// The number of problems of the configuration itself, as `validate` counts them. That nothing serves is one if no error tells why.
+    pub fn problems(&self, severity: Severity) -> usize {
+        let counted = |problem: &&Diagnostic| problem.severity == severity && !is_about_serving(problem.code);
+        match self.diagnostics.iter().filter(counted).count() {
+            0 if severity == Severity::Error => usize::from(self.withheld.is_some()),
+            count => count,
+        }
+    }
+
     /// Id of the snapshot.
     pub fn id(&self) -> SnapshotId {
         self.routes.snapshot().id
     }
+}
+
+/// Whether a code is about what serves instead of the current configuration.
+pub fn is_about_serving(code: &str) -> bool {
+    [kept::KEPT, withheld::WITHHELD, config_cache::PROBLEM].contains(&code)
 }
 
 /// The published table, held for one request.

@@ -28,6 +28,7 @@ pub(super) fn json(server: &Server, parameters: &[(String, String)]) -> Snapshot
     let published = server.runtime.load_full();
     let mut found = dump(published.routes.snapshot());
     found.errors = published.diagnostics.iter().map(Into::into).collect();
+    found.kept = published.kept.iter().map(|kept| kept.key.to_string()).collect();
     if !process::reveals(server, parameters) {
         found.mask_secrets();
     }
@@ -96,7 +97,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
 }
 
 fn store(server: &Server, contents: &StoreContents, published: &Published) -> Markup {
-    let of = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
+    let of = |severity| published.problems(severity);
     html! {
         @if let Some(why) = &published.withheld {
             p.notice.bad role="alert" { strong { "No configuration serves: " } (why) ". Calls are answered with UNAVAILABLE." }

@@ -210,11 +210,10 @@ impl Start<'_> {
         let published = prepared.runtime.load_full();
         let counts = &published.routes.snapshot().counts;
         use mixer_config::Severity;
-        let count = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
         Ok(RehearsalReport {
             api_address: prepared.api_address,
             configured: [counts.rule_configs, counts.handler_configs, counts.instance_configs],
-            problems: [count(Severity::Error), count(Severity::Warning)],
+            problems: [published.problems(Severity::Error), published.problems(Severity::Warning)],
             workers: workers.connections().len(),
         })
     }

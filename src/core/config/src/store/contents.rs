@@ -41,12 +41,14 @@ pub struct Broken {
 
 /// A file, a directory or a document of a file that could not be read. What it would have defined is unknown: resources that are
 /// missing because of it were not deleted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Unread {
     /// The file or directory, spelled as in [`Origin::file`](crate::Origin).
     pub path: Arc<str>,
     /// One line.
     pub why: String,
+    /// What is wrong with it.
+    pub problem: Diagnostic,
     /// Whether it is certain that configuration is missing. A document without kind and metadata, one with a key twice, as a missing
     /// separator makes it, or an empty file, is suspicious only where there was a resource before.
     pub certain: bool,
@@ -74,7 +76,7 @@ impl StoreContents {
                 false => format!("{path}{line}: {}", problem.message),
             };
             let certain = problem.severity == Severity::Error || problem.code == DOCUMENT_IGNORED;
-            Some(Unread { path, why, certain })
+            Some(Unread { path, why, problem: problem.clone(), certain })
         });
         unread.collect()
     }

@@ -1,6 +1,7 @@
 //! A printable routing table: variety -> namespace -> handler -> condition -> instances.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +82,8 @@ pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> 
     let mut varieties = Vec::new();
     for variety in Variety::ALL {
         let mut by_namespace: BTreeMap<&str, Destinations<'_>> = BTreeMap::new();
-        for rule in snapshot.rules.iter().filter(|r| !matches!(r.condition, Condition::Broken(_))) {
+        let applies = |rule: &&Arc<RuleConfig>| rule.denies_by_default || !is_broken(rule);
+        for rule in snapshot.rules.iter().filter(applies) {
             collect(rule, variety, usable, by_namespace.entry(&rule.key.namespace).or_default());
         }
         let inherited = by_namespace.get(&*snapshot.default_namespace).cloned().unwrap_or_default();
@@ -110,6 +112,10 @@ pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> 
     }
 }
 
+fn is_broken(rule: &RuleConfig) -> bool {
+    matches!(rule.condition, Condition::Broken(_))
+}
+
 fn collect<'s>(
     rule: &'s RuleConfig,
     variety: Variety,
@@ -117,15 +123,16 @@ fn collect<'s>(
     destinations: &mut Destinations<'s>,
 ) {
     let condition = match rule.condition {
-        Condition::Always => None,
-        _ => Some(&*rule.match_text),
+        // Of a default, it selects every request.
+        Condition::Always | Condition::Broken(_) => None,
+        Condition::When(_) => Some(&*rule.match_text),
     };
     if rule.denies_by_default && variety == Variety::Check {
         let (_, groups) = destinations.entry((DEFAULT_DENY, "")).or_insert_with(|| ("mixer", Groups::new()));
         let (rules, _) = groups.entry((condition, rule.dry_run)).or_default();
         rules.insert(rule.key.to_string());
     }
-    for action in rule.actions.iter().filter(|a| usable(&a.handler)) {
+    for action in rule.actions.iter().filter(|a| !is_broken(rule) && usable(&a.handler)) {
         for instance in &action.instances {
             let template = instance.template();
             let effective = match template.variety {

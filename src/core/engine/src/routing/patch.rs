@@ -99,6 +99,11 @@ impl<'m> RulePatch<'m> {
         self.dry_run_count += usize::from(rule.dry_run);
         if let Condition::Broken(cause) = &rule.condition {
             self.note(rule, uncompiled(rule, cause));
+            if rule.denies_by_default {
+                // What it would select is unknown: all of it is closed, whatever happens to a condition that fails.
+                let closed = route(rule, RuleKind::Default, self.context.metrics);
+                self.change(RuleKind::Default, rule, |set| set.add(closed));
+            }
             return;
         }
         let mut routes: [Option<Route>; 6] = Default::default();
@@ -213,16 +218,25 @@ fn route(rule: &Arc<RuleConfig>, kind: RuleKind, metrics: &Metrics) -> Route {
     Route::new(rule, kind, rule.dry_run.then(counters))
 }
 
+/// The problem of a rule whose condition does not compile.
 fn uncompiled(rule: &RuleConfig, cause: &str) -> Diagnostic {
-    let text = format!(
-        "Unable to compile match condition expression: '{cause}', rule='{}', expression='{}'",
-        rule.key, rule.match_text
-    );
     let field = FieldPath::root().field("spec").field("match");
-    let mut diagnostic = Diagnostic::new(Severity::Warning, "rule-skipped", field, text.clone())
-        .with_legacy(text)
-        .with_resource(rule.key.to_string())
-        .with_hint("the rule never applies until its condition is fixed");
+    let diagnostic = if rule.denies_by_default {
+        let text = format!(
+            "the default {} has an error: it refuses all requests of its namespace that no rule allows",
+            rule.key
+        );
+        Diagnostic::warning("default-closed", field, text).with_hint("mend its other diagnostic")
+    } else {
+        let text = format!(
+            "Unable to compile match condition expression: '{cause}', rule='{}', expression='{}'",
+            rule.key, rule.match_text
+        );
+        Diagnostic::warning("rule-skipped", field, text.clone())
+            .with_legacy(text)
+            .with_hint("the rule never applies until its condition is fixed")
+    };
+    let mut diagnostic = diagnostic.with_resource(rule.key.to_string());
     diagnostic.file = Some(Arc::clone(&rule.origin.file));
     diagnostic
 }

@@ -6,32 +6,34 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::kept::{CommonCause, Reason};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::store::Unread;
 use mixer_config::{RawResource, ResourceKey};
 
-/// Why a file serves in its previous version, although it can be read: it has a new resource with an error.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) why: String,
-}
+/// Files that serve in their previous version although they can be read, because each has a new resource with an error; with the
+/// cause.
+pub(super) type HeldFiles = BTreeMap<Arc<str>, CommonCause>;
 
 /// Distinguishes resources that were deleted from those that only cannot be read.
 pub(super) struct Absences<'r> {
     unread: FxHashMap<&'r Path, &'r Unread>,
     /// The first that certainly has configuration: it may have any resource that is missing.
     certain: Option<&'r Unread>,
-    held: &'r BTreeMap<Arc<str>, Held>,
+    held: &'r HeldFiles,
     /// Resources of unknown kinds, by file, namespace and name.
     ignored: FxHashMap<[&'r str; 3], &'r RawResource>,
+    /// The first new resource that may be one that is missing, renamed.
+    suspect: Option<&'r RawResource>,
 }
 
 impl<'r> Absences<'r> {
     pub(super) fn new(
         read: &'r SharedMap<Arc<RawResource>>,
         unread: &'r [Unread],
-        held: &'r BTreeMap<Arc<str>, Held>,
+        held: &'r HeldFiles,
+        suspects: &'r [Arc<RawResource>],
         builder: &SnapshotBuilder,
     ) -> Self {
         let ignored = read.iter().filter(|resource| !has_effect(&resource.key, builder));
@@ -40,29 +42,57 @@ impl<'r> Absences<'r> {
             certain: unread.iter().find(|unread| unread.certain),
             held,
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
+            suspect: suspects.first().map(|suspect| &**suspect),
         }
     }
 
     /// Why a resource that the store no longer has was not deleted; `None` if it was.
-    pub(super) fn why_kept(&self, old: &RawResource, builder: &SnapshotBuilder) -> Option<String> {
+    pub(super) fn why_kept(&self, old: &RawResource, builder: &SnapshotBuilder) -> Option<Reason> {
         let file = &*old.origin.file;
         if let Some(unread) = Path::new(file).ancestors().find_map(|path| self.unread.get(path)) {
-            return Some(format!("its file is not read completely: {}", unread.why));
+            return Some(because_of(unread, "its file is not read completely"));
         }
         if let Some(found) = self.ignored.get(&place_of(old)).filter(|_| has_effect(&old.key, builder)) {
-            return Some(format!("its kind is now `{}`, which is unknown", found.key.kind));
+            return Some(Reason::new(unknown_kind("its kind is now", found), None));
         }
-        if let Some(held) = self.held.get(file) {
-            return Some(held.why.clone());
+        if let Some(cause) = self.held.get(file) {
+            let why = format!("it is gone from a file that does not serve yet: {}", cause.text);
+            return Some(Reason { why, common: Some(cause.clone()), problem: None });
         }
         // It may have been moved to what is not read, now or before.
         if let Some(unread) = self.certain {
-            return Some(format!("it is gone, and what may have it now is not read: {}", unread.why));
+            return Some(because_of(unread, "it is gone, and what may have it now is not read"));
         }
         // It may have been moved to a file that does not serve yet.
-        let held = self.held.values().next()?;
-        Some(format!("it is gone, perhaps moved: {}", held.why))
+        if let Some(cause) = self.held.values().next() {
+            let why = format!("it is gone, perhaps moved: {}", cause.text);
+            return Some(Reason { why, common: Some(cause.clone()), problem: None });
+        }
+        let suspect = self.suspect?;
+        let file = &suspect.origin.file;
+        let text =
+            format!("{file} has {}, which is new: {}", suspect.key, unknown_kind("its kind is", suspect));
+        let why = format!("it is gone, perhaps renamed: {text}");
+        let common = CommonCause { text: text.into(), file: Some(Arc::clone(file)) };
+        Some(Reason { why, common: Some(common), problem: None })
     }
+}
+
+fn because_of(unread: &Unread, what: &str) -> Reason {
+    let common = CommonCause { text: unread.why.as_str().into(), file: Some(Arc::clone(&unread.path)) };
+    Reason { why: format!("{what}: {}", unread.why), common: Some(common), problem: None }
+}
+
+fn unknown_kind(what: &str, found: &RawResource) -> String {
+    format!("{what} `{}`, which is unknown", found.key.kind)
+}
+
+/// Whether a resource of an unknown kind may be meant as one that decides about requests: it is written like a rule.
+pub(super) fn resembles_rule(resource: &RawResource) -> bool {
+    let document = resource.document();
+    let spec = document.get("spec");
+    spec.is_some_and(|spec| spec.get("actions").is_some())
+        || resource.annotations.keys().any(|name| name.starts_with("mixer.dev/"))
 }
 
 fn place_of(resource: &RawResource) -> [&str; 3] {

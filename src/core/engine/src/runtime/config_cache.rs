@@ -28,6 +28,8 @@ const FILE: &str = "last-good.cache";
 /// The user who may change every file anyway.
 const ROOT: u32 = 0;
 /// The first word of the file.
+/// The diagnostic of a cache that is not used.
+pub(super) const PROBLEM: &str = "config-cache";
 const MAGIC: &str = "mixer-config-cache";
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -327,7 +329,7 @@ impl ConfigCache {
     /// The diagnostic of a cache that cannot be used or written.
     pub(super) fn diagnostic(&self) -> Option<Diagnostic> {
         let text = self.shared.lock().trouble.clone()?;
-        let mut problem = Diagnostic::warning("config-cache", FieldPath::root(), text)
+        let mut problem = Diagnostic::warning(PROBLEM, FieldPath::root(), text)
             .with_hint("a restart while the configuration is broken would serve nothing");
         problem.file = Some(self.medium.name().into());
         Some(problem)

@@ -10,7 +10,10 @@ use tokio_util::task::TaskTracker;
 use super::config_cache::{CacheIdentity, CacheMedium, ConfigCache};
 use super::differences::{ResourceChange, differences};
 use super::history::{HistoryEntry, Tally};
-use super::last_good::{KEPT, KeptResource, LastGood, OnConfigError, Resolved};
+use super::kept::diagnose_kept;
+use super::last_good::{LastGood, OnConfigError};
+use super::problem_log::ProblemLog;
+use super::resolution::{Resolution, Resolved};
 use super::{Publication, Published, Runtime};
 use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
 use crate::routing::{RoutingTable, RuleKind};
@@ -20,7 +23,7 @@ use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
 use mixer_config::store::{ConfigStore, StoreContents};
-use mixer_config::{Diagnostic, FieldPath, ResourceKey, Severity};
+use mixer_config::{Diagnostic, ResourceKey, Severity};
 
 /// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it.
 const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -93,6 +96,7 @@ pub struct Configurator {
     retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
     retry: Option<Retry>,
+    log: ProblemLog,
     /// Whether a change is being published; still set after a panic.
     is_applying: bool,
 }
@@ -116,6 +120,7 @@ impl Configurator {
             retiring: TaskTracker::new(),
             applied: None,
             retry: None,
+            log: ProblemLog::default(),
             is_applying: false,
         }
     }
@@ -149,7 +154,7 @@ impl Configurator {
         }
         let before = self.runtime.load_full();
         let serving = before.routes.handlers();
-        let mut resolution = self.last_good.resolve(&contents, &mut self.builder);
+        let mut resolution = Resolution::begin(&self.last_good, &contents, &mut self.builder);
         if contents.unavailable.is_none() {
             self.restored = None;
         }
@@ -198,7 +203,7 @@ impl Configurator {
         let counts = resolved.counts;
         let publication = self.publication(resolved, handlers, &before, failed);
         drop((before, attempts));
-        log_diagnostics(&publication.diagnostics);
+        self.log.update(&publication.diagnostics);
         drop(self.runtime.publish(publication));
         let published = self.runtime.load_full();
         self.record(&published, transition, counts, events, changes.unwrap_or_default(), started.elapsed());
@@ -220,7 +225,8 @@ impl Configurator {
     /// The contents of the store. If they take long to read, a last good configuration serves until they are read.
     async fn read_store(&self) -> Arc<StoreContents> {
         let store = &self.options.store;
-        let has_substitute = !self.last_good.is_new() && self.last_good.policy != OnConfigError::ServeValid;
+        let has_substitute =
+            self.last_good.resources().is_some() && self.last_good.policy != OnConfigError::ServeValid;
         if !has_substitute {
             store.loaded().await;
         } else if tokio::time::timeout(PATIENCE, store.loaded()).await.is_err() {
@@ -262,7 +268,7 @@ impl Configurator {
             }
         }
         let kept = if withheld.is_none() { self.last_good.kept().to_vec() } else { Vec::new() };
-        diagnostics.extend(kept.iter().map(|kept| diagnose_kept(kept, &routes)));
+        diagnostics.extend(diagnose_kept(&kept));
         diagnostics.extend(self.cache.as_ref().and_then(ConfigCache::diagnostic));
         let cached = self.restored;
         Publication { routes, withheld: withheld.map(Into::into), diagnostics, kept, cached }
@@ -281,8 +287,10 @@ impl Configurator {
         let (tally, id) = (tally(published, &transition), published.id());
         self.runtime.history.push(HistoryEntry::new(id, took, events, changes, tally));
         record_metrics(&self.options.metrics, published, transition, counts);
-        let rules = published.routes.snapshot().rules.len();
-        tracing::info!(rules, ?took, "Built new config.Snapshot: id='{id}'");
+        if published.withheld.is_none() {
+            let rules = published.routes.snapshot().rules.len();
+            tracing::info!(rules, ?took, "Built new config.Snapshot: id='{id}'");
+        }
     }
 
     /// Waits until the last good configuration is in the cache, if there is one.
@@ -357,49 +365,15 @@ fn replaced(old: &HandlerTable, new: &HandlerTable) -> Vec<Arc<LiveHandler>> {
     old.iter().filter(is_replaced).cloned().collect()
 }
 
-/// The diagnostic of a resource that serves in its previous version, at the position of that version.
-fn diagnose_kept(kept: &KeptResource, routes: &RoutingTable) -> Diagnostic {
-    let KeptResource { key, since, why } = kept;
-    let message = format!("the previous version of {key} serves, since {since}, because {why}");
-    let mut problem = Diagnostic::warning(KEPT, FieldPath::root(), message)
-        .with_resource(key.to_string())
-        .with_hint("mend it, or delete it together with what needs it");
-    let snapshot = routes.snapshot();
-    let origin = snapshot.rules.get(key).map(|rule| &rule.origin);
-    let origin = origin.or_else(|| snapshot.handlers.get(key).map(|handler| &handler.origin));
-    let origin = origin.or_else(|| snapshot.instances.get(key).map(|instance| &instance.origin));
-    problem.file = origin.map(|origin| Arc::clone(&origin.file));
-    problem
-}
-
-/// Logs one record per problem, once per configuration change.
-fn log_diagnostics(diagnostics: &[Diagnostic]) {
-    for diagnostic in diagnostics {
-        let text = diagnostic.legacy.as_deref().unwrap_or(&diagnostic.message);
-        let file = diagnostic.file.as_deref().unwrap_or("");
-        let line = diagnostic.span.map_or(0, |s| s.start.line);
-        let (resource, code) = (&diagnostic.resource, diagnostic.code);
-        let hint = diagnostic.hint.as_deref().unwrap_or("");
-        match diagnostic.severity {
-            // Other components store resources of other kinds in the same directory.
-            _ if code == "kind-unknown" => tracing::debug!(code, resource, file, line, hint, "{text}"),
-            Severity::Error => tracing::error!(code, resource, file, line, hint, "{text}"),
-            Severity::Warning => tracing::warn!(code, resource, file, line, hint, "{text}"),
-            Severity::Info => tracing::info!(code, resource, file, line, hint, "{text}"),
-        }
-    }
-}
-
 /// The counts of a new configuration, for the history.
 fn tally(published: &Published, transition: &HandlerTransition) -> Tally {
-    let count = |severity| published.diagnostics.iter().filter(|d| d.severity == severity).count();
     Tally {
         rules: published.routes.snapshot().rules.len(),
         new_handlers: transition.new,
         reused_handlers: transition.reused,
         failed_handlers: transition.build_failures,
-        errors: count(Severity::Error),
-        warnings: count(Severity::Warning),
+        errors: published.problems(Severity::Error),
+        warnings: published.problems(Severity::Warning),
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::config_cache::CachedConfiguration;
-use super::last_good::{LastGood, OnConfigError, WITHHELD};
+use super::last_good::{LastGood, OnConfigError};
+use super::resolution::Resolution;
+use super::withheld::WITHHELD;
 use crate::snapshot::{SnapshotBuilder, check_params};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, ResourceKey, Severity};
@@ -33,7 +35,7 @@ pub fn forecast(
     if let Some(CachedConfiguration { resources, written, .. }) = cached {
         last.restore(resources, written);
     }
-    let mut resolution = last.resolve(contents, builder);
+    let mut resolution = Resolution::begin(&last, contents, builder);
     loop {
         resolution.settle(builder);
         let failed = rejected(&resolution);
@@ -44,11 +46,12 @@ pub fn forecast(
     let is_empty = resolution.is_empty();
     let resolved = resolution.finish(builder);
     let withheld = resolved.diagnostics.into_iter().find(|problem| problem.code == WITHHELD);
-    Forecast { withheld, is_empty, kept: resolved.kept }
+    let kept = resolved.kept.into_iter().map(|(key, (reason, _))| (key, reason.why)).collect();
+    Forecast { withheld, is_empty, kept }
 }
 
 /// The handlers whose parameters their adapters reject.
-fn rejected(resolution: &super::last_good::Resolution<'_>) -> Vec<(ResourceKey, Diagnostic)> {
+fn rejected(resolution: &Resolution<'_>) -> Vec<(ResourceKey, Diagnostic)> {
     let snapshot = resolution.snapshot();
     let problems = check_params(snapshot).into_iter().filter(|problem| problem.severity == Severity::Error);
     let of_handler = |problem: Diagnostic| {

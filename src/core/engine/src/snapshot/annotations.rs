@@ -1,4 +1,7 @@
 //! Annotations `mixer.dev/…`: settings for which the messages of Istio Mixer have no field.
+//!
+//! Most of them are about safety, so that one that is not understood is an error of its resource, as an unknown field is. A build
+//! ignores it, as Istio Mixer does; whether the resource then serves is decided above the builder.
 
 use super::model::OnError;
 use super::problems::ResourceProblems;
@@ -27,9 +30,8 @@ pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_
         Some("true") => true,
         None | Some("false") => false,
         Some(other) => {
-            let message =
-                format!("invalid value `{other}` of annotation {DRY_RUN} is ignored: the rule is enforced");
-            let problem = Diagnostic::warning("dry-run-unknown", field_path(DRY_RUN), message);
+            let message = format!("invalid value `{other}` of annotation {DRY_RUN} counts as false");
+            let problem = Diagnostic::error("dry-run-unknown", field_path(DRY_RUN), message);
             problems.push(
                 problem.with_hint("\"true\" evaluates the rule without enforcing it, \"false\" enforces it"),
             );
@@ -60,31 +62,33 @@ pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'
         "allow" => Some(OnError::Allow),
         "lastKnown" => Some(OnError::LastKnown),
         other => {
-            let message = format!("invalid value `{other}` of annotation {ON_ERROR} is ignored");
+            let message = format!("invalid value `{other}` of annotation {ON_ERROR}");
             let hint = suggestion(other, ["deny", "allow", "lastKnown"]);
             let hint = hint.unwrap_or_else(|| "one of deny, allow, lastKnown".to_owned());
             problems
-                .push(Diagnostic::warning("on-error-unknown", field_path(ON_ERROR), message).with_hint(hint));
+                .push(Diagnostic::error("on-error-unknown", field_path(ON_ERROR), message).with_hint(hint));
             None
         }
     }
 }
 
-/// Warns of unknown annotations with our prefix.
+/// Reports unknown annotations with our prefix.
 pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut ResourceProblems<'_>) {
     for name in resource.annotations.keys().filter(|name| name.starts_with(PREFIX)) {
         if known.contains(&name.as_str()) {
             continue;
         }
         let kind = &resource.key.kind;
-        let message = format!("annotation {name} is not supported on a {kind} and is ignored");
-        let hint = if OF_RULES.contains(&name.as_str()) {
-            "it belongs on a rule".to_owned()
-        } else {
-            suggestion(name, known.iter().copied())
-                .unwrap_or_else(|| format!("known here: {}", known.join(", ")))
+        let message = format!("annotation {name} is not supported on a {kind}");
+        let hint = match name.as_str() {
+            ON_ERROR => "it belongs on a rule or a handler".to_owned(),
+            rule if OF_RULES.contains(&rule) => "it belongs on a rule".to_owned(),
+            _ => suggestion(name, known.iter().copied()).unwrap_or_else(|| match known {
+                [] => "remove it".to_owned(),
+                known => format!("known here: {}", known.join(", ")),
+            }),
         };
-        problems.push(Diagnostic::warning("annotation-unknown", field_path(name), message).with_hint(hint));
+        problems.push(Diagnostic::error("annotation-unknown", field_path(name), message).with_hint(hint));
     }
 }
 

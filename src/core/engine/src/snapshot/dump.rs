@@ -40,6 +40,9 @@ pub struct SnapshotDump {
     pub attributes: Vec<AttributeDump>,
     /// Problems of the configuration.
     pub errors: Vec<ErrorDump>,
+    /// Full names of the resources that a running server serves in their previous version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
 }
 
 /// A template.
@@ -261,6 +264,7 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
             })
             .collect(),
         errors: snapshot.diagnostics.iter().map(Into::into).collect(),
+        kept: Vec::new(),
     }
 }
 

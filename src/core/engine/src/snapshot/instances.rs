@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::annotations;
 use super::decode::Instance;
 use super::model::{AttributeBinding, InstanceConfig};
 use super::params::{self, ParamLeaf, Params};
@@ -120,6 +121,7 @@ fn check(
     programs: &mut Programs,
     problems: &mut ResourceProblems<'_>,
 ) -> InstanceState {
+    annotations::check(resource, &[], problems);
     let mut checker = Checker { resource, language, programs, problems, errors: 0, uncompilable: false };
     let bindings = checker.bindings(template, &params, &path);
     let compiled = params.leaves.iter().map(|leaf| checker.leaf(leaf, &path)).collect::<Vec<_>>();

@@ -278,7 +278,7 @@ pub enum Condition {
     Always,
     /// A program of type BOOL.
     When(Arc<Program>),
-    /// It does not compile or is not BOOL: the rule never applies. Holds the cause.
+    /// It does not compile or is not BOOL: the rule never applies, but a default selects every request. Holds the cause.
     Broken(Arc<str>),
 }
 

@@ -59,7 +59,11 @@ pub(super) fn build_rule(
     let errors = problems.spec().map_or_else(Vec::new, |spec| decode_over(&mut rule, spec, path));
     if !errors.is_empty() {
         problems.decode_errors("spec-decode", errors, failure);
-        return Built::Unconvertible(problems.list);
+        if !annotations::denies_by_default(resource, &mut problems) {
+            return Built::Unconvertible(problems.list);
+        }
+        let closed = closed(resource, language, names, &mut problems);
+        return Built::Substituted(closed, problems.list);
     }
     let mut builder = RuleBuilder {
         resource,
@@ -105,13 +109,14 @@ pub(super) fn build_rule(
         suspicions::condition(program, refuses, vocabulary, &mut builder.problems);
     }
     let broken_match = !empty && matches!(condition, Condition::Broken(_));
+    let match_text = match &condition {
+        Condition::When(program) => program.shared_text().clone(),
+        _ => builder.names.intern(&rule.condition),
+    };
     let config = (!empty).then(|| {
         Arc::new(RuleConfig {
             key: resource.key.clone(),
-            match_text: match &condition {
-                Condition::When(program) => program.shared_text().clone(),
-                _ => builder.names.intern(&rule.condition),
-            },
+            match_text,
             condition,
             language,
             actions,
@@ -129,6 +134,36 @@ pub(super) fn build_rule(
     references.dedup();
     let references = references.into();
     Built::Done(RuleState { config, references, errors, broken_match, advised }, problems.list)
+}
+
+/// A default that does not convert, and of which no version is in force: it refuses all that it might select.
+fn closed(
+    resource: &RawResource,
+    language: Language,
+    names: &mut NamePool,
+    problems: &mut ResourceProblems<'_>,
+) -> RuleState {
+    let config = RuleConfig {
+        key: resource.key.clone(),
+        condition: Condition::Broken("the rule does not convert".into()),
+        match_text: names.intern(""),
+        language,
+        actions: Vec::new(),
+        has_header_operations: false,
+        request_headers: Vec::new(),
+        response_headers: Vec::new(),
+        dry_run: annotations::dry_run(resource, problems),
+        denies_by_default: true,
+        on_error: annotations::on_error(resource, problems),
+        origin: resource.origin.clone(),
+    };
+    RuleState {
+        config: Some(Arc::new(config)),
+        references: Box::default(),
+        errors: 0,
+        broken_match: false,
+        advised: false,
+    }
 }
 
 /// Whether an action can refuse a check.
@@ -309,7 +344,7 @@ impl<'b> RuleBuilder<'b> {
         if dynamic.is_some() {
             self.external = true;
             self.problems.push(
-                Diagnostic::warning(
+                Diagnostic::error(
                     "out-of-process",
                     field,
                     format!("handler '{reference}' is out of process and is left out"),
@@ -406,7 +441,7 @@ impl<'b> RuleBuilder<'b> {
             FieldPath::root().field("metadata").field("name"),
             "No valid actions found in rule",
         )
-        .with_hint("the rule has no effect: add a valid action or a header operation");
+        .with_hint("a rule needs a valid action or a header operation");
         self.error(&format!("rule={}", self.name), problem);
     }
 }

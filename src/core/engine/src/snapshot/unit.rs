@@ -15,6 +15,8 @@ pub(super) enum Built<T> {
     Done(T, Vec<Diagnostic>),
     /// It does not convert.
     Unconvertible(Vec<Diagnostic>),
+    /// It does not convert, and this applies as long as no version is in force.
+    Substituted(T, Vec<Diagnostic>),
 }
 
 /// A resource and its build result.
@@ -26,7 +28,7 @@ pub(super) struct Unit<T> {
     pub(super) latest: Arc<RawResource>,
     /// The resource that is in force: the latest that converts.
     pub(super) in_force: Option<Arc<RawResource>>,
-    /// The build result of that resource.
+    /// The build result of that resource, or what applies without one.
     pub(super) state: Option<T>,
     problems: Option<Box<UnitProblems>>,
 }
@@ -90,7 +92,10 @@ impl<T: Located> Unit<T> {
                 };
                 (unit, UnitChange::Changed)
             }
-            Built::Unconvertible(refused) => Self::refuse(old, resource, usable, refused, build),
+            Built::Unconvertible(refused) => Self::refuse(old, resource, usable, (refused, None), build),
+            Built::Substituted(substitute, refused) => {
+                Self::refuse(old, resource, usable, (refused, Some(substitute)), build)
+            }
         }
     }
 
@@ -110,12 +115,12 @@ impl<T: Located> Unit<T> {
         (self, UnitChange::None)
     }
 
-    /// The latest version does not convert: the version in force before stays.
+    /// The latest version does not convert: the version in force before stays, else the substitute applies.
     fn refuse(
         old: Option<Self>,
         resource: &Arc<RawResource>,
         usable: bool,
-        refused: Vec<Diagnostic>,
+        (refused, substitute): (Vec<Diagnostic>, Option<T>),
         mut build: impl FnMut(&RawResource) -> Built<T>,
     ) -> (Self, UnitChange) {
         let (in_force, kept) = match old {
@@ -132,9 +137,13 @@ impl<T: Located> Unit<T> {
                 match build(good) {
                     Built::Done(state, problems) => (Some(state), problems),
                     Built::Unconvertible(problems) => (None, problems),
+                    Built::Substituted(state, problems) => (Some(state), problems),
                 }
             }
-            (None, _) => (None, Vec::new()),
+            (None, _) => {
+                change = UnitChange::Changed;
+                (substitute, Vec::new())
+            }
         };
         (
             Self { latest: resource.clone(), in_force, state, problems: UnitProblems::of(problems, refused) },

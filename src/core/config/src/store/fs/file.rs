@@ -182,8 +182,8 @@ impl ReadError {
         !matches!(self, ReadError::System(error) if error.kind() == std::io::ErrorKind::InvalidInput)
     }
 
-    /// The problem for the user.
-    pub(in crate::store) fn problem(&self, path: &Path) -> Diagnostic {
+    /// The problem for the user. `known`: the file has contents that stay in effect.
+    pub(in crate::store) fn problem(&self, path: &Path, known: bool) -> Diagnostic {
         let (code, text, hint) = match self {
             ReadError::TooMuch => (
                 "config-too-large",
@@ -204,7 +204,7 @@ impl ReadError {
                 format!("{} is not read: {error}", path.display()),
                 "configuration is read from regular files and links to them",
             ),
-            ReadError::System(error) => return unreadable(path, &system_text(path, error)),
+            ReadError::System(error) => return unreadable(path, &system_text(path, error), known),
         };
         about(path, Diagnostic::error(code, FieldPath::root(), text).with_hint(hint))
     }
@@ -213,7 +213,7 @@ impl ReadError {
     pub(super) fn text(&self, path: &Path) -> String {
         match self {
             ReadError::System(error) => system_text(path, error),
-            ReadError::TooMuch => self.problem(path).message,
+            ReadError::TooMuch => self.problem(path, false).message,
         }
     }
 }
@@ -295,10 +295,15 @@ pub(super) fn system_text(path: &Path, error: &std::io::Error) -> String {
     format!("{call} {}: {text}", path.display())
 }
 
-pub(super) fn unreadable(path: &Path, text: &str) -> Diagnostic {
+/// The problem of a file or directory that the system refuses. `known`: it has contents that stay in effect.
+pub(super) fn unreadable(path: &Path, text: &str, known: bool) -> Diagnostic {
+    let hint = match known {
+        true => "its last contents stay in effect until it can be read again",
+        false => "create it, or mend its owner and permissions: it is read as soon as that is possible",
+    };
     let diagnostic = Diagnostic::error("store-unreadable", FieldPath::root(), text.to_owned())
         .with_legacy(format!("failure during filepath.Walk: {text}"))
-        .with_hint("its last contents stay in effect until it can be read again");
+        .with_hint(hint);
     about(path, diagnostic)
 }
 

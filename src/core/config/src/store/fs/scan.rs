@@ -227,7 +227,7 @@ impl Scanner {
         walk::walk(&self.root, &mut found);
         let mut problems = Problems::default();
         for (path, error) in std::mem::take(&mut found.errors) {
-            problems.lost(&path, &error);
+            problems.lost(&path, &error, self.keeps_below(&path));
         }
         let root_is_lost = problems.lost.contains(&self.root);
         if !(root_is_lost && self.lost == WhenLost::Keep) {
@@ -293,7 +293,7 @@ impl Scanner {
                     waiting.map(|waiting| unsettled.insert(path.clone(), waiting));
                 }
                 Look::Failed(error) => {
-                    problems.failed(path, &error);
+                    problems.failed(path, &error, self.lost == WhenLost::Keep && cached.is_some());
                     if self.lost == WhenLost::Keep {
                         cached.map(|cached| self.files.insert(path.clone(), cached));
                     }
@@ -384,6 +384,12 @@ impl Scanner {
         Some(())
     }
 
+    /// Whether files at or below a path have contents that stay in effect when it cannot be read.
+    fn keeps_below(&self, path: &Path) -> bool {
+        let mut from = self.files.range(path.to_owned()..);
+        self.lost == WhenLost::Keep && from.next().is_some_and(|(file, _)| file.starts_with(path))
+    }
+
     /// The contents of all files.
     fn assemble(&self, now: Instant) -> StoreContents {
         let vanished = |path: &Path| self.unsettled.get(path).is_some_and(|u| u.why == Why::Vanished);
@@ -467,15 +473,17 @@ struct Problems {
 }
 
 impl Problems {
-    fn lost(&mut self, path: &Path, error: &std::io::Error) {
+    /// A directory or link. `known`: it has contents that stay in effect.
+    fn lost(&mut self, path: &Path, error: &std::io::Error, known: bool) {
         let text = system_text(path, error);
-        self.push(path, unreadable(path, &text));
+        self.push(path, unreadable(path, &text, known));
         self.unavailable.get_or_insert(text);
         self.lost.push(path.to_owned());
     }
 
-    fn failed(&mut self, path: &Path, error: &ReadError) {
-        self.push(path, error.problem(path));
+    /// A file; likewise.
+    fn failed(&mut self, path: &Path, error: &ReadError, known: bool) {
+        self.push(path, error.problem(path, known));
         if error.is_outage() {
             self.unavailable.get_or_insert_with(|| error.text(path));
         }

@@ -1,0 +1,127 @@
+//! What replaces resources of the store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::absences::has_effect;
+use super::kept::{Place, Reason};
+use super::last_good::{KeptReasons, LastGood, Resources};
+use crate::snapshot::{BuildStage, SnapshotBuilder};
+use mixer_base::shared_map::SharedMap;
+use mixer_config::store::StoreContents;
+use mixer_config::{RawResource, ResourceKey};
+
+/// What replaces a resource of the store.
+#[derive(Debug)]
+pub(super) struct Override {
+    /// `None`: it is left out.
+    by: Option<Arc<RawResource>>,
+    pub(super) reason: Reason,
+    /// The pass that replaced it.
+    pub(super) pass: u32,
+}
+
+/// A version of the store with the resources that replace some of its own.
+#[derive(Debug)]
+pub(super) struct Corrections<'l> {
+    pub(super) last: &'l LastGood,
+    pub(super) read: Arc<StoreContents>,
+    overrides: BTreeMap<ResourceKey, Override>,
+    /// The number of the present pass.
+    pub(super) pass: u32,
+}
+
+impl<'l> Corrections<'l> {
+    /// None yet.
+    pub(super) fn new(last: &'l LastGood, read: &Arc<StoreContents>) -> Self {
+        Self { last, read: Arc::clone(read), overrides: BTreeMap::new(), pass: 0 }
+    }
+
+    /// The resources to build.
+    pub(super) fn resources(&self) -> Resources {
+        let mut resources = self.read.resources.clone();
+        for (key, replacement) in &self.overrides {
+            match &replacement.by {
+                Some(by) => drop(resources.put(Arc::clone(by))),
+                None => drop(resources.remove(key)),
+            }
+        }
+        resources
+    }
+
+    /// Replaces a resource; `by` nothing: leaves it out.
+    pub(super) fn insert(&mut self, key: ResourceKey, by: Option<Arc<RawResource>>, reason: Reason) {
+        self.overrides.insert(key, Override { by, reason, pass: self.pass });
+    }
+
+    /// What replaces a resource, if anything does.
+    pub(super) fn get(&self, key: &ResourceKey) -> Option<&Override> {
+        self.overrides.get(key)
+    }
+
+    /// Whether a resource is built, in whichever version.
+    pub(super) fn is_built(&self, key: &ResourceKey) -> bool {
+        self.get(key).map_or_else(|| self.read.resources.contains_key(key), |o| o.by.is_some())
+    }
+
+    /// The resources with a full name, `name.kind.namespace`: each part may have dots.
+    pub(super) fn keys_of(&self, full_name: &str, builder: &SnapshotBuilder) -> Vec<ResourceKey> {
+        let dots = full_name.match_indices('.').map(|(at, _)| at);
+        let keys = dots.filter_map(|at| {
+            let (name, rest) = (full_name.get(..at)?, full_name.get(at + 1..)?);
+            // No known kind has dots.
+            let (kind, namespace) = rest.split_once('.')?;
+            let key = ResourceKey { kind: kind.into(), namespace: namespace.into(), name: name.into() };
+            let is_known = self.read.resources.contains_key(&key) || self.last.get(&key).is_some();
+            (is_known && has_effect(&key, builder)).then_some(key)
+        });
+        keys.collect()
+    }
+
+    /// The resources of these steps that differ from their last good version.
+    pub(super) fn of_stages(&self, stages: &[BuildStage], builder: &SnapshotBuilder) -> Vec<ResourceKey> {
+        let none = SharedMap::default();
+        let good = self.last.resources().unwrap_or(&none);
+        let changes = good.changes(&self.read.resources, |a, b| a.revision == b.revision);
+        let keys = changes.into_iter().filter_map(|(old, new)| Some(new.or(old)?.key.clone()));
+        keys.filter(|key| stages.contains(&builder.stage_of(&key.kind))).collect()
+    }
+
+    /// The replaced resource because of which another one has an error: one that it names, or a manifest.
+    pub(super) fn culprit(
+        &self,
+        key: &ResourceKey,
+        builder: &SnapshotBuilder,
+    ) -> Option<(&ResourceKey, &Override)> {
+        let names = builder.references_of(key).iter();
+        let mut named = names.flat_map(|name| self.keys_of(name, builder));
+        named.find_map(|key| self.overrides.get_key_value(&key)).or_else(|| {
+            let is_manifest = |key: &ResourceKey| builder.stage_of(&key.kind) == BuildStage::Vocabulary;
+            self.overrides.iter().find(|(key, _)| is_manifest(key))
+        })
+    }
+
+    /// New resources that are left out.
+    pub(super) fn left_out(&self) -> impl Iterator<Item = (&Arc<RawResource>, &Reason)> {
+        let left_out = self.overrides.iter().filter(|(_, replacement)| replacement.by.is_none());
+        left_out.filter_map(|(key, replacement)| Some((self.read.resources.get(key)?, &replacement.reason)))
+    }
+
+    /// The resources that serve in their previous version.
+    pub(super) fn kept(&self) -> KeptReasons {
+        let kept = self.overrides.iter().filter_map(|(key, Override { by, reason, .. })| {
+            let place = self.place_of(key, by.as_ref()?, reason);
+            Some((key.clone(), (reason.clone(), place)))
+        });
+        kept.collect()
+    }
+
+    /// Where to mend a resource that serves in its previous version: at its error, else where it is or was.
+    fn place_of(&self, key: &ResourceKey, previous: &RawResource, reason: &Reason) -> Place {
+        let own = reason.problem.as_ref().filter(|problem| problem.resource == key.to_string());
+        own.and_then(|problem| Place::of_problem(problem)).unwrap_or_else(|| {
+            let now = self.read.resources.get(key).map(|resource| &resource.origin);
+            Place::of(now.unwrap_or(&previous.origin))
+        })
+    }
+}

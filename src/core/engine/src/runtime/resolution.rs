@@ -1,0 +1,436 @@
+//! One version of the store on its way to publication.
+//!
+//! [`Resolution`] builds, replaces every resource with an error by its last good version, restores what a kept resource needs, and
+//! repeats until nothing has an error. Each correction is one resource, earlier steps of the build first, so that the cause is
+//! corrected and not its consequences. If that does not suffice, the whole last good configuration is restored; what fails even
+//! then is left out.
+//!
+//! The errors of a configuration are those of its first build, which `validate` finds as well, and those of handlers that do not
+//! build. Errors of later builds are consequences of corrections: they say why a resource serves in its previous version.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::absences::{Absences, HeldFiles, has_effect, resembles_rule};
+use super::corrections::Corrections;
+use super::faults::{Fault, faults};
+use super::kept::{CommonCause, Reason, diagnose_left_out};
+use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
+use super::withheld::Withheld;
+use crate::snapshot::{BuildStage, Snapshot, SnapshotBuilder, SnapshotCounts};
+use mixer_config::store::{StoreContents, Unread};
+use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
+
+/// What the first build found, and what was found since.
+#[derive(Debug, Default)]
+struct Found {
+    counts: SnapshotCounts,
+    diagnostics: Diagnostics,
+    /// The resources with errors of their own.
+    faulty: FxHashSet<String>,
+    /// Resources that were left out although they might decide about requests.
+    refused: Vec<Reason>,
+}
+
+/// One version of the store on its way to publication.
+#[derive(Debug)]
+pub(super) struct Resolution<'l> {
+    corrections: Corrections<'l>,
+    /// Whether the last good configuration serves as a whole.
+    is_whole: bool,
+    /// What the store could not read.
+    unread: Vec<Unread>,
+    /// Files that serve in their previous version as a whole.
+    held: HeldFiles,
+    /// Whether the store has no configuration although it should have.
+    empty: bool,
+    /// Why nothing serves, if that is certain already.
+    withheld: Option<Withheld>,
+    snapshot: Arc<Snapshot>,
+    found: Found,
+}
+
+/// A resolved version of the store.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    /// What serves; empty if the configuration is withheld.
+    pub(super) snapshot: Arc<Snapshot>,
+    /// Its resources.
+    pub(super) resources: Resources,
+    /// Why there is nothing to serve.
+    pub(super) withheld: Option<String>,
+    /// Why resources serve in their previous version.
+    pub(super) kept: KeptReasons,
+    /// Everything that is wrong with the store.
+    pub(super) diagnostics: Diagnostics,
+    /// Counts of what the store has, with its errors.
+    pub(super) counts: SnapshotCounts,
+}
+
+impl<'l> Resolution<'l> {
+    /// Begins with a version of the store. `read` has its resources and diagnostics.
+    pub(super) fn begin(
+        last: &'l LastGood,
+        read: &Arc<StoreContents>,
+        builder: &mut SnapshotBuilder,
+    ) -> Self {
+        let mut resolution = Self {
+            corrections: Corrections::new(last, read),
+            is_whole: false,
+            unread: Vec::new(),
+            held: HeldFiles::new(),
+            empty: false,
+            withheld: None,
+            snapshot: builder.empty(),
+            found: Found::default(),
+        };
+        if last.policy != OnConfigError::ServeValid {
+            resolution.keep_unread(builder);
+        }
+        let resources = resolution.corrections.resources();
+        resolution.snapshot = builder.build(&StoreContents {
+            resources,
+            diagnostics: read.diagnostics.clone(),
+            ..StoreContents::default()
+        });
+        let diagnostics = resolution.snapshot.diagnostics.clone();
+        let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+        let faulty = errors.map(|problem| problem.resource.clone()).collect();
+        let counts = resolution.snapshot.counts;
+        resolution.found = Found { counts, diagnostics, faulty, refused: Vec::new() };
+        resolution
+    }
+
+    /// The last build.
+    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// Whether the store has no configuration, although that is not allowed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.empty
+    }
+
+    /// Corrects until no resource has an error. Each pass replaces at least one resource, so that it ends.
+    pub(super) fn settle(&mut self, builder: &mut SnapshotBuilder) {
+        if self.corrections.last.policy == OnConfigError::ServeValid {
+            return;
+        }
+        loop {
+            let faults = faults(&self.snapshot, &self.corrections, &self.found.faulty, builder);
+            if self.corrections.last.policy == OnConfigError::Refuse && !self.is_whole {
+                let first = self.flaw().or_else(|| by_first(faults.values().map(|fault| &fault.reason)));
+                let Some(cause) = first else { return };
+                if !self.restore_whole(cause, builder) {
+                    return;
+                }
+            } else if faults.is_empty() {
+                return;
+            } else {
+                self.corrections.pass += 1;
+                let stage = faults.values().map(|fault| fault.stage).min();
+                for (key, fault) in faults.iter().filter(|(_, fault)| Some(fault.stage) == stage) {
+                    self.correct(key, fault, builder);
+                }
+            }
+            self.rebuild(builder);
+        }
+    }
+
+    /// Corrects after handlers failed to build; [`settle`](Self::settle) follows. False if there is nothing to correct.
+    pub(super) fn handlers_failed(
+        &mut self,
+        failed: &[(ResourceKey, Diagnostic)],
+        builder: &mut SnapshotBuilder,
+    ) -> bool {
+        let Some((_, first)) =
+            failed.first().filter(|_| self.corrections.last.policy != OnConfigError::ServeValid)
+        else {
+            return false;
+        };
+        if self.corrections.last.policy == OnConfigError::Refuse && !self.is_whole {
+            let cause = Withheld::by(&Arc::new(first.clone()));
+            if !self.restore_whole(cause, builder) {
+                return false;
+            }
+            failed.iter().for_each(|(_, problem)| self.note(problem));
+            self.rebuild(builder);
+            return true;
+        }
+        self.corrections.pass += 1;
+        for (key, problem) in failed {
+            self.note(problem);
+            let why = format!("the handler does not build: {}", problem.message);
+            let reason = Reason::new(why, Some(Arc::new(problem.clone())));
+            if !self.replace(key, &reason, builder) && !self.restore_bound(key, &reason, builder) {
+                self.give_up(key, &reason, builder);
+            }
+        }
+        self.rebuild(builder);
+        true
+    }
+
+    /// The result, once handlers are built.
+    pub(super) fn finish(mut self, builder: &SnapshotBuilder) -> Resolved {
+        let withheld = self.reason_to_withhold();
+        let resources = self.corrections.resources();
+        let mut diagnostics = std::mem::take(&mut self.found.diagnostics);
+        let mut kept = KeptReasons::new();
+        match &withheld {
+            Some(withheld) => diagnostics.push(withheld.diagnostic()),
+            None => {
+                let left_out = self.corrections.left_out().filter(|(resource, _)| {
+                    has_effect(&resource.key, builder)
+                        && !self.found.faulty.contains(&resource.key.to_string())
+                });
+                diagnostics.extend(left_out.map(|(resource, reason)| diagnose_left_out(resource, reason)));
+                kept = self.corrections.kept();
+            }
+        }
+        Resolved {
+            snapshot: if withheld.is_some() { builder.empty() } else { self.snapshot },
+            resources,
+            kept,
+            withheld: withheld.map(|withheld| withheld.why),
+            diagnostics,
+            counts: self.found.counts,
+        }
+    }
+
+    /// Keeps what is missing because something could not be read.
+    fn keep_unread(&mut self, builder: &SnapshotBuilder) {
+        self.unread = self.corrections.read.unread();
+        let has_effect = |resource: &Arc<RawResource>| has_effect(&resource.key, builder);
+        self.empty =
+            !self.corrections.last.allow_empty && !self.corrections.read.resources.iter().any(has_effect);
+        if self.empty && self.corrections.last.resources().is_some() {
+            if let Some(cause) = self.flaw() {
+                self.restore_whole(cause, builder);
+            }
+        } else {
+            self.keep_missing(builder);
+        }
+    }
+
+    /// Keeps what is missing and was not deleted, as far as anybody can tell.
+    fn keep_missing(&mut self, builder: &SnapshotBuilder) {
+        let Some(good) = self.corrections.last.resources() else { return };
+        let changes = good.changes(&self.corrections.read.resources, |a, b| a.revision == b.revision);
+        let is_missing = |key: &ResourceKey| self.corrections.get(key).is_none();
+        let missing = changes.iter().filter_map(|(old, new)| old.filter(|_| new.is_none()));
+        let missing: Vec<_> = missing.filter(|old| is_missing(&old.key)).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let new = changes.iter().filter_map(|(old, new)| new.filter(|_| old.is_none()));
+        let suspects = new.filter(|new| !has_effect(&new.key, builder) && resembles_rule(new));
+        let suspects: Vec<_> = suspects.cloned().collect();
+        let absences =
+            Absences::new(&self.corrections.read.resources, &self.unread, &self.held, &suspects, builder);
+        let kept = missing.into_iter();
+        let kept = kept.filter_map(|old| Some((Arc::clone(old), absences.why_kept(old, builder)?)));
+        let kept: Vec<_> = kept.collect();
+        for suspect in suspects {
+            // It stays new, and nothing is deleted, until it is mended.
+            self.corrections.insert(suspect.key.clone(), None, Reason::new("its kind is unknown", None));
+        }
+        for (old, reason) in kept {
+            self.corrections.insert(old.key.clone(), Some(old), reason);
+        }
+    }
+
+    fn rebuild(&mut self, builder: &mut SnapshotBuilder) {
+        let corrections = &self.corrections;
+        self.snapshot = builder.rebuild(&corrections.resources(), &corrections.read.diagnostics);
+    }
+
+    /// Adds the problem of a handler that does not build, unless it has problems already.
+    fn note(&mut self, problem: &Diagnostic) {
+        if self.found.faulty.insert(problem.resource.clone()) {
+            self.found.diagnostics.push(problem.clone());
+        }
+    }
+
+    /// What is wrong with the store as a whole.
+    fn flaw(&self) -> Option<Withheld> {
+        if let Some(unread) = self.unread.iter().find(|unread| unread.certain) {
+            return Some(Withheld::by(&Arc::new(unread.problem.clone())));
+        }
+        if let Some(why) = &self.corrections.read.unavailable {
+            return Some(Withheld { why: why.clone(), problem: None });
+        }
+        let why = match self.unread.first() {
+            Some(unread) => format!("the store has no configuration: {}", unread.why),
+            None => "the store has no configuration; --allow-empty-config serves it".to_owned(),
+        };
+        self.empty.then_some(Withheld { why, problem: None })
+    }
+
+    /// Corrects one resource with an error, or what it depends on.
+    fn correct(&mut self, key: &ResourceKey, fault: &Fault, builder: &SnapshotBuilder) {
+        if self.replace(key, &fault.reason, builder) {
+            return;
+        }
+        // The resource is as it was: what it names has changed.
+        let named: Vec<ResourceKey> = builder
+            .references_of(key)
+            .iter()
+            .flat_map(|name| self.corrections.keys_of(name, builder))
+            .collect();
+        let because = |why: String| Reason::new(why, fault.reason.problem.clone());
+        if self.restore(named, &because(format!("{key} names it")), builder) {
+            return;
+        }
+        let manifests = self.corrections.of_stages(&[BuildStage::Vocabulary], builder);
+        if self.restore(manifests, &because(format!("{key} needs its attributes")), builder) {
+            return;
+        }
+        self.give_up(key, &fault.reason, builder);
+    }
+
+    /// Replaces a resource by its last good version, or leaves it out if it has none. False if it is the last good one.
+    fn replace(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) -> bool {
+        if let Some(known) = self.corrections.get(key) {
+            return known.pass == self.corrections.pass;
+        }
+        let differs = self.corrections.last.differs(key, self.corrections.read.resources.get(key));
+        if differs {
+            self.corrections.insert(key.clone(), self.corrections.last.get(key).cloned(), reason.clone());
+            if self.corrections.last.resources().is_none() {
+                self.refuse(key, reason, builder);
+            } else if self.corrections.last.get(key).is_none() && !self.is_whole {
+                self.hold_file_of(key, reason, builder);
+            }
+        }
+        differs
+    }
+
+    /// Serves a file in its previous version as a whole, because a new resource of the file that decides about requests has an error:
+    /// that resource may be an old one with another name, or a part of it.
+    fn hold_file_of(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) {
+        let (last, read) = (self.corrections.last, Arc::clone(&self.corrections.read));
+        let (Some(good), Some(broken)) = (last.resources(), read.resources.get(key)) else {
+            return;
+        };
+        let file = &broken.origin.file;
+        if self.held.contains_key(file) || !decides(broken, builder) {
+            return;
+        }
+        let error = reason.problem.as_ref().map_or_else(|| reason.why.clone(), |problem| problem.one_line());
+        let what = format!("has {key}, which is new and has an error: {error}");
+        let cause = CommonCause { text: format!("{file} {what}").into(), file: Some(Arc::clone(file)) };
+        let why = format!("its file {what}");
+        let reason = Reason { why, common: Some(cause.clone()), problem: None };
+        for (old, new) in good.changes(&read.resources, |a, b| a.revision == b.revision) {
+            let Some(new) = new.filter(|new| has_effect(&new.key, builder)) else {
+                continue;
+            };
+            let is_of_file = new.origin.file == *file || old.is_some_and(|old| old.origin.file == *file);
+            if is_of_file && self.corrections.get(&new.key).is_none() {
+                self.corrections.insert(new.key.clone(), old.cloned(), reason.clone());
+            }
+        }
+        self.held.insert(Arc::clone(file), cause);
+        self.keep_missing(builder);
+    }
+
+    /// [`replace`](Self::replace)s each of them; true if one of them changed in this pass.
+    fn restore(&mut self, keys: Vec<ResourceKey>, reason: &Reason, builder: &SnapshotBuilder) -> bool {
+        let mut any = false;
+        for key in keys {
+            any |= self.replace(&key, reason, builder);
+        }
+        any
+    }
+
+    /// Restores what is bound to a handler: rules that name it, and their instances.
+    fn restore_bound(&mut self, handler: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) -> bool {
+        let rules = self.snapshot.rules.iter();
+        let actions = rules.flat_map(|rule| rule.actions.iter().map(move |action| (rule, action)));
+        let bound =
+            actions.filter(|(_, action)| action.handler.key == *handler).flat_map(|(rule, action)| {
+                std::iter::once(rule.key.clone())
+                    .chain(action.instances.iter().map(|instance| instance.key.clone()))
+            });
+        let bound: Vec<ResourceKey> = bound.collect();
+        self.restore(bound, reason, builder)
+    }
+
+    /// The last resort: the whole last good configuration, and without the resource if it fails even there.
+    fn give_up(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) {
+        let cause = Withheld { why: format!("{key}: {}", reason.why), problem: reason.problem.clone() };
+        if !self.is_whole && self.corrections.last.resources().is_some() && self.restore_all(&cause, builder)
+        {
+            return;
+        }
+        self.corrections.insert(key.clone(), None, reason.clone());
+        self.refuse(key, reason, builder);
+    }
+
+    /// Serves the last good configuration as a whole; false if there is none, so that nothing serves.
+    fn restore_whole(&mut self, cause: Withheld, builder: &SnapshotBuilder) -> bool {
+        if self.corrections.last.resources().is_none() {
+            self.withheld.get_or_insert(cause);
+            return false;
+        }
+        self.corrections.pass += 1;
+        self.restore_all(&cause, builder);
+        true
+    }
+
+    /// Restores every resource; false if none differs.
+    fn restore_all(&mut self, cause: &Withheld, builder: &SnapshotBuilder) -> bool {
+        self.is_whole = true;
+        let all = [BuildStage::Vocabulary, BuildStage::Parts, BuildStage::Rules, BuildStage::Extensions];
+        let keys = self.corrections.of_stages(&all, builder);
+        let file = cause.problem.as_ref().and_then(|problem| problem.file.clone());
+        let reason = Reason {
+            why: format!("the last good configuration serves as a whole: {}", cause.why),
+            common: Some(CommonCause { text: cause.why.as_str().into(), file }),
+            problem: cause.problem.clone(),
+        };
+        self.restore(keys, &reason, builder)
+    }
+
+    /// Notes that a resource is left out, if it might decide about requests.
+    fn refuse(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) {
+        let resource = self.corrections.read.resources.get(key).or_else(|| self.corrections.last.get(key));
+        if resource.is_some_and(|resource| decides(resource, builder)) {
+            self.found.refused.push(reason.clone());
+        }
+    }
+
+    /// Why nothing serves.
+    fn reason_to_withhold(&mut self) -> Option<Withheld> {
+        if self.corrections.last.policy == OnConfigError::ServeValid {
+            return None;
+        }
+        if let Some(withheld) = self.withheld.take() {
+            return Some(withheld);
+        }
+        if self.corrections.last.resources().is_none()
+            && let Some(flaw) = self.flaw()
+        {
+            return Some(flaw);
+        }
+        let refused = &self.found.refused;
+        by_first(refused.iter())
+    }
+}
+
+/// The reason whose error comes first in the files.
+fn by_first<'r>(reasons: impl Iterator<Item = &'r Reason> + Clone) -> Option<Withheld> {
+    let first = Withheld::by_first(reasons.clone().filter_map(|reason| reason.problem.as_ref()));
+    first.or_else(|| reasons.map(|reason| Withheld { why: reason.why.clone(), problem: None }).next())
+}
+
+/// Whether a resource might decide about requests.
+fn decides(resource: &RawResource, builder: &SnapshotBuilder) -> bool {
+    match builder.stage_of(&resource.key.kind) {
+        BuildStage::Extensions => true,
+        BuildStage::Rules => builder.may_enforce(resource),
+        // Decided by the rules that name them, which fail in turn.
+        BuildStage::Vocabulary | BuildStage::Parts | BuildStage::Ignored => false,
+    }
+}
