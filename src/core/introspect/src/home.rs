@@ -45,8 +45,7 @@ pub(super) fn page(server: &Server) -> Response {
     let (ready, _) = server.readiness();
     let trend = server.trend.view();
     let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
-    let errors = published.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
-    let warnings = published.diagnostics.iter().filter(|d| d.severity == Severity::Warning).count();
+    let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
     let memory = Memory::now();
     let snapshot = published.routes.snapshot();
     Page {
