@@ -8,6 +8,8 @@
 mod direct;
 #[path = "envoy/fixture.rs"]
 mod fixture;
+#[path = "envoy/over_http.rs"]
+mod over_http;
 #[path = "support/support.rs"]
 mod support;
 
@@ -34,6 +36,17 @@ async fn requests_are_allowed_denied_modified_limited_and_logged() {
         let denied = fixture.get(http, "/", &[("x-user", "mallory")]).await;
         assert_eq!(denied.status, 403, "{denied:?}");
         assert!(denied.body.contains("PERMISSION_DENIED:deny.istio-system:mallory is not welcome"));
+    }
+    // A header that policy sets is never that of the client, over gRPC and over HTTP.
+    for port in [fixture.closed, fixture.over_http] {
+        for (sent, received) in
+            [(&[("x-team", "a"), ("x-mixer-team", "b")][..], Some("a")), (&[("x-mixer-team", "b")], None)]
+        {
+            let answer = fixture.get_at(port, Http::One, "/", sent).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let team = answer.body.lines().find_map(|line| line.strip_prefix("x-mixer-team: "));
+            assert_eq!(team, received, "{}", answer.body);
+        }
     }
     let redirected = fixture.get(Http::One, "/old", &[]).await;
     assert_eq!((redirected.status, redirected.header("location")), (302, "/new"), "{redirected:?}");

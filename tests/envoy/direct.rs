@@ -30,10 +30,14 @@ struct Setting {
 
 impl Setting {
     fn start(arguments: &[&str]) -> Self {
+        Self::on(include_str!("direct.yaml"), arguments)
+    }
+
+    fn on(text: &str, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let policy = directory.path().join("policy");
         std::fs::create_dir(&policy).expect("it is writable");
-        std::fs::write(policy.join("policy.yaml"), include_str!("direct.yaml")).expect("it is writable");
+        std::fs::write(policy.join("policy.yaml"), text).expect("it is writable");
         let place = directory.path().display().to_string();
         let arguments: Vec<String> = arguments.iter().map(|a| a.replace("$DIRECTORY", &place)).collect();
         let server = Server::on(&policy).with(&arguments).start();
@@ -192,6 +196,64 @@ fn decisions_are_logged_and_recorded() {
     let finished = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE).expect("it ends");
     assert_eq!(finished.status, 1, "{} {}", finished.stdout, finished.stderr);
     assert!(finished.stdout.contains("- deny.rule.istio-system"), "{}", finished.stdout);
+}
+
+/// The policy where every check, and the descriptors of the domain `other`, take a quota.
+fn with_quota(quota: &str) -> String {
+    include_str!("direct.yaml").replace(
+        "spec:\n  ratelimit:\n    quotas:\n",
+        &format!(
+            "spec:\n  check: {{quotaSpec: [{{rules: [{{quotas: [{{quota: {quota}}}]}}]}}]}}\n  ratelimit:\n    quotas:\n    \
+             - {{domain: shop, entries: {{tenant: fails}}, quota: {quota}}}\n"
+        ),
+    )
+}
+
+#[test]
+fn calls_that_fail_on_their_quota_are_logged_as_failures() {
+    let policy = with_quota("broken")
+        + r#"---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: broken, namespace: istio-system}
+spec: {compiledAdapter: drill, params: {outcome: ERROR}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: broken, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {path: 'request.path | ""'}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: broken, namespace: istio-system}
+spec:
+  actions:
+  - {handler: broken, instances: [broken]}
+"#;
+    let mut setting = Setting::on(&policy, &["--decision-log=$DIRECTORY/log"]);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 13);
+    let status = limit(&mut client, "fails").expect_err("the quota fails");
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
+    assert!(limit(&mut client, "a").expect("an answer"));
+    assert_eq!(setting.server.terminate(), Ok(Some(0)));
+    let logged = setting.lines("log");
+    let seen: Vec<_> = logged.iter().map(|line| (&line["method"], &line["error"]["name"])).collect();
+    let [check, limit] = ["check", "limit"].map(Value::from);
+    let [internal, unavailable] = ["INTERNAL", "UNAVAILABLE"].map(Value::from);
+    assert_eq!(seen, [(&check, &internal), (&limit, &unavailable), (&limit, &Value::Null)], "{logged:#?}");
+}
+
+#[test]
+fn calls_that_need_a_quota_without_a_rule_fail() {
+    // An error, which serves only where errors do.
+    let setting = Setting::on(&with_quota("cals"), &["--config-on-error=serve-valid"]);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 13);
+    let status = limit(&mut client, "fails").expect_err("nothing would be charged");
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
+    assert!(status.message().contains("no rule configures the quota `cals`"), "{status}");
+    assert!(limit(&mut client, "a").expect("an answer"));
 }
 
 #[test]
@@ -396,10 +458,10 @@ fn without_configuration_nothing_is_answered_over_http() {
         ),
         ("POST", "/json", "no JSON"),
         ("GET", "/healthcheck", ""),
+        ("GET", "/rlconfig", ""),
     ] {
         let answer = http(method, &url(path), body).expect("an answer");
         assert_eq!(answer.status, 503, "{path}: {}", answer.body);
         assert!(answer.body.starts_with("no configuration is served: "), "{path}: {}", answer.body);
     }
-    assert_eq!(http("GET", &url("/rlconfig"), "").expect("an answer").status, 200);
 }

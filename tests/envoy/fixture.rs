@@ -93,6 +93,10 @@ pub(crate) struct Fixture {
     /// A listener with failure_mode_allow true.
     pub(crate) open: u16,
     tls: u16,
+    /// A listener with checks over HTTP and failure_mode_allow true.
+    pub(crate) over_http: u16,
+    /// Where the server serves checks over HTTP.
+    mixer_http: u16,
     /// A TCP listener that policy allows.
     pub(crate) tcp_open: u16,
     /// A TCP listener that policy denies.
@@ -104,7 +108,8 @@ impl Fixture {
     pub(crate) async fn start() -> Self {
         mixer_net::tls::install_crypto_provider();
         let directory = tempfile::tempdir().expect("a directory");
-        let [closed, open, tls, tcp_open, tcp_closed, admin] = [(); 6].map(|()| free_port());
+        let [closed, open, tls, over_http, mixer_http, tcp_open, tcp_closed, admin] =
+            [(); 8].map(|()| free_port());
         let server_ports = Ports::free();
         let ports = [
             ("CLOSED", closed),
@@ -114,6 +119,8 @@ impl Fixture {
             ("TCP_CLOSED", tcp_closed),
             ("ADMIN", admin),
             ("MIXER", server_ports.api),
+            ("OVER_HTTP", over_http),
+            ("MIXER_HTTP", mixer_http),
             ("UPSTREAM", upstream()),
             ("ECHO", echo()),
         ];
@@ -129,6 +136,8 @@ impl Fixture {
             closed,
             open,
             tls,
+            over_http,
+            mixer_http,
             tcp_open,
             tcp_closed,
         };
@@ -144,7 +153,9 @@ impl Fixture {
     /// Starts the server on the ports that Envoy knows.
     pub(crate) fn start_mixer(&mut self) {
         let policy = self.directory.path().join("policy");
-        self.mixer = Some(Server::on(&policy).on_ports(self.ports).start());
+        let http = format!("127.0.0.1:{}", self.mixer_http);
+        let server = Server::on(&policy).on_ports(self.ports).with(&["--envoy-http-address", &http]);
+        self.mixer = Some(server.start());
     }
 
     /// Stops the server by SIGTERM; returns how long it took.

@@ -18,14 +18,25 @@ pub(crate) struct HttpAnswer {
 
 /// Sends one HTTP request; redirects are not followed.
 pub(crate) fn http(method: &str, url: &str, body: &str) -> Result<HttpAnswer, String> {
+    http_with(method, url, &[], body)
+}
+
+/// As [`http`], with request headers.
+pub(crate) fn http_with(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<HttpAnswer, String> {
     let rest = url.strip_prefix("http://").ok_or_else(|| format!("not a plain HTTP URL: {url}"))?;
     let (host, path) =
         rest.split_once('/').map_or((rest, "/".to_owned()), |(host, path)| (host, format!("/{path}")));
     let text = |error: std::io::Error| format!("{url}: {error}");
     let mut stream = TcpStream::connect(host).map_err(text)?;
     stream.set_read_timeout(Some(DEADLINE)).map_err(text)?;
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).map_err(text)?;

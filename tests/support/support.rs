@@ -19,7 +19,7 @@ pub(crate) mod rpc;
 mod server;
 mod wait;
 
-pub(crate) use self::http::{HttpAnswer, http};
+pub(crate) use self::http::{HttpAnswer, http, http_with};
 pub(crate) use process::{Finished, Process, fatal, programs, put, python, run, run_mixer};
 pub(crate) use server::{Holdings, Ports, Server, ServerBuilder, sample_configuration, sum_of_samples};
 pub(crate) use wait::{DEADLINE, POLL_INTERVAL, eventually, free_port, is_listening, wait_for};

@@ -39,7 +39,7 @@ impl DecisionSink for ResponseBuilder {
                 status_message: outcome.status.message.clone(),
                 valid_use_count: outcome.valid_use_count,
                 references,
-                directive: outcome.directive.as_ref().map(encode_directive),
+                directive: outcome.directive.as_ref().and_then(encode_directive),
             };
             answer.push(outcome.valid_duration, &mut self.out);
             Cacheable { answer, valid: outcome.valid_duration.to_std_or_zero() }
@@ -54,7 +54,7 @@ impl DecisionSink for ResponseBuilder {
 
 /// Appends the precondition result of a CheckResponse, with the references of `bag`.
 fn push_outcome(outcome: &CheckOutcome, bag: &AttributeBag<'_>, global_word_count: u32, out: &mut Vec<u8>) {
-    let directive = outcome.directive.as_ref().map(encode_directive);
+    let directive = outcome.directive.as_ref().and_then(encode_directive);
     let precondition = Precondition {
         status_code: outcome.status.code,
         status_message: &outcome.status.message,
@@ -65,8 +65,14 @@ fn push_outcome(outcome: &CheckOutcome, bag: &AttributeBag<'_>, global_word_coun
     push_precondition(out, &precondition, |out| bag.encode_references(global_word_count, out));
 }
 
-/// An encoded `RouteDirective`.
-pub fn encode_directive(directive: &dispatch::RouteDirective) -> Vec<u8> {
+/// An encoded `RouteDirective`; `None` if it has only unset headers, which the Mixer API ignores.
+pub fn encode_directive(directive: &dispatch::RouteDirective) -> Option<Vec<u8>> {
+    let dispatch::RouteDirective { request_headers, response_headers, direct_response_code, .. } = directive;
+    let changes_nothing =
+        request_headers.is_empty() && response_headers.is_empty() && *direct_response_code == 0;
+    if changes_nothing && !directive.unset_request_headers.is_empty() {
+        return None;
+    }
     fn operations(changes: &[dispatch::HeaderChange]) -> impl Iterator<Item = HeaderOperation<'_>> {
         changes.iter().map(|change| HeaderOperation {
             name: &change.name,
@@ -86,5 +92,5 @@ pub fn encode_directive(directive: &dispatch::RouteDirective) -> Vec<u8> {
         direct_response_body: &directive.direct_response_body,
     }
     .encode(&mut out);
-    out
+    Some(out)
 }

@@ -24,6 +24,7 @@ mod options;
 mod params;
 mod problems;
 mod programs;
+mod quotas;
 mod rules;
 mod suspicions;
 mod unit;
@@ -37,7 +38,8 @@ pub use dump::{
     RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
 pub use extension::{
-    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, Registry, SnapshotExtension,
+    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaReference, Registry,
+    SnapshotExtension,
 };
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::HandlerBinding;

@@ -88,6 +88,7 @@ known! {
     AuthPresenter "request.auth.presenter" String;
     AuthPrincipal "request.auth.principal" String;
     AuthRawClaims "request.auth.raw_claims" String;
+    RequestBodyPartial "request.body.partial" Bool;
     RequestBodyRaw "request.body.raw" IpAddress;
     RequestBodyText "request.body.text" String;
     RequestHeaders "request.headers" StringMap;

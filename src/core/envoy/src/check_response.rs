@@ -1,8 +1,11 @@
 //! `envoy.service.auth.v3.CheckResponse`, in the combinations of fields that Envoy supports.
 //! See docs/envoy.md.
 
-use http::{HeaderName, HeaderValue};
+mod request_headers;
 
+pub(super) use request_headers::{RequestChange, request_changes};
+
+use self::request_headers::is_valid;
 use super::http_message::{FORWARDED_ATTRIBUTES, header};
 use crate::config::DenyBody;
 use mixer_attribute::wire::{nested, put_bytes, put_nonempty, put_nonzero};
@@ -127,7 +130,7 @@ fn put_ok(
     out: &mut Vec<u8>,
 ) {
     if let Some(directive) = directive {
-        put_request_changes(&directive.request_headers, request, unsupported, out);
+        put_request_changes(directive, request, unsupported, out);
         for change in &directive.response_headers {
             match change.kind {
                 HeaderOperationKind::Remove => unsupported.response_remove += 1,
@@ -142,19 +145,19 @@ fn put_ok(
 }
 
 fn put_request_changes(
-    changes: &[HeaderChange],
+    directive: &RouteDirective,
     request: &RequestInfo<'_>,
     unsupported: &mut Unsupported,
     out: &mut Vec<u8>,
 ) {
-    for (index, change) in changes.iter().enumerate() {
-        match change.kind {
-            HeaderOperationKind::Remove => put_bytes(out, 5, change.name.as_bytes()),
-            _ if !is_valid(change) => unsupported.invalid_header += 1,
-            HeaderOperationKind::Replace => put_header(2, change, None, OVERWRITE_OR_ADD, out),
-            HeaderOperationKind::Append => {
+    for change in request_changes(directive) {
+        match change {
+            RequestChange::Remove(name) => put_bytes(out, 5, name.as_bytes()),
+            RequestChange::Invalid => unsupported.invalid_header += 1,
+            RequestChange::Set(change) => put_header(2, change, None, OVERWRITE_OR_ADD, out),
+            RequestChange::Append(index, change) => {
                 let lower = change.name.to_ascii_lowercase();
-                let before = changes.get(..index).unwrap_or_default();
+                let before = directive.request_headers.get(..index).unwrap_or_default();
                 // Envoy appends only to a header of the request, or to one that this list has set.
                 let exists = header(request.headers, lower.as_bytes()).is_some()
                     || before.iter().any(|other| {
@@ -222,12 +225,6 @@ pub(super) fn body(code: i32, message: &str, request: &RequestInfo<'_>) -> Strin
         })
         .to_string(),
     }
-}
-
-/// Whether Envoy accepts the header: an invalid one fails the whole request.
-fn is_valid(change: &HeaderChange) -> bool {
-    let name = change.name.strip_prefix(':').unwrap_or(&change.name);
-    HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(&change.value).is_ok()
 }
 
 fn put_header(field: u32, change: &HeaderChange, append: Option<bool>, action: u64, out: &mut Vec<u8>) {

@@ -3,8 +3,10 @@
 //! Each resource is decoded by itself, so that the result can be memoised. [`EnvoyConfig`] is assembled from all of them and the
 //! vocabulary. See docs/envoy.md.
 
+mod addresses;
 mod assemble;
 mod descriptors;
+pub(crate) mod http_paths;
 mod manifest;
 mod outline;
 mod pitfall;
@@ -21,10 +23,11 @@ use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
-    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, ResourceProblems, Snapshot,
-    SnapshotExtension,
+    ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaReference, ResourceProblems,
+    Snapshot, SnapshotExtension,
 };
 
+pub(crate) use addresses::{HttpSourceIp, OriginIp};
 use assemble::Assembly;
 pub use descriptors::Unit;
 pub(crate) use descriptors::{DescriptorTree, Limit, glob};
@@ -41,10 +44,12 @@ const KINDS: [&str; 3] = ["envoybridge", "attributemapping", "ratelimit"];
 /// The compiled configuration of Envoy's services.
 #[derive(Debug, Clone, Default)]
 pub struct EnvoyConfig {
-    /// The settings of the first `envoybridge`, or the defaults.
+    /// The settings of the `envoybridge` in the default namespace, or the defaults.
     pub settings: BridgeSettings,
     /// The source of `origin.ip`.
     pub(crate) origin_ip: OriginIp,
+    /// The source of `source.ip` of checks over HTTP.
+    pub(crate) http_source_ip: HttpSourceIp,
     /// Attributes of every check.
     pub(crate) static_attributes: Vec<StaticAttribute>,
     /// The access log types that are reported: bit N for number N.
@@ -59,6 +64,16 @@ pub struct EnvoyConfig {
     pub(crate) quotas: Vec<QuotaSelector>,
     /// Limits by domain.
     pub(crate) domains: FxHashMap<Box<[u8]>, Arc<Domain>>,
+    /// The quotas of `check_quotas` and `quotas`.
+    quota_names: Vec<QuotaReference>,
+}
+
+impl EnvoyConfig {
+    /// The quotas that it names and no rule configures: nothing would be charged. Errors, that only serve where errors do.
+    pub(crate) fn unconfigured_quotas(&self, snapshot: &Snapshot) -> Vec<String> {
+        let named = self.quota_names.iter().filter(|quota| !snapshot.configures_quota(&quota.name));
+        named.map(|quota| quota.name.clone()).collect()
+    }
 }
 
 /// The limits of a domain.
@@ -70,18 +85,6 @@ pub(crate) struct Domain {
     pub(crate) descriptors: DescriptorTree,
     /// `file:line` of the resource.
     pub(crate) place: String,
-}
-
-/// The source of `origin.ip`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum OriginIp {
-    /// The downstream peer.
-    #[default]
-    Peer,
-    /// The header `x-envoy-external-address`.
-    ExternalAddress,
-    /// The N-th address from the right of `x-forwarded-for`, from 1.
-    ForwardedFor(usize),
 }
 
 /// A configured attribute.
@@ -228,6 +231,10 @@ impl ExtensionConfig for EnvoyConfig {
         outline(self, vocabulary)
     }
 
+    fn quotas(&self) -> &[QuotaReference] {
+        &self.quota_names
+    }
+
     fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {
         pitfall::constant_dimension(self, quota, attributes)
     }
@@ -258,9 +265,11 @@ impl SnapshotExtension for EnvoyKinds {
         &self,
         resources: &[(&RawResource, &(dyn Any + Send + Sync))],
         vocabulary: &Vocabulary,
+        default_namespace: &str,
     ) -> (Arc<dyn ExtensionConfig>, Diagnostics) {
         let decoded = resources.iter().filter_map(|(r, decoded)| Some((*r, decoded.downcast_ref()?)));
-        let Assembly { config, diagnostics } = Assembly::new(&decoded.collect::<Vec<_>>(), vocabulary);
+        let decoded: Vec<_> = decoded.collect();
+        let Assembly { config, diagnostics } = Assembly::new(&decoded, vocabulary, default_namespace);
         (config, diagnostics)
     }
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::body::BodyLimits;
-use crate::config::config_of;
+use crate::config::{HttpSourceIp, config_of, http_paths};
 use crate::grpc_endpoint::EndpointContext;
 use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
 use mixer_api::CallPool;
@@ -77,9 +77,9 @@ async fn serve(listener: &TcpListener, context: EndpointContext, stop: Cancellat
     };
     let begin = |connection: Connection| {
         let endpoint = Rc::clone(&endpoint);
-        let answer = move |request, peer| {
+        let answer = move |request, _: SocketAddr| {
             let endpoint = Rc::clone(&endpoint);
-            async move { endpoint.answer(request, peer).await }
+            async move { endpoint.answer(request).await }
         };
         group.spawn_local(running.track_future(connection.serve(answer)));
     };
@@ -96,19 +96,21 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    async fn answer(&self, request: Request<HttpBody>, peer: SocketAddr) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<HttpBody>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        let prefix = {
+        let (check, source) = {
             let published = self.shared.runtime().load();
-            // Before routing: for Envoy 503 is an error, so that its failure mode decides, and 4xx would be a denial.
-            if let Some(why) = published.withheld.as_ref().filter(|_| path != "/rlconfig") {
+            // Before routing: for Envoy 503 is an error, so that its failure mode decides, and every other status is an answer.
+            if let Some(why) = &published.withheld {
                 return plain(
                     StatusCode::SERVICE_UNAVAILABLE,
                     &format!("no configuration is served: {why}\n"),
                 );
             }
-            config_of(published.routes.snapshot()).settings.check.http_path_prefix.clone()
+            let config = config_of(published.routes.snapshot());
+            let check = http_paths::strip_prefix(path, &config.settings.check.http_path_prefix);
+            (check, check.and_then(|_| source_ip(&head.headers, &config.http_source_ip)))
         };
         // The memory is reserved until the request is answered.
         let (body, _memory) = match self.bodies.read(body).await {
@@ -118,18 +120,20 @@ impl Endpoint {
                 return plain(status, text);
             }
         };
-        match (&head.method, path) {
-            (&Method::POST, "/json") => {
-                return json::should_rate_limit(&self.service, &self.pool, &body).await;
-            }
-            (&Method::GET, "/rlconfig") => return plain(StatusCode::OK, &self.limits()),
-            (&Method::GET, "/healthcheck") => return plain(StatusCode::OK, "OK\n"),
-            _ => {}
-        }
-        let Some(path) = strip_prefix(path, &prefix) else {
-            return plain(StatusCode::NOT_FOUND, &format!("not found; checks are served below {prefix}\n"));
+        // Checks come first: their paths are those of the callers of the proxy.
+        let Some(path) = check else {
+            return match (&head.method, path) {
+                (&Method::POST, http_paths::JSON) => {
+                    json::should_rate_limit(&self.service, &self.pool, &body).await
+                }
+                (&Method::GET, http_paths::ACTIVE_LIMITS) => plain(StatusCode::OK, &self.limits()),
+                (&Method::GET, http_paths::HEALTH) => plain(StatusCode::OK, "OK\n"),
+                _ => {
+                    plain(StatusCode::NOT_FOUND, "not found; checks are served below check.httpPathPrefix\n")
+                }
+            };
         };
-        let request = check_request(&head.method, path, &head.headers, peer, &body);
+        let request = check_request(&head.method, path, &head.headers, source, &body);
         let request = request.encode_to_vec();
         match self.pool.run(self.service.check_http(&request, &head.headers), None).await {
             Ok(response) => to_http(response),
@@ -156,10 +160,22 @@ impl Endpoint {
     }
 }
 
-/// The path without a prefix that ends at a segment boundary.
-fn strip_prefix<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
-    let rest = path.strip_prefix(prefix.trim_end_matches('/'))?;
-    (rest.starts_with(['/', '?']) || rest.is_empty()).then_some(if rest.is_empty() { "/" } else { rest })
+/// The configured source address of a check; `None` if there is none, or if it is no address.
+fn source_ip(headers: &HeaderMap, from: &HttpSourceIp) -> Option<IpAddr> {
+    let (name, from_right) = match from {
+        HttpSourceIp::None => return None,
+        // A header that is repeated is ambiguous.
+        HttpSourceIp::Header(name) if headers.get_all(name).iter().nth(1).is_some() => return None,
+        HttpSourceIp::Header(name) => (name.as_str(), 1),
+        HttpSourceIp::ForwardedFor(from_right) => ("x-forwarded-for", *from_right),
+    };
+    let lists = headers.get_all(name).iter().rev();
+    let mut addresses = lists.flat_map(|list| list.as_bytes().rsplit(|byte| *byte == b','));
+    let address = addresses.nth(from_right - 1)?;
+    if matches!(from, HttpSourceIp::Header(_)) && addresses.next().is_some() {
+        return None;
+    }
+    std::str::from_utf8(address).ok()?.trim().parse().ok()
 }
 
 /// The CheckRequest that Envoy would send over gRPC.
@@ -167,20 +183,10 @@ fn check_request(
     method: &Method,
     path: &str,
     headers: &HeaderMap,
-    peer: SocketAddr,
+    source: Option<IpAddr>,
     body: &Bytes,
 ) -> CheckRequest {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // Envoy appends the address of the downstream peer.
-    let forwarded = headers
-        .get_all("x-forwarded-for")
-        .iter()
-        .filter_map(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse::<IpAddr>().ok())
-        .next_back();
-    let source = match forwarded {
-        Some(ip) => (ip, 0),
-        None => (peer.ip().to_canonical(), u32::from(peer.port())),
-    };
     let mut all = std::collections::BTreeMap::<String, String>::new();
     for (name, value) in headers {
         let value = String::from_utf8_lossy(value.as_bytes());
@@ -191,7 +197,6 @@ fn check_request(
             })
             .or_insert_with(|| value.into_owned());
     }
-    let address = SocketAddress { address: source.0.to_string(), port_value: source.1 };
     let scheme = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let http = attribute_context::HttpRequest {
         method: method.as_str().to_owned(),
@@ -204,18 +209,15 @@ fn check_request(
         protocol: "HTTP/1.1".to_owned(),
         ..Default::default()
     };
-    let source = attribute_context::Peer {
-        address: Some(Address { address: Some(address::Address::SocketAddress(address)) }),
-        ..Default::default()
-    };
+    let source = source.map(|ip| {
+        let address = SocketAddress { address: ip.to_string(), ..Default::default() };
+        let address = Address { address: Some(address::Address::SocketAddress(address)) };
+        attribute_context::Peer { address: Some(address), ..Default::default() }
+    });
     let request =
         attribute_context::Request { time: Some(std::time::SystemTime::now().into()), http: Some(http) };
     CheckRequest {
-        attributes: Some(AttributeContext {
-            source: Some(source),
-            request: Some(request),
-            ..Default::default()
-        }),
+        attributes: Some(AttributeContext { source, request: Some(request), ..Default::default() }),
     }
 }
 
@@ -250,33 +252,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_ends_at_a_segment_boundary() {
-        for (path, prefix, rest) in [
-            ("/check/a?b=c", "/check", Some("/a?b=c")),
-            ("/check", "/check", Some("/")),
-            ("/check/", "/check/", Some("/")),
-            ("/check?x", "/check", Some("?x")),
-            ("/checkout", "/check", None),
-            ("/a", "", Some("/a")),
-            ("/a", "/", Some("/a")),
+    fn the_source_address_is_what_the_settings_say() {
+        let mut headers = HeaderMap::new();
+        for list in ["192.0.2.1, 10.0.0.7", "10.0.0.8,10.0.0.9"] {
+            headers.append("x-forwarded-for", HeaderValue::from_static(list));
+        }
+        headers.insert("x-client", HeaderValue::from_static(" 2001:db8::1 "));
+        headers.insert("x-list", HeaderValue::from_static("10.0.0.1, 10.0.0.2"));
+        headers.append("x-twice", HeaderValue::from_static("10.0.0.1"));
+        headers.append("x-twice", HeaderValue::from_static("10.0.0.2"));
+        let header = |name| HttpSourceIp::Header(HeaderName::from_static(name));
+        for (from, expected) in [
+            (HttpSourceIp::None, None),
+            (HttpSourceIp::ForwardedFor(1), Some("10.0.0.9")),
+            (HttpSourceIp::ForwardedFor(3), Some("10.0.0.7")),
+            (HttpSourceIp::ForwardedFor(4), Some("192.0.2.1")),
+            (HttpSourceIp::ForwardedFor(5), None),
+            (header("x-client"), Some("2001:db8::1")),
+            (header("x-list"), None),
+            (header("x-twice"), None),
+            (header("x-absent"), None),
         ] {
-            assert_eq!(strip_prefix(path, prefix), rest, "{path} under {prefix}");
+            let expected = expected.map(|ip| ip.parse::<IpAddr>().unwrap());
+            assert_eq!(source_ip(&headers, &from), expected, "{from:?}");
         }
     }
 
     #[test]
-    fn the_source_address_is_the_last_forwarded_one() {
+    fn a_request_has_the_source_that_is_known() {
         let mut headers = HeaderMap::new();
-        headers.insert("x-forwarded-for", HeaderValue::from_static("192.0.2.1, 10.0.0.7"));
+        headers.insert("x-forwarded-for", HeaderValue::from_static("192.0.2.1"));
         headers.insert(header::HOST, HeaderValue::from_static("shop.example"));
-        let peer = "127.0.0.1:4000".parse().unwrap();
-        let request = check_request(&Method::GET, "/a", &headers, peer, &Bytes::new());
-        let context = request.attributes.unwrap();
+        let of = |source| {
+            let request = check_request(&Method::GET, "/a", &headers, source, &Bytes::new());
+            request.attributes.unwrap()
+        };
+        let context = of(Some("10.0.0.7".parse().unwrap()));
         let Some(address::Address::SocketAddress(source)) = context.source.unwrap().address.unwrap().address
         else {
             panic!("no address")
         };
         assert_eq!((source.address.as_str(), source.port_value), ("10.0.0.7", 0));
         assert_eq!(context.request.unwrap().http.unwrap().host, "shop.example");
+        assert!(of(None).source.is_none());
     }
 }

@@ -12,27 +12,36 @@ pub(super) enum Side {
     Destination,
 }
 
+/// The scheme of identities of workloads.
+const SPIFFE: &[u8] = b"spiffe://";
+
 /// A principal without the `spiffe://` scheme.
 pub(super) fn without_scheme(principal: &[u8]) -> &[u8] {
-    principal.strip_prefix(b"spiffe://").unwrap_or(principal)
+    principal.strip_prefix(SPIFFE).unwrap_or(principal)
 }
 
-/// The namespace in a principal: the text between `/ns/` and the next `/`.
-pub(super) fn namespace_of(principal: &[u8]) -> Option<&[u8]> {
-    const MARK: &[u8] = b"/ns/";
-    let at = principal.windows(MARK.len()).position(|window| window == MARK)?;
-    let rest = principal.get(at + MARK.len()..)?;
-    let end = rest.iter().position(|byte| *byte == b'/')?;
-    rest.get(..end).filter(|namespace| !namespace.is_empty())
+/// The namespace in an identity of Istio without its scheme, `TRUST-DOMAIN/ns/NAMESPACE/sa/ACCOUNT`. Other names, which a certificate may
+/// have as its DNS name or subject, are in no namespace.
+pub(super) fn namespace_of(identity: &[u8]) -> Option<&[u8]> {
+    let mut parts = identity.split(|byte| *byte == b'/');
+    let found = [(); 6].map(|()| parts.next());
+    match found {
+        [Some(domain), Some(b"ns"), Some(namespace), Some(b"sa"), Some(account), None]
+            if ![domain, namespace, account].iter().any(|part| part.is_empty()) =>
+        {
+            Some(namespace)
+        }
+        _ => None,
+    }
 }
 
 /// Sets principal and namespace of a side. For the source, `source.user` is set too.
 pub(super) fn set_principal<'a>(side: Side, principal: &'a [u8], out: &mut Attributes<'a>) {
+    let namespace = principal.strip_prefix(SPIFFE).and_then(namespace_of);
     let principal = without_scheme(principal);
     if principal.is_empty() {
         return;
     }
-    let namespace = namespace_of(principal);
     match side {
         Side::Source => {
             out.text(Known::SourcePrincipal, principal);
@@ -67,4 +76,26 @@ pub(super) fn set_service<'a>(cluster: &'a [u8], out: &mut Attributes<'a>) {
 
 fn service_uid<'a>(namespace: &[u8], name: &[u8], arena: &'a Bump) -> &'a [u8] {
     concat(&[b"istio://", namespace, b"/services/", name], arena)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::namespace_of;
+
+    #[test]
+    fn only_identities_of_workloads_have_a_namespace() {
+        for (identity, namespace) in [
+            ("cluster.local/ns/web/sa/productpage", Some("web")),
+            ("cluster.local/ns/web/sa/productpage/more", None),
+            ("cluster.local/ns/web/sa/", None),
+            ("cluster.local/ns//sa/productpage", None),
+            ("cluster.local/ns/web", None),
+            ("/ns/web/sa/productpage", None),
+            ("CN=a/b/ns/admin/sa/x", None),
+            ("evil.example/x/ns/admin/sa/x", None),
+            ("", None),
+        ] {
+            assert_eq!(namespace_of(identity.as_bytes()), namespace.map(str::as_bytes), "{identity}");
+        }
+    }
 }

@@ -185,13 +185,17 @@ fn set_istio_authn<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
     }
 }
 
-/// Sets the payload that Envoy's JWT filter verified; the first one counts.
+/// Sets the payload that Envoy's JWT filter verified: the first one with issuer and subject, or else the first one. The filter writes the
+/// header of the token, or why it failed, beside it.
 fn set_jwt<'a>(body: &'a [u8], out: &mut Attributes<'a>) {
-    let payload = fields(body).find_map(|(_, value)| match value {
-        Field::Struct(payload) => Some(payload),
-        _ => None,
-    });
-    let Some(payload) = payload else { return };
+    let payloads = || {
+        fields(body).filter_map(|(_, value)| match value {
+            Field::Struct(payload) => Some(payload),
+            _ => None,
+        })
+    };
+    let is_identity = |payload: &&[u8]| text(payload, b"iss").is_some() && text(payload, b"sub").is_some();
+    let Some(payload) = payloads().find(is_identity).or_else(|| payloads().next()) else { return };
     let arena = out.arena();
     if let (Some(issuer), Some(subject)) = (text(payload, b"iss"), text(payload, b"sub")) {
         out.text(Known::AuthPrincipal, concat(&[issuer, b"/", subject], arena));

@@ -16,6 +16,8 @@ use mixer_base::metrics::{Counter, Family, Metrics};
 pub(super) use response::{encode, limit_headers};
 pub(super) use windows::WindowCounters;
 
+use windows::Charge;
+
 /// Most limits whose metrics a worker caches.
 const MAX_LIMITS: usize = 10_000;
 
@@ -141,7 +143,8 @@ pub(super) fn decide(
         && applied.iter().flatten().filter(|a| !is_replaced(a) && !a.shadow).any(|a| {
             a.unit.is_some_and(|unit| {
                 let length = window_length(unit, a.multiplier);
-                windows.add(&a.key, length, now, 0) >= i64::from(a.requests_per_unit)
+                let limit = i64::from(a.requests_per_unit);
+                windows.add(&a.key, length, now, Charge { amount: 0, limit }) >= limit
             })
         });
     let ratio = config.settings.ratelimit.near_limit_ratio;
@@ -181,8 +184,7 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applicab
     let mut tree = &domain.descriptors;
     let mut found = None;
     let mut key = Vec::with_capacity(64);
-    key.extend_from_slice(domain.name.as_bytes());
-    key.push(b'_');
+    push_part(domain.name.as_bytes(), &mut key);
     let mut matched = true;
     for (index, (name, value)) in descriptor.entries.iter().enumerate() {
         let node = if matched { tree.find(name, value) } else { None };
@@ -191,8 +193,7 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applicab
             _ => value,
         };
         for part in [name, counted] {
-            key.extend_from_slice(part);
-            key.push(b'_');
+            push_part(part, &mut key);
         }
         match node {
             Some(node) => {
@@ -228,6 +229,12 @@ fn apply<'c>(domain: &'c Domain, descriptor: &Descriptor<'_>) -> Option<Applicab
     })
 }
 
+/// Appends a part of the key of a counter with its length, so that different parts never make the same key.
+fn push_part(part: &[u8], key: &mut Vec<u8>) {
+    key.extend_from_slice(&part.len().to_le_bytes());
+    key.extend_from_slice(part);
+}
+
 /// Charges a limit.
 fn charge_limit(
     applied: &ApplicableLimit<'_>,
@@ -242,8 +249,8 @@ fn charge_limit(
         return LimitStatus { remaining: u32::MAX, matched: true, ..LimitStatus::default() };
     };
     let length = window_length(unit, applied.multiplier);
-    let after = windows.add(&applied.key, length, now, charge);
     let limit = i64::from(applied.requests_per_unit);
+    let after = windows.add(&applied.key, length, now, Charge { amount: charge, limit });
     let counters = applied.limit.map(|limit| metrics.of(limit));
     let hits = charge.max(0);
     let before = after - hits;

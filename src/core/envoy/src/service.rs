@@ -76,10 +76,14 @@ impl EnvoyShared {
     /// The state over an engine, with all counters at zero. `memory` bounds windows and cached decisions.
     pub fn new(engine: Engine, memory: &MemoryBudget) -> Self {
         Self {
-            engine,
-            windows: WindowCounters::new(memory.share(Purpose::RateLimits), Arc::new(SystemClock)),
+            windows: WindowCounters::new(
+                memory.share(Purpose::RateLimits),
+                Arc::new(SystemClock),
+                engine.metrics.counter(Family::BridgeRateLimitEvicted, &[]),
+            ),
             // The check cache has the other half of the share.
             max_cache_bytes: memory.share(Purpose::CheckCache).limit() as u64 / 2,
+            engine,
             cache: Mutex::default(),
             cache_counters: Arc::default(),
             streams: AtomicI64::new(0),
@@ -145,9 +149,19 @@ struct SnapshotState {
     id: SnapshotId,
     slots: Slots,
     cache: Option<Arc<CheckCache<CachedVerdict>>>,
+    /// Quotas that the settings name and no rule configures; none in a configuration without errors.
+    unconfigured_quotas: Vec<String>,
 }
 
 impl SnapshotState {
+    /// Errors: no rule configures the quota, so that nothing would be charged.
+    fn require_configured(&self, quota: &str) -> Result<(), String> {
+        if self.unconfigured_quotas.iter().any(|name| name == quota) {
+            return Err(format!("no rule configures the quota `{quota}`"));
+        }
+        Ok(())
+    }
+
     /// Sets the attributes that the vocabulary declares, or all of them if payload is recorded.
     fn plan<'v>(
         &self,
@@ -209,8 +223,13 @@ impl EnvoyService {
         if let Some(state) = self.snapshot_state.borrow().as_ref().filter(|state| state.id == id) {
             return Arc::clone(state);
         }
-        let slots = Slots::of(&published.routes.snapshot().vocabulary);
-        let state = Arc::new(SnapshotState { id, slots, cache: self.shared.cache_for(published) });
+        let snapshot = published.routes.snapshot();
+        let state = Arc::new(SnapshotState {
+            id,
+            slots: Slots::of(&snapshot.vocabulary),
+            cache: self.shared.cache_for(published),
+            unconfigured_quotas: config_of(snapshot).unconfigured_quotas(snapshot),
+        });
         *self.snapshot_state.borrow_mut() = Some(Arc::clone(&state));
         state
     }

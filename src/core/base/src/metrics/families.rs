@@ -96,6 +96,7 @@ families! {
     BridgeCheckCache: Counter "bridge_check_cache_total" "Look-ups in the decision cache for Envoy, by result."
         [&["result"]];
     BridgeChecks: Counter "bridge_check_total" "Answers to checks of Envoy, by code and result." [&["code", "result"]];
+    BridgeRateLimitEvicted: Counter "bridge_ratelimit_evicted_total" "Counters of rate-limit windows that were evicted before their window ended, because the memory for them was full." [&[]];
     BridgeRateLimits: Counter "bridge_ratelimit_total" "Answers to rate-limit calls of Envoy, by domain and result."
         [&["domain", "result"]];
     BridgeTcpState: Gauge "bridge_tcp_state_entries" "TCP connections with tracked counters." [&[]];

@@ -147,6 +147,7 @@ fn direct_response(status: &Status) -> Option<RouteDirective> {
     }
     Some(RouteDirective {
         request_headers: Vec::new(),
+        unset_request_headers: Vec::new(),
         response_headers,
         direct_response_code: code,
         direct_response_body: response.body,

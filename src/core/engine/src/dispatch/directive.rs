@@ -18,6 +18,9 @@ pub struct HeaderChange {
 pub struct RouteDirective {
     /// Changes to the request, in order.
     pub request_headers: Vec<HeaderChange>,
+    /// Request headers that a REPLACE was to set and whose value is absent or empty. The Mixer API ignores such an operation, like
+    /// Istio Mixer, and the header of the caller stays; Envoy's services remove it.
+    pub unset_request_headers: Vec<String>,
     /// Changes to the response, in order.
     pub response_headers: Vec<HeaderChange>,
     /// HTTP status of a direct response; 0 for none.

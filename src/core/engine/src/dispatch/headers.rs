@@ -30,19 +30,31 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
             if let Some(trace) = context.trace {
                 trace.borrow_mut().rule(rule, RuleKind::Headers);
             }
-            evaluate_headers(&rule.request_headers, bag, &mut directive.request_headers, context);
-            evaluate_headers(&rule.response_headers, bag, &mut directive.response_headers, context);
+            let RouteDirective { request_headers, unset_request_headers, response_headers, .. } =
+                &mut directive;
+            let mut unset = |operation: &HeaderOperationConfig| {
+                if operation.kind == HeaderOperationKind::Replace {
+                    unset_request_headers.push(operation.name.to_string());
+                }
+            };
+            evaluate_headers(&rule.request_headers, bag, request_headers, &mut unset, context);
+            evaluate_headers(&rule.response_headers, bag, response_headers, &mut |_| {}, context);
         }
     }
-    if !directive.request_headers.is_empty() || !directive.response_headers.is_empty() {
+    let RouteDirective { request_headers, unset_request_headers, response_headers, .. } = &directive;
+    let is_empty =
+        request_headers.is_empty() && unset_request_headers.is_empty() && response_headers.is_empty();
+    if !is_empty {
         outcome.directive = Some(directive);
     }
 }
 
+/// Evaluates operations; `without_value` gets those whose value is absent or empty.
 fn evaluate_headers<'a>(
     operations: &'a [HeaderOperationConfig],
     bag: &AttributeBag<'a>,
     out: &mut Vec<HeaderChange>,
+    without_value: &mut dyn FnMut(&HeaderOperationConfig),
     context: &DispatchContext<'_>,
 ) {
     for operation in operations {
@@ -54,11 +66,13 @@ fn evaluate_headers<'a>(
                 Err(error) => {
                     context.metrics.header_value_failed();
                     tracing::debug!("Failed to evaluate header value: {error}");
+                    without_value(operation);
                     continue;
                 }
             },
         };
         if operation.kind != HeaderOperationKind::Remove && value.is_empty() {
+            without_value(operation);
             continue;
         }
         out.push(HeaderChange {

@@ -15,6 +15,7 @@ use super::known::{KnownResources, NamePool};
 use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCounts, SnapshotId};
 use super::options::SnapshotOptions;
 use super::programs::Programs;
+use super::quotas;
 use super::rules::{RuleState, build_rule, may_enforce};
 use super::unit::{Unit, UnitChange};
 use super::units::{UnitTables, UnknownResource};
@@ -76,7 +77,12 @@ impl SnapshotBuilder {
     /// A builder whose first build is a full one.
     pub fn new(options: SnapshotOptions) -> Self {
         let vocabulary = merge(std::iter::empty(), options.registry, &mut Vec::new());
-        let extensions = ExtensionConfigs::new(options.registry, &BTreeMap::new(), &vocabulary);
+        let extensions = ExtensionConfigs::new(
+            options.registry,
+            &BTreeMap::new(),
+            &vocabulary,
+            &options.default_namespace,
+        );
         Self {
             options,
             builds: 0,
@@ -100,7 +106,8 @@ impl SnapshotBuilder {
         let vocabulary = Arc::new(merge(std::iter::empty(), self.options.registry, &mut Vec::new()));
         let counts =
             SnapshotCounts { attributes: vocabulary.declared().count() as u64, ..SnapshotCounts::default() };
-        let extensions = ExtensionConfigs::new(self.options.registry, &BTreeMap::new(), &vocabulary);
+        let SnapshotOptions { registry, default_namespace, .. } = &self.options;
+        let extensions = ExtensionConfigs::new(*registry, &BTreeMap::new(), &vocabulary, default_namespace);
         Arc::new(Snapshot {
             id: SnapshotId(self.builds),
             vocabulary,
@@ -395,8 +402,9 @@ impl SnapshotBuilder {
                 Unit::update(before, resource, true, |r| ExtensionState::build(*extension, r, &failure));
             self.units.extended.insert(resource.key.clone(), unit);
         }
-        self.units.extensions =
-            ExtensionConfigs::new(self.options.registry, &self.units.extended, &self.programs.vocabulary);
+        let SnapshotOptions { registry, default_namespace, .. } = &self.options;
+        let (extended, vocabulary) = (&self.units.extended, &self.programs.vocabulary);
+        self.units.extensions = ExtensionConfigs::new(*registry, extended, vocabulary, default_namespace);
     }
 
     fn snapshot(&mut self, mut diagnostics: Diagnostics) -> Arc<Snapshot> {
@@ -407,6 +415,9 @@ impl SnapshotBuilder {
         diagnostics.extend(self.units.conflicts.iter().cloned());
         diagnostics.extend(external);
         diagnostics.extend(self.units.diagnostics());
+        let bindings = self.bindings.publish();
+        let extensions = &self.units.extensions.configs;
+        diagnostics.extend(quotas::unconfigured(extensions, &bindings, &self.parts.instances));
         sort(&mut diagnostics);
         counts.rule_configs = self.parts.rules.len() as u64;
         counts.rule_config_errors = self.parts.rule_errors;
@@ -417,9 +428,9 @@ impl SnapshotBuilder {
             handlers: self.parts.handlers.clone(),
             instances: self.parts.instances.clone(),
             rules: self.parts.rules.clone(),
-            bindings: self.bindings.publish(),
+            bindings,
             diagnostics,
-            extensions: self.units.extensions.configs.clone(),
+            extensions: extensions.clone(),
             registry: self.options.registry,
             counts,
             default_namespace: self.options.default_namespace.clone(),

@@ -54,13 +54,15 @@ pub trait SnapshotExtension: Send + Sync + std::fmt::Debug {
     ) -> Result<DecodedResource, Vec<Diagnostic>>;
 
     /// Combines all resources in force, in the order of kind, namespace and name, into one configuration. Called when one of them or
-    /// the vocabulary changes. Every decoded resource is the value that [`decode`](Self::decode) returned for it.
+    /// the vocabulary changes. Every decoded resource is the value that [`decode`](Self::decode) returned for it. `default_namespace` is
+    /// that of mesh-wide configuration.
     ///
     /// Returns problems across resources, with positions in files.
     fn assemble(
         &self,
         resources: &[(&RawResource, &(dyn Any + Send + Sync))],
         vocabulary: &Vocabulary,
+        default_namespace: &str,
     ) -> (Arc<dyn ExtensionConfig>, Diagnostics);
 }
 
@@ -69,12 +71,26 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
     /// Its mappings, for display.
     fn outline(&self, vocabulary: &Vocabulary) -> Vec<MappingOutline>;
 
+    /// The quotas that it names.
+    fn quotas(&self) -> &[QuotaReference] {
+        &[]
+    }
+
     /// Why a dimension of a quota that depends on these attributes only is the same for every request that the extension charges to
     /// the quota, if so. `quota` is the name of the instance.
     fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {
         let _ = (quota, attributes);
         None
     }
+}
+
+/// A quota that an extension names.
+#[derive(Debug, Clone)]
+pub struct QuotaReference {
+    /// The short name of an instance, case-insensitive.
+    pub name: String,
+    /// The problem if no rule configures the quota, with its position in the file; the snapshot adds a hint.
+    pub problem: Diagnostic,
 }
 
 /// Why a dimension of a quota is the same for every request.
@@ -133,6 +149,7 @@ impl ExtensionConfigs {
         registry: Registry,
         units: &BTreeMap<ResourceKey, Unit<ExtensionState>>,
         vocabulary: &Vocabulary,
+        default_namespace: &str,
     ) -> Self {
         let mut diagnostics = Diagnostics::new();
         let configs = registry.extensions.iter().map(|extension| {
@@ -140,7 +157,7 @@ impl ExtensionConfigs {
             let in_force: Vec<_> = own
                 .filter_map(|(_, unit)| Some((&**unit.in_force.as_ref()?, &*unit.state.as_ref()?.0)))
                 .collect();
-            let (config, problems) = extension.assemble(&in_force, vocabulary);
+            let (config, problems) = extension.assemble(&in_force, vocabulary, default_namespace);
             diagnostics.extend(problems);
             config
         });

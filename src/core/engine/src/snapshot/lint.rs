@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::place::{instance_params_path, name_field, params_path, placed};
-use super::model::{Condition, InstanceConfig, RuleConfig, Snapshot};
-use mixer_attribute::Vocabulary;
+use super::model::{Condition, HeaderOperationKind, InstanceConfig, RuleConfig, Snapshot};
+use super::suspicions;
+use mixer_attribute::{AttributeBag, Value, Vocabulary};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
 /// Validates the parameters of every handler with its adapter and bound instances.
@@ -96,6 +97,8 @@ pub fn lint(snapshot: &Snapshot) -> Diagnostics {
     let no_attributes = Vocabulary::builder().build();
     for rule in &snapshot.rules {
         constant_match(rule, &no_attributes, &mut out);
+        headers_without_value(rule, &snapshot.vocabulary, &mut out);
+        truncated_bodies(rule, &snapshot.vocabulary, &mut out);
     }
     shadow::shadowed(snapshot, &mut out);
     out
@@ -123,6 +126,57 @@ fn unused(snapshot: &Snapshot, out: &mut Diagnostics) {
         let message = format!("instance {} is used by no rule", instance.name());
         let problem = Diagnostic::warning("instance-unused", name_field(), message);
         out.push(placed(problem, &instance.key, &instance.origin));
+    }
+}
+
+/// Reports request headers that a rule replaces with a value that may be absent or empty.
+fn headers_without_value(rule: &RuleConfig, vocabulary: &Vocabulary, out: &mut Diagnostics) {
+    let arena = bumpalo::Bump::new();
+    let bag = AttributeBag::empty(vocabulary, &arena);
+    let replaced = rule.request_headers.iter().filter(|o| o.kind == HeaderOperationKind::Replace);
+    for operation in replaced {
+        let Some(program) = &operation.value else { continue };
+        let has_value = matches!(program.eval(&bag), Ok(Value::String(text)) if !text.is_empty());
+        let reads_more =
+            program.attributes().iter().any(|slot| !suspicions::is_always_there(vocabulary.name(*slot)));
+        if has_value || !reads_more {
+            continue;
+        }
+        let (name, text) = (&operation.name, &operation.text);
+        let message = format!(
+            "the value `{text}` of the header {name} may be absent or empty: the Mixer API leaves the header of the caller as it is then, \
+             Envoy removes it"
+        );
+        let field = FieldPath::root().field("spec").field("requestHeaderOperations");
+        let problem = Diagnostic::warning("header-value-absent", field, message)
+            .with_hint(format!("give it a fallback that is not empty, for example `{text} | \"none\"`"));
+        out.push(placed(problem, &rule.key, &rule.origin));
+    }
+}
+
+/// Attributes of request bodies, and the one that says whether a body is truncated.
+const BODIES: [&str; 2] = ["request.body.raw", "request.body.text"];
+const PARTIAL_BODY: &str = "request.body.partial";
+
+/// Reports rules that decide about requests by their bodies and do not notice that a body is truncated.
+fn truncated_bodies(rule: &RuleConfig, vocabulary: &Vocabulary, out: &mut Diagnostics) {
+    let condition = match &rule.condition {
+        Condition::When(program) => program.attributes(),
+        _ => Vec::new(),
+    };
+    let decides = |instance: &&Arc<InstanceConfig>| instance.template().name != "quota";
+    let actions = rule.actions.iter().flat_map(|action| &action.instances).filter(decides);
+    let values = actions.flat_map(|instance| instance.programs.iter().flatten()).flat_map(|p| p.attributes());
+    let read: BTreeSet<&str> =
+        condition.into_iter().chain(values).map(|slot| vocabulary.name(slot)).collect();
+    let body = BODIES.iter().find(|body| read.contains(**body));
+    if let Some(body) = body.filter(|_| !read.contains(PARTIAL_BODY)) {
+        let message = format!("the rule reads `{body}`, which Envoy truncates to `max_request_bytes`");
+        let field = FieldPath::root().field("spec").field("match");
+        let problem = Diagnostic::warning("body-truncated", field, message).with_hint(format!(
+            "test `{PARTIAL_BODY} | false` too, or do not set `allow_partial_message` in Envoy"
+        ));
+        out.push(placed(problem, &rule.key, &rule.origin));
     }
 }
 

@@ -34,12 +34,18 @@ impl<'r> ResourceProblems<'r> {
     }
 
     /// Adds a problem. A problem without a span gets that of its field.
-    pub fn push(&mut self, mut problem: Diagnostic) {
+    pub fn push(&mut self, problem: Diagnostic) {
+        let problem = self.complete(problem);
+        self.list.push(problem);
+    }
+
+    /// A problem with the resource and, unless it has one, the span of its field.
+    pub fn complete(&self, mut problem: Diagnostic) -> Diagnostic {
         if problem.span.is_none() {
             problem.span = Some(self.document().at(&problem.field).span);
         }
         problem.resource = self.resource.key.to_string();
-        self.list.push(problem);
+        problem
     }
 
     /// Adds decoding errors. Istio Mixer reports only the first: `legacy` turns its message into the text that Istio Mixer logs.

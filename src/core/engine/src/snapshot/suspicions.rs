@@ -25,6 +25,11 @@ const ALWAYS_THERE: [&str; 13] = [
     "source.ip",
 ];
 
+/// Whether every request has the attribute.
+pub(super) fn is_always_there(name: &str) -> bool {
+    ALWAYS_THERE.contains(&name)
+}
+
 /// Maps whose keys are header names, which proxies send in lower case.
 const HEADERS: [&str; 2] = ["request.headers", "response.headers"];
 
@@ -53,7 +58,7 @@ pub(super) fn condition(
         };
         problems.push(Diagnostic::warning(code, field(), message).with_hint(hint));
     }
-    let is_always_there = |read: Read<'_>| ALWAYS_THERE.contains(&vocabulary.name(read.slot));
+    let is_always_there = |read: Read<'_>| is_always_there(vocabulary.name(read.slot));
     if refuses && let Some(read) = program.skipped_without(&is_always_there) {
         let name = shown(read, vocabulary);
         let subject = match (program.language(), read.key) {

@@ -78,6 +78,72 @@ fn suspicious_configuration_is_reported() {
     assert!(!checked.is_empty());
 }
 
+#[test]
+fn headers_without_a_value_and_truncated_bodies_are_reported() {
+    let rule = |name: &str, spec: &str| {
+        format!("---\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\nspec:\n{spec}")
+    };
+    let header = |name: &str, value: &str, operation: &str| {
+        let spec = format!(
+            "  requestHeaderOperations:\n  - {{name: x-user, values: ['{value}'], operation: {operation}}}\n"
+        );
+        rule(name, &spec)
+    };
+    let condition = |name: &str, condition: &str| {
+        rule(name, &format!("  match: {condition}\n  actions: [{{handler: deny, instances: [one]}}]\n"))
+    };
+    let text = [
+        r#"
+kind: attributemanifest
+metadata: {name: m, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    request.path: {valueType: STRING}
+    request.headers: {valueType: STRING_MAP}
+    request.body.text: {valueType: STRING}
+    request.body.partial: {valueType: BOOL}
+---
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+kind: instance
+metadata: {name: one, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+"#
+        .to_owned(),
+        header("absent", "source.user", "REPLACE"),
+        header("empty", r#"request.headers["x-user"] | """#, "REPLACE"),
+        header("appended", "source.user", "APPEND"),
+        header("fallback", r#"source.user | "none""#, "REPLACE"),
+        header("constant", r#""ann""#, "REPLACE"),
+        header("always", "request.path", "REPLACE"),
+        condition("body", r#"request.body.text.startsWith("a")"#),
+        condition("partial", r#"(request.body.partial | false) || request.body.text.startsWith("a")"#),
+    ]
+    .concat();
+    let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+    let snapshot = SnapshotBuilder::new(options()).build(&contents);
+    let errors = snapshot.diagnostics.iter().filter(|d| d.severity == mixer_config::Severity::Error);
+    assert_eq!(errors.count(), 0, "{:?}", snapshot.diagnostics);
+    let codes = ["header-value-absent", "body-truncated"];
+    let mut reported: Vec<_> = lint(&snapshot)
+        .into_iter()
+        .filter(|d| codes.contains(&d.code))
+        .map(|d| format!("{} {}", d.code, d.resource))
+        .collect();
+    reported.sort();
+    assert_eq!(
+        reported,
+        [
+            "body-truncated body.rule.istio-system",
+            "header-value-absent absent.rule.istio-system",
+            "header-value-absent empty.rule.istio-system",
+        ]
+    );
+}
+
 /// A manifest, two deniers, two instances, and rules: name, namespace, annotations and spec.
 fn lint_of(rules: &[(&str, &str, &str, &str)]) -> Vec<String> {
     let mut text = r#"

@@ -142,6 +142,10 @@ pub(super) fn set<'a>(
     out.text(Known::ContextProtocol, protocol(header(b"content-type").unwrap_or_default()));
     out.some_text(Known::HttpProtocol, http.protocol);
     if includes_body {
+        // Envoy drops the header of a client.
+        if let Some(partial) = header(PARTIAL_BODY) {
+            out.set(Known::RequestBodyPartial, Value::Bool(partial != b"false"));
+        }
         out.some_text(Known::RequestBodyText, http.body);
         let raw = if http.raw_body.is_empty() { http.body } else { http.raw_body };
         if !raw.is_empty() {

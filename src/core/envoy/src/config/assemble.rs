@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use regex::bytes::RegexBuilder;
 
+use super::addresses::{HttpSourceIp, OriginIp};
+use super::http_paths::covered_path;
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
 use super::{
-    CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, OriginIp,
-    QuotaSelector, StaticAttribute, TextTest,
+    CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, QuotaSelector,
+    StaticAttribute, TextTest,
 };
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
-use mixer_engine::snapshot::ResourceProblems;
+use mixer_engine::snapshot::{QuotaReference, ResourceProblems};
 
 /// Names of access-log types by number.
 const ACCESS_LOG_TYPES: [&str; 15] = [
@@ -42,26 +44,30 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Assembles resources, which are sorted by namespace and name.
-    pub(crate) fn new(in_force: &[(&RawResource, &EnvoyResource)], vocabulary: &Vocabulary) -> Self {
-        let mut assembler = Assembler {
-            vocabulary,
-            config: EnvoyConfig::default(),
-            diagnostics: Vec::new(),
-            settled: None,
-            patterns: 0,
-        };
+    /// Assembles resources, which are sorted by namespace and name. Settings and mappings are mesh-wide: only those in the default namespace
+    /// are in effect, so that no other namespace can replace them.
+    pub(crate) fn new(
+        in_force: &[(&RawResource, &EnvoyResource)],
+        vocabulary: &Vocabulary,
+        default_namespace: &str,
+    ) -> Self {
+        let mut assembler =
+            Assembler { vocabulary, config: EnvoyConfig::default(), diagnostics: Vec::new(), patterns: 0 };
         let mut domains: BTreeMap<String, Domain> = BTreeMap::new();
-        let defaults = BridgeSettings::default();
+        let mut settings = Vec::new();
+        let mut others = Vec::new();
         for (resource, state) in in_force {
-            if let EnvoyResource::Settings(settings) = state {
-                assembler.settings(resource, settings);
+            let is_mesh_wide = *resource.key.namespace == *default_namespace;
+            match state {
+                EnvoyResource::Settings(_) | EnvoyResource::Mapping(_) if !is_mesh_wide => {
+                    assembler.foreign(resource, default_namespace);
+                }
+                EnvoyResource::Settings(state) => settings.push((*resource, &**state)),
+                _ => others.push((*resource, *state)),
             }
         }
-        if assembler.settled.is_none() {
-            assembler.apply(&defaults, None);
-        }
-        for (resource, state) in in_force {
+        assembler.settings(&settings);
+        for (resource, state) in others {
             match state {
                 EnvoyResource::Mapping(mapping) => assembler.mapping(resource, mapping),
                 EnvoyResource::Domain { name, descriptors } => {
@@ -86,12 +92,23 @@ fn place(resource: &RawResource, line: u32) -> String {
     format!("{}:{line}", resource.origin.file)
 }
 
+/// A problem of a resource with its position in the file.
+fn placed(resource: &RawResource, problem: Diagnostic) -> Diagnostic {
+    let mut problem = ResourceProblems::new(resource).complete(problem);
+    problem.file = Some(resource.origin.file.clone());
+    problem.span = problem.span.map(|span| resource.origin.in_file(span));
+    problem
+}
+
+/// Whether values of a type are texts.
+fn is_text(value_type: ValueType) -> bool {
+    matches!(value_type, ValueType::String | ValueType::Uri | ValueType::DnsName | ValueType::EmailAddress)
+}
+
 struct Assembler<'v> {
     vocabulary: &'v Vocabulary,
     config: EnvoyConfig,
     diagnostics: Diagnostics,
-    /// The resource whose settings are in force.
-    settled: Option<String>,
     /// The number of patterns so far.
     patterns: usize,
 }
@@ -100,28 +117,32 @@ impl Assembler<'_> {
     /// Adds a problem of a resource, placed in its file.
     fn problem(&mut self, resource: Option<&RawResource>, problem: Diagnostic) {
         let Some(resource) = resource else { return };
-        let mut report = ResourceProblems::new(resource);
-        report.push(problem);
-        self.diagnostics.extend(report.list.into_iter().map(|mut problem| {
-            problem.file = Some(resource.origin.file.clone());
-            problem.span = problem.span.map(|span| resource.origin.in_file(span));
-            problem
-        }));
+        self.diagnostics.push(placed(resource, problem));
     }
 
-    fn settings(&mut self, resource: &RawResource, settings: &BridgeSettings) {
-        match &self.settled {
-            None => {
-                self.settled = Some(resource.key.to_string());
-                self.apply(settings, Some(resource));
-            }
-            Some(first) => {
-                let text = format!("{first} is in effect already; these settings are ignored");
-                let problem =
-                    Diagnostic::warning("envoy-settings-ignored", FieldPath::root().field("metadata"), text)
-                        .with_hint("keep one envoybridge; merge the settings into it");
-                self.problem(Some(resource), problem);
-            }
+    /// A resource that must be in the default namespace and is not.
+    fn foreign(&mut self, resource: &RawResource, default_namespace: &str) {
+        let text =
+            format!("{} outside of the namespace `{default_namespace}` has no effect", resource.key.kind);
+        let field = FieldPath::root().field("metadata").field("namespace");
+        let hint = format!("it is for the whole mesh: write `namespace: {default_namespace}`");
+        self.problem(Some(resource), Diagnostic::error("envoy-namespace", field, text).with_hint(hint));
+    }
+
+    /// Applies the settings. Of several the first counts; each of them is an error.
+    fn settings(&mut self, found: &[(&RawResource, &BridgeSettings)]) {
+        match found.first() {
+            Some((resource, settings)) => self.apply(settings, Some(resource)),
+            None => self.apply(&BridgeSettings::default(), None),
+        }
+        for (resource, _) in found.iter().filter(|_| found.len() > 1) {
+            let others = found.iter().filter(|(other, _)| other.key != resource.key);
+            let others: Vec<String> = others.map(|(other, _)| other.key.to_string()).collect();
+            let text = format!("there is another envoybridge: {}", others.join(", "));
+            let field = FieldPath::root().field("metadata").field("name");
+            let problem = Diagnostic::error("envoy-settings-twice", field, text)
+                .with_hint("keep one envoybridge, with the settings of both");
+            self.problem(Some(resource), problem);
         }
     }
 
@@ -129,17 +150,30 @@ impl Assembler<'_> {
         let spec = FieldPath::root().field("spec");
         let (check, report, limits) = (spec.field("check"), spec.field("report"), spec.field("ratelimit"));
         self.config.settings = settings.clone();
-        self.config.origin_ip = match origin_ip(&settings.check.origin_ip) {
-            Some(origin) => origin,
-            None => {
-                let text = format!("`{}` is not a source of origin.ip", settings.check.origin_ip);
-                let hint = "write peer, external_address, or xff:N with N from 1, counted from the right";
-                let problem =
-                    Diagnostic::error("envoy-setting", check.field("originIp"), text).with_hint(hint);
+        self.config.origin_ip = OriginIp::parse(&settings.check.origin_ip).unwrap_or_else(|| {
+            let text = format!("`{}` is not a source of origin.ip", settings.check.origin_ip);
+            let problem =
+                Diagnostic::error("envoy-setting", check.field("originIp"), text).with_hint(OriginIp::HINT);
+            self.problem(resource, problem);
+            OriginIp::default()
+        });
+        self.config.http_source_ip =
+            HttpSourceIp::parse(&settings.check.http_source_ip).unwrap_or_else(|| {
+                let text =
+                    format!("`{}` is not a source of source.ip over HTTP", settings.check.http_source_ip);
+                let field = check.field("httpSourceIp");
+                let problem = Diagnostic::error("envoy-setting", field, text).with_hint(HttpSourceIp::HINT);
                 self.problem(resource, problem);
-                OriginIp::Peer
-            }
-        };
+                HttpSourceIp::default()
+            });
+        let prefix = &settings.check.http_path_prefix;
+        if let Some(own) = covered_path(prefix) {
+            let text = format!("the prefix `{prefix}` covers `{own}` of the endpoint itself");
+            let hint =
+                "write a prefix of its own, for example /check, and set it as path_prefix of ext_authz";
+            let field = check.field("httpPathPrefix");
+            self.problem(resource, Diagnostic::error("envoy-setting", field, text).with_hint(hint));
+        }
         let field = check.field("staticAttributes");
         self.config.static_attributes = self.constants(&settings.check.static_attributes, &field, resource);
         self.config.access_log_types =
@@ -167,6 +201,7 @@ impl Assembler<'_> {
                 self.problem(resource, problem);
                 continue;
             }
+            self.quota_name(&quota.quota, field.field("quota"), resource);
             let line = resource.map_or(0, |r| r.origin.in_file(r.document().at(&field).span).start.line);
             self.config.quotas.push(QuotaSelector {
                 domain: quota.domain.clone(),
@@ -175,6 +210,14 @@ impl Assembler<'_> {
                 place: resource.map_or_else(String::new, |r| place(r, line)),
             });
         }
+    }
+
+    /// Notes a quota, which must be configured by a rule.
+    fn quota_name(&mut self, name: &str, field: FieldPath, resource: Option<&RawResource>) {
+        let Some(resource) = resource else { return };
+        let text = format!("no rule configures the quota `{name}`: nothing would be charged to it");
+        let problem = placed(resource, Diagnostic::error("quota-unknown", field, text));
+        self.config.quota_names.push(QuotaReference { name: name.to_owned(), problem });
     }
 
     fn access_log_types(
@@ -266,7 +309,18 @@ impl Assembler<'_> {
             let mut tests = Vec::new();
             for (name, test) in &clause.clause {
                 let field = field.field("match").index(index).field("clause").key(name);
-                let (slot, _) = self.declared(name, field.clone(), resource)?;
+                let (slot, value_type) = self.declared(name, field.clone(), resource)?;
+                if !is_text(value_type) {
+                    let text = format!(
+                        "attribute `{name}` is {value_type}: a clause tests STRING attributes, and would never match"
+                    );
+                    let hint = "test a STRING attribute; an attributemapping can set one from a header or a part of the path";
+                    self.problem(
+                        resource,
+                        Diagnostic::error("envoy-value-type", field, text).with_hint(hint),
+                    );
+                    return None;
+                }
                 self.patterns += usize::from(test.regex.is_some());
                 let compiled = match self.patterns {
                     0..=MAX_PATTERNS => text_test(test),
@@ -283,6 +337,10 @@ impl Assembler<'_> {
                 }
             }
             matches.push(tests);
+        }
+        for (index, quota) in rule.quotas.iter().enumerate() {
+            let field = field.field("quotas").index(index).field("quota");
+            self.quota_name(&quota.quota, field, resource);
         }
         let quotas = rule.quotas.iter().map(|q| (q.quota.clone(), q.charge)).collect();
         Some(CheckQuota { matches, quotas })
@@ -362,17 +420,6 @@ impl Assembler<'_> {
     }
 }
 
-fn origin_ip(text: &str) -> Option<OriginIp> {
-    match text {
-        "peer" => Some(OriginIp::Peer),
-        "external_address" => Some(OriginIp::ExternalAddress),
-        other => {
-            let number: usize = other.strip_prefix("xff:")?.parse().ok()?;
-            (number > 0).then_some(OriginIp::ForwardedFor(number))
-        }
-    }
-}
-
 /// Maximum number of patterns.
 const MAX_PATTERNS: usize = 256;
 /// Maximum size of a compiled pattern, in bytes.
@@ -423,11 +470,7 @@ fn fits(source: &MappedFrom, value_type: ValueType, name: &str) -> Result<(), (S
         MappedFrom::Certificate(field) => {
             use super::CertificateField::{NotAfter, NotBefore};
             let is_time = matches!(field, NotAfter | NotBefore);
-            let text = matches!(
-                value_type,
-                ValueType::String | ValueType::Uri | ValueType::DnsName | ValueType::EmailAddress
-            );
-            if text || (is_time && value_type == ValueType::Timestamp) {
+            if is_text(value_type) || (is_time && value_type == ValueType::Timestamp) {
                 return Ok(());
             }
             let wanted = if is_time { "STRING or TIMESTAMP" } else { "STRING" };

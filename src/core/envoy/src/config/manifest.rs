@@ -1,6 +1,6 @@
 //! Attributes that only Envoy's services set. Expressions can use them without a manifest.
 
-use mixer_attribute::ValueType::{self, Int64, IpAddress, String, StringMap};
+use mixer_attribute::ValueType::{self, Bool, Int64, IpAddress, String, StringMap};
 
 /// Names and types, in name order.
 pub(crate) const BUILT_IN: &[(&str, ValueType)] = &[
@@ -29,6 +29,7 @@ pub(crate) const BUILT_IN: &[(&str, ValueType)] = &[
     ("ratelimit.descriptor", StringMap),
     ("ratelimit.domain", String),
     ("ratelimit.key", String),
+    ("request.body.partial", Bool),
     ("request.body.raw", IpAddress),
     ("request.body.text", String),
 ];

@@ -170,6 +170,8 @@ mixer_config::message! {
         13 response_metadata: bool = true;
         /// The path prefix of checks over HTTP.
         14 http_path_prefix: String = "/check".to_owned();
+        /// The source of `source.ip` of checks over HTTP: `none`, `xff:N` or `header:NAME`.
+        15 http_source_ip: String = "none".to_owned();
     }
 }
 

@@ -47,43 +47,61 @@ pub(super) async fn should_rate_limit(
     answer
 }
 
-/// A member in either of its two spellings.
-fn member<'v>(value: &'v Value, camel: &str, snake: &str) -> &'v Value {
-    value.get(camel).or_else(|| value.get(snake)).unwrap_or(&Value::Null)
-}
+/// Reads members of a JSON object; `None` for a value of another type than that of the member. As in the JSON mapping of messages, a
+/// member that is absent or null has its default.
+struct Members<'v>(&'v serde_json::Map<String, Value>);
 
-/// A number or a string of digits, as the JSON mapping writes 64-bit numbers.
-fn number(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+impl<'v> Members<'v> {
+    fn of(value: &'v Value) -> Option<Self> {
+        value.as_object().map(Self)
+    }
+
+    /// A member in either of its two spellings.
+    fn get(&self, camel: &str, snake: &str) -> Option<&'v Value> {
+        self.0.get(camel).or_else(|| self.0.get(snake)).filter(|value| !value.is_null())
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name, name).map_or(Some(String::new()), |value| value.as_str().map(str::to_owned))
+    }
+
+    /// A number or a string of digits, as the JSON mapping writes 64-bit numbers.
+    fn number(&self, camel: &str, snake: &str) -> Option<Option<u64>> {
+        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        self.get(camel, snake).map_or(Some(None), |value| number(value).map(Some))
+    }
+
+    fn flag(&self, camel: &str, snake: &str) -> Option<bool> {
+        self.get(camel, snake).map_or(Some(false), Value::as_bool)
+    }
+
+    fn list<T>(&self, name: &str, item: impl Fn(&'v Value) -> Option<T>) -> Option<Vec<T>> {
+        self.get(name, name).map_or(Some(Vec::new()), |value| value.as_array()?.iter().map(item).collect())
+    }
 }
 
 fn request_of(value: &Value) -> Option<RateLimitRequest> {
-    let descriptors = match value.get("descriptors") {
-        None => Vec::new(),
-        Some(list) => list.as_array()?.iter().map(descriptor).collect::<Option<_>>()?,
-    };
-    let addend = number(member(value, "hitsAddend", "hits_addend")).unwrap_or(0);
+    let members = Members::of(value)?;
     Some(RateLimitRequest {
-        domain: value.get("domain").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        descriptors,
-        hits_addend: u32::try_from(addend).ok()?,
+        domain: members.text("domain")?,
+        descriptors: members.list("descriptors", descriptor)?,
+        hits_addend: u32::try_from(members.number("hitsAddend", "hits_addend")?.unwrap_or(0)).ok()?,
     })
 }
 
 fn descriptor(value: &Value) -> Option<RateLimitDescriptor> {
-    let entries = value.get("entries").and_then(Value::as_array).into_iter().flatten();
-    let text = |value: &Value, name: &str| Some(value.get(name)?.as_str()?.to_owned());
+    let members = Members::of(value)?;
     Some(RateLimitDescriptor {
-        entries: entries
-            .map(|entry| {
-                let value = text(entry, "value").unwrap_or_default();
-                Some(rate_limit_descriptor::Entry { key: text(entry, "key")?, value })
-            })
-            .collect::<Option<_>>()?,
+        entries: members.list("entries", entry)?,
         limit: None,
-        hits_addend: number(member(value, "hitsAddend", "hits_addend")),
-        is_negative_hits: member(value, "isNegativeHits", "is_negative_hits").as_bool().unwrap_or(false),
+        hits_addend: members.number("hitsAddend", "hits_addend")?,
+        is_negative_hits: members.flag("isNegativeHits", "is_negative_hits")?,
     })
+}
+
+fn entry(value: &Value) -> Option<rate_limit_descriptor::Entry> {
+    let members = Members::of(value)?;
+    Some(rate_limit_descriptor::Entry { key: members.text("key")?, value: members.text("value")? })
 }
 
 fn json_of(response: &RateLimitResponse) -> Value {
@@ -109,4 +127,49 @@ fn json_of(response: &RateLimitResponse) -> Value {
         "overallCode": response.overall_code().as_str_name(),
         "statuses": statuses.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<RateLimitRequest> {
+        request_of(&serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn absent_members_have_their_defaults() {
+        let request = read(
+            r#"{"domain": "shop", "hitsAddend": "2", "descriptors": [
+                {"entries": [{"key": "user", "value": "ann"}, {"key": "any"}], "hits_addend": 3, "isNegativeHits": true},
+                {"entries": null}]}"#,
+        )
+        .unwrap();
+        assert_eq!((request.domain.as_str(), request.hits_addend), ("shop", 2));
+        let [first, second] = &request.descriptors[..] else { panic!("{request:?}") };
+        let entries: Vec<_> = first.entries.iter().map(|e| (e.key.as_str(), e.value.as_str())).collect();
+        assert_eq!(entries, [("user", "ann"), ("any", "")]);
+        assert_eq!((first.hits_addend, first.is_negative_hits), (Some(3), true));
+        assert_eq!((second.entries.len(), second.hits_addend), (0, None));
+    }
+
+    #[test]
+    fn values_of_other_types_are_refused() {
+        for text in [
+            r#"[]"#,
+            r#"{"domain": 1}"#,
+            r#"{"descriptors": {}}"#,
+            r#"{"descriptors": ["user"]}"#,
+            r#"{"hitsAddend": "abc"}"#,
+            r#"{"hitsAddend": -1}"#,
+            r#"{"hitsAddend": 4294967296}"#,
+            r#"{"descriptors": [{"entries": "user"}]}"#,
+            r#"{"descriptors": [{"entries": [{"key": "user", "value": 1}]}]}"#,
+            r#"{"descriptors": [{"entries": [{"key": 1}]}]}"#,
+            r#"{"descriptors": [{"hitsAddend": 1.5}]}"#,
+            r#"{"descriptors": [{"isNegativeHits": "yes"}]}"#,
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 }

@@ -104,6 +104,17 @@ fn values_of_a_key_have_separate_counters_unless_they_share_one() {
 }
 
 #[test]
+fn different_descriptors_have_different_counters() {
+    let fixture = fixture(
+        "domain: shop\ndescriptors:\n- key: tenant\n  rate_limit: {unit: hour, requests_per_unit: 1}\n  descriptors:\n  \
+         - key: path\n    rate_limit: {unit: hour, requests_per_unit: 1}\n",
+    );
+    assert_eq!(fixture.codes(&[("tenant", "a_path_b")], 1), [Within]);
+    assert_eq!(fixture.codes(&[("tenant", "a"), ("path", "b")], 1), [Within]);
+    assert_eq!(fixture.codes(&[("tenant", "a"), ("path", "b")], 1), [Over]);
+}
+
+#[test]
 fn only_the_limit_of_the_last_entry_counts() {
     let fixture = fixture(LIMITS);
     assert!(!fixture.ask(&[&[("user", "ann"), ("path", "x")]], 1, 0)[0].matched, "no such path");

@@ -12,7 +12,7 @@ use super::recording::{RecordedExchange, RequiredQuotas};
 use super::{AUTHORIZATION_CHECK, EnvoyService, SnapshotState, now, require_enabled};
 use crate::config::{CheckQuota, EnvoyConfig, Mode, TextTest, config_of};
 use mixer_api::CallInfo;
-use mixer_api::grpc::GrpcError;
+use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
@@ -95,8 +95,16 @@ impl EnvoyService {
         let needs_id = recorder.is_some() || !quotas.is_empty();
         let id = if needs_id { self.decision_id() } else { String::new() };
         let required = RequiredQuotas { quotas, id };
-        let (mut decision, exchange) = match cache.and_then(|cache| self.cached_decision(cache, &bag)) {
-            Some(decision) => {
+        let configured = required.quotas.iter().try_for_each(|(name, _)| state.require_configured(name));
+        let cached = cache.and_then(|cache| self.cached_decision(cache, &bag));
+        let (mut decision, exchange) = match (configured, cached) {
+            (Err(text), _) => {
+                mixer_base::warn_limited!(1, "a check of Envoy could not be evaluated: {text}");
+                let failed = GrpcError::new(Code::Internal, text.as_str());
+                let exchange = recorder.map(|_| RecordedExchange::of_check(&required).failed(failed));
+                (Decision::failure(text, Vec::new()), exchange)
+            }
+            (Ok(()), Some(decision)) => {
                 let exchange = recorder.map(|_| {
                     let exchange = RecordedExchange::of_check(&required);
                     exchange.with_status(decision.code, &decision.message, decision.directive.as_ref())
@@ -104,7 +112,7 @@ impl EnvoyService {
                 (decision, exchange)
             }
             // Boxed, so that the future of a cache hit stays small.
-            None => {
+            (Ok(()), None) => {
                 Box::pin(self.decide_uncached(call, &mut bag, cache, &required, recorder.is_some())).await
             }
         };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::super::rate_limit::{self, LimitCode, LimitInfo, LimitStatus};
 use super::recording::RecordedExchange;
 use crate::config::settings::LimitHeaders;
+use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::pipeline::{Cacheable, DecisionSink, QuotaSink};
 use mixer_attribute::AttributeBag;
 use mixer_engine::adapter::QuotaLevel;
@@ -43,7 +44,9 @@ impl CachedAnswer for CachedVerdict {
     fn size(&self) -> usize {
         let directive = self.0.directive.as_ref().map_or(0, |d| {
             let changes = d.request_headers.iter().chain(&d.response_headers);
-            d.direct_response_body.len() + changes.map(|c| c.name.len() + c.value.len() + 64).sum::<usize>()
+            let unset = d.unset_request_headers.iter().map(|name| name.len() + 24).sum::<usize>();
+            let changed = changes.map(|c| c.name.len() + c.value.len() + 64).sum::<usize>();
+            d.direct_response_body.len() + changed + unset
         });
         let rules: usize = self.0.rules.iter().map(|rule| rule.len() + 24).sum();
         size_of::<Verdict>() + self.0.message.len() + directive + rules
@@ -68,7 +71,7 @@ impl Decision {
     }
 
     /// The decision when the evaluation failed.
-    fn failure(message: String, rules: Vec<String>) -> Self {
+    pub(super) fn failure(message: String, rules: Vec<String>) -> Self {
         let verdict =
             Verdict { code: 13, message, directive: None, rules, remaining_uses: AtomicI64::new(0) };
         Self { failed: true, ..Self::of(Arc::new(verdict)) }
@@ -156,11 +159,10 @@ impl DecisionBuilder<'_> {
     pub(super) fn finish(self, error: Option<String>) -> (Decision, Option<RecordedExchange>) {
         let verdict = match (error, self.quota_error, self.verdict) {
             (None, None, Some(verdict)) => verdict,
-            (None, quota_error, _) => {
-                return (Decision::failure(quota_error.unwrap_or_default(), Vec::new()), self.exchange);
-            }
-            (Some(error), ..) => {
-                let exchange = self.exchange.map(|exchange| exchange.failed(&error));
+            (error, quota_error, _) => {
+                let error = error.or(quota_error).unwrap_or_default();
+                let failed = GrpcError::new(Code::Internal, error.as_str());
+                let exchange = self.exchange.map(|exchange| exchange.failed(failed));
                 return (Decision::failure(error, names_of(&self.fired.borrow())), exchange);
             }
         };

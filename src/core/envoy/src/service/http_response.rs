@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 
-use super::super::check_response::{self, RequestInfo};
+use super::super::check_response::{self, RequestChange, RequestInfo, Unsupported, request_changes};
 use super::EnvoyService;
 use super::decision::Decision;
 use super::response::Enforced;
@@ -10,10 +10,13 @@ use mixer_api::CallInfo;
 use mixer_api::grpc::GrpcError;
 use mixer_engine::snapshot::HeaderOperationKind;
 
+/// The header with the status of a denial that is sent as 403.
+const DECIDED_STATUS: &str = "x-mixer-http-status";
+
 /// The response to a check over HTTP.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct HttpCheckResponse {
-    /// The status; 200 allows the request.
+    /// 200 allows the request, 503 leaves it to the failure mode of Envoy, every other status below 500 denies it.
     pub(crate) status: u16,
     /// Headers for the allowed request, or of the denial.
     pub(crate) headers: Vec<(String, String)>,
@@ -41,35 +44,52 @@ impl EnvoyService {
                 headers: facts.headers,
                 deny_body: config.settings.check.deny_body,
             };
-            http_response(decision, &enforced, &request)
+            let (response, unsupported) = http_response(decision, &enforced, &request);
+            self.metrics.unsupported(unsupported);
+            response
         })
         .await
     }
 }
 
-fn http_response(decision: &Decision, enforced: &Enforced, request: &RequestInfo<'_>) -> HttpCheckResponse {
+fn http_response(
+    decision: &Decision,
+    enforced: &Enforced,
+    request: &RequestInfo<'_>,
+) -> (HttpCheckResponse, Unsupported) {
     use HeaderOperationKind::Remove;
     let code = enforced.code;
     let direct = decision.directive.as_ref().filter(|d| d.direct_response_code != 0 && decision.code == code);
+    let mut unsupported = Unsupported::default();
     if code == 0 && direct.is_none() {
-        let changes = decision.directive.iter().flat_map(|directive| &directive.request_headers);
-        let (remove, set): (Vec<_>, Vec<_>) = changes.partition(|change| change.kind == Remove);
-        return HttpCheckResponse {
-            status: 200,
-            headers: set.into_iter().map(|c| (c.name.clone(), c.value.clone())).collect(),
-            remove: remove.into_iter().map(|c| c.name.clone()).collect(),
-            body: String::new(),
-        };
+        let mut response = HttpCheckResponse { status: 200, ..HttpCheckResponse::default() };
+        for change in decision.directive.iter().flat_map(request_changes) {
+            match change {
+                RequestChange::Set(c) | RequestChange::Append(_, c) => {
+                    response.headers.push((c.name.clone(), c.value.clone()));
+                }
+                RequestChange::Remove(name) => response.remove.push(name.to_owned()),
+                RequestChange::Invalid => unsupported.invalid_header += 1,
+            }
+        }
+        return (response, unsupported);
     }
-    let status = match direct {
+    let mut headers = decision.headers.clone();
+    let decided = match direct {
         Some(direct) => direct.direct_response_code,
-        None if enforced.failed => 503,
         None => check_response::http_status(code),
     };
-    let status = u16::try_from(status).ok().filter(|status| (200..=599).contains(status)).unwrap_or(403);
-    // 200 would allow the request.
-    let status = if status == 200 { 403 } else { status };
-    let mut headers = decision.headers.clone();
+    let status = match u16::try_from(decided) {
+        // Envoy takes 5xx for an error of this service and applies its failure mode, which may allow the request.
+        _ if enforced.failed => 503,
+        Ok(500..=599) => {
+            headers.push((DECIDED_STATUS.to_owned(), decided.to_string()));
+            403
+        }
+        // 200 would allow the request.
+        Ok(status @ 201..=499) => status,
+        _ => 403,
+    };
     let body = match direct {
         Some(direct) => {
             let changes = direct.response_headers.iter().filter(|change| change.kind != Remove);
@@ -78,5 +98,5 @@ fn http_response(decision: &Decision, enforced: &Enforced, request: &RequestInfo
         }
         None => check_response::body(code, &decision.message, request),
     };
-    HttpCheckResponse { status, headers, remove: Vec::new(), body }
+    (HttpCheckResponse { status, headers, remove: Vec::new(), body }, unsupported)
 }

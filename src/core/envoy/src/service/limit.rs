@@ -16,7 +16,7 @@ use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
 use mixer_attribute::AttributeBag;
-use mixer_engine::dispatch::{self, DispatchContext, DispatchError, QuotaOutcome, QuotaRequest};
+use mixer_engine::dispatch::{self, DispatchContext, QuotaOutcome, QuotaRequest};
 use mixer_engine::runtime::Published;
 
 /// A call of the rate limit service.
@@ -131,12 +131,21 @@ impl EnvoyService {
                 deduplication_id: &id,
                 level: true,
             };
-            let outcome = allocate(call, attributes.bag(), quota).await.map_err(|error| {
-                mixer_base::warn_limited!(1, %error, quota = quota.name, "a quota for Envoy could not be allocated");
-                GrpcError::new(Code::Unavailable, error.to_string())
-            })?;
             if let Some(exchange) = &mut exchange {
                 exchange.push_quota(&quota);
+            }
+            let outcome = match self.allocate(call, attributes.bag(), quota).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    mixer_base::warn_limited!(1, %error, quota = quota.name, "a quota for Envoy could not be allocated");
+                    let error = GrpcError::new(Code::Unavailable, error);
+                    if let (Some(observation), Some(exchange)) = (recorder, exchange) {
+                        exchange.failed(error.clone()).record(observation, &attributes);
+                    }
+                    return Err(error);
+                }
+            };
+            if let Some(exchange) = &mut exchange {
                 exchange.push_grant(quota.name, &outcome);
             }
             let over = quota.amount > 0 && outcome.granted < quota.amount;
@@ -148,19 +157,21 @@ impl EnvoyService {
         }
         Ok(())
     }
-}
 
-/// Preprocesses, allocates one quota, and evaluates the quota rules in dry run.
-async fn allocate<'a>(
-    call: LimitCall<'a>,
-    mut bag: AttributeBag<'a>,
-    quota: QuotaRequest<'_>,
-) -> Result<QuotaOutcome, DispatchError> {
-    let LimitCall { published, context, .. } = call;
-    pipeline::preprocess(published, &mut bag, context).await?;
-    let outcome = pipeline::allocate(published, &bag, quota, context).await;
-    if published.routes.has_dry_run() {
-        Box::pin(dispatch::dry_run_quota(&published.routes, &bag, quota, context)).await;
+    /// Preprocesses, allocates one quota, and evaluates the quota rules in dry run. Errors: also if no rule configures the quota.
+    async fn allocate<'a>(
+        &self,
+        call: LimitCall<'a>,
+        mut bag: AttributeBag<'a>,
+        quota: QuotaRequest<'_>,
+    ) -> Result<QuotaOutcome, String> {
+        let LimitCall { published, context, .. } = call;
+        self.snapshot_state(published).require_configured(quota.name)?;
+        pipeline::preprocess(published, &mut bag, context).await.map_err(|error| error.to_string())?;
+        let outcome = pipeline::allocate(published, &bag, quota, context).await;
+        if published.routes.has_dry_run() {
+            Box::pin(dispatch::dry_run_quota(&published.routes, &bag, quota, context)).await;
+        }
+        outcome.map_err(|error| error.to_string())
     }
-    outcome
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::super::attributes::Attributes;
 use super::super::rate_limit::{LimitCode, LimitStatus};
 use mixer_api::encode_directive;
-use mixer_api::grpc::{Code, GrpcError};
+use mixer_api::grpc::GrpcError;
 use mixer_api::observers::Observation;
 use mixer_attribute::request::{
     CheckCall, ReportWords, Semantics, encode_check_request, encode_report_request,
@@ -76,7 +76,7 @@ impl RecordedExchange {
         message: &str,
         directive: Option<&RouteDirective>,
     ) -> Self {
-        let directive = directive.map(encode_directive);
+        let directive = directive.and_then(encode_directive);
         let precondition = Precondition {
             status_code: code,
             status_message: message,
@@ -89,7 +89,7 @@ impl RecordedExchange {
 
     /// Responds with the outcome of the rules.
     pub(super) fn set_outcome(&mut self, outcome: &CheckOutcome, bag: &AttributeBag<'_>) {
-        let directive = outcome.directive.as_ref().map(encode_directive);
+        let directive = outcome.directive.as_ref().and_then(encode_directive);
         let precondition = Precondition {
             status_code: outcome.status.code,
             status_message: &outcome.status.message,
@@ -106,9 +106,9 @@ impl RecordedExchange {
         push_quota(&mut self.response, name, grant, |_| {});
     }
 
-    /// Responds with INTERNAL.
-    pub(super) fn failed(self, message: &str) -> Self {
-        Self { error: Some(GrpcError::new(Code::Internal, message)), ..self }
+    /// Responds with an error.
+    pub(super) fn failed(self, error: GrpcError) -> Self {
+        Self { error: Some(error), ..self }
     }
 
     /// Records the exchange.

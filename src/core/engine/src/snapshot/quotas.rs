@@ -1,0 +1,57 @@
+//! The quotas that rules configure, and those that extensions name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::extension::{ExtensionConfig, QuotaReference};
+use super::model::{HandlerBinding, InstanceConfig, Snapshot};
+use mixer_base::shared_map::SharedMap;
+use mixer_config::message::suggestion;
+use mixer_config::{Diagnostics, ResourceKey};
+
+/// The template of quotas.
+const QUOTA: &str = "quota";
+
+type Bindings = BTreeMap<ResourceKey, Arc<HandlerBinding>>;
+
+impl Snapshot {
+    /// Whether a rule configures the quota with this short name, in any namespace. Cost: linear in the instances that rules bind.
+    pub fn configures_quota(&self, name: &str) -> bool {
+        is_bound(&self.bindings, name)
+    }
+}
+
+/// The problems of quotas that extensions name and no rule configures. `instances` are all instances, used or not.
+pub(super) fn unconfigured(
+    extensions: &[Arc<dyn ExtensionConfig>],
+    bindings: &Bindings,
+    instances: &SharedMap<Arc<InstanceConfig>>,
+) -> Diagnostics {
+    let named = extensions.iter().flat_map(|extension| extension.quotas());
+    let unconfigured = named.filter(|quota| !is_bound(bindings, &quota.name));
+    unconfigured.map(|quota| quota.problem.clone().with_hint(hint(quota, instances))).collect()
+}
+
+fn hint(quota: &QuotaReference, instances: &SharedMap<Arc<InstanceConfig>>) -> String {
+    let quotas = instances.iter().filter(|instance| is_quota(instance));
+    let names: BTreeSet<&str> = quotas.map(|instance| &*instance.key.name).collect();
+    if names.iter().any(|name| is_same(name, &quota.name)) {
+        return format!("add a rule with an action on the instance `{}`", quota.name);
+    }
+    suggestion(&quota.name, names)
+        .unwrap_or_else(|| "name an instance of template `quota` that a rule gives to a handler".to_owned())
+}
+
+fn is_bound(bindings: &Bindings, name: &str) -> bool {
+    let bound = bindings.values().flat_map(|binding| &binding.instances);
+    bound.filter(|instance| is_quota(instance)).any(|instance| is_same(&instance.key.name, name))
+}
+
+fn is_quota(instance: &InstanceConfig) -> bool {
+    instance.template().name == QUOTA
+}
+
+/// As the dispatch of quotas compares names.
+fn is_same(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
+}

@@ -1,0 +1,190 @@
+//! Checks over HTTP: through Envoy, and what the endpoint answers by itself.
+
+use crate::fixture::{Fixture, Http};
+use crate::support::{DEADLINE, Server, free_port, http_with, wait_for};
+
+const BASE: &str = r#"
+apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: direct, namespace: istio-system}
+spec:
+  attributes:
+    context.protocol: {valueType: STRING}
+    request.url_path: {valueType: STRING}
+    source.ip: {valueType: IP_ADDRESS}
+    origin.ip: {valueType: IP_ADDRESS}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+"#;
+
+/// A handler, and a rule that calls it.
+fn rule(name: &str, adapter: &str, params: &str, condition: &str) -> String {
+    format!(
+        "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: {adapter}, params: {params}}}\n\
+         ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec:\n  match: {condition}\n  actions:\n  - {{handler: {name}, instances: [nothing]}}\n"
+    )
+}
+
+/// Denials of every kind, by path.
+fn denials() -> String {
+    let on = |path: &str| format!("request.url_path == \"{path}\"");
+    let direct = "{status: {code: 7, details: [{\"@type\": type.googleapis.com/istio.policy.v1beta1.DirectHttpResponse, code: 503}]}}";
+    [
+        rule("denied", "denier", "{status: {code: 7}}", &on("/denied")),
+        rule("unavailable", "denier", "{status: {code: 14}}", &on("/unavailable")),
+        rule("unknown", "denier", "{status: {code: 2}}", &on("/unknown")),
+        rule("direct", "denier", direct, &on("/direct")),
+        rule("broken", "drill", "{outcome: ERROR}", &on("/broken")),
+    ]
+    .concat()
+}
+
+fn settings(check: &str) -> String {
+    format!(
+        "---\napiVersion: config.istio.io/v1alpha2\nkind: envoybridge\nmetadata: {{name: default, namespace: istio-system}}\n\
+         spec: {{check: {check}}}\n"
+    )
+}
+
+/// A server that answers checks over HTTP.
+struct Endpoint {
+    _directory: tempfile::TempDir,
+    _server: Server,
+    address: String,
+}
+
+impl Endpoint {
+    fn start(policy: &str, arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("policy.yaml"), format!("{BASE}{policy}"))
+            .expect("it is writable");
+        let address = format!("127.0.0.1:{}", free_port());
+        let server =
+            Server::on(directory.path()).with(&["--envoy-http-address", &address]).with(arguments).start();
+        let endpoint = Self { _directory: directory, _server: server, address };
+        let ready =
+            wait_for(DEADLINE, || http_with("GET", &endpoint.url("/rlconfig"), &[], "").ok().map(drop));
+        assert!(ready.is_some(), "the endpoint listens");
+        endpoint
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// The status, and the value of the header with the decided status.
+    fn get(&self, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+        self.ask("GET", path, headers)
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+        let answer = http_with(method, &self.url(path), headers, "").expect("an answer");
+        let decided = answer.headers.iter().find(|(name, _)| name == "x-mixer-http-status");
+        (answer.status, decided.map_or(String::new(), |(_, value)| value.clone()))
+    }
+}
+
+#[test]
+fn only_a_delegated_failure_is_an_error_for_envoy() {
+    let closed = Endpoint::start(&(denials() + &settings("{errorMode: closed}")), &[]);
+    for (path, status, decided) in [
+        ("/check/", 200, ""),
+        ("/check/denied", 403, ""),
+        ("/check/unavailable", 403, "503"),
+        ("/check/unknown", 403, "500"),
+        ("/check/direct", 403, "503"),
+        ("/check/broken", 403, "500"),
+    ] {
+        assert_eq!(closed.get(path, &[]), (status, decided.to_owned()), "{path}");
+    }
+    let delegating = Endpoint::start(&denials(), &[]);
+    assert_eq!(delegating.get("/check/broken", &[]), (503, String::new()));
+    assert_eq!(delegating.get("/check/unavailable", &[]), (403, "503".to_owned()));
+}
+
+#[test]
+fn the_source_address_is_absent_unless_a_setting_names_it() {
+    let block = |name: &str| {
+        let condition =
+            format!("request.url_path == \"/{name}\" && ({name}.ip | ip(\"0.0.0.0\")) == ip(\"192.0.2.66\")");
+        rule(name, "denier", "{status: {code: 7}}", &condition)
+    };
+    let rules = block("source") + &block("origin");
+    let before = [("x-forwarded-for", "192.0.2.66,10.0.0.1"), ("x-client", "192.0.2.66")];
+    let last = [("x-forwarded-for", "10.0.0.1,192.0.2.66")];
+    for (setting, of_before, of_last) in [
+        ("{}", 200, 200),
+        ("{httpSourceIp: \"xff:2\"}", 403, 200),
+        ("{httpSourceIp: \"header:X-Client\"}", 403, 200),
+    ] {
+        let endpoint = Endpoint::start(&(rules.clone() + &settings(setting)), &[]);
+        for path in ["/check/source", "/check/origin"] {
+            let statuses = [endpoint.get(path, &before).0, endpoint.get(path, &last).0];
+            assert_eq!(statuses, [of_before, of_last], "{path}, {setting}");
+        }
+    }
+}
+
+#[test]
+fn checks_win_below_their_prefix() {
+    let policy = rule("all", "denier", "{status: {code: 7}}", "context.protocol != \"ratelimit\"")
+        + &settings("{httpPathPrefix: /}");
+    // The prefix is an error, and serves only where errors do.
+    let endpoint = Endpoint::start(&policy, &["--config-on-error=serve-valid"]);
+    for (method, path) in [("GET", "/healthcheck"), ("GET", "/rlconfig"), ("POST", "/json"), ("GET", "/a")] {
+        assert_eq!(endpoint.ask(method, path, &[]).0, 403, "{method} {path}");
+    }
+    let endpoint = Endpoint::start(
+        &rule("all", "denier", "{status: {code: 7}}", "context.protocol != \"ratelimit\""),
+        &[],
+    );
+    for (path, status) in
+        [("/healthcheck", 200), ("/rlconfig", 200), ("/check/healthcheck", 403), ("/a", 404)]
+    {
+        assert_eq!(endpoint.get(path, &[]).0, status, "{path}");
+    }
+}
+
+#[test]
+fn settings_of_another_namespace_do_not_take_over() {
+    let other = settings("{mode: shadow}").replace("istio-system", "a-tenant");
+    let policy = rule("all", "denier", "{status: {code: 7}}", "context.protocol != \"ratelimit\"") + &other;
+    let endpoint = Endpoint::start(&policy, &["--config-on-error=serve-valid"]);
+    assert_eq!(endpoint.get("/check/", &[]).0, 403);
+}
+
+#[test]
+fn policy_knows_that_a_body_is_truncated() {
+    let policy = rule("partial", "denier", "{status: {code: 7}}", "request.body.partial | false")
+        + &settings("{includeBody: true}");
+    let endpoint = Endpoint::start(&policy, &[]);
+    for (value, status) in [("true", 403), ("false", 200)] {
+        assert_eq!(endpoint.get("/check/", &[("x-envoy-auth-partial-body", value)]).0, status, "{value}");
+    }
+    assert_eq!(endpoint.get("/check/", &[]).0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_denies_what_is_denied_although_it_fails_open() {
+    let fixture = Fixture::start().await;
+    let get = async |path: &str, headers: &[(&str, &str)]| {
+        fixture.get_at(fixture.over_http, Http::One, path, headers).await
+    };
+    let allowed = get("/addresses", &[("x-user", "ann"), ("x-forwarded-for", "192.0.2.7")]).await;
+    assert_eq!(allowed.status, 200, "{allowed:?}");
+    // The address that the client sent, and that of the peer: for loopback Envoy writes its own.
+    let seen =
+        allowed.body.lines().find_map(|line| line.strip_prefix("x-seen-addresses: ")).unwrap_or_default();
+    let addresses: Vec<&str> = seen.split(',').map(str::trim).collect();
+    assert_eq!((addresses.len(), addresses[0]), (2, "192.0.2.7"), "{}", allowed.body);
+
+    let closed = get("/closed", &[("x-user", "ann")]).await;
+    assert_eq!((closed.status, closed.header("x-mixer-http-status")), (403, "503"), "{closed:?}");
+    let blocked = get("/", &[("x-user", "ann"), ("x-forwarded-for", "192.0.2.66")]).await;
+    assert_eq!(blocked.status, 403, "the second address from the right: {blocked:?}");
+}
