@@ -29,3 +29,5 @@ mod routing;
 mod slices;
 #[path = "engine/stage.rs"]
 mod stage;
+#[path = "engine/superseded.rs"]
+mod superseded;

@@ -343,7 +343,7 @@ fn a_kept_resource_says_since_when_and_why() {
         let found = published.diagnostics.iter().filter(|d| d.code == "config-kept");
         found.map(|d| d.message.clone()).collect::<Vec<_>>()
     };
-    let text = "the previous version of no-bob.rule.istio-system serves, since 2023-11-14T22:13:25Z, because \
+    let text = "the previous version of no-bob.rule.istio-system serves, since 2023-11-14T22:13:25.000000Z, because \
                 its new version has an error: Handler not found: handler='closed-lsit'";
     assert_eq!(kept(&stage), [text]);
     let published = stage.published();
@@ -691,7 +691,7 @@ fn a_cause_that_concerns_many_resources_is_reported_once() {
     stage.stop();
     stage.start(&Files { lost: true, ..Files::default() });
     assert_eq!(stage.check("bob"), Answer::Denied);
-    let text = "4 resources serve in their previous version, since 2023-11-14T22:13:20Z: open /conf: permission denied \
+    let text = "4 resources serve in their previous version, since 2023-11-14T22:13:20.000000Z: open /conf: permission denied \
                 (words.attributemanifest.istio-system, closed-list.handler.istio-system, user.instance.istio-system and 1 more)";
     assert_eq!(reported(&stage), [("/conf".to_owned(), text.to_owned())]);
     // One file.

@@ -59,6 +59,11 @@ fn the_typo_of_the_readme_keeps_the_denial() {
     assert_eq!(state["configuration"]["keptResources"], 2, "{state}");
     assert_eq!(state["configuration"]["kept"][0]["resource"], "closed-service.rule.istio-system");
     assert_eq!(state["configuration"]["kept"][0]["why"], why);
+    // Times have the form of the log, wherever they are told.
+    let time = regex::Regex::new(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$").expect("a pattern");
+    let since = state["configuration"]["kept"][0]["since"].as_str().unwrap_or_default().to_owned();
+    assert!(time.is_match(&since), "{state}");
+    server.wait_for_log(&format!(" serves, since {since}, because "));
     let controlz = format!("127.0.0.1:{}", server.ports.ctrlz);
     let page = http("GET", &format!("http://{controlz}/configz/"), "").expect("a page").body;
     assert!(page.contains("2 resources serve in their previous version"), "{page}");

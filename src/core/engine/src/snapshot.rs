@@ -15,6 +15,7 @@ mod external;
 mod handlers;
 mod header_operations;
 mod instances;
+mod interrupt;
 mod kind;
 mod known;
 mod lint;

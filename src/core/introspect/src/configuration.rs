@@ -106,7 +106,7 @@ fn store(server: &Server, contents: &StoreContents, published: &Published) -> Ma
             div.notice.warn role="alert" #kept {
                 strong { (published.kept.len()) " resources serve in their previous version" }
                 ul { @for kept in published.kept.iter().take(SHOWN) {
-                    li { (link(&kept.key.to_string())) " since " (kept.since) ": " (kept.why) }
+                    li { (link(&kept.key.to_string())) " since " (kept.since.rfc3339_micros()) ": " (kept.why) }
                 } }
             }
         }

@@ -47,6 +47,9 @@ pub(crate) struct HandlerTransition {
     pub(crate) build_failures: u64,
 }
 
+/// A table, how it differs from the previous one, and the handlers that failed to build.
+pub(crate) type BuiltHandlers = (HandlerTable, HandlerTransition, Vec<(ResourceKey, Diagnostic)>);
+
 /// The live handlers of one snapshot, by resource key.
 #[derive(Debug, Default)]
 pub struct HandlerTable {
@@ -78,11 +81,14 @@ impl HandlerTable {
 
     /// Builds concurrently the handlers that the rules of `snapshot` use, and reuses those of `previous` with an unchanged signature:
     /// the handlers in use, then those of attempts that were not published. A handler that fails to build is left out and diagnosed.
+    ///
+    /// Errors: `interrupt` completed first; the handlers that were built by then.
     pub(crate) async fn build(
         snapshot: &Snapshot,
         previous: &[&HandlerTable],
         environment: &HandlerEnvironment,
-    ) -> (HandlerTable, HandlerTransition, Vec<(ResourceKey, Diagnostic)>) {
+        interrupt: impl Future<Output = ()>,
+    ) -> Result<BuiltHandlers, HandlerTable> {
         let mut table = HandlerTable { bindings: snapshot.bindings.clone(), ..HandlerTable::default() };
         let mut transition = HandlerTransition::default();
         let mut failed = Vec::new();
@@ -109,7 +115,15 @@ impl HandlerTable {
                 }
             }
         }
-        while let Some((key, config, built)) = building.next().await {
+        let mut interrupt = std::pin::pin!(interrupt);
+        loop {
+            // What is built is taken first: a handler that is dropped is not closed.
+            let next = tokio::select! {
+                biased;
+                next = building.next() => next,
+                () = &mut interrupt => return Err(table),
+            };
+            let Some((key, config, built)) = next else { break };
             match built {
                 Ok(handler) => {
                     transition.new += 1;
@@ -122,7 +136,7 @@ impl HandlerTable {
             }
         }
         failed.sort_by(|(_, a), (_, b)| a.resource.cmp(&b.resource));
-        (table, transition, failed)
+        Ok((table, transition, failed))
     }
 }
 

@@ -83,6 +83,40 @@ pub struct ConfiguratorOptions {
     pub policy: ConfigPolicy,
 }
 
+/// How many builds in a row give way to a newer version of the store: one that changes all the time is served some time.
+const MAX_SUPERSEDED: u32 = 10;
+
+/// What ends a build early.
+#[derive(Clone)]
+struct Interrupt {
+    store: Arc<dyn ConfigStore>,
+    stop: CancellationToken,
+    /// Whether a newer version of the store does.
+    by_changes: bool,
+}
+
+impl Interrupt {
+    fn is_due(&self) -> bool {
+        self.stop.is_cancelled() || (self.by_changes && self.store.has_changed())
+    }
+
+    async fn due(&self) {
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = self.store.changed(), if self.by_changes => {}
+        }
+    }
+}
+
+/// Whether a version of the store was dealt with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It is published, or need not be.
+    Done,
+    /// Its build ended early. Nothing of it was published.
+    Interrupted,
+}
+
 /// Builds and publishes a routing table for each version of a store.
 pub struct Configurator {
     runtime: Arc<Runtime>,
@@ -127,19 +161,48 @@ impl Configurator {
 
     /// Publishes the current contents of the store, unless they are unchanged.
     pub async fn apply(&mut self) {
-        self.is_applying = true;
-        self.publish_changes(false).await;
-        self.is_applying = false;
+        let interrupt = Interrupt {
+            store: Arc::clone(&self.options.store),
+            stop: CancellationToken::new(),
+            by_changes: false,
+        };
+        self.attempt(false, &interrupt).await;
     }
 
-    /// Builds again what failed to build, and publishes the outcome if it differs.
-    async fn retry(&mut self) {
-        self.is_applying = true;
-        self.publish_changes(true).await;
-        self.is_applying = false;
+    /// Publishes the contents of the store; with `is_retry` also if they are unchanged, because handlers failed to build. A newer
+    /// version ends the build of an older one, at most [`MAX_SUPERSEDED`] times in a row; a stop ends every build.
+    async fn follow(&mut self, is_retry: bool, stop: &CancellationToken) {
+        for superseded in 0..=MAX_SUPERSEDED {
+            let interrupt = Interrupt {
+                store: Arc::clone(&self.options.store),
+                stop: stop.clone(),
+                by_changes: superseded < MAX_SUPERSEDED,
+            };
+            let outcome = self.attempt(is_retry && superseded == 0, &interrupt).await;
+            if outcome == Outcome::Done || stop.is_cancelled() {
+                return;
+            }
+            tracing::info!("a newer configuration ends the build of the one before it");
+            if self.options.store.has_changed() {
+                // Announced, so that it does not end its own build.
+                self.options.store.changed().await;
+            }
+        }
     }
 
-    async fn publish_changes(&mut self, is_retry: bool) {
+    async fn attempt(&mut self, is_retry: bool, interrupt: &Interrupt) -> Outcome {
+        let asked = interrupt.clone();
+        // What serve-valid keeps of a resource that does not convert is known to the builder alone, which an early end resets.
+        let may_end_early = self.last_good.policy != OnConfigError::ServeValid;
+        self.builder.interrupt_if(may_end_early.then(|| Box::new(move || asked.is_due()) as _));
+        self.is_applying = true;
+        let outcome = self.publish_changes(is_retry, interrupt).await;
+        self.is_applying = false;
+        self.builder.interrupt_if(None);
+        outcome
+    }
+
+    async fn publish_changes(&mut self, is_retry: bool, interrupt: &Interrupt) -> Outcome {
         let started = Instant::now();
         self.restore_cached().await;
         let contents = self.read_store().await;
@@ -148,7 +211,10 @@ impl Configurator {
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
         let is_unchanged = changes.as_ref().is_some_and(Vec::is_empty) && !self.reads_differently(&contents);
         match (is_unchanged, is_retry) {
-            (true, false) => return self.last_good.relocate(&contents.resources),
+            (true, false) => {
+                self.last_good.relocate(&contents.resources);
+                return Outcome::Done;
+            }
             (true, true) => tracing::debug!("Building handlers again that failed"),
             (false, _) => tracing::info!("Publishing {events} events"),
         }
@@ -158,14 +224,31 @@ impl Configurator {
         if contents.unavailable.is_none() {
             self.restored = None;
         }
-        self.applied = Some(contents);
+        let applied_before = self.applied.replace(contents);
         let mut attempts: Vec<HandlerTable> = Vec::new();
         let mut failures = BTreeSet::new();
         let (handlers, transition, failed) = loop {
             resolution.settle(&mut self.builder);
             let known: Vec<&HandlerTable> = std::iter::once(serving).chain(&attempts).collect();
-            let environment = &self.options.environment;
-            let built = HandlerTable::build(resolution.snapshot(), &known, environment).await;
+            let built = match self.builder.is_interrupted() {
+                true => Err(HandlerTable::default()),
+                false => {
+                    let (snapshot, environment) = (resolution.snapshot(), &self.options.environment);
+                    HandlerTable::build(snapshot, &known, environment, interrupt.due()).await
+                }
+            };
+            let built = match built {
+                Ok(built) => built,
+                Err(partial) => {
+                    if self.builder.is_interrupted() {
+                        self.builder.reset();
+                    }
+                    self.applied = applied_before;
+                    let tables = attempts.iter().chain([&partial]);
+                    self.retire(tables.flat_map(|table| replaced(table, serving)).collect());
+                    return Outcome::Interrupted;
+                }
+            };
             failures.extend(built.2.iter().map(|(key, _)| key.clone()));
             if !resolution.handlers_failed(&built.2, &mut self.builder) {
                 break built;
@@ -179,14 +262,14 @@ impl Configurator {
         if is_as_before {
             let tables = [&handlers].into_iter().chain(&attempts);
             self.retire(tables.flat_map(|table| replaced(table, serving)).collect());
-            return;
+            return Outcome::Done;
         }
         if let Some(why) = resolved.withheld.as_ref().filter(|_| before.withheld.is_none()) {
             // The table in use consists of live parts only, so that it goes on whatever cannot be built again.
             tracing::error!("the configuration is not applied, the one in use stays: {why}");
             let table = [&handlers].into_iter().chain(&attempts);
             self.retire(table.flat_map(|table| replaced(table, serving)).collect());
-            return;
+            return Outcome::Done;
         }
         let handlers = match resolved.withheld {
             Some(_) => {
@@ -209,6 +292,7 @@ impl Configurator {
         self.record(&published, transition, counts, events, changes.unwrap_or_default(), started.elapsed());
         drop(published);
         self.retire(retired);
+        Outcome::Done
     }
 
     /// Starts with the cached configuration, if there is one. The cache is read once.
@@ -300,21 +384,22 @@ impl Configurator {
         }
     }
 
-    /// Publishes every change of the store until `stop` is cancelled, and builds handlers again that failed. After a panic it can be
+    /// Publishes every change of the store until `stop` is cancelled, and builds handlers again that failed. A stop, or a newer version
+    /// of the store, ends a build under way. After a panic it can be
     /// called again: the published configuration serves on, and the contents of the store are built from scratch.
     pub async fn run(&mut self, stop: CancellationToken) {
         if self.is_applying {
             self.builder.reset();
             self.applied = None;
-            self.apply().await;
+            self.follow(false, &stop).await;
         }
         let store = Arc::clone(&self.options.store);
         loop {
             let due = self.retry.as_ref().map(|retry| retry.at);
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = store.changed() => self.apply().await,
-                () = until(due) => self.retry().await,
+                () = store.changed() => self.follow(false, &stop).await,
+                () = until(due) => self.follow(true, &stop).await,
             }
         }
     }

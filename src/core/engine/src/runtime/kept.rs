@@ -99,7 +99,7 @@ pub(super) fn diagnose_kept(kept: &[KeptResource]) -> Diagnostics {
 
 fn diagnose_group(group: &[&KeptResource]) -> Option<Diagnostic> {
     let first = group.first()?;
-    let since = group.iter().map(|kept| kept.since).min()?;
+    let since = group.iter().map(|kept| kept.since).min()?.rfc3339_micros();
     let (Some(cause), true) = (&first.common, group.len() > 1) else {
         let message =
             format!("the previous version of {} serves, since {since}, because {}", first.key, first.why);
@@ -173,15 +173,15 @@ mod tests {
         assert_eq!(
             found,
             [
-                (single("a", "1970-01-01T00:00:00Z"), "a.rule.ns".to_owned(), Some(7)),
+                (single("a", "1970-01-01T00:00:00.000000Z"), "a.rule.ns".to_owned(), Some(7)),
                 (
-                    "4 resources serve in their previous version, since 1970-01-01T00:00:10Z: lstat /conf: no \
+                    "4 resources serve in their previous version, since 1970-01-01T00:00:10.000000Z: lstat /conf: no \
                      such file or directory (b.rule.ns, c.rule.ns, e.rule.ns and 1 more)"
                         .to_owned(),
                     String::new(),
                     None
                 ),
-                (single("d", "1970-01-01T00:00:20Z"), "d.rule.ns".to_owned(), Some(7)),
+                (single("d", "1970-01-01T00:00:20.000000Z"), "d.rule.ns".to_owned(), Some(7)),
             ]
         );
     }

@@ -118,6 +118,9 @@ impl<'l> Resolution<'l> {
             return;
         }
         loop {
+            if builder.is_interrupted() {
+                return;
+            }
             let faults = faults(&self.snapshot, &self.corrections, &self.found.faulty, builder);
             if self.corrections.last.policy == OnConfigError::Refuse && !self.is_whole {
                 let first = self.flaw().or_else(|| by_first(faults.values().map(|fault| &fault.reason)));

@@ -10,6 +10,7 @@ use super::extension::{ExtensionConfigs, ExtensionState};
 use super::external;
 use super::handlers::{HandlerState, build_handler, build_legacy_handler};
 use super::instances::{InstanceState, build_instance, build_legacy_instance};
+use super::interrupt::Interrupt;
 use super::kind::{ResourceChanges, ResourceKind};
 use super::known::{KnownResources, NamePool};
 use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCounts, SnapshotId};
@@ -59,6 +60,7 @@ pub struct SnapshotBuilder {
     known: KnownResources,
     bindings: Bindings,
     parts: SnapshotParts,
+    interrupt: Interrupt,
 }
 
 /// The parts of the next snapshot, updated unit by unit.
@@ -93,12 +95,25 @@ impl SnapshotBuilder {
             known: KnownResources::default(),
             bindings: Bindings::default(),
             parts: SnapshotParts::default(),
+            interrupt: Interrupt::default(),
         }
     }
 
-    /// Forgets everything but the number of builds: the next build is a full one. For a build that panicked.
+    /// Forgets everything but the number of builds: the next build is a full one. For a build that panicked or was interrupted.
     pub(crate) fn reset(&mut self) {
-        *self = Self { builds: self.builds, ..Self::new(self.options.clone()) };
+        let interrupt = self.interrupt.begin_again();
+        *self = Self { builds: self.builds, interrupt, ..Self::new(self.options.clone()) };
+    }
+
+    /// Builds from now on ask `question` between two units, and end early once it says yes. Their snapshots are incomplete: the builder
+    /// has to be [reset](Self::reset) if it [was interrupted](Self::is_interrupted). `None`: they do not end early.
+    pub(crate) fn interrupt_if(&mut self, question: Option<Box<dyn Fn() -> bool + Send + Sync>>) {
+        self.interrupt.ask(question);
+    }
+
+    /// Whether a build ended early since the last reset.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_due()
     }
 
     /// A snapshot without resources, with the id of the last build; 0 before the first.
@@ -217,6 +232,9 @@ impl SnapshotBuilder {
         }
         for (resource, kind) in work.of(None, &self.options, is_handler) {
             let ResourceKind::Handler(adapter) = kind else { continue };
+            if self.interrupt.check() {
+                return;
+            }
             let key = &resource.key;
             let failure = failure(self.builds, key);
             let change = self.units.handlers.update(resource, true, |r| match adapter {
@@ -254,6 +272,9 @@ impl SnapshotBuilder {
         }
         for (resource, kind) in work.of(all, &self.options, is_instance) {
             let ResourceKind::Instance(template) = kind else { continue };
+            if self.interrupt.check() {
+                return;
+            }
             let key = &resource.key;
             let failure = failure(self.builds, key);
             let language = self.options.language_of(resource);
@@ -307,6 +328,9 @@ impl SnapshotBuilder {
         let bulk = dirty.len() > self.parts.rules.len() / 8;
         self.units.rules.reserve(dirty.len().saturating_sub(self.parts.rules.len()));
         for (resource, usable) in &dirty {
+            if self.interrupt.check() {
+                return;
+            }
             self.build_rule(resource, *usable, !bulk);
         }
         if bulk {
@@ -396,6 +420,9 @@ impl SnapshotBuilder {
         }
         for (resource, kind) in &work.changed {
             let ResourceKind::Extended(extension) = kind else { continue };
+            if self.interrupt.check() {
+                return;
+            }
             let failure = failure(self.builds, &resource.key);
             let before = self.units.extended.remove(&resource.key);
             let (unit, _) =
