@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mixer_wire::envoy::data::accesslog::v3::{AccessLogCommon, HttpAccessLogEntry, HttpRequestProperties};
+use mixer_wire::envoy::data::accesslog::v3::{
+    AccessLogCommon, HttpAccessLogEntry, HttpRequestProperties, TcpAccessLogEntry,
+};
 use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::accesslog::v3::{StreamAccessLogsMessage, stream_access_logs_message};
 use mixer_wire::envoy::service::auth::v3::{
@@ -281,6 +283,40 @@ fn rules_in_dry_run_are_counted_for_envoy() {
 
 fn lines_with(text: &str, part: &str) -> String {
     text.lines().filter(|line| line.contains(part)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_callers_name_is_not_kept() {
+    let setting = Setting::start(&[]);
+    let mut client = setting.client();
+    let long = "x".repeat(1 << 20);
+    let entry = TcpAccessLogEntry {
+        common_properties: Some(AccessLogCommon {
+            access_log_type: 2,
+            stream_id: long.clone(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let entries = stream_access_logs_message::TcpAccessLogEntries { log_entry: vec![entry] };
+    let message = StreamAccessLogsMessage {
+        identifier: Some(stream_access_logs_message::Identifier { node: None, log_name: long.clone() }),
+        log_entries: Some(stream_access_logs_message::LogEntries::TcpLogs(entries)),
+    };
+    client.call(LOGS, message.encode_to_vec(), None).expect("it is taken");
+    let request =
+        RateLimitRequest { domain: long, descriptors: vec![RateLimitDescriptor::default()], hits_addend: 0 };
+    client.call(LIMITS, request.encode_to_vec(), None).expect("it is answered");
+    let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    let longest = metrics.lines().map(str::len).max();
+    assert!(longest < Some(1200), "{longest:?}");
+    for line in [
+        "bridge_tcp_state_entries 0",
+        r#"bridge_ratelimit_total{domain="other",result="no_match"} 1"#,
+        r#"result="reported",type="tcp"} 1"#,
+    ] {
+        assert!(metrics.contains(line), "{line}\n{}", lines_with(&metrics, "bridge_"));
+    }
 }
 
 #[test]

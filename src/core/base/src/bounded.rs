@@ -299,6 +299,11 @@ impl<T: Bounded> BoundedTable<T> {
         true
     }
 
+    /// Removes an expired entry, or else evicts the one with the lowest rank. False if there is none.
+    pub fn evict_one(&mut self, now: u64) -> bool {
+        self.evict(now, NONE)
+    }
+
     /// Removes an entry.
     pub fn remove(&mut self, hash: u64, is_key: impl Fn(&T) -> bool) -> Option<T> {
         let at = self.position(hash, is_key)?;

@@ -56,11 +56,13 @@ pub enum Purpose {
     CheckCache,
     /// Calls that wait to be written to the decision log and the recording.
     Queues,
+    /// Byte counts of the TCP connections in Envoy's access logs.
+    AccessLogs,
 }
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Purpose; 9] = [
+    pub const ALL: [Purpose; 10] = [
         Purpose::Connections,
         Purpose::QuotaCells,
         Purpose::Deduplication,
@@ -70,6 +72,7 @@ impl Purpose {
         Purpose::LastKnown,
         Purpose::CheckCache,
         Purpose::Queues,
+        Purpose::AccessLogs,
     ];
 
     /// The label in metrics and documentation.
@@ -84,6 +87,7 @@ impl Purpose {
             Purpose::LastKnown => "last-known",
             Purpose::CheckCache => "check-cache",
             Purpose::Queues => "queues",
+            Purpose::AccessLogs => "access-logs",
         }
     }
 
@@ -103,7 +107,8 @@ impl Purpose {
             Purpose::Scrapes => 2,
             Purpose::LastKnown => 1,
             Purpose::CheckCache => 3,
-            Purpose::Queues => 4,
+            Purpose::Queues => 3,
+            Purpose::AccessLogs => 1,
         }
     }
 }

@@ -141,6 +141,7 @@ impl GrpcEndpoint {
             let started = Instant::now();
             // The next message is read after the handlers have taken this one.
             self.limits.pool.run(stream.report(message), None).await?;
+            messages.set_kept(stream.kept());
             if let Some(shedder) = &self.limits.shedder {
                 shedder.completed(started.elapsed());
             }

@@ -5,21 +5,28 @@ use std::cell::RefCell;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use super::check_response::Unsupported;
+use crate::config::EnvoyConfig;
 use mixer_base::metrics::{Counter, Family, Metrics};
 
-/// Most distinct domains and log names in labels; callers choose them.
+/// Most distinct log names in labels of a process; callers choose them.
 const MAX_NAMES: usize = 200;
+
+/// The log names in labels of a process.
+pub(super) type LogNames = Mutex<FxHashSet<Box<[u8]>>>;
 
 /// The counters of one worker, each looked up once in the registry.
 pub(super) struct EnvoyMetrics {
     metrics: Arc<Metrics>,
     /// By a hash of family and labels.
     counters: RefCell<FxHashMap<u64, Vec<LabeledCounter>>>,
+    /// The log names of this worker that are in `shared_names`.
     names: RefCell<FxHashSet<Box<[u8]>>>,
     unconvertible: Counter,
+    evicted: Counter,
 }
 
 struct LabeledCounter {
@@ -31,7 +38,8 @@ struct LabeledCounter {
 impl EnvoyMetrics {
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
         let unconvertible = metrics.counter(Family::BridgeAttributeErrors, &[]);
-        Self { metrics, counters: RefCell::default(), names: RefCell::default(), unconvertible }
+        let evicted = metrics.counter(Family::BridgeTcpStateEvicted, &[]);
+        Self { metrics, counters: RefCell::default(), names: RefCell::default(), unconvertible, evicted }
     }
 
     fn add(&self, family: Family, labels: &[&str], count: u64) {
@@ -54,14 +62,18 @@ impl EnvoyMetrics {
         });
     }
 
-    /// A name that a caller chose, or `other` above the bound.
-    fn name<'n>(&self, name: &'n [u8]) -> Cow<'n, str> {
-        let mut names = self.names.borrow_mut();
-        if !names.contains(name) {
-            if names.len() >= MAX_NAMES {
-                return Cow::Borrowed("other");
+    /// A name that a caller chose, or `other` above the bound of the process.
+    fn name<'n>(&self, names: &LogNames, name: &'n [u8]) -> Cow<'n, str> {
+        let mut known = self.names.borrow_mut();
+        if !known.contains(name) {
+            let mut names = names.lock();
+            if !names.contains(name) {
+                if names.len() >= MAX_NAMES {
+                    return Cow::Borrowed("other");
+                }
+                names.insert(name.into());
             }
-            names.insert(name.into());
+            known.insert(name.into());
         }
         String::from_utf8_lossy(name)
     }
@@ -98,17 +110,36 @@ impl EnvoyMetrics {
         }
     }
 
-    /// `result` is reported, ignored or error.
-    pub(super) fn entries(&self, log_name: &[u8], kind: &str, result: &str, count: u64) {
+    /// Open connections whose counters were evicted.
+    pub(super) fn connections_evicted(&self, count: u64) {
+        self.evicted.add(count);
+        mixer_base::warn_limited!(
+            1,
+            count,
+            "access logs of Envoy have more TCP connections than report.tcpStateEntries or the memory for them: their next entries count all \
+             of their bytes again"
+        );
+    }
+
+    /// `result` is reported, ignored or error; `names` are the log names in labels of the process.
+    pub(super) fn entries(
+        &self,
+        names: &LogNames,
+        (log_name, kind): (&[u8], &str),
+        result: &str,
+        count: u64,
+    ) {
         if count > 0 {
-            let name = self.name(log_name);
+            let name = self.name(names, log_name);
             self.add(Family::BridgeLogEntries, &[&name, result, kind], count);
         }
     }
 
-    /// `result` is ok, over, shadow_over, error or no_match.
-    pub(super) fn rate_limit(&self, domain: &[u8], result: &str) {
-        let name = self.name(domain);
+    /// `result` is ok, over, shadow_over, error or no_match. A domain without configuration is `other`: callers choose it.
+    pub(super) fn rate_limit(&self, config: &EnvoyConfig, domain: &[u8], result: &str) {
+        let is_configured = config.domains.contains_key(domain)
+            || config.quotas.iter().any(|quota| quota.domain.as_bytes() == domain);
+        let name = if is_configured { String::from_utf8_lossy(domain) } else { Cow::Borrowed("other") };
         self.add(Family::BridgeRateLimits, &[&name, result], 1);
     }
 }

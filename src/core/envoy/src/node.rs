@@ -6,6 +6,11 @@ use super::metadata::{Field, field, fields, text};
 use super::wire::{FieldValue, each_bytes, each_field, numbered};
 use mixer_attribute::DecodeError;
 
+/// Longest text of an identity in bytes. Longer ones are cut: a stream keeps its identity while it is open.
+const MAX_TEXT: usize = 1024;
+/// Most labels of an identity.
+const MAX_LABELS: usize = 64;
+
 /// The identifier of a stream of access logs, from its first message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogIdentity {
@@ -31,7 +36,7 @@ impl LogIdentity {
             2 => log_name = bytes,
             _ => {}
         })?;
-        let mut identity = Self { log_name: log_name.to_vec(), ..Self::default() };
+        let mut identity = Self { log_name: bounded(log_name), ..Self::default() };
         identity.read_node(node)?;
         Ok(identity)
     }
@@ -39,39 +44,49 @@ impl LogIdentity {
     fn read_node(&mut self, node: &[u8]) -> Result<(), DecodeError> {
         let (mut metadata, mut build) = (&[][..], None);
         each_bytes(node, |number, bytes| match number {
-            1 => self.id = bytes.to_vec(),
+            1 => self.id = bounded(bytes),
             3 => metadata = bytes,
             8 => build = Some(bytes),
             _ => {}
         })?;
-        self.name = text(metadata, b"NAME").unwrap_or_default().to_vec();
-        self.namespace = text(metadata, b"NAMESPACE").unwrap_or_default().to_vec();
+        self.name = bounded(text(metadata, b"NAME").unwrap_or_default());
+        self.namespace = bounded(text(metadata, b"NAMESPACE").unwrap_or_default());
         if self.name.is_empty() && self.namespace.is_empty() {
             self.name_of_id();
         }
         self.uid = match text(metadata, b"NODE_UID") {
-            Some(uid) => uid.to_vec(),
+            Some(uid) => bounded(uid),
             None if self.name.is_empty() || self.namespace.is_empty() => Vec::new(),
             None => [b"kubernetes://", &*self.name, b".", &*self.namespace].concat(),
         };
         if let Some(Field::Struct(labels)) = field(metadata, b"LABELS") {
             self.labels = fields(labels)
                 .filter_map(|(key, value)| match value {
-                    Field::Text(text) => Some((key.to_vec(), text.to_vec())),
+                    Field::Text(text) => Some((bounded(key), bounded(text))),
                     _ => None,
                 })
+                .take(MAX_LABELS)
                 .collect();
         }
         if let Some(workload) = text(metadata, b"WORKLOAD_NAME") {
-            self.workload = workload.to_vec();
-            self.workload_uid = [b"istio://", &*self.namespace, b"/workloads/", workload].concat();
+            self.workload = bounded(workload);
+            self.workload_uid = [b"istio://", &*self.namespace, b"/workloads/", &self.workload].concat();
         }
         self.version = match (text(metadata, b"ISTIO_VERSION"), build) {
-            (Some(version), _) => version.to_vec(),
+            (Some(version), _) => bounded(version),
             (None, Some(build)) => build_version(build)?,
             (None, None) => Vec::new(),
         };
         Ok(())
+    }
+
+    /// Bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let Self { log_name, id, uid, name, namespace, labels, workload, workload_uid, version } = self;
+        let texts = [log_name, id, uid, name, namespace, workload, workload_uid, version];
+        let labels =
+            labels.iter().map(|(key, value)| size_of::<(Vec<u8>, Vec<u8>)>() + key.len() + value.len());
+        size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>() + labels.sum::<usize>()
     }
 
     /// Takes name and namespace from the third part of an id like `sidecar~10.1.2.3~name.namespace~domain`.
@@ -126,6 +141,16 @@ impl LogIdentity {
     }
 }
 
+/// A copy of a text, cut between two characters if it is too long.
+fn bounded(text: &[u8]) -> Vec<u8> {
+    if text.len() <= MAX_TEXT {
+        return text.to_vec();
+    }
+    let is_boundary = |at: &usize| text.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
+    let end = (0..=MAX_TEXT).rev().find(is_boundary).unwrap_or(0);
+    text.get(..end).unwrap_or_default().to_vec()
+}
+
 /// `major.minor.patch` of a `BuildVersion`.
 fn build_version(build: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut version = None;
@@ -145,4 +170,25 @@ fn build_version(build: &[u8]) -> Result<Vec<u8>, DecodeError> {
     })?;
     let [major, minor, patch] = numbers;
     Ok(format!("{major}.{minor}.{patch}").into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mixer_wire::envoy::config::core::v3::Node;
+    use mixer_wire::envoy::service::accesslog::v3::stream_access_logs_message::Identifier;
+    use prost::Message as _;
+
+    #[test]
+    fn texts_of_an_identity_are_cut() {
+        let id = "é".repeat(4 << 20);
+        let node = Node { id: id.clone(), ..Node::default() };
+        let identifier = Identifier { node: Some(node), log_name: format!("a{id}") };
+        let identity = LogIdentity::read(&identifier.encode_to_vec()).unwrap();
+        assert_eq!((identity.id.len(), identity.log_name.len()), (1024, 1023));
+        assert!(std::str::from_utf8(&identity.log_name).is_ok(), "cut between characters");
+        assert!(identity.bytes() < 4096, "{} bytes", identity.bytes());
+        let short = Identifier { log_name: "log".to_owned(), ..Identifier::default() };
+        assert_eq!(LogIdentity::read(&short.encode_to_vec()).unwrap().log_name, b"log");
+    }
 }

@@ -18,9 +18,8 @@ use parking_lot::Mutex;
 pub(crate) use self::http_response::HttpCheckResponse;
 
 use self::decision::CachedVerdict;
-use super::access_log::ConnectionCounters;
 use super::attributes::{AttributePlan, Slots};
-use super::metrics::EnvoyMetrics;
+use super::metrics::{EnvoyMetrics, LogNames};
 use super::rate_limit::{LimitMetrics, WindowCounters};
 use crate::config::config_of;
 use crate::config::settings::Cache;
@@ -31,7 +30,7 @@ use mixer_api::load_shedding::{self, Demand};
 use mixer_api::observers::{self, Observation};
 use mixer_api::worker::{Engine, WorkerContext};
 use mixer_attribute::{Timestamp, Vocabulary};
-use mixer_base::budget::{MemoryBudget, Purpose};
+use mixer_base::budget::{Account, MemoryBudget, Purpose};
 use mixer_base::metrics::Family;
 use mixer_engine::adapter::SystemClock;
 use mixer_engine::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
@@ -61,7 +60,10 @@ pub struct EnvoyShared {
     cache_counters: Arc<CheckCacheCounters>,
     streams: AtomicI64,
     connections: AtomicI64,
-    next_stream: AtomicI64,
+    /// The memory for byte counts of connections.
+    connection_account: Arc<Account>,
+    /// Log names in labels of metrics.
+    log_names: LogNames,
 }
 
 /// The cache of decisions, with the configuration that it is valid for.
@@ -88,7 +90,8 @@ impl EnvoyShared {
             cache_counters: Arc::default(),
             streams: AtomicI64::new(0),
             connections: AtomicI64::new(0),
-            next_stream: AtomicI64::new(0),
+            connection_account: Arc::new(memory.share(Purpose::AccessLogs).open()),
+            log_names: Mutex::default(),
         }
     }
 
@@ -136,10 +139,6 @@ pub(crate) struct EnvoyService {
     limit_metrics: LimitMetrics,
     /// Derived from the snapshot of the last call.
     snapshot_state: RefCell<Option<Arc<SnapshotState>>>,
-    /// State of TCP connections in access logs.
-    counters: RefCell<Option<ConnectionCounters>>,
-    /// Connections in `counters`.
-    connections: Cell<i64>,
     /// State of the generator of decision ids.
     random: Cell<u64>,
 }
@@ -185,8 +184,6 @@ impl EnvoyService {
             limit_metrics: LimitMetrics::new(Arc::clone(metrics)),
             shared,
             snapshot_state: RefCell::default(),
-            counters: RefCell::default(),
-            connections: Cell::new(0),
             random: Cell::new(seed | 1),
         }
     }

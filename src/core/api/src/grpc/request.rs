@@ -106,7 +106,12 @@ pub struct Messages<B> {
     receive_timeout: Duration,
     /// When the message that is being received must be complete.
     due: Option<Instant>,
+    /// Bytes of earlier messages that the caller keeps.
+    kept: usize,
 }
+
+/// Longest message after which the buffer is used again. A stream may be open for days: the buffer of a longer one is freed with it.
+const MAX_REUSED: usize = 64 << 10;
 
 impl<B> Messages<B>
 where
@@ -115,7 +120,12 @@ where
 {
     /// The messages in `body`, each at most `max_message` bytes, and complete within `receive_timeout` of its first byte.
     pub fn new(body: B, max_message: usize, receive_timeout: Duration) -> Self {
-        Self { body, rest: BytesMut::new(), max_message, receive_timeout, due: None }
+        Self { body, rest: BytesMut::new(), max_message, receive_timeout, due: None, kept: 0 }
+    }
+
+    /// States how many bytes of the messages so far the caller keeps until the stream ends; they count like those being received.
+    pub fn set_kept(&mut self, bytes: usize) {
+        self.kept = bytes;
     }
 
     /// The next message; `None` at the end of the stream. Cancel-safe.
@@ -123,7 +133,7 @@ where
     /// Errors: as `read_message`; DEADLINE_EXCEEDED for a message that takes too long.
     pub async fn next(&mut self) -> Result<Option<Bytes>, GrpcError> {
         // The previous message was used.
-        self.body.keep(self.rest.len());
+        self.body.keep(self.rest.len() + self.kept);
         loop {
             if self.rest.first().is_some_and(|flag| *flag != 0) {
                 return Err(compressed());
@@ -136,6 +146,10 @@ where
                     let mut message = self.rest.split_to(length);
                     message.advance(PREFIX);
                     self.due = None;
+                    // What follows would keep the memory of the whole message.
+                    if length > MAX_REUSED && self.rest.len() <= MAX_REUSED {
+                        self.rest = BytesMut::from(&*self.rest);
+                    }
                     return Ok(Some(message.freeze()));
                 }
             }
@@ -288,6 +302,19 @@ mod tests {
         let mut idle = Messages::new(Frames::of(&[&[0, 0, 0, 0, 0]], false), 100, Duration::from_secs(3));
         assert!(idle.next().await.unwrap().is_some());
         assert!(tokio::time::timeout(Duration::from_secs(1000), idle.next()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_stream_keeps_nothing_of_its_largest_message() {
+        let large: &'static [u8] = Box::leak(vec![7; 1 << 20].into());
+        let frames = Frames::of(&[&[0, 0, 0x10, 0, 0], large, &[0, 0, 0, 0, 1]], false);
+        let mut messages = Messages::new(frames, 8 << 20, Duration::from_secs(3));
+        assert_eq!(messages.next().await.unwrap().unwrap().len(), 1 << 20);
+        messages.set_kept(300);
+        let waiting = tokio::time::timeout(Duration::from_millis(1), messages.next()).await;
+        assert!(waiting.is_err());
+        assert!(messages.rest.capacity() <= 1024, "{} bytes", messages.rest.capacity());
+        assert_eq!(messages.body.kept.get(), 300, "what the caller keeps counts");
     }
 
     #[tokio::test]

@@ -100,6 +100,7 @@ families! {
     BridgeRateLimits: Counter "bridge_ratelimit_total" "Answers to rate-limit calls of Envoy, by domain and result."
         [&["domain", "result"]];
     BridgeTcpState: Gauge "bridge_tcp_state_entries" "TCP connections with tracked counters." [&[]];
+    BridgeTcpStateEvicted: Counter "bridge_tcp_state_evicted_total" "TCP connections whose counters were evicted while they were open." [&[]];
     BridgeUnsupported: Counter "bridge_unsupported_total"
         "Header operations that the API of Envoy does not support, by kind." [&["op"]];
     RpcsCompleted: Counter "grpc_io_server_completed_rpcs" "Count of RPCs by method and status."

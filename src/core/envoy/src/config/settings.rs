@@ -195,7 +195,7 @@ mixer_config::message! {
             .map(str::to_owned).to_vec();
         /// By log name.
         3 log_names: BTreeMap<String, LogName> = BTreeMap::new();
-        /// Maximum number of TCP connections with counters.
+        /// Maximum number of TCP connections with counters, of each stream.
         4 tcp_state_entries: u32 = 100_000;
         /// Counters of an idle connection expire after this time.
         5 tcp_state_idle: SignedDuration = SignedDuration::from_secs(3600);

@@ -76,13 +76,13 @@ impl EnvoyService {
         if !config.quotas.is_empty() || records_payload {
             for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
                 if let Err(error) = self.apply_quota(call, &request, descriptor, status, arena).await {
-                    self.metrics.rate_limit(request.domain, "error");
+                    self.metrics.rate_limit(config, request.domain, "error");
                     return Err(error);
                 }
             }
         }
         if settings.unmatched == Unmatched::Error && statuses.iter().any(|status| !status.matched) {
-            self.metrics.rate_limit(request.domain, "no_match");
+            self.metrics.rate_limit(config, request.domain, "no_match");
             return invalid("no limit is configured for a descriptor");
         }
         let over = statuses.iter().any(|status| status.code == LimitCode::OverLimit);
@@ -92,7 +92,7 @@ impl EnvoyService {
             (false, _) if statuses.iter().all(|status| !status.matched) => "no_match",
             (false, _) => "ok",
         };
-        self.metrics.rate_limit(request.domain, result);
+        self.metrics.rate_limit(config, request.domain, result);
         let mut out = Vec::with_capacity(128);
         out.extend_from_slice(&EMPTY_MESSAGE);
         rate_limit::encode(&statuses, &settings.headers, settings.shadow, &mut out);

@@ -1,7 +1,10 @@
 //! Access logs: every message of a stream is a report.
 
+use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -30,15 +33,20 @@ impl EnvoyService {
     pub(crate) fn open_log<'s>(&'s self, call: CallInfo<'s>) -> LogStream<'s> {
         let open = self.shared.streams.fetch_add(1, Ordering::Relaxed) + 1;
         self.set_gauge(Family::BridgeLogStreams, open);
-        let number = self.shared.next_stream.fetch_add(1, Ordering::Relaxed);
-        LogStream { service: self, call, number: number.cast_unsigned(), identity: None }
+        let account = Arc::clone(&self.shared.connection_account);
+        let connections = Connections {
+            service: self,
+            counters: RefCell::new(ConnectionCounters::within(account, 0, Duration::ZERO)),
+            counted: Cell::default(),
+        };
+        LogStream { service: self, call, connections, identity: None }
     }
 
     async fn report(
         &self,
         body: &[u8],
         call: &CallInfo<'_>,
-        stream: u64,
+        connections: &Connections<'_>,
         identity: &mut Option<Box<LogIdentity>>,
         observation: Option<&Observation<'_>>,
     ) -> Result<(), GrpcError> {
@@ -69,7 +77,7 @@ impl EnvoyService {
             plan: &plan,
             config,
             call,
-            stream,
+            connections,
             identity,
         };
         let recorder = observation.filter(|observation| observation.records_payload());
@@ -96,7 +104,7 @@ impl EnvoyService {
 pub(crate) struct LogStream<'s> {
     service: &'s EnvoyService,
     call: CallInfo<'s>,
-    number: u64,
+    connections: Connections<'s>,
     identity: Option<Box<LogIdentity>>,
 }
 
@@ -107,11 +115,49 @@ impl LogStream<'_> {
     /// Errors: UNIMPLEMENTED when access logs are disabled, RESOURCE_EXHAUSTED under overload, INTERNAL for bytes that are no
     /// message.
     pub(crate) async fn report(&mut self, body: Bytes) -> Result<(), GrpcError> {
-        let Self { service, call, number, identity } = self;
+        let Self { service, call, connections, identity } = self;
         let report = service.observed(STREAM_ACCESS_LOGS, call, async |observation| {
-            service.report(&body, call, *number, identity, observation).await
+            service.report(&body, call, connections, identity, observation).await
         });
         Box::pin(report).await
+    }
+}
+
+impl LogStream<'_> {
+    /// Bytes that the stream keeps of its messages.
+    pub(crate) fn kept(&self) -> usize {
+        self.identity.as_deref().map_or(0, LogIdentity::bytes)
+    }
+}
+
+/// The TCP connections of a stream.
+struct Connections<'s> {
+    service: &'s EnvoyService,
+    counters: RefCell<ConnectionCounters>,
+    /// Connections and evictions in the metrics of the server.
+    counted: Cell<(i64, u64)>,
+}
+
+impl Connections<'_> {
+    /// Counts what has changed in the metrics of the server.
+    fn count(&self, held: usize, evicted: u64) {
+        let held = i64::try_from(held).unwrap_or(i64::MAX);
+        let (held_before, evicted_before) = self.counted.replace((held, evicted));
+        let service = self.service;
+        if held != held_before {
+            let change = held - held_before;
+            let all = service.shared.connections.fetch_add(change, Ordering::Relaxed) + change;
+            service.set_gauge(Family::BridgeTcpState, all);
+        }
+        if evicted != evicted_before {
+            service.metrics.connections_evicted(evicted - evicted_before);
+        }
+    }
+}
+
+impl Drop for Connections<'_> {
+    fn drop(&mut self) {
+        self.count(0, self.counted.get().1);
     }
 }
 
@@ -130,7 +176,7 @@ struct Batch<'b> {
     plan: &'b AttributePlan<'b>,
     config: &'b EnvoyConfig,
     call: &'b CallInfo<'b>,
-    stream: u64,
+    connections: &'b Connections<'b>,
     identity: &'b LogIdentity,
 }
 
@@ -155,7 +201,8 @@ impl Drop for EntryCounts<'_> {
         let Batch { service, identity, .. } = self.batch;
         for (kind, results) in ["http", "tcp"].iter().zip(self.counts) {
             for (result, count) in ["reported", "ignored", "error"].iter().zip(results) {
-                service.metrics.entries(&identity.log_name, kind, result, count);
+                let names = &service.shared.log_names;
+                service.metrics.entries(names, (&identity.log_name, kind), result, count);
             }
         }
     }
@@ -231,22 +278,13 @@ impl Batch<'_> {
         entry: (LogKind, &'a [u8]),
         attributes: &mut Attributes<'a>,
     ) -> Result<EntryOutcome, DecodeError> {
-        let service = self.service;
-        let mut counters = service.counters.borrow_mut();
         let settings = &self.config.settings.report;
-        let counters = counters.get_or_insert_with(|| {
-            let idle = settings.tcp_state_idle.to_std_or_zero();
-            ConnectionCounters::new(settings.tcp_state_entries as usize, idle)
-        });
-        counters.set_stream(self.stream);
-        let set = set_entry(entry, self.identity, self.config, counters, attributes);
+        let mut counters = self.connections.counters.borrow_mut();
+        let idle = settings.tcp_state_idle.to_std_or_zero();
+        counters.set_bounds(settings.tcp_state_entries as usize, idle);
+        let set = set_entry(entry, self.identity, self.config, &mut counters, attributes);
         if entry.0 == LogKind::Tcp {
-            let held = i64::try_from(counters.len()).unwrap_or(i64::MAX);
-            let change = held - service.connections.replace(held);
-            if change != 0 {
-                let all = service.shared.connections.fetch_add(change, Ordering::Relaxed) + change;
-                service.set_gauge(Family::BridgeTcpState, all);
-            }
+            self.connections.count(counters.len(), counters.evicted());
         }
         set
     }
