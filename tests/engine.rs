@@ -31,3 +31,5 @@ mod slices;
 mod stage;
 #[path = "engine/superseded.rs"]
 mod superseded;
+#[path = "engine/world.rs"]
+mod world;

@@ -384,11 +384,46 @@ fn a_handler_that_a_rule_needs_is_kept_with_its_state() {
 }
 
 #[test]
+fn nothing_is_deleted_while_a_file_is_empty() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    // The disk was full when the rule was pasted into another file, and it was cut from its own.
+    let mut files = good();
+    files.put("/conf/moved.yaml", "");
+    stage.change(&files);
+    files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+    stage.change(&files);
+    let why = "no-bob.rule.istio-system: it is gone, and what may have it now is not read: /conf/moved.yaml: the \
+               file is empty";
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, vec![why.to_owned()]));
+    files.put("/conf/moved.yaml", "# The rule is deleted.\n");
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+}
+
+#[test]
+fn a_rule_that_was_moved_with_a_mistake_stays_when_its_new_file_is_emptied() {
+    for mistake in [("closed-list", "closed-lsit"), ("spec: {", "spec: {{"), ("kind: rule", "knd: rule")] {
+        let mut stage = Stage::new(OnConfigError::KeepLast, true);
+        stage.start(&good());
+        let mut files = good();
+        files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+        files.put("/conf/moved.yaml", RULE.replace(mistake.0, mistake.1));
+        stage.change(&files);
+        files.put("/conf/moved.yaml", "");
+        stage.change(&files);
+        assert_eq!(stage.check("bob"), Answer::Denied, "{mistake:?}: {:?}", stage.kept());
+        stage.start(&files);
+        assert_eq!(stage.check("bob"), Answer::Denied, "restarted, {mistake:?}: {:?}", stage.kept());
+    }
+}
+
+#[test]
 fn a_damaged_cache_is_reported_and_ignored() {
     let mut stage = Stage::new(OnConfigError::KeepLast, true);
     stage.start(&good());
     stage.stop();
-    if let Some(bytes) = stage.cache.0.lock().as_mut() {
+    if let Some(bytes) = stage.cache.bytes.lock().as_mut() {
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
     }

@@ -24,6 +24,9 @@ use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
 use parking_lot::Mutex;
 use prost::Message as _;
 
+/// The directory.
+const ROOT: &str = "/conf";
+
 /// Virtual time for what should be over long before.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -59,12 +62,13 @@ impl Files {
 
     fn read(&self, before: Option<&StoreContents>) -> StoreContents {
         let mut contents = match before.filter(|_| self.lost) {
-            Some(before) => StoreContents {
-                resources: before.resources.clone(),
-                files: before.files,
-                documents: before.documents,
-                ..StoreContents::default()
-            },
+            // The contents as they were, and the problem of the directory anew.
+            Some(before) => {
+                let mut contents = StoreContents { unavailable: None, ..before.clone() };
+                contents.broken.retain(|broken| &*broken.file != ROOT);
+                contents.diagnostics.retain(|problem| problem.file.as_deref() != Some(ROOT));
+                contents
+            }
             None if self.lost => StoreContents::default(),
             None => {
                 let readable = self.texts.iter().filter(|(file, _)| !self.unreadable.contains(file));
@@ -72,12 +76,12 @@ impl Files {
                 StoreContents::clone(&MemoryStore::new("memory://", files).contents())
             }
         };
-        let root = "/conf".to_owned();
-        for path in self.unreadable.iter().chain(self.lost.then_some(&root)) {
+        let unreadable = self.unreadable.iter().map(String::as_str).filter(|_| !self.lost);
+        for path in unreadable.chain(self.lost.then_some(ROOT)) {
             let text = format!("open {path}: permission denied");
             let mut problem = Diagnostic::error("store-unreadable", FieldPath::root(), text.clone());
-            problem.file = Some(path.as_str().into());
-            let file = path.as_str().into();
+            problem.file = Some(path.into());
+            let file = path.into();
             contents.broken.push(Broken { file, document: None, problem: problem.clone() });
             contents.diagnostics.push(problem);
             contents.unavailable.get_or_insert(text);
@@ -129,15 +133,42 @@ impl Clock for StageClock {
 
 /// A cache that outlives the engine.
 #[derive(Default)]
-pub(crate) struct StageCache(pub(crate) Mutex<Option<Vec<u8>>>);
+pub(crate) struct StageCache {
+    pub(crate) bytes: Mutex<Option<Vec<u8>>>,
+    /// The disk has no room.
+    is_full: AtomicBool,
+    /// It was written since [`take_written`](Self::take_written).
+    is_written: AtomicBool,
+}
+
+impl StageCache {
+    /// Fills the disk, or makes room again.
+    pub(crate) fn toggle_full(&self) {
+        self.is_full.fetch_xor(true, Ordering::Relaxed);
+    }
+
+    /// Loses what was written.
+    pub(crate) fn clear(&self) {
+        *self.bytes.lock() = None;
+    }
+
+    /// Whether it was written since the last call.
+    pub(crate) fn take_written(&self) -> bool {
+        self.is_written.swap(false, Ordering::Relaxed)
+    }
+}
 
 impl CacheMedium for StageCache {
     fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.0.lock().clone())
+        Ok(self.bytes.lock().clone())
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        *self.0.lock() = Some(bytes.to_vec());
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        *self.bytes.lock() = Some(bytes.to_vec());
+        self.is_written.store(true, Ordering::Relaxed);
         Ok(())
     }
 

@@ -19,8 +19,8 @@ pub(super) type HeldFiles = BTreeMap<Arc<str>, CommonCause>;
 /// Distinguishes resources that were deleted from those that only cannot be read.
 pub(super) struct Absences<'r> {
     unread: FxHashMap<&'r Path, &'r Unread>,
-    /// The first that certainly has configuration: it may have any resource that is missing.
-    certain: Option<&'r Unread>,
+    /// What may have any resource that is missing.
+    any: Option<&'r Unread>,
     held: &'r HeldFiles,
     /// Resources of unknown kinds, by file, namespace and name.
     ignored: FxHashMap<[&'r str; 3], &'r RawResource>,
@@ -39,7 +39,7 @@ impl<'r> Absences<'r> {
         let ignored = read.iter().filter(|resource| !has_effect(&resource.key, builder));
         Self {
             unread: unread.iter().map(|unread| (Path::new(&*unread.path), unread)).collect(),
-            certain: unread.iter().find(|unread| unread.certain),
+            any: unread.iter().find(|unread| unread.certain).or_else(|| unread.iter().find(may_have_any)),
             held,
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
             suspect: suspects.first().map(|suspect| &**suspect),
@@ -60,7 +60,7 @@ impl<'r> Absences<'r> {
             return Some(Reason { why, common: Some(cause.clone()), problem: None });
         }
         // It may have been moved to what is not read, now or before.
-        if let Some(unread) = self.certain {
+        if let Some(unread) = self.any {
             return Some(because_of(unread, "it is gone, and what may have it now is not read"));
         }
         // It may have been moved to a file that does not serve yet.
@@ -76,6 +76,13 @@ impl<'r> Absences<'r> {
         let common = CommonCause { text: text.into(), file: Some(Arc::clone(file)) };
         Some(Reason { why, common: Some(common), problem: None })
     }
+}
+
+/// Whether something suspicious may have resources that are missing from elsewhere. A key of a value that is there twice is no sign of a
+/// missing separator, which leaves the keys of two documents.
+fn may_have_any(unread: &&Unread) -> bool {
+    let is_top_level = unread.problem.span.is_some_and(|span| span.start.column == 1);
+    unread.problem.code != "key-duplicate" || is_top_level
 }
 
 fn because_of(unread: &Unread, what: &str) -> Reason {

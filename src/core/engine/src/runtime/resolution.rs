@@ -211,9 +211,23 @@ impl<'l> Resolution<'l> {
             if let Some(cause) = self.flaw() {
                 self.restore_whole(cause, builder);
             }
+        } else if let Some(cause) = self.why_lost().filter(|_| self.corrections.last.resources().is_some()) {
+            // Nothing new was read. What waits for something that is missing goes on waiting.
+            self.restore_whole(cause, builder);
         } else {
             self.keep_missing(builder);
         }
+    }
+
+    /// Why the directory with everything that the store has cannot be read, if that is so.
+    fn why_lost(&self) -> Option<Withheld> {
+        let resources = &self.corrections.read.resources;
+        let covers = |unread: &&Unread| {
+            let mut files = resources.iter().map(|resource| &resource.origin.file);
+            files.all(|file| **file != *unread.path && unread.covers(file))
+        };
+        let lost = self.unread.iter().find(covers).filter(|_| !resources.is_empty())?;
+        Some(Withheld::by(&Arc::new(lost.problem.clone())))
     }
 
     /// Keeps what is missing and was not deleted, as far as anybody can tell.
