@@ -85,7 +85,8 @@ fn the_work_between_two_yields_is_bounded() {
             };
             let applied = if condition.contains("absent") { 0 } else { count };
             // Several reports on one worker: together they have one turn.
-            let traces: Vec<RefCell<DispatchTrace>> = (0..3).map(|_| RefCell::default()).collect();
+            let traces: Vec<RefCell<DispatchTrace>> =
+                (0..3).map(|_| RefCell::new(DispatchTrace::full())).collect();
             let mut calls: Vec<_> = traces
                 .iter()
                 .map(|trace| {

@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::status::{RpcError, rpc_code_name};
+use mixer_base::budget::Share;
 use mixer_spans::{
     Event, Span, SpanContext, SpanKind, Tag, Tracer, TracerTask, TracingError, TracingOptions, child, inject,
 };
 
 /// Timeout of flushing spans at the end of the command.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Memory of the spans that are not sent yet.
+const MAX_QUEUED: usize = 8 << 20;
 
 /// Traces the calls of a command.
 #[derive(Debug, Clone)]
@@ -39,7 +43,8 @@ pub(crate) struct CallSpan {
 impl CommandSpan {
     /// Starts the span of a command, for example `mixc Check`; `None` without tracing. Must be called inside a tokio runtime.
     pub(crate) fn begin(options: &TracingOptions, name: &'static str) -> Result<Option<Self>, TracingError> {
-        let Some((tracer, task)) = Tracer::start(options, "mixer-client")? else { return Ok(None) };
+        let memory = Arc::new(Share::new(MAX_QUEUED));
+        let Some((tracer, task)) = Tracer::start(options, "mixer-client", &memory)? else { return Ok(None) };
         let calls = CallTracer { root: tracer.begin_root(), tracer };
         Ok(Some(Self { name, calls, task, begun: (SystemTime::now(), Instant::now()) }))
     }

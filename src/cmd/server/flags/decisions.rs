@@ -77,7 +77,6 @@ impl DecisionFlags {
             },
             masks: self.decision_mask.split(',').map(str::to_owned).collect(),
             queue: usize::try_from(self.decision_queue).unwrap_or(usize::MAX),
-            ..DecisionOptions::default()
         }
     }
 }

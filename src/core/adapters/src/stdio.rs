@@ -11,7 +11,7 @@
 //! | `maxMegabytesBeforeRotation` | 100 by default; 0 means the default |
 //! | `maxDaysBeforeRotation` | how long rotated files are kept; 0 means forever |
 //! | `maxRotatedFiles` | number of rotated files to keep; 0 means all |
-//! | `writeQueueKilobytes` | size of the write queue; 0 means that reports wait for their lines |
+//! | `writeQueueKilobytes` | size of the write queue, within the memory that all queues share; 0 means that reports wait for their lines |
 //!
 //! Lines and files are those of Istio Mixer 1.3.
 
@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use batch::Batch;
 use line::{LineFormat, LineTemplate};
+use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Counter, Family};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
@@ -138,6 +139,7 @@ impl Adapter for Stdio {
                 &env.handler_name,
                 sink,
                 kilobytes.saturating_mul(1024),
+                env.commons.get::<MemoryBudget>().share(Purpose::Queues).open(),
                 losses,
             )),
         };
@@ -179,8 +181,15 @@ impl StdioHandler {
                 line.push(batch.bytes(), instance, now);
                 batch.end_line();
             }
+            if let LineOutput::Queued(queue) = &self.output
+                && batch.len() >= queue::ENOUGH
+            {
+                queue.push(batch);
+                batch.reuse();
+            }
         }
         match &self.output {
+            LineOutput::Queued(_) if batch.is_empty() => {}
             LineOutput::Queued(queue) => queue.push(batch),
             LineOutput::Direct(sink, lost) => {
                 let mut errors = Vec::new();

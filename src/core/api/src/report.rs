@@ -31,18 +31,40 @@ pub(super) async fn respond(
     trace: Trace<'_>,
 ) -> Result<Bytes, GrpcError> {
     let scope = worker.begin(call.deadline, trace)?;
+    if body.len() > SLICE.bytes {
+        // Boxed, so that the future of a short report stays small.
+        return Box::pin(respond_in_steps(worker, body, call, scope)).await;
+    }
+    let limits = limits_of(worker);
+    let request = ReportRequest::decode_bounded(body, limits, &scope.arena).map_err(GrpcError::of_request)?;
+    admit(worker, &request, call)?;
+    Box::pin(deliver(worker, &scope, request, call, worker.pace())).await?;
+    Ok(Bytes::from_static(&EMPTY_MESSAGE))
+}
+
+/// Answers a request that is longer than a slice.
+async fn respond_in_steps(
+    worker: &WorkerContext,
+    body: &[u8],
+    call: &CallInfo<'_>,
+    scope: CallScope<'_>,
+) -> Result<Bytes, GrpcError> {
     let mut pace = worker.pace();
-    let limits = RecordLimits { records: worker.engine.limits.records, slice: worker.whole() };
-    let request = if body.len() <= SLICE.bytes {
-        ReportRequest::decode_bounded(body, limits, &scope.arena).map_err(GrpcError::of_request)?
-    } else {
-        decode_in_steps(body, limits, &scope, &mut pace).await?
-    };
+    let request = decode_in_steps(body, limits_of(worker), &scope, &mut pace).await?;
+    admit(worker, &request, call)?;
+    deliver(worker, &scope, request, call, pace).await?;
+    Ok(Bytes::from_static(&EMPTY_MESSAGE))
+}
+
+fn limits_of(worker: &WorkerContext) -> RecordLimits {
+    RecordLimits { records: worker.engine.limits.records, slice: worker.whole() }
+}
+
+/// Errors: UNAVAILABLE under overload.
+fn admit(worker: &WorkerContext, request: &ReportRequest<'_>, call: &CallInfo<'_>) -> Result<(), GrpcError> {
     let demand = Demand { cost: request.record_count, is_report: true, caller: call.caller };
     load_shedding::admit(worker.engine.shedder.as_deref(), demand)
-        .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
-    Box::pin(deliver(worker, &scope, request, call, pace)).await?;
-    Ok(Bytes::from_static(&EMPTY_MESSAGE))
+        .map_err(|message| GrpcError::new(Code::Unavailable, message))
 }
 
 /// Decodes a request that is longer than a slice.
@@ -158,7 +180,7 @@ pub struct Delivery<'a, 'd> {
     published: &'a Published,
     context: &'d DispatchContext<'d>,
     collector: ReportCollector<'a>,
-    /// Evaluations that are counted already.
+    /// The evaluations of the worker before the current record.
     counted: usize,
 }
 
@@ -166,7 +188,7 @@ impl<'a, 'd> Delivery<'a, 'd> {
     /// Begins a slice.
     pub fn new(published: &'a Published, context: &'d DispatchContext<'d>) -> Self {
         let collector = ReportCollector::new(&published.routes);
-        Self { published, context, collector, counted: context.work.get() }
+        Self { published, context, collector, counted: dispatch::work_done() }
     }
 
     /// Preprocesses and collects a record.
@@ -182,14 +204,13 @@ impl<'a, 'd> Delivery<'a, 'd> {
 
     /// Counts a record of so many bytes that was taken. Gives way to other calls, and delivers what was collected, if that is due.
     pub async fn taken(&mut self, bytes: usize, errors: &mut ReportErrors, pace: &mut Pace<'_>) {
-        let evaluations = self.context.work.get();
-        pace.count_record(bytes, evaluations - self.counted);
-        self.counted = evaluations;
+        pace.count_record(bytes, dispatch::work_done().wrapping_sub(self.counted));
         if self.collector.pending() > WORK_PER_TURN / 2 {
             self.deliver(false, errors, pace).await;
         } else {
             pace.before(0).await;
         }
+        self.counted = dispatch::work_done();
     }
 
     /// Delivers what is left. `is_last`: no other slice follows.

@@ -54,7 +54,7 @@ pub enum Purpose {
     LastKnown,
     /// Cached checks.
     CheckCache,
-    /// Calls that wait to be written to the decision log and the recording.
+    /// What waits to be written or sent: calls for the decision log and the recording, lines of stdio, spans.
     Queues,
     /// Byte counts of the TCP connections in Envoy's access logs.
     AccessLogs,
@@ -91,9 +91,9 @@ impl Purpose {
         }
     }
 
-    /// Whether its bytes are taken from the share. The others bound themselves by the limit of the share.
+    /// Whether its bytes are acquired from the share. Caches bound themselves by its limit, and report what they use.
     fn is_measured(self) -> bool {
-        !matches!(self, Purpose::CheckCache | Purpose::Queues)
+        self != Purpose::CheckCache
     }
 
     /// Its part of the limit, in parts of 32.

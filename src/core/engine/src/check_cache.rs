@@ -29,6 +29,10 @@ use mixer_base::shard;
 
 /// Most entries for which a shard reserves room at its creation.
 const EXPECTED_ENTRIES: usize = 1 << 12;
+/// Bytes of the table for an entry besides the entry itself. The table doubles when it is full: half of an entry is spare on average.
+const SLOT_BYTES: usize = 32;
+/// What the allocator adds to an allocation, in bytes.
+const ALLOCATION_BYTES: usize = 16;
 /// Fewest entries of a shard.
 const MIN_SHARD_ENTRIES: usize = 1 << 10;
 
@@ -43,7 +47,7 @@ pub struct CheckCacheLimits {
 
 /// An answer that can be cached.
 pub trait CachedAnswer {
-    /// Its size on the heap, in bytes.
+    /// Its size on the heap, in bytes, with what the allocator adds.
     fn size(&self) -> usize;
 }
 
@@ -65,6 +69,7 @@ struct Shard<V: CachedAnswer> {
     lookups: u32,
     answers: Cache<CacheKey, CacheEntry<V>, EntryWeigher, foldhash::fast::RandomState, EvictionCounter>,
     scratch: Vec<u8>,
+    counters: Arc<CheckCacheCounters>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -98,8 +103,8 @@ struct EntryWeigher {
 
 impl<V: CachedAnswer> Weighter<CacheKey, CacheEntry<V>> for EntryWeigher {
     fn weight(&self, key: &CacheKey, entry: &CacheEntry<V>) -> u64 {
-        let size =
-            size_of::<CacheKey>() + size_of::<CacheEntry<V>>() + key.values.len() + entry.answer.size();
+        let slot = size_of::<CacheKey>() + size_of::<CacheEntry<V>>() + SLOT_BYTES;
+        let size = slot + slot / 2 + key.values.len() + ALLOCATION_BYTES + entry.answer.size();
         self.min.max(size as u64)
     }
 }
@@ -143,6 +148,14 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
     }
 }
 
+impl<V: CachedAnswer, L: RawMutex> Drop for CheckCache<V, L> {
+    fn drop(&mut self) {
+        for AlignedShard(shard) in &mut self.shards {
+            self.counters.count_bytes(shard.get_mut().answers.weight(), 0);
+        }
+    }
+}
+
 impl<V: CachedAnswer> Shard<V> {
     fn new(limits: CheckCacheLimits, counters: Arc<CheckCacheCounters>) -> Self {
         let entries = limits.entries.max(1);
@@ -152,9 +165,9 @@ impl<V: CachedAnswer> Shard<V> {
             limits.bytes,
             weigher,
             foldhash::fast::RandomState::default(),
-            EvictionCounter { counters },
+            EvictionCounter { counters: Arc::clone(&counters) },
         );
-        Self { shapes: Shapes::default(), lookups: 0, answers, scratch: Vec::new() }
+        Self { shapes: Shapes::default(), lookups: 0, answers, scratch: Vec::new(), counters }
     }
 }
 

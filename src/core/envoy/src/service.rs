@@ -31,7 +31,7 @@ use mixer_api::observers::{self, Observation};
 use mixer_api::worker::{Engine, WorkerContext};
 use mixer_attribute::{Timestamp, Vocabulary};
 use mixer_base::budget::{Account, MemoryBudget, Purpose};
-use mixer_base::metrics::Family;
+use mixer_base::metrics::{Collect, Collected, Family};
 use mixer_engine::adapter::SystemClock;
 use mixer_engine::check_cache::{CheckCache, CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::Method;
@@ -72,6 +72,12 @@ struct DecisionCache {
     decisions: u64,
     settings: Cache,
     cache: Arc<CheckCache<CachedVerdict>>,
+}
+
+impl Collect for EnvoyShared {
+    fn collect(&self, into: &mut Collected) {
+        into.add(Family::MemoryInUse, &[Purpose::CheckCache.name()], self.cache_counters.bytes() as f64);
+    }
 }
 
 impl EnvoyShared {

@@ -109,6 +109,8 @@ pub struct Session {
     flow_control: Arc<FlowControl>,
     output: Vec<u8>,
     sent: usize,
+    /// Whether the output counts in the memory of requests.
+    holds_output: bool,
     /// Streams that wait for flow-control window or output space.
     blocked: VecDeque<u32>,
     /// Whether windows, output space or streams changed since the blocked streams were last tried.
@@ -162,6 +164,7 @@ impl Session {
             flow_control: Arc::new(FlowControl::new(limits.max_request_bytes, Box::new(account))),
             output,
             sent: 0,
+            holds_output: false,
             blocked: VecDeque::new(),
             may_unblock: false,
             max_send_credit: 0,

@@ -14,6 +14,7 @@ use super::ProbeOptions;
 use super::activation::{Endpoint, InheritedSockets};
 use super::pid_file::PidFile;
 use super::supervisor::Supervisor;
+use mixer_base::budget::Share;
 use mixer_base::log::{Log, LogOptions, OptionsError};
 use mixer_base::metrics::Metrics;
 use mixer_base::probe::{Availability, FileProbe};
@@ -73,8 +74,12 @@ pub trait Effects: Send + Sync + 'static {
     }
 
     /// Sets up tracing if configured.
-    fn configure_tracing(&self, options: &TracingOptions) -> Result<Option<Tracing>, TracingError> {
-        Tracer::start(options, "istio-mixer")
+    fn configure_tracing(
+        &self,
+        options: &TracingOptions,
+        memory: &Arc<Share>,
+    ) -> Result<Option<Tracing>, TracingError> {
+        Tracer::start(options, "istio-mixer", memory)
     }
 
     /// Loads the certificates of the API if configured.
@@ -121,9 +126,10 @@ pub trait Effects: Send + Sync + 'static {
     fn open_decisions(
         &self,
         options: &DecisionOptions,
+        memory: &Arc<Share>,
         metrics: &Metrics,
     ) -> Result<Option<Arc<DecisionLog>>, LogError> {
-        Ok(DecisionLog::start(options, metrics)?.map(Arc::new))
+        Ok(DecisionLog::start(options, memory, metrics)?.map(Arc::new))
     }
 
     /// Creates the runtime that requests use.
@@ -225,7 +231,11 @@ impl Effects for Rehearsal {
         None
     }
 
-    fn configure_tracing(&self, options: &TracingOptions) -> Result<Option<Tracing>, TracingError> {
+    fn configure_tracing(
+        &self,
+        options: &TracingOptions,
+        _: &Arc<Share>,
+    ) -> Result<Option<Tracing>, TracingError> {
         options.check().map(|()| None)
     }
 
@@ -248,6 +258,7 @@ impl Effects for Rehearsal {
     fn open_decisions(
         &self,
         options: &DecisionOptions,
+        _: &Arc<Share>,
         _: &Metrics,
     ) -> Result<Option<Arc<DecisionLog>>, LogError> {
         options.check().map(|()| None).map_err(|error| LogError(error.0))

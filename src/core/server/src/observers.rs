@@ -8,7 +8,6 @@ use super::{ServerOptions, StartError};
 use mixer_api::Observers;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
-use mixer_engine::decision::DecisionOptions;
 use mixer_spans::{SpanCounts, Tracer};
 
 /// Opens the configured observers. Errors: a file that cannot be opened; no observer is left open then.
@@ -20,9 +19,8 @@ pub(super) fn start(
     tracer: Option<Arc<Tracer>>,
     components: &mut Components,
 ) -> Result<Option<Arc<Observers>>, StartError> {
-    let queue_bytes = memory.share(Purpose::Queues).limit();
     let decisions = effects
-        .open_decisions(&DecisionOptions { queue_bytes, ..options.decisions.clone() }, metrics)
+        .open_decisions(&options.decisions, memory.share(Purpose::Queues), metrics)
         .map_err(|error| StartError::because("unable to log decisions", error))?;
     if let Some(decisions) = decisions.clone() {
         components.started(StopStep::Tracing, "decisions", async move |_| {

@@ -221,6 +221,13 @@ impl ServerOptions {
         if self.config_on_error == OnConfigError::ServeValid && !self.config_cache.as_os_str().is_empty() {
             return refuse("a configuration cache is not used with config-on-error serve-valid".to_owned());
         }
+        if self.drop_lost_configuration && self.config_on_error != OnConfigError::ServeValid {
+            let policy = self.config_on_error.name();
+            return refuse(format!(
+                "config-loss drop has no effect with config-on-error {policy}, which keeps the last good configuration; \
+                 it needs config-on-error serve-valid"
+            ));
+        }
         Ok(())
     }
 
@@ -401,7 +408,7 @@ mod tests {
     #[test]
     fn validation_errors_have_the_texts_of_1_3() {
         type Change = fn(&mut ServerOptions);
-        let cases: [(Change, &str); 10] = [
+        let cases: [(Change, &str); 11] = [
             (|o| o.max_message_size = 0, "max message size must be > 0, got 0"),
             (|o| o.memory_limit = 1 << 20, "memory limit must be >= 16MiB, got 1048576 bytes"),
             (|o| o.max_concurrent_streams = 0, "max concurrent streams must be > 0, got 0"),
@@ -410,6 +417,11 @@ mod tests {
             (|o| o.receive_timeout = SignedDuration::ZERO, "receive timeout must be > 0s, got 0s"),
             (|o| o.api_worker_pool_size = 0, "api worker pool size must be > 0, got pool size 0"),
             (|o| o.adapter_worker_pool_size = -1, "adapter worker pool size must be > 0 , got pool size -1"),
+            (
+                |o| o.drop_lost_configuration = true,
+                "config-loss drop has no effect with config-on-error keep-last, which keeps the last good configuration; \
+                 it needs config-on-error serve-valid",
+            ),
             (|o| o.num_check_cache_entries = -1, "# check cache entries must be >= 0 and <= 2^31-1, got -1"),
             (
                 |o| {

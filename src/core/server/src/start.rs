@@ -19,7 +19,7 @@ use super::effects::Effects;
 use super::error::StartError;
 use super::health::{Conditions, Health, STUCK};
 use super::{InheritedSockets, ProbeOptions, ServerOptions, pprof};
-use mixer_base::budget::MemoryBudget;
+use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::Log;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
@@ -222,10 +222,10 @@ impl Start<'_> {
     async fn prepare(&mut self) -> Result<Prepared, StartError> {
         let (options, effects) = (self.options, self.effects);
         // compat(1.3): the cause is swallowed; pinned by cli/startup-tracing-exclusive.
-        let tracing = effects.configure_tracing(&options.tracing).map_err(|e| StartError {
-            text: "unable to setup tracing".to_owned(),
-            detail: Some(e.to_string()),
-        })?;
+        let tracing =
+            effects.configure_tracing(&options.tracing, self.memory.share(Purpose::Queues)).map_err(|e| {
+                StartError { text: "unable to setup tracing".to_owned(), detail: Some(e.to_string()) }
+            })?;
         let tracer = tracing.map(|(tracer, task)| {
             self.components.started(StopStep::Tracing, "tracer", async move |timeout: Duration| {
                 task.close(timeout.min(TRACER_LIMIT)).await

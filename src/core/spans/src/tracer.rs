@@ -9,6 +9,7 @@ use http::HeaderMap;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use mixer_base::budget::{Account, Charge, Share};
 use mixer_base::task::Task;
 
 use super::export::Exporter;
@@ -32,9 +33,14 @@ pub struct SpanCounts {
     pub failed: AtomicU64,
 }
 
+/// A span with its memory.
+type QueuedSpan = (Span, Charge);
+
 /// Samples calls and queues their finished spans.
 pub struct Tracer {
-    spans: mpsc::Sender<Span>,
+    spans: mpsc::Sender<QueuedSpan>,
+    /// The memory of the spans in the queue, and of the batch that is being exported.
+    memory: Arc<Account>,
     format: Format,
     /// A new trace is sampled if a random number is below this.
     threshold: u64,
@@ -67,12 +73,14 @@ impl TracerTask {
 }
 
 impl Tracer {
-    /// Starts the tracer of `service`; `None` if tracing is disabled. Must be called within a tokio runtime.
+    /// Starts the tracer of `service`; `None` if tracing is disabled. Queued spans take memory of `share`. Must be called within a tokio
+    /// runtime.
     ///
     /// Errors: invalid settings.
     pub fn start(
         options: &TracingOptions,
         service: &'static str,
+        share: &Arc<Share>,
     ) -> Result<Option<(Arc<Tracer>, TracerTask)>, TracingError> {
         options.check()?;
         if !options.is_enabled() {
@@ -82,7 +90,7 @@ impl Tracer {
         let counts = Arc::new(SpanCounts::default());
         let (spans, queue) = mpsc::channel(QUEUE_CAPACITY);
         let stop = CancellationToken::new();
-        let pending = Mutex::new((queue, Vec::with_capacity(BATCH)));
+        let pending = Mutex::new((queue, Batch::default()));
         let exported = Arc::new((pending, exporter, Arc::clone(&counts)));
         let stopped = stop.clone();
         let task = Task::restarted("span export").spawn(stop.clone(), move || {
@@ -91,7 +99,7 @@ impl Tracer {
                 let (pending, exporter, counts) = &*exported;
                 let (queue, batch) = &mut *pending.lock().await;
                 // The batch of an export that panicked.
-                counts.failed.fetch_add(batch.len() as u64, Relaxed);
+                counts.failed.fetch_add(batch.spans.len() as u64, Relaxed);
                 batch.clear();
                 export(queue, batch, exporter, counts, stopped).await;
             }
@@ -103,7 +111,8 @@ impl Tracer {
             }
             _ => Format::Uber,
         };
-        let tracer = Tracer { spans, format, threshold: threshold(options.sampling_rate), counts };
+        let memory = Arc::new(share.open());
+        let tracer = Tracer { spans, memory, format, threshold: threshold(options.sampling_rate), counts };
         Ok(Some((Arc::new(tracer), TracerTask { stop, task })))
     }
 
@@ -142,7 +151,9 @@ impl Tracer {
     pub fn finish(&self, spans: impl IntoIterator<Item = Span>) {
         let mut dropped = 0;
         for span in spans {
-            dropped += u64::from(self.spans.try_send(span).is_err());
+            let charge = self.memory.charge(span.size());
+            let queued = charge.is_some_and(|charge| self.spans.try_send((span, charge)).is_ok());
+            dropped += u64::from(!queued);
         }
         if dropped > 0 {
             self.counts.dropped.fetch_add(dropped, Relaxed);
@@ -171,8 +182,8 @@ fn span_id() -> u64 {
 
 /// Exports batches until `stop` is cancelled, and then the rest of the queue.
 async fn export(
-    queue: &mut mpsc::Receiver<Span>,
-    batch: &mut Vec<Span>,
+    queue: &mut mpsc::Receiver<QueuedSpan>,
+    batch: &mut Batch,
     exporter: &Exporter,
     counts: &SpanCounts,
     stop: CancellationToken,
@@ -180,24 +191,24 @@ async fn export(
     let mut failing = false;
     loop {
         let first = tokio::select! {
-            received = queue.recv_many(batch, BATCH) => received,
+            received = batch.fill(queue) => received,
             () = stop.cancelled() => {
                 queue.close();
-                queue.recv_many(batch, BATCH).await
+                batch.fill(queue).await
             }
         };
-        if first == 0 {
+        if !first {
             return;
         }
         if !stop.is_cancelled() {
             tokio::select! {
-                () = fill(queue, batch) => {}
+                () = async { while batch.fill(queue).await {} } => {}
                 () = tokio::time::sleep(BATCH_TIMEOUT) => {}
                 () = stop.cancelled() => {}
             }
         }
-        let spans = batch.len() as u64;
-        match exporter.export(batch).await {
+        let spans = batch.spans.len() as u64;
+        match exporter.export(&batch.spans).await {
             Ok(()) => {
                 failing = false;
                 counts.sent.fetch_add(spans, Relaxed);
@@ -213,11 +224,31 @@ async fn export(
     }
 }
 
-/// Fills the batch; returns early if the queue is closed.
-async fn fill(queue: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
-    while let Some(room) = BATCH.checked_sub(batch.len()).filter(|room| *room > 0) {
-        if queue.recv_many(batch, room).await == 0 {
-            return;
+/// Spans that are exported together.
+#[derive(Default)]
+struct Batch {
+    spans: Vec<Span>,
+    /// The memory of the spans, while they are exported.
+    charges: Vec<Charge>,
+    received: Vec<QueuedSpan>,
+}
+
+impl Batch {
+    /// Adds the spans of the queue, up to the size of a batch; waits for the first. Returns false if the batch is full or the queue closed.
+    async fn fill(&mut self, queue: &mut mpsc::Receiver<QueuedSpan>) -> bool {
+        let room = BATCH.saturating_sub(self.spans.len());
+        if room == 0 || queue.recv_many(&mut self.received, room).await == 0 {
+            return false;
         }
+        for (span, charge) in self.received.drain(..) {
+            self.spans.push(span);
+            self.charges.push(charge);
+        }
+        true
+    }
+
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.charges.clear();
     }
 }

@@ -3,7 +3,23 @@
 use mixer_base::rotate::CHEAP_WRITE;
 
 /// Memory kept between batches.
-const KEPT: usize = 1 << 20;
+const KEPT: usize = 256 << 10;
+/// Bytes of a line for which the memory of its end is kept.
+const KEPT_PER_LINE: usize = 64;
+
+/// Memory by which a batch grows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Growth {
+    bytes: usize,
+    ends: usize,
+}
+
+impl Growth {
+    /// Its size in bytes.
+    pub(super) fn size(self) -> usize {
+        self.bytes + self.ends * size_of::<usize>()
+    }
+}
 
 /// Lines in one buffer.
 #[derive(Debug, Default)]
@@ -17,6 +33,7 @@ impl Batch {
     pub(super) fn clear(&mut self) {
         self.reuse();
         self.bytes.shrink_to(KEPT);
+        self.ends.shrink_to(KEPT / KEPT_PER_LINE);
     }
 
     /// Removes all lines and keeps the memory.
@@ -37,6 +54,29 @@ impl Batch {
     /// Bytes of all lines.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Memory in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
+    /// The memory that [`append`](Self::append) needs besides what the batch has; by at least half of that, so that appending stays linear.
+    pub(super) fn growth(&self, other: &Batch) -> Growth {
+        let of = |length: usize, more: usize, capacity: usize| match (length + more).checked_sub(capacity) {
+            None | Some(0) => 0,
+            Some(missing) => missing.max(capacity / 2),
+        };
+        Growth {
+            bytes: of(self.bytes.len(), other.bytes.len(), self.bytes.capacity()),
+            ends: of(self.ends.len(), other.ends.len(), self.ends.capacity()),
+        }
+    }
+
+    /// Allocates memory.
+    pub(super) fn grow(&mut self, growth: Growth) {
+        self.bytes.reserve_exact(self.bytes.capacity() - self.bytes.len() + growth.bytes);
+        self.ends.reserve_exact(self.ends.capacity() - self.ends.len() + growth.ends);
     }
 
     pub(super) fn is_empty(&self) -> bool {

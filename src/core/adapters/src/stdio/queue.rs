@@ -1,11 +1,11 @@
 //! A write queue with its own thread, so that workers never wait for a disk or a terminal.
 //!
 //! Reports append their lines to one buffer; the writer swaps it for an empty one and writes the lines of all reports since at
-//! once. The buffer is bounded: reports that do not fit are dropped and counted, and no report waits. Lines are written in order
-//! of arrival, and queued lines are written before the handler is closed.
+//! once. The buffer is bounded, by its own size and by the memory that all queues of the server share: lines that do not fit are dropped
+//! and counted, and no report waits. Lines are written in order of arrival, and queued lines are written before the handler is closed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::batch::Batch;
 use super::sink::Sink;
+use mixer_base::budget::Account;
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Counter;
 use mixer_base::task::{FaultPoint, Task};
@@ -21,7 +22,7 @@ use mixer_engine::adapter::QueueStatus;
 /// How long a woken writer waits for more lines.
 const GATHER: Duration = Duration::from_millis(2);
 /// Bytes at which it stops waiting.
-const ENOUGH: usize = 256 << 10;
+pub(super) const ENOUGH: usize = 256 << 10;
 
 /// Counters of losses.
 #[derive(Debug, Clone)]
@@ -42,6 +43,8 @@ struct SharedQueue {
     handler: Arc<str>,
     sink: Sink,
     bound: usize,
+    /// The memory of both buffers.
+    memory: Account,
     losses: Losses,
     state: Mutex<QueueState>,
     work: Condvar,
@@ -49,6 +52,8 @@ struct SharedQueue {
     warnings: RateLimit,
     /// Lines that the writer holds; lost if it panics.
     in_progress: AtomicU64,
+    /// The memory of the buffer of the writer; freed if it panics.
+    in_use: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -73,18 +78,20 @@ enum WriterState {
 
 impl WriteQueue {
     /// A queue of at most `bound` bytes. Its thread starts with the first line.
-    pub(super) fn new(handler: &Arc<str>, sink: Sink, bound: usize, losses: Losses) -> Self {
+    pub(super) fn new(handler: &Arc<str>, sink: Sink, bound: usize, memory: Account, losses: Losses) -> Self {
         let (sender, ended) = watch::channel(false);
         let shared = SharedQueue {
             handler: Arc::clone(handler),
             sink,
             bound,
+            memory,
             losses,
             state: Mutex::default(),
             work: Condvar::new(),
             ended: sender,
             warnings: RateLimit::new(1),
             in_progress: AtomicU64::new(0),
+            in_use: AtomicUsize::new(0),
         };
         Self { shared: Arc::new(shared), ended }
     }
@@ -94,8 +101,8 @@ impl WriteQueue {
         let shared = &self.shared;
         let mut state = shared.state.lock();
         // A report larger than the queue is accepted while the queue is empty.
-        let has_room = state.waiting.is_empty() || state.waiting.len() + batch.len() <= shared.bound;
-        if !has_room {
+        let fits = state.waiting.is_empty() || state.waiting.len() + batch.len() <= shared.bound;
+        if !(fits && shared.reserve(&mut state.waiting, batch)) {
             drop(state);
             shared.losses.dropped.add(batch.line_count() as u64);
             if let Some(suppressed) = shared.warnings.admit() {
@@ -121,6 +128,7 @@ impl WriteQueue {
                 let late = std::mem::take(&mut state.waiting);
                 drop(state);
                 shared.write(&late);
+                shared.memory.release(late.memory());
             }
         }
     }
@@ -153,6 +161,7 @@ impl WriteQueue {
             let waiting = std::mem::take(&mut state.waiting);
             drop(state);
             self.shared.write(&waiting);
+            self.shared.memory.release(waiting.memory());
             self.shared.ended.send_replace(true);
         }
     }
@@ -172,6 +181,18 @@ impl Drop for WriteQueue {
 }
 
 impl SharedQueue {
+    /// Allocates memory for the lines of `batch`. Returns false if the share of the queues has none.
+    fn reserve(&self, waiting: &mut Batch, batch: &Batch) -> bool {
+        let growth = waiting.growth(batch);
+        let acquired = self.memory.acquire(growth.size());
+        if acquired {
+            let before = waiting.memory() + growth.size();
+            waiting.grow(growth);
+            debug_assert_eq!(waiting.memory(), before);
+        }
+        acquired
+    }
+
     fn close(&self) {
         let mut state = self.state.lock();
         state.closing = true;
@@ -187,6 +208,7 @@ impl SharedQueue {
     /// Runs the writer until the queue is closed and empty.
     fn run(&self, fault: &FaultPoint<'_>) {
         self.losses.lost.add(self.in_progress.swap(0, Ordering::Relaxed));
+        self.memory.release(self.in_use.swap(0, Ordering::Relaxed));
         let mut batch = Batch::default();
         loop {
             fault.check();
@@ -194,8 +216,11 @@ impl SharedQueue {
             while state.waiting.is_empty() && !state.closing {
                 state.writer = WriterState::Asleep;
                 // Free the memory of a burst.
+                let before = batch.memory() + state.waiting.memory();
                 batch.clear();
                 state.waiting.clear();
+                self.memory.release(before - batch.memory() - state.waiting.memory());
+                self.in_use.store(batch.memory(), Ordering::Relaxed);
                 self.work.wait(&mut state);
             }
             state.writer = WriterState::Awake;
@@ -208,6 +233,7 @@ impl SharedQueue {
             }
             std::mem::swap(&mut batch, &mut state.waiting);
             drop(state);
+            self.in_use.store(batch.memory(), Ordering::Relaxed);
             self.in_progress.store(batch.line_count() as u64, Ordering::Relaxed);
             self.write(&batch);
             self.in_progress.store(0, Ordering::Relaxed);

@@ -370,6 +370,40 @@ async fn a_sink_that_hangs_delays_no_report_and_drops_lines_that_do_not_fit() {
 }
 
 #[tokio::test]
+async fn the_queues_of_all_handlers_share_memory() {
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let pipes = [0, 1].map(|at| stuck_pipe(directories[at].path()));
+    let env = test_env("h.istio-system");
+    env.commons.insert(Arc::new(MemoryBudget::new(32 << 20)));
+    let share = Arc::clone(env.commons.get::<MemoryBudget>().share(Purpose::Queues));
+    let dropped = env.metrics.counter(Family::StdioLinesDropped, &["h.istio-system"]);
+    let [first, second] = [0, 1].map(|at| queued(LogStream::File, &pipes[at].0, 1 << 20));
+    let lines = [log_entry(&["k"])];
+    let [first, second] = [build(&first, &lines, &env).await, build(&second, &lines, &env).await];
+    let long = "x".repeat(100_000);
+    for _ in 0..200 {
+        report(&*first, &[(0, &[text(&long), None, None])]).unwrap();
+    }
+    assert!(dropped.get() > 100, "{} of 200 lines of 100 kB are dropped", dropped.get());
+    assert!(share.used() > share.limit() / 2 && share.used() <= share.limit(), "{} bytes", share.used());
+    // The other handler has its part.
+    let before = dropped.get();
+    for _ in 0..3 {
+        report(&*second, &[(0, &[text(&long), None, None])]).unwrap();
+    }
+    assert_eq!(dropped.get(), before);
+    // Without readers the writers end, and nothing is kept.
+    drop((first, second, pipes));
+    for _ in 0..500 {
+        if share.used() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} bytes are still in use", share.used());
+}
+
+#[tokio::test]
 async fn lines_that_cannot_be_written_are_counted() {
     let env = test_env("h.istio-system");
     let handler = build(&queued(LogStream::File, Path::new("/dev/full"), 64), &[log_entry(&[])], &env).await;

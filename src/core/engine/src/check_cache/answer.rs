@@ -3,7 +3,7 @@
 use mixer_attribute::SignedDuration;
 use mixer_attribute::response::{Precondition, push_precondition};
 
-use super::CachedAnswer;
+use super::{ALLOCATION_BYTES, CachedAnswer};
 
 /// A check answer, encoded except for its duration and framing.
 #[derive(Debug)]
@@ -22,7 +22,9 @@ pub struct CheckAnswer {
 
 impl CachedAnswer for CheckAnswer {
     fn size(&self) -> usize {
-        self.status_message.len() + self.references.len() + self.directive.as_ref().map_or(0, Vec::len)
+        let texts =
+            [self.status_message.len(), self.references.len(), self.directive.as_ref().map_or(0, Vec::len)];
+        texts.iter().filter(|bytes| **bytes > 0).map(|bytes| bytes + ALLOCATION_BYTES).sum()
     }
 }
 

@@ -22,8 +22,11 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
         }
         let Some(expires) = Instant::now().checked_add(valid) else { return };
         let Some(shard) = self.shard() else { return };
-        if shard.lock().put(bag, caller, references, CacheEntry { expires, answer }) {
+        let mut shard = shard.lock();
+        let before = shard.answers.weight();
+        if shard.put(bag, caller, references, CacheEntry { expires, answer }) {
             self.counters.count(CheckCacheCounters::WRITES);
+            self.counters.count_bytes(before, shard.answers.weight());
         }
     }
 }

@@ -44,7 +44,9 @@ impl<V: CachedAnswer> Shard<V> {
             let Some(entry) = self.answers.get(&key) else { continue };
             let left = entry.expires.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                let before = self.answers.weight();
                 self.answers.remove(&key);
+                self.counters.count_bytes(before, self.answers.weight());
                 continue;
             }
             shape.count_use();

@@ -5,6 +5,7 @@ use bumpalo::Bump;
 use super::shape::{MAX_NEW, MAX_PROVEN};
 use super::*;
 use mixer_attribute::{AttributeBag, OwnedAttributes, Value, ValueType, Vocabulary};
+use mixer_base::budget::{MemoryBudget, Purpose};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TestAnswer {
@@ -166,4 +167,35 @@ fn workers_share_the_bounds() {
     let few =
         CheckCache::<TestAnswer>::new(CheckCacheLimits { entries: 1000, bytes: 1 << 20 }, Arc::default());
     assert_eq!(few.shards.len(), 1);
+}
+
+#[test]
+fn the_default_share_has_room_for_ordinary_use_and_evicts_at_a_flat_cost() {
+    // Half of the share of the default limit, which the default number of entries does not reach.
+    let bytes = MemoryBudget::default().share(Purpose::CheckCache).limit() as u64 / 2;
+    let fixture = Fixture::new(1_500_000, bytes);
+    let shards = fixture.cache.shards.len();
+    let mut most = 0;
+    for a in 0..40_000 {
+        let [.., before] = fixture.counts();
+        // References of five attributes, and a short key.
+        fixture.send(a, "k", Duration::from_secs(60), 150);
+        let [.., after] = fixture.counts();
+        most = most.max(after - before);
+    }
+    let [.., writes, evictions] = fixture.counts();
+    let fit = fixture.cache.len();
+    println!(
+        "{fit} answers in {} bytes, {} bytes each",
+        fixture.counters.bytes(),
+        fixture.counters.bytes() / fit as u64
+    );
+    // The test has one worker, and so one of the shards.
+    assert!(fit * shards >= 25_000, "{fit} answers in one of {shards} shards");
+    assert_eq!((writes, writes - evictions), (40_000, fit as u64));
+    assert!(most <= 2, "{most} evictions for one answer");
+    assert!(fixture.counters.bytes() <= bytes);
+    let counters = Arc::clone(&fixture.counters);
+    drop(fixture);
+    assert_eq!(counters.bytes(), 0);
 }

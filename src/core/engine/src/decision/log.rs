@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::call::{AnsweredCall, Method};
 use super::mask::MaskSet;
 use super::{Decision, DecisionOptions, Select};
+use mixer_base::budget::{Account, Charge, Share};
 use mixer_base::metrics::{Counter, Family, Metrics};
 use mixer_base::regular_file;
 use mixer_base::rotate::{RotatingFile, RotationPolicy, os_text};
@@ -38,7 +39,7 @@ pub struct DecisionTargets {
 
 /// An item of the queue.
 enum QueueItem {
-    Call(Box<AnsweredCall>, DecisionTargets),
+    Call(Box<AnsweredCall>, DecisionTargets, Charge),
     /// The last item.
     End,
 }
@@ -50,8 +51,8 @@ pub struct DecisionLog {
     /// Whether the recording has room.
     recording: Arc<AtomicBool>,
     queue: SyncSender<QueueItem>,
-    queued_bytes: Arc<AtomicUsize>,
-    max_queued_bytes: usize,
+    /// The memory of the calls in the queue, and of the one that is being written.
+    memory: Arc<Account>,
     lost: Counter,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -63,10 +64,14 @@ impl std::fmt::Debug for DecisionLog {
 }
 
 impl DecisionLog {
-    /// Opens the files and starts the writer thread; `None` if no file is configured.
+    /// Opens the files and starts the writer thread; `None` if no file is configured. Queued calls take memory of `share`.
     ///
     /// Errors: an invalid setting, a file that cannot be opened.
-    pub fn start(options: &DecisionOptions, metrics: &Metrics) -> Result<Option<Self>, LogError> {
+    pub fn start(
+        options: &DecisionOptions,
+        share: &Arc<Share>,
+        metrics: &Metrics,
+    ) -> Result<Option<Self>, LogError> {
         if !options.is_enabled() {
             return Ok(None);
         }
@@ -90,7 +95,6 @@ impl DecisionLog {
         };
         let has_room = Arc::new(AtomicBool::new(recording.as_ref().is_some_and(Recording::has_room)));
         let (queue, incoming) = sync_channel(options.queue);
-        let queued_bytes = Arc::new(AtomicUsize::new(0));
         let lost = |reason| metrics.counter(Family::DecisionsLost, &[reason]);
         let written = |file| metrics.counter(Family::DecisionsWritten, &[file]);
         let sampler = log.is_some().then(|| Sampler::new(options.log.sampling));
@@ -100,7 +104,6 @@ impl DecisionLog {
             log,
             recording,
             has_room: Arc::clone(&has_room),
-            queued_bytes: Arc::clone(&queued_bytes),
             lost: lost("file"),
             logged: written("log"),
             recorded: written("recording"),
@@ -124,8 +127,7 @@ impl DecisionLog {
             sampler,
             recording: has_room,
             queue,
-            queued_bytes,
-            max_queued_bytes: options.queue_bytes,
+            memory: Arc::new(share.open()),
             lost: lost("queue"),
             thread,
         }))
@@ -142,15 +144,12 @@ impl DecisionLog {
 
     /// Takes a call that was answered. Never waits: when the queue is full the call is counted as lost.
     pub fn push(&self, call: AnsweredCall, targets: DecisionTargets) {
-        let size = call.size();
-        let waiting = self.queued_bytes.fetch_add(size, Ordering::Relaxed);
-        if waiting + size <= self.max_queued_bytes
-            && self.queue.try_send(QueueItem::Call(Box::new(call), targets)).is_ok()
-        {
-            return;
+        let queued = self.memory.charge(call.size()).is_some_and(|charge| {
+            self.queue.try_send(QueueItem::Call(Box::new(call), targets, charge)).is_ok()
+        });
+        if !queued {
+            self.lost.increment();
         }
-        self.queued_bytes.fetch_sub(size, Ordering::Relaxed);
-        self.lost.increment();
     }
 
     /// Writes all queued calls and closes the files. Blocks until that is done.
@@ -237,7 +236,6 @@ struct Writer {
     log: Option<RotatingFile>,
     recording: Option<Recording>,
     has_room: Arc<AtomicBool>,
-    queued_bytes: Arc<AtomicUsize>,
     lost: Counter,
     logged: Counter,
     recorded: Counter,
@@ -257,8 +255,7 @@ impl Writer {
         loop {
             fault.check();
             match incoming.recv_timeout(FLUSH_INTERVAL) {
-                Ok(QueueItem::Call(call, targets)) => {
-                    self.queued_bytes.fetch_sub(call.size(), Ordering::Relaxed);
+                Ok(QueueItem::Call(call, targets, _charge)) => {
                     self.is_writing = true;
                     self.write(&call, targets);
                     self.is_writing = false;

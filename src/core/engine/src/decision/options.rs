@@ -52,8 +52,6 @@ pub struct DecisionOptions {
     pub masks: Vec<String>,
     /// Most calls in the queue.
     pub queue: usize,
-    /// Most bytes of requests and answers in the queue.
-    pub queue_bytes: usize,
 }
 
 impl Default for DecisionOptions {
@@ -69,7 +67,6 @@ impl Default for DecisionOptions {
             recording: RecordingOptions { path: PathBuf::new(), max_calls: 10_000, max_bytes: 64 << 20 },
             masks: DEFAULT_MASKS.iter().map(|mask| (*mask).to_owned()).collect(),
             queue: 4096,
-            queue_bytes: 32 << 20,
         }
     }
 }

@@ -10,6 +10,21 @@ use crate::routing::Destination;
 use crate::snapshot::RuleConfig;
 use mixer_base::metrics::Metrics;
 
+thread_local! {
+    static WORK: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Evaluations of conditions and values, and instances, of this thread so far: what the time of a call grows with besides its bytes.
+/// A clock that passes by work alone; it wraps.
+pub fn work_done() -> usize {
+    WORK.get()
+}
+
+/// Counts evaluations.
+pub(super) fn count_work(work: usize) {
+    WORK.set(WORK.get().wrapping_add(work));
+}
+
 /// The inputs of a dispatch besides routing table and attribute bag.
 pub struct DispatchContext<'c> {
     /// The metrics of the server.
@@ -22,8 +37,6 @@ pub struct DispatchContext<'c> {
     pub trace: Option<&'c RefCell<DispatchTrace>>,
     /// Collects the rules that applied to a check, if the answer names them.
     pub fired: Option<&'c RefCell<Vec<Arc<RuleConfig>>>>,
-    /// Evaluations of conditions and values, and instances, so far. What the time of a call grows with besides its bytes.
-    pub work: Cell<usize>,
 }
 
 /// All errors of a failed operation. Displays as an error list of Istio Mixer.
@@ -47,11 +60,6 @@ impl DispatchError {
 }
 
 impl DispatchContext<'_> {
-    /// Counts evaluations.
-    pub(super) fn count_work(&self, work: usize) {
-        self.work.set(self.work.get().saturating_add(work));
-    }
-
     /// Awaits an answer, at most until the deadline, and counts the call that started at `started`.
     pub(super) async fn settle<T>(
         &self,

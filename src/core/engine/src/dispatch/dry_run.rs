@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
+use super::context::count_work;
 use super::instances::{evaluate, instances_named, work_of};
 use super::trace::{CallTrace, TracedPhase, started, step};
 use super::{DispatchContext, QuotaRequest};
@@ -115,7 +116,7 @@ fn select<'t: 'a, 'a>(
 ) -> ArenaVec<'a, Matched<'t, 'a>> {
     let mut matched = ArenaVec::new_in(bag.arena());
     for set in table.select_dry_run(kind, bag).into_iter().flat_map(|rules| rules.sets()) {
-        context.count_work(set.matches(bag, &mut matched).evaluations);
+        count_work(set.matches(bag, &mut matched).evaluations);
     }
     // A default is enforced where its condition fails; failures of other rules are not counted.
     matched.retain(|matched: &Matched<'_, '_>| matched.failed.is_none() || kind == RuleKind::Default);
@@ -143,7 +144,7 @@ fn evaluate_instances<'t: 'a, 'a>(
     let mut outcome = DryRunOutcome::Matched;
     for action in &route.actions {
         for instance in &action.instances {
-            context.count_work(work_of(instance));
+            count_work(work_of(instance));
             let made = evaluate(instance, bag);
             if made.is_err() {
                 outcome = DryRunOutcome::Failed;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
+use super::context::count_work;
 use super::instances::{evaluate, work_of};
 use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
@@ -32,7 +33,7 @@ pub async fn preprocess<'t: 'a, 'a>(
         counts += set.matches(bag, &mut matched);
     }
     context.metrics.conditions_failed(counts.failures);
-    context.count_work(counts.evaluations);
+    count_work(counts.evaluations);
     let mut errors = DispatchError::default();
     let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
     for Matched { route, failed } in matched {
@@ -44,7 +45,7 @@ pub async fn preprocess<'t: 'a, 'a>(
         }
         for action in &route.actions {
             for instance in &action.instances {
-                context.count_work(work_of(instance));
+                count_work(work_of(instance));
                 match evaluate(instance, bag) {
                     Ok(evaluated) => {
                         let at = context.trace.map(|trace| {

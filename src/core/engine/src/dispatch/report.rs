@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
+use super::context::count_work;
 use super::instances::{evaluate_sharing, work_of};
 use super::trace::{TracedPhase, step};
 use super::{DispatchContext, DispatchError};
@@ -18,7 +19,7 @@ pub struct ReportCollector<'a> {
     batches: Vec<Vec<Instance<'a>>>,
     /// Destinations whose failures some rule ignores.
     lenient: Vec<bool>,
-    /// The work of delivering the batches, in the unit of [`DispatchContext::work`].
+    /// The work of delivering the batches, in the unit of [`work_done`](super::work_done).
     pending: usize,
 }
 
@@ -34,7 +35,7 @@ impl<'a> ReportCollector<'a> {
         }
     }
 
-    /// The work of delivering what is collected, in the unit of [`DispatchContext::work`].
+    /// The work of delivering what is collected, in the unit of [`work_done`](super::work_done).
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -99,7 +100,7 @@ impl<'a> ReportCollector<'a> {
                 }
             }
         }
-        context.count_work(work);
+        count_work(work);
         context.metrics.dispatch_shape(counts.groups, instances);
         errors.into_result(())
     }

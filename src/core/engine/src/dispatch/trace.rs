@@ -87,6 +87,10 @@ pub struct TracedStep {
     pub error: Option<String>,
 }
 
+/// Most rules, instances and phases each of the trace of a report without values, which may have millions of them. A call has at most 512
+/// spans.
+const MAX_ENTRIES: usize = 4096;
+
 /// The trace of one call, in order.
 #[derive(Debug, Clone, Default)]
 pub struct DispatchTrace {
@@ -114,11 +118,30 @@ impl DispatchTrace {
         Self { full: true, ..Self::default() }
     }
 
-    pub(super) fn rule(&mut self, rule: &Arc<RuleConfig>, kind: RuleKind) {
-        self.rules.push(TracedRule { rule: Arc::clone(rule), kind, record: self.record });
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let of_dispatch = |dispatch: &TracedDispatch| {
+            let texts = dispatch.values.iter().map(|(name, value)| name.len() + value.len() + 96);
+            let check = dispatch.check.as_ref().map_or(0, |check| check.status.message.len() + 16);
+            texts.sum::<usize>() + check + dispatch.error.as_ref().map_or(0, |error| error.len() + 16)
+        };
+        self.rules.capacity() * size_of::<TracedRule>()
+            + self.dispatches.capacity() * size_of::<TracedDispatch>()
+            + self.dispatches.iter().map(of_dispatch).sum::<usize>()
     }
 
-    /// Adds an instance. Returns its index.
+    pub(super) fn rule(&mut self, rule: &Arc<RuleConfig>, kind: RuleKind) {
+        if self.has_room(self.rules.len()) {
+            self.rules.push(TracedRule { rule: Arc::clone(rule), kind, record: self.record });
+        }
+    }
+
+    /// Whether a list of this length may grow: checks and first records are traced whole.
+    fn has_room(&self, length: usize) -> bool {
+        self.full || self.record == 0 || length < MAX_ENTRIES
+    }
+
+    /// Adds an instance, if there is room. Returns its index.
     pub(super) fn dispatch(
         &mut self,
         route: &Route,
@@ -127,6 +150,9 @@ impl DispatchTrace {
         kind: RuleKind,
         instance: Option<&Instance<'_>>,
     ) -> usize {
+        if !self.has_room(self.dispatches.len()) {
+            return usize::MAX;
+        }
         let values = match instance {
             Some(instance) if self.full => values(route_instance, instance),
             _ => Vec::new(),
@@ -213,7 +239,10 @@ pub fn step(
     error: Option<String>,
 ) {
     if let (Some(trace), Some(started)) = (trace, started) {
-        trace.borrow_mut().steps.push(TracedStep { phase: phase(), started, ended: Instant::now(), error });
+        let mut trace = trace.borrow_mut();
+        if trace.has_room(trace.steps.len()) {
+            trace.steps.push(TracedStep { phase: phase(), started, ended: Instant::now(), error });
+        }
     }
 }
 

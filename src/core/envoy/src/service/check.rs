@@ -1,6 +1,6 @@
 //! Authorization: a CheckRequest becomes attributes, a decision from the cache or the [`pipeline`], and a response.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use bumpalo::Bump;
 use bytes::Bytes;
@@ -145,11 +145,8 @@ impl EnvoyService {
     ) -> (Decision, Option<RecordedExchange>) {
         let settings = &config_of(call.published.routes.snapshot()).settings;
         let fired = RefCell::default();
-        let context = DispatchContext {
-            fired: settings.check.response_metadata.then_some(&fired),
-            work: Cell::default(),
-            ..*call.context
-        };
+        let context =
+            DispatchContext { fired: settings.check.response_metadata.then_some(&fired), ..*call.context };
         let mut builder = DecisionBuilder {
             max_age: settings.check.cache.max_age.to_std_or_zero(),
             limit_headers: &settings.ratelimit.headers,

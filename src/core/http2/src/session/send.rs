@@ -7,17 +7,16 @@ use super::super::frame::{ErrorCode, FRAME_HEADER_LEN, flag, frame_type, push_fr
 use super::super::hpack::Encoder;
 use super::super::stream::Outgoing;
 use super::Session;
-use super::output::MAX_OUTPUT;
 
 impl Session {
     /// Sends a complete [fixed response](super::super::FixedResponse) with this body. In the common case, where the windows admit the
     /// body, all three frames are encoded at once.
     pub fn send_fixed_response(&mut self, id: u32, message: Bytes) {
+        let is_congested = self.is_congested();
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let count = message.len() as i64;
         let window = (self.peer.initial_window + stream.send_credit).min(self.send_window);
-        if count > window || message.len() > self.peer.max_frame || self.output.len() - self.sent > MAX_OUTPUT
-        {
+        if count > window || message.len() > self.peer.max_frame || is_congested {
             self.push_block(id, false, Encoder::fixed_header);
             self.send_data(id, message);
             self.queue(id, Outgoing::FixedTrailer);

@@ -234,6 +234,7 @@ fn queued_output_is_bounded() {
     }
     assert!(all > 4 << 20);
     assert!(!session.is_congested() && session.output.capacity() <= KEPT_OUTPUT);
+    assert_eq!(session.flow_control.held(), 0, "an empty output counts nothing");
 }
 
 #[test]

@@ -140,5 +140,6 @@ impl Collect for CacheCollector {
         out.add(Family::CheckCacheMisses, &[], self.0.misses() as f64);
         out.add(Family::CheckCacheWrites, &[], self.0.writes() as f64);
         out.add(Family::CheckCacheEvictions, &[], self.0.evictions() as f64);
+        out.add(Family::MemoryInUse, &[Purpose::CheckCache.name()], self.0.bytes() as f64);
     }
 }

@@ -19,6 +19,7 @@ use super::super::server::Server;
 use super::super::supervisor::Supervisor;
 use super::*;
 use mixer_attribute::SignedDuration;
+use mixer_base::budget::Share;
 use mixer_base::log::{LogOptions, OptionsError};
 use mixer_base::probe::Availability;
 use mixer_config::store::{StoreContents, StoreError};
@@ -191,10 +192,14 @@ impl Effects for Faulty {
         })
     }
 
-    fn configure_tracing(&self, options: &TracingOptions) -> Result<Option<Tracing>, TracingError> {
+    fn configure_tracing(
+        &self,
+        options: &TracingOptions,
+        memory: &Arc<Share>,
+    ) -> Result<Option<Tracing>, TracingError> {
         match self.fails(Step::Tracing) {
             true => Err(TracingError("no collector".to_owned())),
-            false => SystemEffects.configure_tracing(options),
+            false => SystemEffects.configure_tracing(options, memory),
         }
     }
 
@@ -281,11 +286,12 @@ impl Effects for Faulty {
     fn open_decisions(
         &self,
         options: &DecisionOptions,
+        memory: &Arc<Share>,
         metrics: &Metrics,
     ) -> Result<Option<Arc<DecisionLog>>, LogError> {
         match self.fails(Step::Decisions) {
             true => Err(LogError("cannot open decision log `x`: disk full".to_owned())),
-            false => SystemEffects.open_decisions(options, metrics),
+            false => SystemEffects.open_decisions(options, memory, metrics),
         }
     }
 

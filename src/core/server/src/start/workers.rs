@@ -16,7 +16,7 @@ use mixer_api::load_shedding::LoadShedder;
 use mixer_api::worker::MessageLimits;
 use mixer_api::{CallLimits, CallPool, Engine, MixerService};
 use mixer_base::budget::Purpose;
-use mixer_base::metrics::{Family, Metrics};
+use mixer_base::metrics::{Collect, Family, Metrics};
 use mixer_base::pool::{Pool, PoolCollector};
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::runtime::Runtime;
@@ -93,6 +93,8 @@ impl Start<'_> {
             },
         });
         if let Some(envoy) = &envoy {
+            let cache: Arc<dyn Collect> = Arc::clone(&envoy.shared) as Arc<dyn Collect>;
+            metrics.collect_from(Arc::downgrade(&cache));
             self.start_envoy_http(envoy)?;
         }
         let (counted, stopped) = (Arc::clone(metrics), stopping.clone());

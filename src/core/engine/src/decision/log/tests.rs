@@ -33,6 +33,10 @@ fn call(user: &str, code: i32) -> AnsweredCall {
     }
 }
 
+fn memory() -> Arc<Share> {
+    Arc::new(Share::new(32 << 20))
+}
+
 fn options(directory: &Path, change: impl FnOnce(&mut DecisionOptions)) -> DecisionOptions {
     let mut options = DecisionOptions::default();
     options.log.path = directory.join("log.json");
@@ -46,7 +50,7 @@ fn write(
     options: &DecisionOptions,
     calls: impl IntoIterator<Item = AnsweredCall>,
 ) -> (Vec<Decision>, Vec<Decision>) {
-    let log = DecisionLog::start(options, &Metrics::new()).unwrap().unwrap();
+    let log = DecisionLog::start(options, &memory(), &Metrics::new()).unwrap().unwrap();
     for call in calls {
         if let Some(targets) = log.wants(Method::Check) {
             log.push(call, targets);
@@ -133,7 +137,7 @@ fn the_log_is_rotated() {
         o.log.max_backups = 2;
         o.recording.path = PathBuf::new();
     });
-    let log = DecisionLog::start(&options, &Metrics::new()).unwrap().unwrap();
+    let log = DecisionLog::start(&options, &memory(), &Metrics::new()).unwrap().unwrap();
     for n in 0..40 {
         let targets = log.wants(Method::Check).unwrap();
         log.push(call(&n.to_string(), 0), targets);
@@ -155,7 +159,7 @@ fn a_full_queue_drops_decisions_and_counts_them() {
         o.recording.path = PathBuf::new();
     });
     let metrics = Metrics::new();
-    let log = DecisionLog::start(&options, &metrics).unwrap().unwrap();
+    let log = DecisionLog::start(&options, &memory(), &metrics).unwrap().unwrap();
     let started = Instant::now();
     let lost = metrics.counter(Family::DecisionsLost, &["queue"]);
     while lost.get() == 0 && started.elapsed() < Duration::from_secs(20) {
@@ -187,7 +191,7 @@ fn every_line_that_could_not_be_written_is_counted_as_lost_and_as_nothing_else()
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path(), |o| o.log.path = "/dev/full".into());
     let metrics = Metrics::new();
-    let log = DecisionLog::start(&options, &metrics).unwrap().unwrap();
+    let log = DecisionLog::start(&options, &memory(), &metrics).unwrap().unwrap();
     for n in 0..25 {
         let targets = log.wants(Method::Check).unwrap();
         log.push(call(&n.to_string(), 0), targets);
@@ -203,7 +207,7 @@ fn every_line_that_could_not_be_written_is_counted_as_lost_and_as_nothing_else()
 fn a_file_that_cannot_be_opened_is_a_startup_error() {
     let directory = tempfile::tempdir().unwrap();
     let refused = |change: fn(&mut DecisionOptions)| {
-        DecisionLog::start(&options(directory.path(), change), &Metrics::new()).unwrap_err().0
+        DecisionLog::start(&options(directory.path(), change), &memory(), &Metrics::new()).unwrap_err().0
     };
     assert!(
         refused(|o| o.log.path = "/proc/none/log".into())
