@@ -31,33 +31,26 @@ pub(super) async fn respond(
     trace: Trace<'_>,
 ) -> Result<Bytes, GrpcError> {
     let scope = worker.begin(call.deadline, trace)?;
-    if body.len() > SLICE.bytes {
-        // Boxed, so that the future of a short report stays small.
-        return Box::pin(respond_in_steps(worker, body, call, scope)).await;
-    }
-    let limits = limits_of(worker);
-    let request = ReportRequest::decode_bounded(body, limits, &scope.arena).map_err(GrpcError::of_request)?;
-    admit(worker, &request, call)?;
-    Box::pin(deliver(worker, &scope, request, call, worker.pace())).await?;
-    Ok(Bytes::from_static(&EMPTY_MESSAGE))
+    // Boxed, so that the future of a call stays small.
+    Box::pin(respond_in_scope(worker, body, call, scope)).await
 }
 
-/// Answers a request that is longer than a slice.
-async fn respond_in_steps(
+async fn respond_in_scope(
     worker: &WorkerContext,
     body: &[u8],
     call: &CallInfo<'_>,
     scope: CallScope<'_>,
 ) -> Result<Bytes, GrpcError> {
     let mut pace = worker.pace();
-    let request = decode_in_steps(body, limits_of(worker), &scope, &mut pace).await?;
+    let limits = RecordLimits { records: worker.engine.limits.records, slice: worker.whole() };
+    let request = if body.len() <= SLICE.bytes {
+        ReportRequest::decode_bounded(body, limits, &scope.arena).map_err(GrpcError::of_request)?
+    } else {
+        Box::pin(decode_in_steps(body, limits, &scope, &mut pace)).await?
+    };
     admit(worker, &request, call)?;
     deliver(worker, &scope, request, call, pace).await?;
     Ok(Bytes::from_static(&EMPTY_MESSAGE))
-}
-
-fn limits_of(worker: &WorkerContext) -> RecordLimits {
-    RecordLimits { records: worker.engine.limits.records, slice: worker.whole() }
 }
 
 /// Errors: UNAVAILABLE under overload.

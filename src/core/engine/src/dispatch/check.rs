@@ -54,11 +54,14 @@ pub async fn check<'t: 'a, 'a>(
 ) -> Result<CheckOutcome, DispatchError> {
     let rules = table.select(RuleKind::Check, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
-    let mut counts = MatchCounts::default();
-    for set in rules.sets() {
-        counts += set.matches(bag, &mut matched);
-    }
-    context.metrics.conditions_failed(counts.failures);
+    let groups = {
+        let mut counts = MatchCounts::default();
+        for set in rules.sets() {
+            counts += set.matches(bag, &mut matched);
+        }
+        context.metrics.conditions_failed(counts.failures);
+        counts.groups
+    };
     let mut operation = Operation::new(table, context);
     for Matched { route, failed } in &matched {
         if let Some(trace) = context.trace {
@@ -69,7 +72,7 @@ pub async fn check<'t: 'a, 'a>(
             None => operation.dispatch(route, bag),
         }
     }
-    context.metrics.dispatch_shape(counts.groups, operation.instances);
+    context.metrics.dispatch_shape(groups, operation.instances);
     let depends_on_map = operation.depends_on_map;
     let mut combiner = operation.finish().await?;
     if combiner.is_undecided() && table.has(RuleKind::Default) {

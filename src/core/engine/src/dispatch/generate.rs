@@ -28,12 +28,15 @@ pub async fn preprocess<'t: 'a, 'a>(
     }
     let rules = table.select(RuleKind::Generate, bag);
     let mut matched: ArenaVec<'a, Matched<'t, 'a>> = ArenaVec::new_in(bag.arena());
-    let mut counts = MatchCounts::default();
-    for set in rules.sets() {
-        counts += set.matches(bag, &mut matched);
-    }
-    context.metrics.conditions_failed(counts.failures);
-    count_work(counts.evaluations);
+    let groups = {
+        let mut counts = MatchCounts::default();
+        for set in rules.sets() {
+            counts += set.matches(bag, &mut matched);
+        }
+        context.metrics.conditions_failed(counts.failures);
+        count_work(counts.evaluations);
+        counts.groups
+    };
     let mut errors = DispatchError::default();
     let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
     for Matched { route, failed } in matched {
@@ -70,7 +73,7 @@ pub async fn preprocess<'t: 'a, 'a>(
             }
         }
     }
-    context.metrics.dispatch_shape(counts.groups, pending.len());
+    context.metrics.dispatch_shape(groups, pending.len());
     let (routed, settling): (Vec<_>, Vec<_>) = pending.into_iter().unzip();
     let answers = futures_util::future::join_all(settling).await;
     let mut made: Vec<(SlotId, Value<'a>)> = Vec::new();

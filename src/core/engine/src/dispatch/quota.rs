@@ -54,11 +54,14 @@ pub async fn quota<'t: 'a, 'a>(
 ) -> Result<QuotaOutcome, DispatchError> {
     let rules = table.select(RuleKind::Quota, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
-    let mut counts = MatchCounts::default();
-    for set in rules.sets() {
-        counts += set.matches(bag, &mut matched);
-    }
-    context.metrics.conditions_failed(counts.failures);
+    let groups = {
+        let mut counts = MatchCounts::default();
+        for set in rules.sets() {
+            counts += set.matches(bag, &mut matched);
+        }
+        context.metrics.conditions_failed(counts.failures);
+        counts.groups
+    };
     let deduplication_id = format!("{}{}", request.deduplication_id, request.name);
     let call = QuotaCall {
         amount: request.amount,
@@ -98,7 +101,7 @@ pub async fn quota<'t: 'a, 'a>(
             }
         }
     }
-    context.metrics.dispatch_shape(counts.groups, answers.len());
+    context.metrics.dispatch_shape(groups, answers.len());
     let granted = if answers.is_empty() {
         if !rules
             .sets()
