@@ -289,7 +289,7 @@ fn lines_with(text: &str, part: &str) -> String {
 fn what_callers_name_is_not_kept() {
     let setting = Setting::start(&[]);
     let mut client = setting.client();
-    let long = "x".repeat(1 << 20);
+    let long = "x".repeat(1 << 19);
     let entry = TcpAccessLogEntry {
         common_properties: Some(AccessLogCommon {
             access_log_type: 2,
