@@ -23,6 +23,8 @@ mod flow_control;
 mod good_client;
 #[path = "attacks/labels.rs"]
 mod labels;
+#[path = "attacks/memory.rs"]
+mod memory;
 #[path = "attacks/quotas.rs"]
 mod quotas;
 #[path = "attacks/records.rs"]

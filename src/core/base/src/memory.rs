@@ -30,6 +30,12 @@ pub struct Trimmer {
 }
 
 impl Trimmer {
+    /// For a process that was not loaded yet, with its resident memory if it is known: a load that begins before the first look counts
+    /// as one.
+    pub fn new(resident: Option<u64>) -> Self {
+        Self { floor: resident, quiet_looks: 0 }
+    }
+
     /// Whether to [`release`] now. To be called at fixed intervals with the resident memory in bytes and the CPU time of the interval
     /// as a share of it.
     pub fn is_due(&mut self, resident: u64, cpu: f64) -> bool {
@@ -78,6 +84,13 @@ mod tests {
         // Memory that goes back by itself lowers the floor.
         assert!(!trimmer.is_due(25 * MIB, 0.0));
         assert!(trimmer.is_due(41 * MIB, 0.0));
+    }
+
+    #[test]
+    fn a_load_that_begins_before_the_first_look_is_returned() {
+        let mut trimmer = Trimmer::new(Some(20 * MIB));
+        let looks = [(300, 2.0), (250, 0.0), (250, 0.0), (250, 0.0)];
+        assert_eq!(looks.map(|(mib, cpu)| trimmer.is_due(mib * MIB, cpu)), [false, false, false, true]);
     }
 
     #[cfg(target_env = "gnu")]

@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Looks until `stop`.
 pub(super) async fn trim(stop: CancellationToken) {
-    let mut trimmer = Trimmer::default();
+    let mut trimmer = Trimmer::new(resident_bytes());
     let mut cpu_before = cpu_seconds().unwrap_or_default();
     loop {
         tokio::select! {
