@@ -8,6 +8,7 @@ mod result;
 mod text;
 
 use std::cell::Cell;
+use std::io::Write as _;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -61,6 +62,12 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     let summary = block_on(async {
         let span = flags.begin_span("mixc Check")?;
         let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
+        if !flags.result.quiet {
+            let names = attributes.iter().map(|(name, _)| name);
+            for unknown in client.unknown_names(names, quotas.keys().map(String::as_str)) {
+                writeln!(io.err, "warning: {unknown}")?;
+            }
+        }
         let worker = Checker {
             client: client.clone(),
             request,

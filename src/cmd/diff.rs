@@ -13,7 +13,6 @@ use super::flags::NamespaceFlags;
 use super::io::Io;
 use super::output::{self, OutputFormat, table};
 use super::source;
-use mixer_config::Severity;
 use mixer_engine::decision::Decision;
 use mixer_engine::snapshot::Snapshot;
 use mixer_policy::{ChangedCall, Offline, Replay, Stubs, clock_of, read_requests, replay};
@@ -100,12 +99,8 @@ fn snapshot(args: &DiffArgs, url: &str, io: &mut Io) -> Result<Arc<Snapshot>, St
         other => other,
     })?;
     let snapshot = source::build(&contents, &args.namespace);
-    let errors = snapshot.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
-    if errors > 0 {
-        writeln!(
-            io.err,
-            "warning: `{url}` has {errors} errors; only valid resources are evaluated; see `mixer validate`"
-        )?;
+    if let Some(note) = source::left_out(url, &snapshot.diagnostics) {
+        writeln!(io.err, "{note}")?;
     }
     Ok(snapshot)
 }

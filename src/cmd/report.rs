@@ -39,6 +39,12 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     let summary = block_on(async {
         let span = flags.begin_span("mixc Report")?;
         let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
+        if !flags.result.quiet {
+            let names = attributes.iter().map(|(name, _)| name);
+            for unknown in client.unknown_names(names, std::iter::empty()) {
+                writeln!(io.err, "warning: {unknown}")?;
+            }
+        }
         let dictionary = flags.attributes.dictionary;
         let names = attributes.iter().map(|(name, _)| name.as_bytes().to_vec().into()).collect();
         let worker = Reporter {

@@ -95,7 +95,7 @@ fn matches(args: &ShowArgs, snapshot: &Snapshot, outline: &RoutingOutline) -> Re
     let Some(list) = &args.matching else { return Ok(None) };
     let mut set = AttributeSet::default();
     set.add_flag(AttributeType::String, list)
-        .map_err(|text| Failure::usage(text).hint("the format is name=value,name=value"))?;
+        .map_err(|invalid| Failure::usage(invalid.text).hint("the format is name=value,name=value"))?;
     Ok(Some(Matches::new(snapshot, outline, &set)?))
 }
 

@@ -42,6 +42,11 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
         config_file::print(&args.settings, io)?;
         return Ok(Exit::Success);
     }
+    if !personality.is_legacy() {
+        options
+            .check_effects()
+            .map_err(|error| start_failure(&StartError { text: error.0, detail: None }, &options))?;
+    }
     if args.dry_run {
         return dry_run(&options, io);
     }
@@ -50,7 +55,9 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     let effects = signals::SignalEffects::default();
     let server = match Server::start_with(&options, &effects) {
         Ok(server) => server,
-        Err(reason) => return effects.interrupted_with().map_or_else(|| Err(start_failure(&reason)), Ok),
+        Err(reason) => {
+            return effects.interrupted_with().map_or_else(|| Err(start_failure(&reason, &options)), Ok);
+        }
     };
     // From here on the process has threads that a full standard error must not stop.
     log_panics();
@@ -84,7 +91,7 @@ fn announce(server: &Server, options: &ServerOptions) {
 
 /// Runs `--dry-run` and prints its result. Configuration errors are a failure, although a server would serve the valid rest.
 fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
-    let report = Server::rehearse(options).map_err(|reason| start_failure(&reason))?;
+    let report = Server::rehearse(options).map_err(|reason| start_failure(&reason, options))?;
     let [rules, handlers, instances] = report.configured;
     let [errors, warnings] = report.problems;
     writeln!(io.out, "would serve:")?;
@@ -105,21 +112,40 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
     Ok(Exit::Success)
 }
 
+const MISSING_FILE: &str = "correct the path, or create the file";
+const BAD_CERTIFICATE: &str = "`openssl x509 -in FILE -noout -text` prints a certificate";
+
+/// What to do about a certificate or key that cannot be used.
+pub(super) fn tls_hint(cause: &str) -> &'static str {
+    if cause.contains("no such file or directory") { MISSING_FILE } else { BAD_CERTIFICATE }
+}
+
+/// What to do about a store URL of an unknown scheme.
+pub(super) fn store_hint(url: &str) -> String {
+    let is_path =
+        !url.contains("://") && (url.starts_with(['/', '.', '~']) || std::path::Path::new(url).exists());
+    match is_path {
+        true => format!("did you mean `fs://{url}`?"),
+        false => "use fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample"
+            .to_owned(),
+    }
+}
+
 /// Hints for start-up failures, by a part of the reason. The reasons are the texts of Istio Mixer.
 const START_HINTS: &[(&str, &str)] = &[
     (
         "address already in use",
         "another process uses the port: stop it (`ss -ltnp` shows it), or choose another address or port",
     ),
+    (
+        "names no attribute to mask",
+        "for example request.headers[x-session] or source.user, separated by commas",
+    ),
     ("permission denied", "run the server as a user with the permission, or choose another path or port"),
     ("missing port in address", "use host:port, for example 127.0.0.1:9091"),
     ("too many colons in address", "put an IPv6 address in brackets, for example [::1]:9091"),
     ("unknown network", "use tcp://HOST:PORT, tcp4://…, tcp6://… or unix:///PATH"),
     ("not a socket", "remove the file, or choose another path: the server removes sockets only"),
-    (
-        "unknown config URL",
-        "use fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample",
-    ),
     (
         "no configuration has been provided",
         "outside a cluster use a kubeconfig file, k8s:///home/me/.kube/config, or a directory, fs://DIR",
@@ -135,17 +161,27 @@ const START_HINTS: &[(&str, &str)] = &[
         "create the directory of the file, or set --log-target to stdout, stderr or another file",
     ),
     ("active simultaneously", "set only one of --trace-zipkin-url and --trace-jaeger-url"),
-    ("unable to set up TLS", "`openssl x509 -in FILE -noout -text` prints a certificate"),
 ];
 
-fn start_failure(reason: &StartError) -> Stop {
+fn start_failure(reason: &StartError, options: &ServerOptions) -> Stop {
     let cause = match &reason.detail {
         Some(detail) => format!("{reason}: {detail}"),
         None => reason.to_string(),
     };
     let mut failure = Failure::local("unable to initialize the server");
-    failure.hint =
-        START_HINTS.iter().find(|(part, _)| cause.contains(part)).map(|(_, hint)| (*hint).to_owned());
+    let url = &options.config_store_url;
+    // Istio Mixer prints the URL twice.
+    let twice = format!("unknown config URL {url} {url}");
+    let is_url = cause.contains(&twice);
+    let cause = cause.replace(&twice, &format!("unknown config URL `{url}`"));
+    let general = || START_HINTS.iter().find(|(part, _)| cause.contains(part));
+    failure.hint = match is_url {
+        true => Some(store_hint(url)),
+        false if cause.contains("unable to set up TLS") && !cause.contains("permission denied") => {
+            Some(tls_hint(&cause).to_owned())
+        }
+        false => general().map(|(_, hint)| (*hint).to_owned()),
+    };
     failure.cause(cause).legacy(format!("Unable to initialize Mixer: {reason}")).into()
 }
 

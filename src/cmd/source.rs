@@ -1,5 +1,7 @@
 //! Configuration sources of the commands that inspect configuration.
 
+use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use super::exit::{Exit, Failure, Stop};
 use super::flags::NamespaceFlags;
 use super::io::Io;
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
+use mixer_config::{Diagnostics, Severity};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
 
 /// The flags that select the configuration to inspect.
@@ -29,8 +32,12 @@ impl ConfigSource {
     /// Builds the snapshot without starting handlers.
     pub(crate) fn snapshot(&self, io: &mut Io) -> Result<Arc<Snapshot>, Stop> {
         let source = self.config.clone().unwrap_or_else(|| EMBEDDED_SAMPLE.to_owned());
-        let contents = read(&[source], io)?;
-        Ok(build(&contents, &self.namespace))
+        let contents = read(std::slice::from_ref(&source), io)?;
+        let snapshot = build(&contents, &self.namespace);
+        if let Some(note) = left_out(&source, &snapshot.diagnostics) {
+            writeln!(io.err, "{note}")?;
+        }
+        Ok(snapshot)
     }
 }
 
@@ -63,6 +70,29 @@ pub(crate) fn innermost_cause(error: &dyn std::error::Error) -> String {
         deepest = source;
     }
     deepest.to_string()
+}
+
+/// Maximum resources that a note names.
+const MAX_NAMED: usize = 10;
+
+/// Names the resources with an error, which offline commands leave out, and says what a server does instead; `None` without any.
+pub(crate) fn left_out(url: &str, diagnostics: &Diagnostics) -> Option<String> {
+    let errors: Vec<_> = diagnostics.iter().filter(|problem| problem.severity == Severity::Error).collect();
+    if errors.is_empty() {
+        return None;
+    }
+    let count = if errors.len() == 1 { "1 error".to_owned() } else { format!("{} errors", errors.len()) };
+    let named: BTreeSet<&str> = errors.iter().map(|problem| problem.resource.as_str()).collect();
+    let named: Vec<&str> = named.into_iter().filter(|name| !name.is_empty()).collect();
+    let mut names = named.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
+    if named.len() > MAX_NAMED {
+        names.push_str(&format!(" and {} more", named.len() - MAX_NAMED));
+    }
+    let without = if names.is_empty() { String::new() } else { format!(" without {names}") };
+    Some(format!(
+        "warning: `{url}` has {count} and is evaluated{without}; a server goes on with the last good version, or \
+         does not serve, unless --config-on-error is serve-valid; see `mixer validate {url}`"
+    ))
 }
 
 /// Reads configuration from paths and store URLs.

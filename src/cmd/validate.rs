@@ -75,13 +75,13 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&diagnostics, &totals, valid)))?,
         OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&diagnostics, &totals, valid)))?,
         OutputFormat::Plain => {
-            for diagnostic in &diagnostics {
+            for diagnostic in causes_first(&diagnostics) {
                 writeln!(io.out, "{}", line(diagnostic))?;
             }
             summary(io, &totals)?;
         }
         OutputFormat::Table => {
-            for diagnostic in &diagnostics {
+            for diagnostic in causes_first(&diagnostics) {
                 let text = excerpt::render(diagnostic, &contents, io);
                 writeln!(io.out, "{text}")?;
             }
@@ -129,7 +129,30 @@ fn emptiness(contents: &Arc<StoreContents>, snapshot: &Snapshot, args: &Validate
     forecast.withheld.filter(|_| forecast.is_empty)
 }
 
-/// `file:line:column: severity[code]: resource: message`.
+/// What only tells the consequence of another error of its resource.
+const CONSEQUENCES: &[&str] = &["action-empty", "rule-empty", "rule-skipped"];
+
+/// File, line and column.
+fn place(diagnostic: &Diagnostic) -> (Option<Arc<str>>, u32, u32) {
+    let start = diagnostic.span.map(|span| span.start).unwrap_or_default();
+    (diagnostic.file.clone(), start.line, start.column)
+}
+
+/// Sorted by position, but consequences after the last other problem of their resource.
+fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
+    let mut sorted: Vec<&Diagnostic> = Vec::with_capacity(diagnostics.len());
+    let is_consequence = |d: &Diagnostic| CONSEQUENCES.contains(&d.code) && !d.resource.is_empty();
+    sorted.extend(diagnostics.iter().filter(|d| !is_consequence(d)));
+    for consequence in diagnostics.iter().filter(|d| is_consequence(d)) {
+        let of_the_same = |d: &&Diagnostic| d.resource == consequence.resource && d.file == consequence.file;
+        let after_causes = sorted.iter().rposition(of_the_same).map(|at| at + 1);
+        let by_position = || sorted.partition_point(|d| place(d) <= place(consequence));
+        sorted.insert(after_causes.unwrap_or_else(by_position), consequence);
+    }
+    sorted
+}
+
+/// `file:line:column: severity[code]: resource: message (hint)`.
 fn line(diagnostic: &Diagnostic) -> String {
     let mut line = String::new();
     if let Some(location) = location(diagnostic) {
@@ -142,6 +165,9 @@ fn line(diagnostic: &Diagnostic) -> String {
         line.push_str(": ");
     }
     line.push_str(&diagnostic.message.replace('\n', " "));
+    if let Some(hint) = &diagnostic.hint {
+        line.push_str(&format!(" ({})", hint.replace('\n', " ")));
+    }
     line
 }
 

@@ -199,3 +199,26 @@ fn both_dictionaries_give_the_same_answer() {
     };
     assert_eq!(check("message"), check("global"));
 }
+
+#[test]
+fn what_the_configuration_does_not_know_is_said() {
+    let target = scenario("harbor");
+    let ran = run(&["mixer", "check", "--config", &target, "-s", "source.usr=ann", "-q", "nosuch=1"]);
+    let undeclared = "warning: the attribute `source.usr` is not declared: no rule can use it; did you mean `source.user`?\n";
+    let unallocated = "warning: no rule allocates the quota `nosuch`: it is granted";
+    assert!(ran.err.contains(undeclared) && ran.err.contains(unallocated), "{}", ran.err);
+    let known = run(&["mixer", "check", "--config", &target, "-s", "source.user=ann"]);
+    assert!(!known.err.contains("warning"), "{}", known.err);
+    let report = run(&["mixer", "report", "--config", &target, "-s", "source.usr=ann"]);
+    assert!(report.err.contains(undeclared), "{}", report.err);
+}
+
+#[test]
+fn an_invalid_value_is_named_with_its_attribute() {
+    let ran = run(&["mixer", "check", "-i", "a=1,b=x"]);
+    let text =
+        "error: invalid value `x` of the attribute `b`\n  cause: expected a whole number, for example 12\n";
+    assert_eq!((ran.code, ran.err.as_str()), (2, text));
+    let legacy = run(&["mixc", "check", "-i", "a=1,b=x"]);
+    assert!(legacy.err.contains("strconv.ParseInt: parsing \"x\": invalid syntax"), "{}", legacy.err);
+}

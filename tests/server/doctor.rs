@@ -245,3 +245,23 @@ fn a_configuration_is_compared_with_a_running_server() {
     assert_eq!(mixer(&["validate", &new, "--live", "127.0.0.1:1"]).status, 4);
     assert_eq!(mixer(&["validate", &new, "--live", &live, "-o", "json"]).status, 2);
 }
+
+/// What the server refuses, in its words.
+#[test]
+fn settings_that_the_server_refuses_fail() {
+    for (flag, text) in [
+        ("--shutdown-timeout=-1s", "shutdown timeout must be >= 0s, got -1s"),
+        ("--decision-log-sampling=2", "share of decisions to log must be from 0 to 1, got 2"),
+        ("--trace-sampling-rate=7", "trace sampling rate must be from 0 to 1, got 7"),
+        ("--liveness-probe-path=/nowhere/live", "the liveness probe file `/nowhere/live` is never written"),
+        ("--config-store-url=/tmp/conf", "unknown config URL `/tmp/conf`"),
+    ] {
+        let finished = mixer(&["doctor", flag]);
+        let told = finished.stdout.lines().any(|line| line.starts_with("fail") && line.contains(text));
+        assert!(finished.status == 1 && told, "{flag}: {}", finished.stdout);
+    }
+    let masked = mixer(&["doctor", "--decision-log=/tmp/decisions", "--decision-mask=request.haders[x]"]);
+    let text =
+        "the attribute `request.haders` of --decision-mask is not declared; did you mean `request.headers`?";
+    assert!(masked.stdout.contains(text), "{}", masked.stdout);
+}

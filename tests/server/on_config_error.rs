@@ -267,3 +267,21 @@ fn a_problem_is_logged_once_and_when_it_has_gone() {
     server.wait_for_log("no longer a problem: ");
     assert_eq!(count("no longer a problem: the previous version of "), 2, "{}", server.log());
 }
+
+#[test]
+fn a_server_that_serves_nothing_is_compared_in_one_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    copy_of_the_sample(directory.path());
+    let file = directory.path().join("deny.yaml");
+    edit(&file, "handler: turn-away", "handler: turn-awya");
+    let server = Server::on(directory.path()).native().start();
+    let live = || {
+        let controlz = format!("127.0.0.1:{}", server.ports.ctrlz);
+        let ran = mixer(&["validate", &directory.path().display().to_string(), "--live", &controlz]);
+        ran.stdout.lines().filter(|line| line.starts_with(&controlz)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let found = live();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("error[config-withheld]"), "{found:?}");
+    assert!(found[1].contains(" serves nothing; these files have "), "{found:?}");
+}

@@ -65,6 +65,58 @@ fn invalid_settings_are_reported_with_position_and_hint() {
             &[],
             "  cause: invalid output level 'loud'\n  hint: levels are none, fatal, error, warn, info and debug",
         ),
+        (
+            "i.yaml",
+            "port: 1\nlog-as-json: true\nport: 2\n",
+            &[],
+            &[],
+            "  cause: line 3: `port` is set twice, first on line 1\n  hint: remove one\n",
+        ),
+        (
+            "j.yaml",
+            "monitoringPort: 1\nmonitoring-port: 2\n",
+            &[],
+            &[],
+            "  cause: line 2: `monitoring-port` is set twice, first on line 1\n",
+        ),
+        ("k.yaml", "- port\n", &[], &[], "expected a map of flag names and values"),
+        (
+            "l.yaml",
+            "decision-log-sampling: 2\n",
+            &[],
+            &[],
+            "  cause: share of decisions to log must be from 0 to 1, got 2\n",
+        ),
+        (
+            "m.yaml",
+            "trace-sampling-rate: 7\n",
+            &[],
+            &[],
+            "  cause: trace sampling rate must be from 0 to 1, got 7\n",
+        ),
+        ("n.yaml", "shutdown-timeout: -1s\n", &[], &[], "  cause: shutdown timeout must be >= 0s, got -1s\n"),
+        (
+            "o.yaml",
+            "liveness-probe-path: /nowhere/live\n",
+            &[],
+            &[],
+            "  cause: the liveness probe file `/nowhere/live` is never written with --liveness-probe-interval 0s",
+        ),
+        ("p.yaml", "decision-mask: source.user,[x\n", &[], &[], "  cause: `[x` names no attribute to mask"),
+        (
+            "q.yaml",
+            "config-store-url: /tmp/conf\n",
+            &[],
+            &[],
+            "unknown config URL `/tmp/conf`\n  hint: did you mean `fs:///tmp/conf`?\n",
+        ),
+        (
+            "r.yaml",
+            "tls-cert-file: /nowhere/c.pem\ntls-key-file: /nowhere/k.pem\n",
+            &[],
+            &[],
+            "no such file or directory\n  hint: correct the path, or create the file\n",
+        ),
     ] {
         let found = error_of(name, content, environment, more);
         assert!(found.contains(expected), "{name}: {found}");
@@ -86,6 +138,16 @@ fn invalid_settings_on_reload_keep_the_old_ones() {
         "{}",
         server.log()
     );
+    let told = format!("cannot read the settings in `{config_file}`; line 1: unknown setting `nosuch`");
+    assert!(server.log().contains(&told), "{}", server.log());
+    assert!(
+        server.log().contains("\treloaded, except for the settings, which have an error"),
+        "{}",
+        server.log()
+    );
+    std::fs::remove_file(&settings).expect("it is there");
+    server.signal("HUP");
+    server.wait_for_log("; no such file or directory");
 }
 
 #[test]

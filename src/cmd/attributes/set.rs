@@ -1,6 +1,36 @@
 //! A set of attributes, and the flags that fill it.
 
 use super::value::{AttributeType, AttributeValue};
+use crate::cmd::exit::Failure;
+
+/// Why an attribute of a flag is invalid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InvalidAttribute {
+    /// The text of Istio Mixer.
+    pub(crate) text: String,
+    /// The value with its attribute, where the text of Istio Mixer omits the name.
+    pub(crate) named: Option<String>,
+}
+
+impl InvalidAttribute {
+    /// A failure of the command line.
+    pub(crate) fn failure(self, value_type: AttributeType) -> Failure {
+        let hint = "the format is name=value,name=value; a value cannot contain a comma";
+        match (self.named, value_type.expected()) {
+            (Some(named), Some(expected)) => {
+                Failure::usage(named).cause(format!("expected {expected}")).legacy(self.text)
+            }
+            (Some(named), None) => Failure::usage(named).cause(&self.text).legacy(self.text).hint(hint),
+            (None, _) => Failure::usage(self.text).hint(hint),
+        }
+    }
+}
+
+impl From<String> for InvalidAttribute {
+    fn from(text: String) -> Self {
+        Self { text, named: None }
+    }
+}
 
 /// Attributes by name, in order of first occurrence.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -23,7 +53,7 @@ impl AttributeSet {
     }
 
     /// Adds the attributes of a flag: `name=value,name=value`; may be empty. Errors: the first invalid attribute.
-    pub(crate) fn add_flag(&mut self, value_type: AttributeType, text: &str) -> Result<(), String> {
+    pub(crate) fn add_flag(&mut self, value_type: AttributeType, text: &str) -> Result<(), InvalidAttribute> {
         if text.is_empty() {
             return Ok(());
         }
@@ -32,9 +62,13 @@ impl AttributeSet {
                 .split_once('=')
                 .ok_or_else(|| format!("attribute value {segment} does not include an = sign"))?;
             if name.is_empty() {
-                return Err(format!("attribute value {segment} does not contain a valid name"));
+                return Err(format!("attribute value {segment} does not contain a valid name").into());
             }
-            self.set(name, value_type.parse(value)?);
+            let parsed = value_type.parse(value).map_err(|text| InvalidAttribute {
+                text,
+                named: Some(format!("invalid value `{value}` of the attribute `{name}`")),
+            })?;
+            self.set(name, parsed);
         }
         Ok(())
     }
@@ -52,7 +86,7 @@ mod tests {
         let entries: Vec<_> = set.iter().collect();
         assert_eq!(entries[0], ("a", &AttributeValue::Int64(5)), "the later flag wins, type included");
         assert_eq!(entries[1], (" d ", &AttributeValue::String("e".to_owned())));
-        let refused = |sense, text: &str| AttributeSet::default().add_flag(sense, text).unwrap_err();
+        let refused = |sense, text: &str| AttributeSet::default().add_flag(sense, text).unwrap_err().text;
         assert_eq!(refused(AttributeType::String, "foo"), "attribute value foo does not include an = sign");
         assert_eq!(
             refused(AttributeType::String, "=foo"),

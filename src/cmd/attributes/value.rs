@@ -61,6 +61,20 @@ impl AttributeType {
         AttributeType::StringMap,
     ];
 
+    /// What a value looks like, with an example; `None` where every text is one.
+    pub(crate) fn expected(self) -> Option<&'static str> {
+        match self {
+            AttributeType::String | AttributeType::Auto => None,
+            AttributeType::Int64 => Some("a whole number, for example 12"),
+            AttributeType::Double => Some("a number, for example 1.5"),
+            AttributeType::Bool => Some("true or false"),
+            AttributeType::Timestamp => Some("a timestamp, for example 2017-07-04T00:01:10Z"),
+            AttributeType::Duration => Some("a duration with a unit, for example 1m30s"),
+            AttributeType::Bytes => Some("bytes in hexadecimal, for example c0:0:0:2"),
+            AttributeType::StringMap => Some("entries key:value, separated by semicolons"),
+        }
+    }
+
     /// Parses a value. Errors: the text of Istio Mixer.
     pub(crate) fn parse(self, text: &str) -> Result<AttributeValue, String> {
         let number = |function: &'static str| move |error: NumberError| error.text(function, text);

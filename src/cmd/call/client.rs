@@ -13,17 +13,19 @@ use super::status::RpcError;
 use super::trace::CallTracer;
 use crate::cmd::exit::{Exit, Failure, Stop};
 use crate::cmd::io::Io;
+use crate::cmd::source;
 use mixer_api::MixerService;
 use mixer_api::grpc::GrpcError;
 use mixer_base::metrics::Metrics;
-use mixer_config::Severity;
+use mixer_config::message::suggestion;
 use mixer_config::store::{self, ConfigStore, WhenLost};
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::explain::Explanation;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
-use mixer_engine::snapshot::SnapshotBuilder;
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
+use mixer_engine::template::Variety;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
 /// Timeout of building one handler.
@@ -74,6 +76,37 @@ impl Client {
         }
     }
 
+    /// What the configuration in this process does not know of a request, one line each: undeclared attributes, and quotas that no
+    /// rule allocates. Nothing is known of the configuration of a server.
+    pub(crate) fn unknown_names<'n>(
+        &self,
+        attributes: impl Iterator<Item = &'n str>,
+        quotas: impl Iterator<Item = &'n str>,
+    ) -> Vec<String> {
+        let Client::InProcess(local) = self else { return Vec::new() };
+        let vocabulary = &local.snapshot.vocabulary;
+        let is_known = |name: &str| vocabulary.slot(name.as_bytes()).is_some();
+        let hint = |name: &str, known: Vec<&str>| {
+            suggestion(name, known).map_or_else(String::new, |near| format!("; {near}"))
+        };
+        let declared = || vocabulary.declared().map(|(name, _)| name).collect();
+        let undeclared = attributes.filter(|name| !is_known(name)).map(|name| {
+            format!("the attribute `{name}` is not declared: no rule can use it{}", hint(name, declared()))
+        });
+        let mut unknown: Vec<String> = undeclared.collect();
+        let actions = local.snapshot.rules.iter().flat_map(|rule| &rule.actions);
+        let instances = actions.flat_map(|action| &action.instances);
+        let allocated: Vec<&str> = instances
+            .filter(|instance| instance.template().variety == Variety::Quota)
+            .map(|instance| &*instance.key.name)
+            .collect();
+        let unallocated = quotas.filter(|name| !allocated.contains(name));
+        unknown.extend(unallocated.map(|name| {
+            format!("no rule allocates the quota `{name}`: it is granted{}", hint(name, allocated.clone()))
+        }));
+        unknown
+    }
+
     /// Flushes and closes handlers.
     pub(crate) async fn close(self) {
         if let Client::InProcess(local) = self
@@ -122,6 +155,7 @@ impl Client {
 pub(crate) struct InProcess {
     service: MixerService,
     configurator: Configurator,
+    snapshot: Arc<Snapshot>,
     timeout: Option<Duration>,
 }
 
@@ -151,12 +185,14 @@ impl InProcess {
         let options = ConfiguratorOptions { store, environment, metrics: Arc::clone(&metrics), policy };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         configurator.apply().await;
-        let errors = runtime.load().diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
-        if errors > 0 && !flags.result.quiet {
-            writeln!(io.err, "warning: the configuration has {errors} errors; see `mixer validate {url}`")?;
+        if let Some(note) = source::left_out(&url, &runtime.load().diagnostics)
+            && !flags.result.quiet
+        {
+            writeln!(io.err, "{note}")?;
         }
+        let snapshot = Arc::clone(runtime.load().routes.snapshot());
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
-        Ok(InProcess { service, configurator, timeout: flags.timeout() })
+        Ok(InProcess { service, configurator, snapshot, timeout: flags.timeout() })
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::finding::{CheckStatus, Finding};
+use crate::cmd::server::tls_hint;
 use mixer_base::rotate::os_text;
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
@@ -23,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Runs all checks for a server with these settings. Must run on an event loop.
 pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let settings = options.check().and_then(|()| options.log.check());
+    let settings = options.check().and_then(|()| options.check_effects()).and_then(|()| options.log.check());
     findings.push(match settings {
         Ok(()) => ok("settings", "valid".to_owned()),
         Err(error) => fail("settings", error.0, "see `mixer server --help`"),
@@ -125,8 +126,9 @@ fn security(options: &ServerOptions, findings: &mut Vec<Finding>) {
             return;
         }
         Err(error) => {
-            let hint = "`openssl x509 -in FILE -noout -text` prints a certificate";
-            findings.push(fail("tls", error.to_string(), hint));
+            let text = error.to_string();
+            let hint = tls_hint(&text);
+            findings.push(fail("tls", text, hint));
             return;
         }
     }

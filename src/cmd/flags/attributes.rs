@@ -123,10 +123,7 @@ impl AttributeFlags {
             (AttributeType::Auto, &self.attributes),
         ];
         for (value_type, text) in flags {
-            set.add_flag(value_type, text).map_err(|text| {
-                Failure::usage(text)
-                    .hint("the format is name=value,name=value; a value cannot contain a comma")
-            })?;
+            set.add_flag(value_type, text).map_err(|invalid| invalid.failure(value_type))?;
         }
         Ok(set)
     }

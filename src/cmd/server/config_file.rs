@@ -94,14 +94,16 @@ struct FileSetting {
     line: usize,
 }
 
-/// The line of a top-level key; 1 if the key is spelled in a way that is not recognized.
-fn line_of(text: &str, key: &str) -> usize {
+/// The line of the first, or the last, top-level key of a name; 1 if the key is spelled in a way that is not recognized.
+fn line_of(text: &str, key: &str, last: bool) -> usize {
     let is_key = |line: &str| {
         let line = line.trim_start().trim_start_matches(['"', '\'', '{']);
         let rest = line.strip_prefix(key).map(|rest| rest.trim_start_matches(['"', '\'']).trim_start());
         rest.is_some_and(|rest| rest.starts_with([':', '=']))
     };
-    text.lines().position(is_key).map_or(1, |at| at + 1)
+    let mut all = text.lines().enumerate().filter(|(_, line)| is_key(line));
+    let found = if last { all.last() } else { all.next() };
+    found.map_or(1, |(at, _)| at + 1)
 }
 
 /// The value of the last `--config-file`.
@@ -129,7 +131,7 @@ fn read(path: &Path, root: &clap::Command) -> Result<BTreeMap<String, FileSettin
         |cause: String| Failure::local(format!("cannot read the settings in `{shown}`")).cause(cause);
     let text = regular_file::read_text(path, MAX_FILE).map_err(|e| refuse(os_text(&e)))?;
     let is_toml = path.extension().is_some_and(|e| e == "toml");
-    let document: Value = if is_toml {
+    let document: Entries = if is_toml {
         toml::from_str(&text).map_err(|e| {
             let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             refuse(format!("line {}: {}", before.matches('\n').count() + 1, e.message()))
@@ -137,28 +139,64 @@ fn read(path: &Path, root: &clap::Command) -> Result<BTreeMap<String, FileSettin
     } else {
         serde_yaml::from_str(&text).map_err(|e| refuse(e.to_string()))?
     };
-    let members = match document {
-        Value::Object(members) => members,
-        Value::Null => return Ok(BTreeMap::new()),
-        _ => return Err(refuse("expected a map of flag names and values".to_owned())),
-    };
     let names = names(root);
-    let mut settings = BTreeMap::new();
-    // `--print-config` prints an unset setting as null.
-    for (key, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
+    let mut settings: BTreeMap<String, FileSetting> = BTreeMap::new();
+    let mut keys: BTreeMap<String, String> = BTreeMap::new();
+    for (key, value) in document.0 {
         let Some(name) = names.get(&key) else {
-            let failure = refuse(format!("line {}: unknown setting `{key}`", line_of(&text, &key)));
+            let line = line_of(&text, &key, false);
+            let failure = refuse(format!("line {line}: unknown setting `{key}`"));
             return Err(match nearest(&key, &names) {
                 Some(near) => failure.hint(format!("did you mean `{near}`?")),
                 None => failure.hint("see `mixer server --help`; keys are flag names"),
             });
         };
-        let line = line_of(&text, &key);
+        if let Some(earlier) = keys.insert(name.clone(), key.clone()) {
+            let (line, first) = (line_of(&text, &key, true), line_of(&text, &earlier, false));
+            let failure = refuse(format!("line {line}: `{key}` is set twice, first on line {first}"));
+            return Err(failure.hint("remove one"));
+        }
+        // `--print-config` prints an unset setting as null.
+        if value.is_null() {
+            continue;
+        }
+        let line = line_of(&text, &key, false);
         let wrong = || refuse(format!("line {line}: `{key}` is not a scalar or a list of scalars"));
         let values = scalars(&value).ok_or_else(wrong)?;
         settings.insert(name.clone(), FileSetting { values, line });
     }
     Ok(settings)
+}
+
+/// The entries of a map in their order, keys that occur twice included; none for null.
+struct Entries(Vec<(String, Value)>);
+
+impl<'de> serde::Deserialize<'de> for Entries {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EntriesVisitor)
+    }
+}
+
+struct EntriesVisitor;
+
+impl<'de> serde::de::Visitor<'de> for EntriesVisitor {
+    type Value = Entries;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a map of flag names and values")
+    }
+
+    fn visit_unit<E>(self) -> Result<Entries, E> {
+        Ok(Entries(Vec::new()))
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Entries(entries))
+    }
 }
 
 /// Canonical names by spelling.

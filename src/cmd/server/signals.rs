@@ -215,8 +215,8 @@ impl RunningServer {
                 Err(stop) => return stop.name().to_owned(),
                 Ok(SignalAction::Reload) => {
                     tracing::info!("reloading on SIGHUP");
-                    self.reload_settings(std::env::args_os().collect());
-                    self.controls.reload();
+                    let settings_apply = self.reload_settings(std::env::args_os().collect());
+                    self.controls.reload_with(settings_apply);
                 }
                 Ok(SignalAction::UserSignal) => self.controls.rotate_log(),
                 Ok(SignalAction::Dump) => self.controls.dump_to_log(),
@@ -228,17 +228,17 @@ impl RunningServer {
     }
 
     /// Reloads the command line with `--config-file`. Log levels take effect; other changes require a restart, and are logged.
-    fn reload_settings(&mut self, args: Vec<OsString>) {
+    /// Returns whether the settings could be read.
+    fn reload_settings(&mut self, args: Vec<OsString>) -> bool {
         let reloaded = match (self.parse)(args) {
             Ok(Some(options)) => options,
-            Ok(None) => return,
+            Ok(None) => return true,
             Err(shown) => {
-                let problem = shown.err.trim_end().lines().next().unwrap_or_default().to_owned();
                 tracing::error!(
-                    problem,
+                    problem = one_line(&shown.err),
                     "reloading the settings failed; the previous settings stay in effect"
                 );
-                return;
+                return false;
             }
         };
         let mut changed = self.options.clone();
@@ -258,5 +258,13 @@ impl RunningServer {
                 tracing::warn!(old, new, "a change of {name} takes effect after a restart");
             }
         }
+        true
     }
+}
+
+/// The lines of an error, what, cause and hint, as one.
+fn one_line(error: &str) -> String {
+    let lines = error.trim_end().lines().map(str::trim);
+    let parts = lines.map(|line| line.trim_start_matches("error: ").trim_start_matches("cause: "));
+    parts.collect::<Vec<_>>().join("; ")
 }

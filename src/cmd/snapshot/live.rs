@@ -9,6 +9,9 @@ use mixer_config::{Diagnostics, Severity};
 use mixer_engine::runtime::is_about_serving;
 use mixer_engine::snapshot::SnapshotDump;
 
+/// The diagnostic of a server that serves nothing.
+const WITHHELD: &str = "config-withheld";
+
 /// Shown for a resource whose new version has an error.
 const HAS_ERROR: &str =
     "has an error: the server goes on with its version, unless --config-on-error is serve-valid";
@@ -25,6 +28,12 @@ pub(super) fn compare(
 ) -> Result<bool, Stop> {
     for problem in before.errors.iter().filter(|problem| is_about_serving(&problem.code)) {
         writeln!(io.out, "{address}: {}[{}]: {}", problem.severity, problem.code, problem.message)?;
+    }
+    if before.errors.iter().any(|problem| problem.code == WITHHELD) {
+        // Everything differs from nothing.
+        let (rules, handlers) = (after.rules.len(), after.handlers.len());
+        writeln!(io.out, "{address} serves nothing; these files have {rules} rules and {handlers} handlers")?;
+        return Ok(true);
     }
     let kept = std::mem::take(&mut before.kept);
     let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use super::{fail, ok, try_to_write, warn};
 use crate::cmd::doctor::finding::Finding;
+use crate::cmd::server::store_hint;
 use mixer_attribute::Timestamp;
 use mixer_base::rotate::os_text;
 use mixer_config::Severity;
 use mixer_config::store::{self, StoreContents, WhenLost};
+use mixer_engine::decision::undeclared_masks;
 use mixer_engine::runtime::{
     CacheDirectory, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError, forecast, read_cache,
 };
@@ -23,11 +25,10 @@ pub(super) fn examine(options: &ServerOptions) -> Vec<Finding> {
     let url = options.config_store_url.as_str();
     let opened = match store::open_with(url, WhenLost::Keep) {
         Ok(opened) => opened,
-        Err(error) => {
-            let hint =
-                "use fs://DIR, k8s://KUBECONFIG, mcp://HOST:PORT, mcps://HOST:PORT or embedded://sample";
-            return vec![fail("configuration", error.to_string(), hint)];
+        Err(store::StoreError::Unknown { url }) => {
+            return vec![fail("configuration", format!("unknown config URL `{url}`"), &store_hint(&url))];
         }
+        Err(error) => return vec![fail("configuration", error.to_string(), &store_hint(url))],
     };
     let contents = opened.load();
     let uses_cache =
@@ -43,14 +44,17 @@ pub(super) fn examine(options: &ServerOptions) -> Vec<Finding> {
         }
         false => (None, None),
     };
-    std::iter::once(served(options, &contents, cached)).chain(cache).collect()
+    let mut masks = Vec::new();
+    let served = served(options, &contents, cached, &mut masks);
+    std::iter::once(served).chain(cache).chain(masks).collect()
 }
 
-/// What would serve.
+/// What would serve. `masks` gets what is wrong with the masks of the decision log.
 fn served(
     options: &ServerOptions,
     contents: &Arc<StoreContents>,
     cached: Option<CachedConfiguration>,
+    masks: &mut Vec<Finding>,
 ) -> Finding {
     const CHECK: &str = "configuration";
     let url = options.config_store_url.as_str();
@@ -63,6 +67,10 @@ fn served(
         })
     };
     let snapshot = builder().build(contents);
+    if options.decisions.is_enabled() {
+        let problems = undeclared_masks(&options.decisions.masks, &snapshot.vocabulary);
+        masks.extend(problems.into_iter().map(|problem| warn("decision mask", problem, "it masks nothing")));
+    }
     let (parameters, pitfalls) = (check_params(&snapshot), pitfalls(&snapshot));
     let all = || snapshot.diagnostics.iter().chain(&parameters).chain(&pitfalls);
     let count = |severity| all().filter(|problem| problem.severity == severity).count();

@@ -99,6 +99,13 @@ impl Controls {
 
     /// SIGHUP: reopens log files, reloads certificates, rescans the store. What fails to load keeps its previous state.
     pub fn reload(&self) {
+        self.reload_with(true);
+    }
+
+    /// [`reload`](Self::reload), and says whether the settings are reloaded, too.
+    ///
+    /// `settings_apply`: whether the settings of the command line and its file could be read again.
+    pub fn reload_with(&self, settings_apply: bool) {
         if let Some(supervisor) = self.supervisor.get() {
             supervisor.reloading();
         }
@@ -112,7 +119,10 @@ impl Controls {
             }
         }
         self.store.rescan();
-        tracing::info!("reloaded");
+        match settings_apply {
+            true => tracing::info!("reloaded"),
+            false => tracing::warn!("reloaded, except for the settings, which have an error"),
+        }
         if let Some(supervisor) = self.supervisor.get() {
             supervisor.ready(&self.status_line());
         }

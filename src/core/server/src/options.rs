@@ -218,6 +218,14 @@ impl ServerOptions {
             let entries = self.num_check_cache_entries;
             return refuse(format!("# check cache entries must be >= 0 and <= 2^31-1, got {entries}"));
         }
+        for (what, duration) in
+            [("drain delay", self.drain_delay), ("shutdown timeout", self.shutdown_timeout)]
+        {
+            if duration < SignedDuration::ZERO {
+                return refuse(format!("{what} must be >= 0s, got {duration}"));
+            }
+        }
+        self.decisions.check()?;
         if self.config_on_error == OnConfigError::ServeValid && !self.config_cache.as_os_str().is_empty() {
             return refuse("a configuration cache is not used with config-on-error serve-valid".to_owned());
         }
@@ -227,6 +235,24 @@ impl ServerOptions {
                 "config-loss drop has no effect with config-on-error {policy}, which keeps the last good configuration; \
                  it needs config-on-error serve-valid"
             ));
+        }
+        Ok(())
+    }
+
+    /// Validates what Istio Mixer accepts without effect. Errors: the first such setting.
+    pub fn check_effects(&self) -> Result<(), OptionsError> {
+        let rate = self.tracing.sampling_rate;
+        if !(0.0..=1.0).contains(&rate) {
+            return Err(OptionsError(format!("trace sampling rate must be from 0 to 1, got {rate}")));
+        }
+        for (name, probe) in [("liveness", &self.liveness_probe), ("readiness", &self.readiness_probe)] {
+            if !probe.path.as_os_str().is_empty() && !probe.is_enabled() {
+                let (path, interval) = (probe.path.display(), probe.interval);
+                return Err(OptionsError(format!(
+                    "the {name} probe file `{path}` is never written with --{name}-probe-interval {interval}: \
+                     it must be > 0s"
+                )));
+            }
         }
         Ok(())
     }
@@ -408,13 +434,23 @@ mod tests {
     #[test]
     fn validation_errors_have_the_texts_of_1_3() {
         type Change = fn(&mut ServerOptions);
-        let cases: [(Change, &str); 11] = [
+        let cases: [(Change, &str); 15] = [
             (|o| o.max_message_size = 0, "max message size must be > 0, got 0"),
             (|o| o.memory_limit = 1 << 20, "memory limit must be >= 16MiB, got 1048576 bytes"),
             (|o| o.max_concurrent_streams = 0, "max concurrent streams must be > 0, got 0"),
             (|o| o.max_check_quotas = 0, "max check quotas must be > 0, got 0"),
             (|o| o.max_report_records = 0, "max report records must be > 0, got 0"),
             (|o| o.receive_timeout = SignedDuration::ZERO, "receive timeout must be > 0s, got 0s"),
+            (
+                |o| o.shutdown_timeout = SignedDuration::from_secs(-1),
+                "shutdown timeout must be >= 0s, got -1s",
+            ),
+            (|o| o.drain_delay = SignedDuration::from_secs(-1), "drain delay must be >= 0s, got -1s"),
+            (|o| o.decisions.log.sampling = 2.0, "share of decisions to log must be from 0 to 1, got 2"),
+            (
+                |o| o.decisions.masks = vec!["[x".to_owned()],
+                "`[x` names no attribute to mask; write name or name[key]",
+            ),
             (|o| o.api_worker_pool_size = 0, "api worker pool size must be > 0, got pool size 0"),
             (|o| o.adapter_worker_pool_size = -1, "adapter worker pool size must be > 0 , got pool size -1"),
             (
@@ -437,6 +473,27 @@ mod tests {
             change(&mut options);
             assert_eq!(options.check(), Err(OptionsError(text.to_owned())));
         }
+    }
+
+    #[test]
+    fn settings_without_effect_are_refused() {
+        let mut options = ServerOptions::default();
+        let text = |options: &ServerOptions| options.check_effects().map_err(|error| error.0);
+        assert_eq!(text(&options), Ok(()));
+        options.readiness_probe.path = PathBuf::from("/run/ready");
+        assert_eq!(
+            text(&options),
+            Err(
+                "the readiness probe file `/run/ready` is never written with --readiness-probe-interval 0s: \
+                 it must be > 0s"
+                    .to_owned()
+            )
+        );
+        options.readiness_probe.interval = SignedDuration::from_secs(1);
+        assert_eq!(text(&options), Ok(()));
+        options.tracing.sampling_rate = 7.0;
+        assert_eq!(text(&options), Err("trace sampling rate must be from 0 to 1, got 7".to_owned()));
+        assert_eq!(options.check(), Ok(()), "Istio Mixer accepts it while no spans are made");
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use super::attributes::AttributeMap;
+use super::call::CALLER_PRINCIPAL;
+use mixer_attribute::Vocabulary;
 use mixer_base::secrets::{is_secret, mask_text};
+use mixer_config::message::suggestion;
 use serde_json::Value;
 
 pub use mixer_base::secrets::MASKED;
@@ -46,6 +49,29 @@ fn matches(pattern: &str, name: &str) -> bool {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     }
+}
+
+/// The masks, other than those of the default, whose attribute is not declared: one line each.
+pub fn undeclared_masks(masks: &[String], vocabulary: &Vocabulary) -> Vec<String> {
+    if vocabulary.declared().next().is_none() {
+        // Nothing serves yet.
+        return Vec::new();
+    }
+    let given = masks.iter().map(|text| text.trim()).filter(|text| !DEFAULT_MASKS.contains(text));
+    let undeclared = given.filter_map(|text| Mask::parse(text).ok()).filter(|mask| {
+        let is_declared = |(name, _)| matches(&mask.attribute, name);
+        let is_of_caller = matches(&mask.attribute, CALLER_PRINCIPAL);
+        !is_of_caller
+            && vocabulary.slot(mask.attribute.as_bytes()).is_none()
+            && !vocabulary.declared().any(is_declared)
+    });
+    let lines = undeclared.map(|mask| {
+        let name = &mask.attribute;
+        let near = suggestion(name, vocabulary.declared().map(|(name, _)| name));
+        let hint = near.map_or_else(String::new, |near| format!("; {near}"));
+        format!("the attribute `{name}` of --decision-mask is not declared{hint}")
+    });
+    lines.collect()
 }
 
 /// All masks. Without any, nothing is masked: then recordings can be replayed in full.
@@ -184,6 +210,21 @@ mod tests {
         assert_eq!(masked(&["source.user"]), (expected, 4));
         assert_eq!(masked(&[""]), (attributes.clone(), 0), "an empty list masks nothing");
         assert!(DEFAULT_MASKS.iter().all(|mask| is_secret(mask.trim_end_matches(']'))));
+    }
+
+    #[test]
+    fn masks_of_undeclared_attributes_are_named() {
+        let mut builder = Vocabulary::builder();
+        builder.declare("request.headers", mixer_attribute::ValueType::StringMap);
+        let vocabulary = builder.build();
+        let of = |masks: &[&str]| {
+            let masks: Vec<String> = masks.iter().map(|mask| (*mask).to_owned()).collect();
+            undeclared_masks(&masks, &vocabulary)
+        };
+        assert_eq!(of(DEFAULT_MASKS), [""; 0], "nobody wrote them");
+        assert_eq!(of(&["request.headers[x]", "request.*", CALLER_PRINCIPAL, "", "["]), [""; 0]);
+        let text = "the attribute `request.haders` of --decision-mask is not declared; did you mean `request.headers`?";
+        assert_eq!(of(&["request.haders[x]"]), [text]);
     }
 
     #[test]

@@ -77,11 +77,8 @@ impl DecisionOptions {
         !self.log.path.as_os_str().is_empty() || !self.recording.path.as_os_str().is_empty()
     }
 
-    /// Validates the settings, unless no file is configured. Errors: the first invalid setting.
+    /// Validates the settings, also while no file is configured. Errors: the first invalid setting.
     pub fn check(&self) -> Result<(), OptionsError> {
-        if !self.is_enabled() {
-            return Ok(());
-        }
         if !(0.0..=1.0).contains(&self.log.sampling) {
             let text = format!("share of decisions to log must be from 0 to 1, got {}", self.log.sampling);
             return Err(OptionsError(text));
@@ -89,7 +86,7 @@ impl DecisionOptions {
         if self.queue == 0 {
             return Err(OptionsError("queue of the decision log must be > 0, got 0".to_owned()));
         }
-        if self.log.path == self.recording.path {
+        if self.is_enabled() && self.log.path == self.recording.path {
             let text = "decision log and recording cannot share one file".to_owned();
             return Err(OptionsError(text));
         }

@@ -15,6 +15,7 @@ use mixer_base::pool::AdapterPools;
 use mixer_config::store::ConfigStore;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
+use mixer_engine::decision::undeclared_masks;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
@@ -95,7 +96,16 @@ impl Start<'_> {
             }
         });
         match tokio::time::timeout(options.config_wait_timeout.to_std_or_zero(), first).await {
-            Ok(Ok(())) => Ok((runtime, applied)),
+            Ok(Ok(())) => {
+                if options.decisions.is_enabled() {
+                    let published = runtime.load();
+                    let vocabulary = &published.routes.snapshot().vocabulary;
+                    for problem in undeclared_masks(&options.decisions.masks, vocabulary) {
+                        tracing::warn!("{problem}");
+                    }
+                }
+                Ok((runtime, applied))
+            }
             Ok(Err(ended)) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(ended) => Err(StartError::because("unable to build the configuration", ended)),
