@@ -124,6 +124,24 @@ fn invalid_settings_are_reported_with_position_and_hint() {
 }
 
 #[test]
+fn a_settings_file_may_be_empty() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for (name, content) in [
+        ("empty.yaml", ""),
+        ("comment.yaml", "# nothing\n"),
+        ("null.yaml", "null\n"),
+        ("map.yaml", "{}\n"),
+        ("unset.yaml", "port: null\n"),
+        ("empty.toml", ""),
+    ] {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).expect("it is writable");
+        let ran = mixer(&["server", "--print-config", "--config-file", &path.display().to_string()]);
+        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{name}");
+    }
+}
+
+#[test]
 fn invalid_settings_on_reload_keep_the_old_ones() {
     let directory = configuration("");
     let settings = directory.path().join("settings.yaml");

@@ -190,6 +190,11 @@ impl<'de> serde::de::Visitor<'de> for EntriesVisitor {
         Ok(Entries(Vec::new()))
     }
 
+    /// A file without a document.
+    fn visit_none<E>(self) -> Result<Entries, E> {
+        Ok(Entries(Vec::new()))
+    }
+
     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = map.next_entry()? {
