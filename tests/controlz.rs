@@ -11,6 +11,8 @@ mod support;
 mod access;
 #[path = "controlz/endpoints.rs"]
 mod endpoints;
+#[path = "controlz/explain.rs"]
+mod explain;
 #[cfg(not(feature = "profiling"))]
 #[path = "controlz/no_profiler.rs"]
 mod no_profiler;

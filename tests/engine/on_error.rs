@@ -93,6 +93,64 @@ fn a_failing_condition_follows_the_annotation_of_its_rule() {
     }
 }
 
+/// Callers choose the length of what a condition reads: padding must not switch a rule off.
+#[test]
+fn a_condition_that_takes_too_many_steps_refuses_unless_its_rule_allows() {
+    let tests: Vec<String> = (0..14).map(|n| format!("s1.contains(\"evil{n:02}\")")).collect();
+    let rules = |annotation: &str| {
+        format!(
+            "{BASE}---\nkind: handler\nmetadata: {{name: h, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: denier}}\n---\nkind: rule\n\
+             metadata: {{name: r, namespace: istio-system, annotations: {{policy.istio.io/lang: CEL{annotation}}}}}\n\
+             spec: {{match: '{}', actions: [{{handler: h, instances: [nothing]}}]}}\n",
+            tests.join(" || ")
+        )
+    };
+    let with = |text: String| {
+        let mut attributes = OwnedAttributes::new();
+        attributes.insert("s1", text.as_str());
+        attributes
+    };
+    let failed = "condition of rule `r.rule.istio-system` failed: expression takes more than 200000 steps";
+    for (annotation, code, text) in
+        [("", -1, failed), (", mixer.dev/on-error: allow", 0, ""), (", mixer.dev/on-error: deny", 7, failed)]
+    {
+        assert_eq!(outcome(&rules(annotation), &with("evil13".to_owned())).0, 9, "{annotation}");
+        assert_eq!(outcome(&rules(annotation), &with("good".to_owned())).0, 0, "{annotation}");
+        let (found, message) = outcome(&rules(annotation), &with(format!("evil13{}", "a".repeat(1_000_000))));
+        assert_eq!(found, code, "{annotation}: {message}");
+        assert!(message.contains(text), "{annotation}: {message}");
+    }
+}
+
+/// A list that cannot be fetched answers no quota: the handler of the first rule fails, that of the second grants.
+#[test]
+fn a_grant_does_not_overrule_the_refusal_of_a_rule_that_failed() {
+    let rules = |annotation: &str| {
+        format!(
+            "{BASE}---\nkind: instance\nmetadata: {{name: rq, namespace: istio-system}}\n\
+             spec: {{compiledTemplate: quota, params: {{dimensions: {{}}}}}}\n---\nkind: handler\n\
+             metadata: {{name: h, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: memquota, params: {{quotas: [{{name: rq.instance.istio-system, maxAmount: 5}}]}}}}\n\
+             ---\nkind: rule\nmetadata: {{name: a, namespace: istio-system, annotations: {{{annotation}}}}}\n\
+             spec: {{match: s1 == \"a\", actions: [{{handler: h, instances: [rq]}}]}}\n\
+             ---\nkind: rule\nmetadata: {{name: b, namespace: istio-system}}\n\
+             spec: {{actions: [{{handler: h, instances: [rq]}}]}}\n"
+        )
+    };
+    for (annotation, granted) in [("", 1), ("mixer.dev/on-error: allow", 1), ("mixer.dev/on-error: deny", 0)]
+    {
+        let (background, runtime, metrics) = serve(&rules(annotation), None);
+        let service = MixerService::new(runtime, metrics, Arc::default(), None);
+        let quotas = BTreeMap::from([("rq".to_owned(), (1, false))]);
+        let call = CheckCall { deduplication_id: "", quotas };
+        let body = encode_check_request(&OwnedAttributes::new(), 0, &call);
+        let framed = background.block_on(service.check(body.into(), None)).unwrap();
+        let answer = CheckResponse::decode(framed.slice(5..)).unwrap();
+        assert_eq!(answer.quotas["rq"].granted_amount, granted, "{annotation}");
+    }
+}
+
 #[test]
 fn an_edit_of_the_annotation_takes_effect_without_a_restart() {
     let with = |policy: &str| FAILING.replace("ANNOTATION", &format!("mixer.dev/on-error: {policy}"));

@@ -50,6 +50,7 @@ fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
         Verdict::NotMatched => ("not matched", Style::Dim),
         Verdict::Failed => ("failed, treated as not matched", Style::Warning),
         Verdict::Broken if rule.denies_by_default => ("does not compile", Style::Error),
+        Verdict::FailedRefuses => ("failed, which refuses the request", Style::Error),
         Verdict::Broken => ("does not compile, never matches", Style::Error),
         Verdict::OtherNamespace => ("other namespace", Style::Dim),
     };

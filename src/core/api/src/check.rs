@@ -14,7 +14,7 @@ use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_coun
 use mixer_attribute::{AttributeBag, SignedDuration};
 use mixer_engine::adapter::Status;
 use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache};
-use mixer_engine::dispatch::{DispatchContext, QuotaRequest, Trace};
+use mixer_engine::dispatch::{DispatchContext, DispatchError, QuotaRequest, Trace};
 use mixer_engine::runtime::Published;
 
 /// Answers a CheckRequest.
@@ -100,9 +100,7 @@ async fn decide<'a>(
             PhaseError::Preprocess(error) => {
                 GrpcError::internal(format_args!("preprocessing attributes failed: {error}"))
             }
-            PhaseError::Check(error) => {
-                GrpcError::internal(format_args!("performing check operation failed: {error}"))
-            }
+            PhaseError::Check(error) => failure(&error),
         }
     })?;
     let ResponseBuilder { status, mut out, .. } = response;
@@ -111,6 +109,11 @@ async fn decide<'a>(
     }
     finish_message(&mut out);
     Ok(out.into())
+}
+
+/// The answer of a check that failed.
+pub(super) fn failure(error: &DispatchError) -> GrpcError {
+    GrpcError::internal(format_args!("performing check operation failed: {error}"))
 }
 
 fn quota_request<'r>(request: &CheckRequest<'r>, params: &QuotaParams<'r>) -> QuotaRequest<'r> {

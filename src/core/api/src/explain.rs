@@ -1,15 +1,16 @@
 //! Explains a check: which rules matched, what their handlers answered, and why.
 
 use std::cell::RefCell;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::check;
-use super::grpc::{EMPTY_MESSAGE, GrpcError, finish_message};
+use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use super::worker::WorkerContext;
 use mixer_attribute::AttributeBag;
 use mixer_engine::dispatch::{self, DispatchTrace};
-use mixer_engine::explain::{explain, referenced};
+use mixer_engine::explain::{Decision, explain, referenced};
 
 /// `mixer.introspect.v1.ExplainResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -19,24 +20,33 @@ pub struct ExplainResponse {
     pub json: String,
 }
 
+/// How long the handlers of one explanation may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
 /// Answers a CheckRequest with an [`ExplainResponse`].
 pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes, GrpcError> {
     let trace = RefCell::new(DispatchTrace::full());
-    let scope = worker.begin(None, Some(&trace))?;
+    let scope = worker.begin(Some(Instant::now() + LIMIT), Some(&trace))?;
     let (routes, context) = (&scope.published.routes, &scope.context);
     let request = check::decode(body, worker.engine.limits, &scope.arena)?;
     let mut bag = AttributeBag::new(&request.attributes, None, &routes.snapshot().vocabulary, &scope.arena);
     dispatch::preprocess(routes, &mut bag, context)
         .await
         .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
-    // A failure is part of the explanation: the trace holds it.
-    let outcome = dispatch::check(routes, &bag, context).await.ok();
-    let (passed, allowed) = outcome.map_or((false, false), |o| (o.status.code == 0, o.allowed));
+    let outcome = dispatch::check(routes, &bag, context).await;
+    let (passed, allowed) = outcome.as_ref().map_or((false, false), |o| (o.status.code == 0, o.allowed));
+    let decision = match outcome {
+        Ok(outcome) => Decision { code: outcome.status.code, message: outcome.status.message, failed: false },
+        Err(error) => {
+            let error = check::failure(&error);
+            Decision { code: Code::Internal as i32, message: error.message, failed: true }
+        }
+    };
     let decided_by = referenced(&bag);
     if routes.has_dry_run() {
         dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, allowed, context).await;
     }
-    let explanation = explain(routes, &bag, &trace.borrow(), decided_by);
+    let explanation = explain(routes, &bag, decision, &trace.borrow(), decided_by);
     let json = serde_json::to_string(&explanation).map_err(GrpcError::internal)?;
     let mut out = Vec::with_capacity(json.len() + 16);
     out.extend_from_slice(&EMPTY_MESSAGE);

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::dispatch::DispatchTrace;
 use crate::routing::{RoutingTable, RuleKind};
 use crate::secret_values::SecretValues;
-use crate::snapshot::{Condition, MappingOutline, RuleConfig};
+use crate::snapshot::{Condition, MappingOutline, OnError, RuleConfig};
 use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Condition as Presence};
 use mixer_base::secrets::{MASKED, is_secret};
-use mixer_expr::{Explanation as Part, Outcome};
+use mixer_expr::{EvalError, Explanation as Part, Outcome, Program};
 
 /// The explanation of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct Explanation {
     pub snapshot: u64,
     /// The request's namespace, whose rules apply after those of the default namespace; `None` when the request has none.
     pub namespace: Option<String>,
+    /// The answer of the check.
+    pub decision: Decision,
     /// Every rule with a check action, a header operation or a default, in evaluation order.
     pub rules: Vec<RuleExplanation>,
     /// Handler results, in rule order.
@@ -34,6 +36,18 @@ pub struct Explanation {
     /// The mappings of extensions that set referenced attributes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapped: Vec<MappingOutline>,
+}
+
+/// The answer of a check, without quotas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// The gRPC code; 0: allowed.
+    pub code: i32,
+    /// The message of the answer.
+    pub message: String,
+    /// Whether the check failed, so that its call ends with the code; else the answer has it.
+    pub failed: bool,
 }
 
 /// The evaluation of one rule.
@@ -75,6 +89,8 @@ pub enum Verdict {
     NotMatched,
     /// Its condition failed to evaluate, which counts as false.
     Failed,
+    /// Its condition failed to evaluate, so that the rule refuses the request, or the check fails.
+    FailedRefuses,
     /// Its condition does not compile; the rule never applies.
     Broken,
     /// The rule belongs to another namespace than the request.
@@ -122,10 +138,11 @@ pub fn referenced(bag: &AttributeBag<'_>) -> Vec<String> {
     referenced
 }
 
-/// Explains a check over a preprocessed bag, from the trace of its dispatch and the result of [`referenced`].
+/// Explains a check over a preprocessed bag, from its answer, the trace of its dispatch and the result of [`referenced`].
 pub fn explain<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
+    decision: Decision,
     trace: &DispatchTrace,
     referenced: Vec<String>,
 ) -> Explanation {
@@ -148,7 +165,8 @@ pub fn explain<'t: 'a, 'a>(
         |name: &str| referenced.iter().any(|text| text.split([' ', ':']).next() == Some(name));
     let mut mapped = snapshot.mappings();
     mapped.retain(|route| route.what == "mapping" && is_referenced(&route.to));
-    Explanation { snapshot: snapshot.id.0, namespace, rules, dispatches, referenced, mapped }
+    let decision = Decision { message: secrets.mask(&decision.message), ..decision };
+    Explanation { snapshot: snapshot.id.0, namespace, decision, rules, dispatches, referenced, mapped }
 }
 
 /// A reference as `name[::key] CONDITION`.
@@ -189,6 +207,7 @@ fn explain_rule<'t: 'a, 'a>(
         Condition::When(program) => {
             let part = masked(program.explain(bag), secrets);
             let verdict = match &part.outcome {
+                Outcome::Failed(_) if refuses_failure(rule, program, bag) => Verdict::FailedRefuses,
                 Outcome::Failed(_) => Verdict::Failed,
                 outcome if outcome.is_true_value() => Verdict::Matched,
                 _ => Verdict::NotMatched,
@@ -213,6 +232,15 @@ fn explain_rule<'t: 'a, 'a>(
         handlers: rule.actions.iter().map(|a| a.handler.name.to_string()).collect(),
         dry_run: rule.dry_run,
         denies_by_default: rule.denies_by_default,
+    }
+}
+
+/// Whether a condition that fails refuses the request.
+fn refuses_failure<'t: 'a, 'a>(rule: &RuleConfig, program: &'t Program, bag: &AttributeBag<'a>) -> bool {
+    match rule.on_error {
+        Some(OnError::Deny | OnError::LastKnown) => true,
+        Some(OnError::Allow) => false,
+        None => rule.denies_by_default || program.eval(bag) == Err(EvalError::Exhausted),
     }
 }
 

@@ -72,7 +72,7 @@ impl CelProgram {
     ///
     /// Errors: evaluation failed, or the result has a type that attributes do not have.
     pub(super) fn eval<'a>(&'a self, bag: &AttributeBag<'a>) -> Result<Value<'a>, EvalError<'a>> {
-        let result = Evaluator::new(&self.plan, bag).eval(self.root);
+        let result = Evaluator::new(&self.plan, bag).run(self.root);
         match result {
             Ok(value) => convert::into_value(value, bag.arena()),
             Err(fault) => Err(fault.into_error(bag.arena())),

@@ -44,6 +44,9 @@ pub enum EvalError<'a> {
         /// The name of the attribute.
         name: &'a str,
     },
+    /// The evaluation took more steps than it may. Callers choose the lengths of texts, so that this says nothing about whether a
+    /// condition holds.
+    Exhausted,
     /// Any other problem; the text is in the program or in the arena of the bag.
     Failed(&'a str),
 }
@@ -59,6 +62,7 @@ impl std::fmt::Display for EvalError<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             EvalError::Absent { name } => write!(f, "lookup failed: '{name}'"),
+            EvalError::Exhausted => f.write_str("expression takes more than 200000 steps"),
             EvalError::Failed(text) => f.write_str(text),
         }
     }

@@ -15,11 +15,13 @@ use mixer_api::{ExplainResponse, MixerService};
 use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp, ValueType, Vocabulary};
 use mixer_config::message::suggestion;
 use mixer_engine::dispatch::LastKnownAnswers;
-use mixer_engine::explain::{Explanation, PartExplanation, RuleExplanation, Verdict};
+use mixer_engine::explain::{Decision, Explanation, PartExplanation, RuleExplanation, Verdict};
 use mixer_expr::Scope as _;
 
 /// Length of the gRPC message prefix.
 const FRAMING: usize = 5;
+/// Explanations at once.
+pub(super) const MAX_CONCURRENT: usize = 4;
 /// Maximum number of rules per verdict.
 const SHOWN: usize = 50;
 
@@ -158,8 +160,11 @@ fn strip_quotes(text: &str) -> &str {
     text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
 }
 
-/// Evaluates the check.
+/// Evaluates the check, at most [`MAX_CONCURRENT`] at once, also after callers have left.
 async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>> {
+    let Ok(permit) = Arc::clone(&server.explanations).try_acquire_owned() else {
+        return Err(vec![format!("{MAX_CONCURRENT} explanations wait for their handlers: try again later")]);
+    };
     let published = server.runtime.load_full();
     let attributes = read(text, &published.routes.snapshot().vocabulary)?;
     let mut request = Vec::new();
@@ -171,6 +176,7 @@ async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>
     // Evaluation is not `Send`.
     let answered = tokio::task::spawn_blocking(move || {
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
+        let _permit = permit;
         handle.block_on(service.explain(request.into()))
     })
     .await;
@@ -185,24 +191,34 @@ async fn explain(server: &Shared, text: &str) -> Result<Explanation, Vec<String>
 }
 
 fn answer(explanation: &Explanation) -> Markup {
-    let refused: Vec<_> = explanation.dispatches.iter().filter(|d| d.said.starts_with("refused")).collect();
-    let failed: Vec<_> = explanation.dispatches.iter().filter(|d| d.said.starts_with("error")).collect();
+    // Those that are enforced, with what makes the answer: the first refusal, or the error of a check that failed.
+    let first = |said: &str| explanation.dispatches.iter().find(|d| !d.dry_run && d.said.starts_with(said));
+    let (refused, failed) = (first("refused"), first("error"));
+    let decision = &explanation.decision;
     let of = |verdict: Verdict| explanation.rules.iter().filter(move |r| r.verdict == verdict);
     html! {
         section.answer #answer {
             h2 { "Decision" }
-            @if let Some(first) = refused.first() {
-                p.notice.bad { strong { "Refused" } " by " b { (first.handler) } " in rule " (configuration::link(&first.rule)) ": " (first.said) }
-            } @else if let Some(first) = failed.first() {
-                p.notice.bad { strong { "Failed" } " in " b { (first.handler) } " of rule " (configuration::link(&first.rule)) ": " (first.said) }
-            } @else {
-                p.notice.good { strong { "Allowed" } @if explanation.dispatches.is_empty() { ": no rule calls a handler" } }
+            @match (decision, refused, failed) {
+                (Decision { code: 0, .. }, ..) => {
+                    p.notice.good { strong { "Allowed" } @if explanation.dispatches.is_empty() { ": no rule calls a handler" } }
+                }
+                (Decision { failed: false, .. }, Some(first), _) => {
+                    p.notice.bad { strong { "Refused" } " by " b { (first.handler) } " in rule " (configuration::link(&first.rule)) ": " (first.said) }
+                }
+                (Decision { failed: true, .. }, _, Some(first)) => {
+                    p.notice.bad { strong { "Failed" } " in " b { (first.handler) } " of rule " (configuration::link(&first.rule)) ": " (first.said) }
+                }
+                (decision, ..) => {
+                    p.notice.bad { strong { @if decision.failed { "Failed" } @else { "Refused" } } " with code " (decision.code) ": " (decision.message) }
+                }
             }
             p.dim { "Snapshot " (explanation.snapshot) ", namespace "
                 @match &explanation.namespace { Some(name) => code { (name) }, None => "none: only the rules of the default namespace apply" } }
             @if !explanation.dispatches.is_empty() { (dispatches(explanation)) }
             h2 { "Rules" }
             (verdict("Applied", "good", of(Verdict::Matched), true))
+            (verdict("Could not be evaluated, which refuses the request", "bad", of(Verdict::FailedRefuses), true))
             (verdict("Could not be evaluated, which counts as no", "bad", of(Verdict::Failed), true))
             (verdict("Do not compile", "bad", of(Verdict::Broken), true))
             (verdict("Nearly applied", "warn", of(Verdict::NotMatched).filter(|r| r.near_miss.is_some()), true))

@@ -48,6 +48,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{MethodRouter, any, get, post, put};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use mixer_base::degradation::Degradations;
 use mixer_base::log::Log;
@@ -97,6 +98,8 @@ pub(crate) struct Server {
     parts: Introspection,
     trend: trend::Trend,
     temporary: scopes::Temporary,
+    /// Each explanation takes a thread while its handlers answer.
+    explanations: Arc<Semaphore>,
     started: SystemTime,
 }
 
@@ -133,6 +136,7 @@ pub fn routes(parts: Introspection) -> Router {
     let shared: Shared = Arc::new(Server {
         trend: trend::Trend::new(&parts.metrics),
         temporary: scopes::Temporary::default(),
+        explanations: Arc::new(Semaphore::new(explain::MAX_CONCURRENT)),
         started: SystemTime::now(),
         parts,
     });

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Params, url};
 use crate::causes::with_causes;
 use mixer_base::regular_file;
+use mixer_config::store::{Writer, writer_of};
 
 /// Largest list, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -147,8 +148,16 @@ fn causes(error: &reqwest::Error) -> String {
 async fn read_file(written: &str, path: &Path) -> Result<Vec<u8>, String> {
     let owned = path.to_owned();
     let read = tokio::task::spawn_blocking(move || {
-        let (file, metadata) = regular_file::open(&owned)?;
-        regular_file::read_open(&file, &metadata, MAX_BODY as u64)
+        let (file, _) = regular_file::open(&owned)?;
+        // Held while the file is read.
+        let writer = writer_of(&file);
+        if matches!(writer, Writer::Open) {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::ResourceBusy,
+                "the file is being written: it is read when its writer has closed it",
+            ));
+        }
+        regular_file::read_open(&file, &file.metadata()?, MAX_BODY as u64)
     });
     let failed = |cause: String| format!("could not fetch list from {written}: {cause}");
     match read.await {

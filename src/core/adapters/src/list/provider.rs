@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use notify::Watcher;
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, Watcher};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::EntryType;
@@ -135,7 +136,9 @@ impl Refresher {
             path.file_name().is_some_and(|n| n == name || n.as_encoded_bytes().starts_with(b".."))
         };
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let matters = event.map_or(true, |e| !e.kind.is_access() && e.paths.iter().any(&concerns));
+            let closes = EventKind::Access(AccessKind::Close(AccessMode::Write));
+            let matters = event
+                .map_or(true, |e| (!e.kind.is_access() || e.kind == closes) && e.paths.iter().any(&concerns));
             if matters {
                 changed.notify_one();
             }

@@ -351,6 +351,16 @@ async fn a_file_is_reloaded_when_it_changes() {
     std::fs::rename(&beside, &path).unwrap();
     f.until(|f| f.has("b")).await;
     assert!(!f.has("a"));
+    // Written slowly: the old list stays until its writer closes the file.
+    let mut slow = std::fs::File::create(&path).unwrap();
+    let being_written = |trouble: String| trouble.contains("is being written");
+    f.until(|f| f.handler.status().trouble.is_some_and(being_written)).await;
+    assert!(f.has("b"));
+    std::io::Write::write_all(&mut slow, b"c\nb\n").unwrap();
+    assert!(f.has("b") && !f.has("c"));
+    drop(slow);
+    f.until(|f| f.has("c")).await;
+    assert!(f.has("b"));
     // Removed: the old list stays.
     std::fs::remove_file(&path).unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;

@@ -30,6 +30,7 @@ use file::broken_file;
 use mixer_base::task::{self, FaultPoint, Group, Task};
 use scan::{Scanner, Scope};
 use wake::{Wake, Woken};
+pub use writer::{Lease, Writer, writer_of};
 
 /// Changes are read when no event arrives for this long.
 const QUIET: Duration = Duration::from_millis(10);

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::combine::{Combiner, PERMISSION_DENIED};
+use super::context::condition_failure;
 use super::default_deny::deny_by_default;
 use super::headers::add_header_changes;
 use super::instances::{Evaluated, evaluate};
@@ -83,7 +84,7 @@ pub async fn check<'t: 'a, 'a>(
         trace.borrow_mut().allowed = outcome.allowed;
     }
     if outcome.status.code == 0 {
-        add_header_changes(table.select(RuleKind::Headers, bag), bag, &mut outcome, context);
+        add_header_changes(table.select(RuleKind::Headers, bag), bag, &mut outcome, context)?;
     }
     Ok(outcome)
 }
@@ -113,8 +114,13 @@ impl<'t, 'c> Operation<'t, 'c> {
     }
 
     fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
-        let text = format!("condition of rule `{}` failed: {error}", route.rule.key);
-        self.results.push(DispatchResult::Substituted { result: refusal(text) });
+        match route.rule.on_error {
+            None | Some(OnError::Allow) => self.errors.condition_failed(route, error),
+            Some(OnError::Deny | OnError::LastKnown) => {
+                let result = refusal(condition_failure(route, error));
+                self.results.push(DispatchResult::Substituted { result });
+            }
+        }
     }
 
     fn dispatch<'a>(&mut self, route: &'t Route, bag: &AttributeBag<'a>)

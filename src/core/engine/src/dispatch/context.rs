@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use super::{DispatchTrace, LastKnownAnswers};
 use crate::adapter::{HandlerError, Reply, join_errors};
-use crate::routing::Destination;
-use crate::snapshot::RuleConfig;
+use crate::routing::{Destination, Route};
+use crate::snapshot::{OnError, RuleConfig};
 use mixer_base::metrics::Metrics;
+use mixer_expr::EvalError;
 
 thread_local! {
     static WORK: Cell<usize> = const { Cell::new(0) };
@@ -46,6 +47,11 @@ pub struct DispatchError {
     pub errors: Vec<String>,
 }
 
+/// The text of a condition that failed.
+pub(super) fn condition_failure(route: &Route, error: EvalError<'_>) -> String {
+    format!("condition of rule `{}` failed: {error}", route.rule.key)
+}
+
 impl std::fmt::Display for DispatchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&join_errors(&self.errors))
@@ -53,6 +59,13 @@ impl std::fmt::Display for DispatchError {
 }
 
 impl DispatchError {
+    /// Adds a condition that failed, unless its rule allows the request then.
+    pub(super) fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
+        if route.rule.on_error != Some(OnError::Allow) {
+            self.errors.push(condition_failure(route, error));
+        }
+    }
+
     /// `Err(self)` if there is any error.
     pub(super) fn into_result<T>(self, value: T) -> Result<T, DispatchError> {
         if self.errors.is_empty() { Ok(value) } else { Err(self) }

@@ -40,7 +40,8 @@ pub async fn preprocess<'t: 'a, 'a>(
     let mut errors = DispatchError::default();
     let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
     for Matched { route, failed } in matched {
-        if failed.is_some() {
+        if let Some(error) = failed {
+            errors.condition_failed(route, error);
             continue;
         }
         if let Some(trace) = context.trace {

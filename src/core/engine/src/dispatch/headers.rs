@@ -4,41 +4,47 @@ use std::borrow::Cow;
 
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::{CheckOutcome, DispatchContext, HeaderChange, RouteDirective};
+use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, RouteDirective};
 use crate::routing::{Matched, RuleKind, SelectedRules};
 use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind};
 use mixer_attribute::{AttributeBag, Value};
 
 /// Evaluates the header operations of all rules that match.
+///
+/// Errors: the evaluation of a condition was exhausted.
 pub(super) fn add_header_changes<'t: 'a, 'a>(
     rules: SelectedRules<'t>,
     bag: &AttributeBag<'a>,
     outcome: &mut CheckOutcome,
     context: &DispatchContext<'_>,
-) {
+) -> Result<(), DispatchError> {
     if rules.sets().all(|set| set.is_empty()) {
-        return;
+        return Ok(());
     }
     let mut matched = ArenaVec::new_in(bag.arena());
     for set in rules.sets() {
         set.matches(bag, &mut matched);
     }
     let mut directive = RouteDirective::default();
+    let mut errors = DispatchError::default();
     for Matched { route, failed } in &matched {
-        if failed.is_none() {
-            let rule = &route.rule;
-            if let Some(trace) = context.trace {
-                trace.borrow_mut().rule(rule, RuleKind::Headers);
-            }
-            let RouteDirective { request_headers, unset_request_headers, response_headers, .. } =
-                &mut directive;
-            let mut unset = |operation: &HeaderOperationConfig| {
-                if operation.kind == HeaderOperationKind::Replace {
-                    unset_request_headers.push(operation.name.to_string());
+        let rule = &route.rule;
+        match failed {
+            None => {
+                if let Some(trace) = context.trace {
+                    trace.borrow_mut().rule(rule, RuleKind::Headers);
                 }
-            };
-            evaluate_headers(&rule.request_headers, bag, request_headers, &mut unset, context);
-            evaluate_headers(&rule.response_headers, bag, response_headers, &mut |_| {}, context);
+                let RouteDirective { request_headers, unset_request_headers, response_headers, .. } =
+                    &mut directive;
+                let mut unset = |operation: &HeaderOperationConfig| {
+                    if operation.kind == HeaderOperationKind::Replace {
+                        unset_request_headers.push(operation.name.to_string());
+                    }
+                };
+                evaluate_headers(&rule.request_headers, bag, request_headers, &mut unset, context);
+                evaluate_headers(&rule.response_headers, bag, response_headers, &mut |_| {}, context);
+            }
+            Some(error) => errors.condition_failed(route, *error),
         }
     }
     let RouteDirective { request_headers, unset_request_headers, response_headers, .. } = &directive;
@@ -47,6 +53,7 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
     if !is_empty {
         outcome.directive = Some(directive);
     }
+    errors.into_result(())
 }
 
 /// Evaluates operations; `without_value` gets those whose value is absent or empty.

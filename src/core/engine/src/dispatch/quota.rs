@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
 
+use super::context::condition_failure;
 use super::instances::{evaluate, instances_named};
 use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
@@ -43,7 +44,8 @@ pub struct QuotaOutcome {
 
 /// Allocates one quota over a preprocessed bag.
 ///
-/// Without a matching instance the amount is granted as requested. Of several answers the first non-empty one in rule order counts.
+/// Without a matching instance the amount is granted as requested. Of several answers the first non-empty one in rule order counts, but
+/// nothing is granted if a rule failed that has `on_error: deny`.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`.
 pub async fn quota<'t: 'a, 'a>(
@@ -69,6 +71,8 @@ pub async fn quota<'t: 'a, 'a>(
         deduplication_id: &deduplication_id,
     };
     let mut answers = Vec::new();
+    // A grant of another rule does not overrule the refusal of a rule that failed.
+    let mut is_refused = false;
     let mut level = None;
     let mut errors = DispatchError::default();
     for Matched { route, failed } in &matched {
@@ -80,7 +84,7 @@ pub async fn quota<'t: 'a, 'a>(
         for (action, instance) in instances_named(route, request.name) {
             let on_error = route.rule.on_error.or(action.handler.config.on_error);
             let answer = match failed {
-                Some(error) => Err(format!("condition of rule `{}` failed: {error}", route.rule.key)),
+                Some(error) => Err(condition_failure(route, *error)),
                 None => {
                     allocate(
                         table,
@@ -96,13 +100,18 @@ pub async fn quota<'t: 'a, 'a>(
             match (answer, on_error) {
                 (Ok(answer), _) => answers.push(answer),
                 (Err(_), Some(OnError::Allow)) => answers.push(as_requested(request.amount)),
-                (Err(_), Some(OnError::Deny | OnError::LastKnown)) => answers.push(QuotaResult::default()),
+                (Err(_), Some(OnError::Deny | OnError::LastKnown)) => {
+                    is_refused = true;
+                    answers.push(QuotaResult::default());
+                }
                 (Err(error), None) => errors.errors.push(error),
             }
         }
     }
     context.metrics.dispatch_shape(groups, answers.len());
-    let granted = if answers.is_empty() {
+    let granted = if is_refused {
+        QuotaResult::default()
+    } else if answers.is_empty() {
         if !rules
             .sets()
             .flat_map(|s| s.routes())

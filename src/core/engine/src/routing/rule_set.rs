@@ -16,7 +16,7 @@ use mixer_expr::EvalError;
 pub struct Matched<'t, 'a> {
     /// The rule with its actions.
     pub route: &'t Route,
-    /// Why the condition failed; only for rules that refuse then.
+    /// Why the condition failed; only for rules that refuse then, and for all rules if the evaluation was exhausted.
     pub failed: Option<EvalError<'a>>,
 }
 
@@ -89,7 +89,7 @@ impl RuleSet {
                 groups += condition.destinations();
             }
             for route in condition.routes() {
-                if failed.is_none() || route.denies_failures {
+                if route.denies_failures || failed.is_none_or(|error| error == EvalError::Exhausted) {
                     matched.push(Matched { route, failed });
                 }
             }

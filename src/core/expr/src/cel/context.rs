@@ -3,6 +3,7 @@
 use bumpalo::Bump;
 
 use super::value::{Fault, Outcome, Val};
+use crate::EvalError;
 use mixer_attribute::text::go_text;
 use mixer_attribute::{AttributeBag, SignedDuration, SlotId, StringMap, Timestamp, Value, ValueType};
 use mixer_base::quote::quoted;
@@ -16,12 +17,13 @@ const BYTES_PER_STEP: usize = 64;
 /// The inputs and the step budget of one evaluation.
 pub(super) struct EvalContext<'e, 'a> {
     bag: &'e AttributeBag<'a>,
-    steps_left: u32,
+    /// `None` after a step too many: whatever the operators made of that fault, the evaluation has no value.
+    steps_left: Option<u32>,
 }
 
 impl<'e, 'a> EvalContext<'e, 'a> {
     pub(super) fn new(bag: &'e AttributeBag<'a>) -> EvalContext<'e, 'a> {
-        EvalContext { bag, steps_left: MAX_STEPS }
+        EvalContext { bag, steps_left: Some(MAX_STEPS) }
     }
 
     pub(super) fn arena(&self) -> &'a Bump {
@@ -30,16 +32,17 @@ impl<'e, 'a> EvalContext<'e, 'a> {
 
     /// Takes `steps` from the budget. Errors: the budget is used up.
     pub(super) fn charge(&mut self, steps: usize) -> Result<(), Fault<'a>> {
-        match u32::try_from(steps).ok().and_then(|steps| self.steps_left.checked_sub(steps)) {
-            Some(left) => {
-                self.steps_left = left;
-                Ok(())
-            }
-            None => {
-                self.steps_left = 0;
-                Err(Fault::Static("expression takes more than 200000 steps"))
-            }
+        let left = self.steps_left.zip(u32::try_from(steps).ok());
+        self.steps_left = left.and_then(|(left, steps)| left.checked_sub(steps));
+        match self.steps_left {
+            Some(_) => Ok(()),
+            None => Err(Fault::Other(EvalError::Exhausted)),
         }
+    }
+
+    /// Whether the budget is used up.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.steps_left.is_none()
     }
 
     /// Takes the cost of copying text from the budget.

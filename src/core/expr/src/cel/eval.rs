@@ -21,6 +21,12 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         Evaluator { plan, context: EvalContext::new(bag), locals: Vec::new() }
     }
 
+    /// The value of a program. Errors: also if an operator went on after the budget was used up.
+    pub(super) fn run(mut self, root: OpId) -> Outcome<'a> {
+        let outcome = self.eval(root);
+        if self.context.is_exhausted() { Err(Fault::Other(EvalError::Exhausted)) } else { outcome }
+    }
+
     /// The value of an operation. Recurses as deep as the tree, but loops over the branches of `?:` and over chains of
     /// binary operators.
     pub(super) fn eval(&mut self, mut id: OpId) -> Outcome<'a> {

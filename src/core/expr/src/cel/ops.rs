@@ -123,14 +123,12 @@ fn text_test<'a>(
             _ => NO_OVERLOAD,
         });
     };
-    context.charge_bytes(subject.len())?;
+    context.charge_bytes(subject.len() + argument.len())?;
     Ok(Val::Bool(match function {
         Binary::Match => functions::glob_match(subject, argument),
         Binary::StartsWith => subject.starts_with(argument),
         Binary::EndsWith => subject.ends_with(argument),
-        Binary::Contains => {
-            argument.is_empty() || subject.windows(argument.len()).any(|part| part == argument)
-        }
+        Binary::Contains => memchr::memmem::find(subject, argument).is_some(),
         _ => functions::matches(argument, subject, context.arena())?,
     }))
 }

@@ -13,6 +13,9 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use super::super::EvalError;
 
+/// Bytes of a name; the DNS allows 253. Decoding punycode takes time quadratic in the length.
+const MAX_NAME: usize = 1024;
+
 /// The prefix of punycode-encoded labels.
 const ACE_PREFIX: &[u8] = b"xn--";
 
@@ -23,12 +26,17 @@ const UNICODE: unicode::Adapter = unicode::Adapter::new();
 pub(super) enum Problem {
     Label(Vec<u8>),
     Character(char),
+    /// The number of bytes.
+    Length(usize),
 }
 
 impl Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Problem::Label(label) => write!(f, "idna: invalid label {}", quoted(label)),
+            Problem::Length(length) => {
+                write!(f, "idna: name of {length} bytes: at most {MAX_NAME} are allowed")
+            }
             Problem::Character(c) => write!(f, "idna: disallowed rune U+{:04X}", u32::from(*c)),
         }
     }
@@ -43,7 +51,7 @@ pub fn dns_name<'a>(text: &'a [u8], arena: &'a Bump) -> Result<&'a [u8], EvalErr
         Ok(Cow::Owned(name)) => Ok(arena.alloc_slice_copy(&name)),
         Err(problem) => Err(EvalError::failed(
             arena,
-            format_args!("error converting '{}' to dns name: '{problem}'", String::from_utf8_lossy(text)),
+            format_args!("error converting '{}' to dns name: '{problem}'", shortened(text)),
         )),
     }
 }
@@ -55,9 +63,22 @@ pub fn dns_name_equal<'a>(a: &[u8], b: &[u8], arena: &'a Bump) -> Result<bool, E
     same_name(a, b).map_err(|problem| EvalError::failed(arena, format_args!("{problem}")))
 }
 
+/// The text, cut off where no name is as long.
+fn shortened(text: &[u8]) -> Cow<'_, str> {
+    match text.get(..MAX_NAME) {
+        Some(start) if start.len() < text.len() => format!("{}...", String::from_utf8_lossy(start)).into(),
+        _ => String::from_utf8_lossy(text),
+    }
+}
+
+/// Errors: the text is longer than any name.
+fn bounded(text: &[u8]) -> Result<&[u8], Problem> {
+    if text.len() > MAX_NAME { Err(Problem::Length(text.len())) } else { Ok(text) }
+}
+
 /// [`dns_name`] with a typed error.
 pub(super) fn checked(text: &[u8]) -> Result<Cow<'_, [u8]>, Problem> {
-    let name = normalized(text);
+    let name = normalized(bounded(text)?);
     if name.is_empty() {
         return Err(Problem::Label(Vec::new()));
     }
@@ -86,6 +107,7 @@ pub(super) fn same_name(a: &[u8], b: &[u8]) -> Result<bool, Problem> {
 
 /// A name, mapped for look-up.
 fn looked_up(text: &[u8]) -> Result<Cow<'_, [u8]>, Problem> {
+    let text = bounded(text)?;
     let mapped = if text.is_ascii() {
         if let Some(bad) = text.iter().find(|b| !is_host_byte(b.to_ascii_lowercase())) {
             return Err(Problem::Character(char::from(*bad)));
@@ -181,7 +203,7 @@ impl<'n> Labels<'n> {
     /// Whether only final dots follow. compat(1.3): two are accepted if no label was decoded.
     fn ends_at(&self, start: usize) -> bool {
         let rest = self.list.get(start..).unwrap_or_default();
-        rest.iter().all(|label| label.is_empty()) && rest.len() <= if self.decoded { 1 } else { 2 }
+        rest.len() <= if self.decoded { 1 } else { 2 } && rest.iter().all(|label| label.is_empty())
     }
 
     /// Decodes and validates all labels.
@@ -399,6 +421,9 @@ mod tests {
         ] {
             assert_eq!(same_name(a.as_bytes(), b.as_bytes()).ok(), equal, "{a} {b}");
         }
+        let long = vec![b'a'; MAX_NAME + 1];
+        assert_eq!(same_name(&long, b"a"), Err(Problem::Length(1025)));
+        assert_eq!(checked(&long), Err(Problem::Length(1025)));
         assert_eq!(same_name(b"_x", b"a").unwrap_err().to_string(), "idna: disallowed rune U+005F");
     }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd as _;
 
 /// The answer of the system.
-pub(super) enum Writer<'f> {
+pub enum Writer<'f> {
     /// No process has the file open for writing, and none will while this is held.
     None(Lease<'f>),
     /// A process has the file open for writing.
@@ -18,7 +18,7 @@ pub(super) enum Writer<'f> {
 }
 
 /// Asks whether `file`, opened for reading, is open for writing.
-pub(super) fn writer_of(file: &File) -> Writer<'_> {
+pub fn writer_of(file: &File) -> Writer<'_> {
     // Network file systems refuse a lease with the same error when the server does not delegate the file.
     if !super::watch::is_local(file) {
         return Writer::Unknown;
@@ -31,7 +31,7 @@ pub(super) fn writer_of(file: &File) -> Writer<'_> {
 }
 
 /// A read lease on a file.
-pub(super) struct Lease<'f> {
+pub struct Lease<'f> {
     file: &'f File,
 }
 
