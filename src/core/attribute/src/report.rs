@@ -18,6 +18,9 @@ pub struct RecordError(#[from] pub StrictError);
 pub struct ReportRecords<'a> {
     semantics: Semantics,
     records: &'a [CompressedAttributes<'a>],
+    /// The same records, encoded, from the next one.
+    encoded: EncodedRecords<'a>,
+    last_len: usize,
     default_words: Words<'a>,
     bag: AttributeBag<'a>,
     next: usize,
@@ -33,6 +36,8 @@ impl<'a> ReportRecords<'a> {
         Self {
             semantics: request.semantics,
             records: request.decoded,
+            encoded: request.encoded,
+            last_len: 0,
             default_words: Words::new(request.default_words, vocabulary, arena),
             bag: AttributeBag::empty(vocabulary, arena),
             next: 0,
@@ -54,6 +59,7 @@ impl<'a> ReportRecords<'a> {
         }
         let record = self.records.get(self.next)?;
         self.next += 1;
+        self.last_len = self.encoded.next().map_or(0, <[u8]>::len);
         let mut result = Ok(());
         if self.next == 1 && !self.is_continued || self.semantics == Semantics::Independent {
             self.bag.replace(record, Some(self.default_words));
@@ -74,8 +80,7 @@ impl<'a> ReportRecords<'a> {
 
     /// The length in bytes of the last record that was taken.
     pub fn last_len(&self) -> usize {
-        let last = self.next.checked_sub(1).and_then(|last| self.records.get(last));
-        last.map_or(0, |record| record.encoded_len)
+        self.last_len
     }
 }
 
@@ -232,6 +237,8 @@ impl<'a: 's, 's> SliceDecoder<'_, 'a, 's> {
             semantics: self.slices.semantics,
             default_words: self.slices.default_words,
             is_continued: self.slices.carried > 0,
+            encoded: self.slices.rest,
+            last_len: 0,
             records: self.records.into_bump_slice(),
             bag: self.bag,
             next: 0,

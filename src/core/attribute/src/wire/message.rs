@@ -110,8 +110,6 @@ pub const MAX_ELEMENTS: usize = 4 << 10;
 /// Shape: every entry of the typed maps in wire order, including repeated keys. String maps stay encoded until they are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompressedAttributes<'a> {
-    /// Length of the message in bytes.
-    pub(crate) encoded_len: usize,
     pub(crate) words: &'a [&'a [u8]],
     pub(crate) entries: &'a [AttributeEntry<'a>],
 }
@@ -144,7 +142,6 @@ impl<'a> CompressedAttributes<'a> {
 
 /// A message being decoded; a second occurrence of the same message field is merged into it.
 pub(crate) struct Parts<'a> {
-    encoded_len: usize,
     /// At least the number of elements, except for those of map entries in a message that is too short to have too many.
     elements: usize,
     words: ArenaVec<'a, &'a [u8]>,
@@ -155,7 +152,6 @@ impl<'a> Parts<'a> {
     /// Reserves what a message of `len` bytes usually needs.
     pub(crate) fn new(len: usize, arena: &'a Bump) -> Self {
         Self {
-            encoded_len: 0,
             elements: 0,
             words: ArenaVec::with_capacity_in((len / 8).min(64), arena),
             entries: ArenaVec::with_capacity_in((len / 8).min(48), arena),
@@ -163,15 +159,10 @@ impl<'a> Parts<'a> {
     }
 
     pub(crate) fn finish(self) -> CompressedAttributes<'a> {
-        CompressedAttributes {
-            encoded_len: self.encoded_len,
-            words: self.words.into_bump_slice(),
-            entries: self.entries.into_bump_slice(),
-        }
+        CompressedAttributes { words: self.words.into_bump_slice(), entries: self.entries.into_bump_slice() }
     }
 
     pub(crate) fn read(&mut self, body: &'a [u8]) -> Result<(), DecodeError> {
-        self.encoded_len += body.len();
         // An element takes at least two bytes, so that short messages need no count.
         self.elements += match self.elements + body.len() / 2 {
             most if most <= MAX_ELEMENTS => body.len() / 2,
