@@ -156,7 +156,7 @@ fn invalid_settings_on_reload_keep_the_old_ones() {
         "{}",
         server.log()
     );
-    let told = format!("cannot read the settings in `{config_file}`; line 1: unknown setting `nosuch`");
+    let told = format!("cannot read the settings in `{config_file}`: line 1: unknown setting `nosuch`");
     assert!(server.log().contains(&told), "{}", server.log());
     assert!(
         server.log().contains("\treloaded, except for the settings, which have an error"),
@@ -165,7 +165,7 @@ fn invalid_settings_on_reload_keep_the_old_ones() {
     );
     std::fs::remove_file(&settings).expect("it is there");
     server.signal("HUP");
-    server.wait_for_log("; no such file or directory");
+    server.wait_for_log("`: no such file or directory");
 }
 
 #[test]
