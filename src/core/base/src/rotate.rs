@@ -29,7 +29,7 @@ pub struct RotationPolicy {
 ///
 /// A full file is renamed to `<stem>-<UTC yyyy-MM-ddTHH-mm-ss.SSS><extension>` beside the original. Files
 /// beyond the limits are removed after each rotation and when the file is first opened. Lines are buffered until
-/// [`flush`](Self::flush), so that many cost one write. A device is written and never renamed; a FIFO or a socket is refused.
+/// [`flush`](Self::flush), so that many cost one write. A device or a FIFO is written and never renamed.
 #[derive(Debug)]
 pub struct RotatingFile {
     path: PathBuf,
@@ -37,7 +37,8 @@ pub struct RotatingFile {
     file: Option<File>,
     /// Size of the file, without `pending`.
     size: u64,
-    is_device: bool,
+    /// Whether it is no regular file, and never renamed.
+    is_special: bool,
     pending: Vec<u8>,
     /// Whether new files are readable by their owner only.
     private: bool,
@@ -67,7 +68,7 @@ impl RotatingFile {
             policy,
             file: None,
             size: 0,
-            is_device: false,
+            is_special: false,
             pending: Vec::new(),
             private: false,
             counts,
@@ -109,7 +110,7 @@ impl RotatingFile {
         if self.file.is_none() {
             self.open()?;
         }
-        if !self.is_device && self.size + self.pending.len() as u64 + length > limit {
+        if !self.is_special && self.size + self.pending.len() as u64 + length > limit {
             self.flush()?;
             self.rotate()?;
         }
@@ -146,10 +147,9 @@ impl RotatingFile {
         if let Some(directory) = self.path.parent().filter(|d| !d.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)?;
         }
-        regular_file::check_rotatable(&self.path)?;
         let file = if self.private { append_private(&self.path) } else { append_to(&self.path) }?;
         let metadata = file.metadata()?;
-        (self.size, self.is_device) = (metadata.len(), !metadata.is_file());
+        (self.size, self.is_special) = (metadata.len(), !metadata.is_file());
         self.file = Some(file);
         self.prune();
         Ok(())
@@ -158,7 +158,7 @@ impl RotatingFile {
     /// Rotates the file whatever its size, unless it is empty or was not opened.
     pub(crate) fn rotate_now(&mut self) -> io::Result<()> {
         self.flush()?;
-        if self.file.is_none() || self.size == 0 || self.is_device {
+        if self.file.is_none() || self.size == 0 || self.is_special {
             return Ok(());
         }
         self.rotate()
@@ -367,12 +367,18 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_is_refused_and_a_device_is_never_renamed() {
+    fn a_fifo_waits_for_no_reader_and_neither_it_nor_a_device_is_renamed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("fifo");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let mut fifo = RotatingFile::new(path, policy(100));
-        assert_eq!(fifo.push(b"1\n").unwrap_err().to_string(), "not a regular file but a FIFO");
+        let mut fifo = RotatingFile::new(path.clone(), policy(4));
+        assert_eq!(fifo.push(b"1\n").unwrap_err().to_string(), "no process reads the FIFO");
+        let _reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        for _ in 0..3 {
+            fifo.push(b"123\n").unwrap();
+        }
+        fifo.flush().unwrap();
+        assert_eq!(fifo.take_counts(), LineCounts { written: 3, lost: 1 });
         // A link stands for the device, so that a mistake renames the link.
         let link = directory.path().join("null");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
