@@ -17,8 +17,8 @@ use mixer_engine::runtime::OnConfigError;
 use crate::stage::{Answer, Files, Stage};
 use crate::world::{Consequence, Random, USERS, World};
 
-/// Schedules without `MIXER_SCHEDULES`: about a second.
-const SCHEDULES: u64 = 150;
+/// Schedules without `MIXER_SCHEDULES`: as many as reach every state.
+const SCHEDULES: u64 = 300;
 /// Events of a schedule; after the last one everything is mended.
 const EVENTS: usize = 12;
 

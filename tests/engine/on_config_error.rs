@@ -63,6 +63,13 @@ fn good() -> Files {
     files
 }
 
+/// The rule, of which `spec` lost its indentation.
+fn dedented() -> String {
+    RULE.replace("spec: {match: ", "spec:\nmatch: ")
+        .replace(", actions: ", "\nactions: ")
+        .replace("]}]}", "]}]")
+}
+
 /// `(row, edit)`: the first column of the table, and the mistake.
 type Row = (&'static str, fn(&mut Files));
 
@@ -96,6 +103,26 @@ const EDITS: &[Row] = &[
         files.put("/conf/denials.yaml", "kind: {rule");
     }),
     ("the directory cannot be read", |files| files.lost = true),
+    ("a rule has its spec beside `spec`", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &dedented()]))
+    }),
+    ("a condition is there twice", |files| {
+        let rule = RULE.replace("\"bob\"'", "\"bob\"', match: 'source.user == \"adam\"'");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("the separator of two documents is lost", |files| {
+        let other = RULE.replace("no-bob", "no-adam").replace("\"bob\"", "\"adam\"");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]) + &other);
+    }),
+    ("the separator of two documents has a blank at its end", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, ""]).trim_end().to_owned() + " \n" + RULE);
+    }),
+    ("a document follows the end of another, `...`", |files| {
+        files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n") + "...\n" + RULE);
+    }),
+    ("a file has another version of a resource", |files| {
+        files.put("/conf/z.yaml", RULE.replace("\"bob\"", "\"adam\""));
+    }),
     ("a handler names an adapter that does not exist", |files| {
         files.put("/conf/deny.yaml", deny([&HANDLER.replace("listchecker", "lsitchecker"), INSTANCE, RULE]));
     }),
@@ -208,6 +235,28 @@ const STARTS: &[Row] = &[
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]) + BROKEN_REPORT);
     }),
     ("a document is not YAML", |files| files.put("/conf/more.yaml", "kind: {rule")),
+    ("the kind of a check rule is misspelt", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: ruel")]));
+    }),
+    ("a resource has a kind of another API group", |files| {
+        files.put(
+            "/conf/more.yaml",
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: x}\n",
+        );
+    }),
+    ("a check rule has its spec beside `spec`", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &dedented()]));
+    }),
+    ("the condition of a check rule is there twice", |files| {
+        let rule = RULE.replace("\"bob\"'", "\"bob\"', match: 'source.user == \"adam\"'");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("a check rule follows the end of a document, `...`", |files| {
+        files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n") + "...\n" + RULE);
+    }),
+    ("two files have different versions of a check rule", |files| {
+        files.put("/conf/z.yaml", RULE.replace("\"bob\"", "\"adam\""));
+    }),
     ("a file cannot be read", |files| files.unreadable.push("/conf/more.yaml".to_owned())),
     ("the directory does not exist or cannot be read", |files| files.lost = true),
     ("there is no resource", |files| *files = Files::default()),

@@ -40,7 +40,7 @@ enum Mistake {
     Syntax,
     /// It has no kind.
     NoKind,
-    /// Its kind is misspelt: it is ignored.
+    /// Its kind is misspelt: whatever it should define is missing.
     UnknownKind,
     /// Its end is missing.
     CutOff,
@@ -66,9 +66,9 @@ impl Mistake {
         }
     }
 
-    /// Whether what the document defines is unknown. One of an unknown kind can be read.
+    /// Whether what the document defines is unknown.
     fn hides(self) -> bool {
-        !matches!(self, Self::Typo(_) | Self::UnknownKind)
+        !matches!(self, Self::Typo(_))
     }
 }
 
@@ -386,7 +386,7 @@ impl World {
         let name = Name::Rule(user);
         let is_empty = self.emptied == Some(self.file_of(name)) && self.unreadable != self.emptied;
         match self.version_of(name) {
-            Version::Absent | Version::Bad(_, Mistake::UnknownKind) => Some(Answer::Allowed),
+            Version::Absent => Some(Answer::Allowed),
             _ if is_empty => Some(Answer::Allowed),
             Version::Good(number) => Some(Self::answer(number)),
             Version::Bad(..) => None,

@@ -65,7 +65,7 @@ impl Adapter for Bypass {
             let path = FieldPath::root().field("backendAddress");
             let text = format!("backend_address: `{}` cannot be called: {why}", params.backend_address);
             let hint = "write `host:port`; as it is, every call fails";
-            problems.push(Diagnostic::warning("adapter-backend-address", path, text).with_hint(hint));
+            problems.push(Diagnostic::warning("adapter-config", path, text).with_hint(hint));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::any::AnyField;
 use mixer_attribute::SignedDuration;
-use mixer_config::Diagnostics;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckPower, CheckResult, Env, HandleCheck, HandleQuota,
     Handler, Instance, QuotaCall, QuotaResult, Reply, Status, StatusDetail,
@@ -47,7 +47,15 @@ impl Adapter for Denier {
     };
     type Params = Params;
 
-    fn validate(_: &Params, _: &[BoundInstance], _: &mut Diagnostics) {}
+    fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        if params.status.code == 0 {
+            let path = FieldPath::root().field("status").field("code");
+            let text = "status.code: the code 0 (OK) allows every check";
+            let hint =
+                "write the code of a refusal, for example 7 (PERMISSION_DENIED); without status it is 9";
+            problems.push(Diagnostic::warning("denier-allows", path, text).with_hint(hint));
+        }
+    }
 
     fn check_power(_: &Params) -> CheckPower {
         CheckPower::Refuses

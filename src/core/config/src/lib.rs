@@ -17,4 +17,4 @@ pub mod yaml;
 pub use diagnostic::{Chunk, Diagnostic, Diagnostics, ExpressionPlace, Severity};
 pub use field_path::FieldPath;
 pub use node::{Location, MappingEntry, Node, NodeKind, Span};
-pub use resource::{Origin, RawResource, ResourceKey};
+pub use resource::{Envelope, Origin, RawResource, ResourceKey, UnknownField};

@@ -88,6 +88,20 @@ impl Node {
         }
     }
 
+    /// Whether both have the same value, wherever they are. The order of the entries of a mapping counts.
+    pub(crate) fn same_value(&self, other: &Node) -> bool {
+        match (&self.kind, &other.kind) {
+            (NodeKind::Sequence(a), NodeKind::Sequence(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_value(b))
+            }
+            (NodeKind::Mapping(a), NodeKind::Mapping(b)) => {
+                a.len() == b.len()
+                    && a.iter().zip(b).all(|(a, b)| a.key == b.key && a.value.same_value(&b.value))
+            }
+            (a, b) => a == b,
+        }
+    }
+
     /// The text of a string.
     pub fn as_str(&self) -> Option<&str> {
         match &self.kind {

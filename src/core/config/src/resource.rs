@@ -74,6 +74,26 @@ impl Origin {
     }
 }
 
+/// What a document has beside kind, name, namespace, annotations and `spec`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Envelope {
+    /// `apiVersion`; empty if there is none.
+    pub api_version: Arc<str>,
+    /// Fields that have no effect where they are.
+    pub unknown: Box<[UnknownField]>,
+}
+
+/// A field of a document, or of its `metadata`, that belongs elsewhere or is misspelt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownField {
+    /// As in the document.
+    pub name: Box<str>,
+    /// Whether it is a field of `metadata`.
+    pub in_metadata: bool,
+    /// The position of its name in the document.
+    pub span: Span,
+}
+
 /// A resource in a store: identified, but not decoded by kind.
 #[derive(Debug)]
 pub struct RawResource {
@@ -81,6 +101,8 @@ pub struct RawResource {
     pub key: ResourceKey,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
+    /// What else the document has.
+    pub envelope: Envelope,
     /// The origin.
     pub origin: Origin,
     /// Hash of the text; equal revisions are equal resources.
@@ -102,11 +124,12 @@ impl RawResource {
     pub fn new(
         key: ResourceKey,
         annotations: BTreeMap<String, String>,
+        envelope: Envelope,
         origin: Origin,
         revision: u64,
         parsed: Option<Box<Node>>,
     ) -> Self {
-        Self { key, annotations, origin, revision, parsed: Mutex::new(parsed) }
+        Self { key, annotations, envelope, origin, revision, parsed: Mutex::new(parsed) }
     }
 
     /// The same resource with another origin.
@@ -115,6 +138,7 @@ impl RawResource {
         Self::new(
             self.key.clone(),
             self.annotations.clone(),
+            self.envelope.clone(),
             origin,
             self.revision,
             self.parsed.lock().take(),

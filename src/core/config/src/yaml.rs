@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use cursor::Mark;
 pub use error::YamlError;
-use merge::MappingBuilder;
+use merge::{Duplicate, MappingBuilder};
 use parser::{AnchorId, Event, Failure, Placed};
 
 use super::{Location, Node, NodeKind, Span};
@@ -55,6 +55,10 @@ pub enum Note {
         key: String,
         /// The position of the duplicate.
         span: Span,
+        /// Whether the value is the same, too.
+        identical: bool,
+        /// Whether it is a key of the document itself.
+        top_level: bool,
     },
     /// A plain `y`, `no`, `on`, … as a key resolves to a Boolean.
     BooleanKey {
@@ -65,9 +69,9 @@ pub enum Note {
         /// The position.
         span: Span,
     },
-    /// The text contains another document, which is ignored.
+    /// Something follows the document, another document for example, and is ignored.
     SeveralDocuments {
-        /// The start of that document.
+        /// Where it starts.
         at: Location,
     },
 }
@@ -312,6 +316,7 @@ impl Reader {
             }
             return Ok(());
         }
+        let top_level = self.stack.len() == 1;
         match self.stack.last_mut() {
             None => self.root = Some(node),
             Some(Frame::Sequence { items, .. }) => items.push(node),
@@ -322,8 +327,8 @@ impl Reader {
                 }
                 Some(PendingKey::Merge) => map.merge(node, aliased)?,
                 Some(PendingKey::Name(name, span)) => {
-                    if let Some(key) = map.insert(name, span, node) {
-                        self.notes.push(Note::DuplicateKey { key, span });
+                    if let Some(Duplicate { key, identical }) = map.insert(name, span, node) {
+                        self.notes.push(Note::DuplicateKey { key, span, identical, top_level });
                     }
                 }
             },

@@ -42,6 +42,7 @@ pub use extension::{
     ConstantDimension, DecodedResource, ExtensionConfig, MappingOutline, QuotaReference, Registry,
     SnapshotExtension,
 };
+pub(crate) use kind::KIND_UNKNOWN;
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::HandlerBinding;
 pub use model::{

@@ -65,7 +65,7 @@ impl SuiteDocument {
                     let hint = "move the second document to another file";
                     return Err(problem(*at, "a test file must have one document".to_owned(), Some(hint)));
                 }
-                yaml::Note::DuplicateKey { key, span } => {
+                yaml::Note::DuplicateKey { key, span, .. } => {
                     return Err(problem(span.start, format!("duplicate key `{key}`"), Some("remove one")));
                 }
                 _ => {}

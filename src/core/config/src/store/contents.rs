@@ -6,9 +6,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::FileContents;
-use super::document::DOCUMENT_IGNORED;
 use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity, Span};
 use mixer_base::shared_map::SharedMap;
+
+/// The code of a resource that is defined more than once.
+pub(super) const RESOURCE_DUPLICATE: &str = "resource-duplicate";
 
 /// The contents of a store at one time. Successive contents share unchanged resources.
 #[derive(Debug, Clone, Default)]
@@ -49,12 +51,23 @@ pub struct Unread {
     pub why: String,
     /// What is wrong with it.
     pub problem: Diagnostic,
-    /// Whether it is certain that configuration is missing. A document without kind and metadata, one with a key twice, as a missing
-    /// separator makes it, or an empty file, is suspicious only where there was a resource before.
+    /// Whether it is certain that configuration is missing. A document without kind and metadata, or an empty file, is suspicious
+    /// only where there was a resource before.
     pub certain: bool,
 }
 
 impl Unread {
+    /// Because of a problem of a file or directory.
+    pub fn by(problem: &Diagnostic, path: &Arc<str>) -> Self {
+        let line = problem.span.map_or_else(String::new, |s| format!(":{}", s.start.line));
+        let why = match problem.message.contains(&**path) {
+            true => problem.message.clone(),
+            false => format!("{path}{line}: {}", problem.message),
+        };
+        let certain = problem.severity == Severity::Error;
+        Self { path: Arc::clone(path), why, problem: problem.clone(), certain }
+    }
+
     /// Whether a file is this one, or is below this directory.
     pub fn covers(&self, file: &str) -> bool {
         Path::new(file).starts_with(&*self.path)
@@ -66,45 +79,47 @@ impl StoreContents {
     pub fn unread(&self) -> Vec<Unread> {
         let broken = self.broken.iter().map(|broken| (&broken.problem, Some(&broken.file)));
         // Not broken by itself, but what a cut or joined document looks like.
-        let suspicious = |problem: &&Diagnostic| matches!(problem.code, "file-empty" | "key-duplicate");
+        let suspicious = |problem: &&Diagnostic| problem.code == "file-empty";
         let suspicious = self.diagnostics.iter().filter(suspicious).map(|problem| (problem, None));
-        let unread = broken.chain(suspicious).filter_map(|(problem, file)| {
-            let path = Arc::clone(file.or(problem.file.as_ref())?);
-            let line = problem.span.map_or_else(String::new, |s| format!(":{}", s.start.line));
-            let why = match problem.message.contains(&*path) {
-                true => problem.message.clone(),
-                false => format!("{path}{line}: {}", problem.message),
-            };
-            let certain = problem.severity == Severity::Error || problem.code == DOCUMENT_IGNORED;
-            Some(Unread { path, why, problem: problem.clone(), certain })
-        });
-        unread.collect()
+        let unread = broken.chain(suspicious);
+        unread
+            .filter_map(|(problem, file)| Some(Unread::by(problem, file.or(problem.file.as_ref())?)))
+            .collect()
     }
 
-    /// Adds the contents of files. A resource with the same key is replaced, with a warning that names both positions.
+    /// Adds the contents of files, all of one source. Of a resource that several of them define the last definition counts; that is
+    /// a problem unless all are the same. A definition of an earlier source is replaced, with a warning.
     pub(super) fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
-        let mut all: Vec<Arc<RawResource>> = self.resources.iter().cloned().collect();
+        let mut all: Vec<(bool, Arc<RawResource>)> =
+            self.resources.iter().map(|resource| (false, resource.clone())).collect();
         for file in files {
             self.files += 1;
             self.documents += file.resources.len();
             self.diagnostics.extend(file.diagnostics.iter().cloned());
             self.broken.extend(file.broken.iter().cloned());
-            all.extend(file.resources.iter().cloned());
+            all.extend(file.resources.iter().map(|resource| (true, resource.clone())));
         }
         // A stable sort: of equal keys the last wins.
-        all.sort_by(|a, b| a.key.cmp(&b.key));
-        for (before, resource) in all.iter().zip(all.iter().skip(1)) {
+        all.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
+        for ((is_of_source, before), (_, resource)) in all.iter().zip(all.iter().skip(1)) {
+            if before.key != resource.key {
+                continue;
+            }
             // Links and copies of files produce identical duplicates, which are harmless; within a file they are a mistake.
             let in_one_file = before.origin.file == resource.origin.file
                 && before.origin.first_line != resource.origin.first_line;
-            if before.key == resource.key && (before.revision != resource.revision || in_one_file) {
-                self.diagnostics.push(duplicate(before, resource));
-            }
+            let severity = match before.revision != resource.revision {
+                true if *is_of_source => Severity::Error,
+                true => Severity::Warning,
+                false if in_one_file => Severity::Warning,
+                false => continue,
+            };
+            self.diagnostics.push(duplicate(severity, before, resource));
         }
         all.reverse();
-        all.dedup_by(|earlier, later| earlier.key == later.key);
+        all.dedup_by(|(_, earlier), (_, later)| earlier.key == later.key);
         all.reverse();
-        self.resources = all.into_iter().collect();
+        self.resources = all.into_iter().map(|(_, resource)| resource).collect();
     }
 
     /// Adds those resources of a file that no other defines.
@@ -153,13 +168,18 @@ impl StoreContents {
     }
 }
 
-fn duplicate(before: &RawResource, resource: &RawResource) -> Diagnostic {
+fn duplicate(severity: Severity, before: &RawResource, resource: &RawResource) -> Diagnostic {
     let place = |r: &RawResource| format!("{}:{}", r.origin.file, r.origin.first_line);
     let (first, second) = (place(before), place(resource));
     let start = resource.document().span.start;
     let span = Span { start, end: start };
-    let message = format!("{} is defined twice: {first} is replaced by {second}", resource.key);
-    let mut diagnostic = Diagnostic::warning("resource-duplicate", FieldPath::root(), message)
+    let message = match severity {
+        Severity::Error => {
+            format!("{} is defined twice and differently: at {first} and at {second}", resource.key)
+        }
+        _ => format!("{} is defined twice: {first} is replaced by {second}", resource.key),
+    };
+    let mut diagnostic = Diagnostic::new(severity, RESOURCE_DUPLICATE, FieldPath::root(), message)
         .with_resource(resource.key.to_string())
         .with_hint(format!("remove or rename one of them; the other one is at {first}"));
     diagnostic.file = Some(resource.origin.file.clone());

@@ -70,15 +70,14 @@ pub(super) fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileCon
 pub fn read_document(origin: Origin) -> Option<Arc<RawResource>> {
     let mut read = read_file(&origin.file, origin.text.as_bytes(), None);
     let resource = read.resources.pop().filter(|_| read.resources.is_empty())?;
+    // What is wrong beside the document, such as one that is ignored, was reported when it was read.
     let is_whole = resource.origin.text == origin.text;
-    (is_whole && read.diagnostics.iter().all(|d| d.severity != Severity::Error))
-        .then(|| Arc::new(resource.moved(origin)))
+    is_whole.then(|| Arc::new(resource.moved(origin)))
 }
 
 /// An empty file is what a full disk, or a writer that was interrupted, leaves behind.
 fn empty(file: &Arc<str>) -> Diagnostic {
-    let message = "the file is empty".to_owned();
-    let mut diagnostic = Diagnostic::new(Severity::Info, "file-empty", FieldPath::root(), message)
+    let mut diagnostic = Diagnostic::warning("file-empty", FieldPath::root(), "the file is empty")
         .with_hint("delete the file, or leave a comment in it, to remove what it defined");
     diagnostic.file = Some(Arc::clone(file));
     diagnostic
@@ -182,19 +181,27 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
             return;
         }
     };
-    let mut notes: Vec<Diagnostic> = parsed.notes.iter().map(|note| place.note(note, trimmed)).collect();
     let identified = identity::identify(&parsed.root);
-    if let Ok(Identity { key, .. }) = &identified {
-        notes.iter_mut().for_each(|note| note.resource = key.to_string());
-    }
-    for note in notes {
-        match note.code {
-            DOCUMENT_IGNORED => out.push_broken(file, note),
-            _ => out.diagnostics.push(note),
+    for note in &parsed.notes {
+        let mut problem = place.note(note, trimmed);
+        let is_whole = match note {
+            Note::SeveralDocuments { .. } => false,
+            // Two documents without a separator between them: those before the last are lost.
+            Note::DuplicateKey { identical, top_level, .. } => *identical || !top_level,
+            Note::BooleanKey { .. } => true,
+        };
+        if let Ok(Identity { key, .. }) = &identified
+            && problem.code != DOCUMENT_IGNORED
+        {
+            problem.resource = key.to_string();
+        }
+        match is_whole {
+            true => out.diagnostics.push(problem),
+            false => out.push_broken(file, problem),
         }
     }
     match identified {
-        Ok(Identity { key, annotations }) => {
+        Ok(Identity { key, annotations, envelope }) => {
             let origin = Origin { file: file.clone(), text: trimmed.into(), first_line: line };
             let revision = revision(trimmed);
             // The tree is kept until the resource is built, unless it is much larger than the text.
@@ -202,6 +209,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
             out.resources.push(Arc::new(RawResource::new(
                 key,
                 annotations,
+                envelope,
                 origin,
                 revision,
                 keep.then(|| Box::new(parsed.root)),
@@ -243,37 +251,54 @@ impl ChunkPlace<'_> {
     }
 
     fn note(&self, note: &Note, text: &str) -> Diagnostic {
-        let warning = |code, span, message: String| self.diagnostic(Severity::Warning, code, span, message);
         match note {
-            Note::DuplicateKey { key, span } => {
-                warning("key-duplicate", *span, format!("duplicate key `{key}`; the last one wins"))
+            Note::DuplicateKey { key, span, identical: true, .. } => {
+                let message = format!("duplicate key `{key}`, with the same value");
+                self.diagnostic(Severity::Warning, "key-duplicate", *span, message).with_hint("remove one")
+            }
+            Note::DuplicateKey { key, span, top_level, .. } => {
+                let message = format!("duplicate key `{key}`, with another value: the first one is lost");
+                let hint = match top_level {
+                    true => {
+                        "remove one; if two documents were joined, separate them with a line that is exactly `---`"
+                    }
+                    false => "remove one",
+                };
+                self.diagnostic(Severity::Error, "key-duplicate", *span, message).with_hint(hint)
             }
             Note::BooleanKey { written, key, span } => {
-                warning("key-boolean", *span, format!("key `{written}` reads as `{key}`"))
+                let message = format!("key `{written}` reads as `{key}`");
+                self.diagnostic(Severity::Warning, "key-boolean", *span, message)
                     .with_hint(format!("write \"{written}\" in quotes: YAML 1.1 reads it as a Boolean"))
             }
-            Note::SeveralDocuments { at } => {
-                let separator = text.lines().nth(at.line.saturating_sub(1) as usize).unwrap_or("");
-                let crlf = text
-                    .split('\n')
-                    .nth(at.line.saturating_sub(1) as usize)
-                    .is_some_and(|l| l.ends_with('\r'));
-                let hint = match (crlf, separator.trim_end() == "---") {
-                    (true, _) => {
-                        "the line ends of the file are CRLF: only `---` between LF line ends is a separator"
-                    }
-                    (false, true) if separator != "---" => "nothing may follow `---`, not even a space",
-                    _ => "separate documents with a line that is exactly `---`",
-                };
-                warning(
-                    DOCUMENT_IGNORED,
-                    Span { start: *at, end: Location { line: at.line, column: at.column.saturating_add(3) } },
-                    "a second YAML document begins here, within the chunk of the first; it is ignored"
-                        .to_owned(),
-                )
-                .with_hint(hint)
-            }
+            Note::SeveralDocuments { at } => self.ignored(*at, text),
         }
+    }
+
+    /// The problem of what follows the first document of a chunk.
+    fn ignored(&self, at: Location, text: &str) -> Diagnostic {
+        let before = at.line.saturating_sub(1) as usize;
+        let line = text.split('\n').nth(before).unwrap_or("");
+        let has_end = || text.lines().take(before + 1).any(|line| line.starts_with("..."));
+        let is_document = line.starts_with("---") || line.starts_with('%');
+        let message = match is_document {
+            true => "a second YAML document begins here, within the chunk of the first; it is ignored",
+            false => "what follows the end of the first YAML document of the chunk is ignored",
+        };
+        let hint = match (is_document, line.trim_end()) {
+            (false, _) if !has_end() => "the document ends before this line",
+            (false, _) => {
+                "remove the line `...`, which ends a document; separate documents with a line that is exactly `---`"
+            }
+            (true, _) if line.ends_with('\r') => {
+                "the line ends of the file are CRLF: only `---` between LF line ends is a separator"
+            }
+            (true, "---") if line != "---" => "nothing may follow `---`, not even a space",
+            _ => "separate documents with a line that is exactly `---`",
+        };
+        let end = Location { line: at.line, column: at.column.saturating_add(3) };
+        self.diagnostic(Severity::Error, DOCUMENT_IGNORED, Span { start: at, end }, message.to_owned())
+            .with_hint(hint)
     }
 
     fn unidentified(&self, problem: &Unidentified, text: &str) -> Diagnostic {
@@ -294,6 +319,10 @@ impl ChunkPlace<'_> {
                 )
                 .with_legacy(format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>"))
                 .with_hint("every resource has kind, metadata.name and metadata.namespace"),
+            Unidentified::Limits { message, hint, span } => {
+                let problem = self.diagnostic(Severity::Error, "document-identity", *span, message.clone());
+                problem.with_hint(hint.clone())
+            }
             Unidentified::Type { message, span } => self
                 .diagnostic(Severity::Error, "document-identity", *span, message.clone())
                 .with_legacy(format!("error unmarshaling JSON: {message}"))

@@ -29,7 +29,8 @@ pub enum SourceError {
 
 /// Reads `sources`: files (with any extension), directories, store URLs, and `-` for `stdin`.
 ///
-/// Later sources override earlier ones, as later files do. Errors: the first source that cannot be read.
+/// Later sources override earlier ones, as later files do. A file or directory below a source that cannot be read is a problem of the
+/// configuration. Errors: the first source that cannot be read.
 pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result<StoreContents, SourceError> {
     let mut contents = StoreContents::default();
     for source in sources {
@@ -72,8 +73,15 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
     }
     let mut found = walk::Walk::default();
     walk::walk(path, &mut found);
-    if let Some((path, cause)) = found.errors.into_iter().next() {
-        return Err(unreadable(&path, cause));
+    for (lost, cause) in found.errors {
+        // Without the directory that the user names there is nothing to read.
+        if lost == path {
+            return Err(unreadable(&lost, cause));
+        }
+        broken(&lost, &ReadError::System(cause), contents);
+    }
+    for (replaced, _) in found.directories.into_iter().filter(|(_, is_empty)| *is_empty) {
+        broken(&replaced, &ReadError::directory(), contents);
     }
     let (mut read, mut size) = (Vec::with_capacity(found.files.len()), 0u64);
     for found in found.files {
@@ -86,7 +94,7 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
         }
         match regular_file::read(path, MAX_FILE) {
             Ok(bytes) => read.push(read_file(&shown(path).into(), &bytes, None)),
-            Err(error) => refuse(path, &shown(path), error, contents)?,
+            Err(error) => broken(path, &ReadError::System(error), contents),
         }
     }
     contents.add(&read);
@@ -124,4 +132,43 @@ fn broken(path: &Path, error: &ReadError, contents: &mut StoreContents) {
     contents.files += 1;
     contents.broken.push(broken_file(path, problem.clone()));
     contents.diagnostics.push(problem);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: &str = "kind: rule\nmetadata: {name: r, namespace: x}\n";
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_a_problem_of_the_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::os::unix::fs::symlink("nowhere", path("a.yaml")).unwrap();
+        std::fs::write(path("b.yaml"), RULE).unwrap();
+        std::fs::create_dir(path("c.yaml")).unwrap();
+        let source = directory.path().display().to_string();
+        let contents = read_sources(&[source], &mut std::io::empty()).unwrap();
+        assert_eq!(contents.resources.len(), 1, "the other files are read");
+        let found: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.file.clone().unwrap())).collect();
+        let file = |name: &str| Arc::<str>::from(path(name).display().to_string());
+        assert_eq!(found, [("store-unreadable", file("a.yaml")), ("file-special", file("c.yaml"))]);
+        assert_eq!(contents.broken.len(), 2);
+        let missing = path("missing").display().to_string();
+        assert!(read_sources(&[missing], &mut std::io::empty()).is_err(), "the user names it");
+    }
+
+    #[test]
+    fn a_later_source_replaces_a_resource_with_a_warning() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = |name: &str, text: String| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let sources = [source("a.yaml", RULE.to_owned()), source("b.yaml", format!("{RULE}spec: {{}}"))];
+        let contents = read_sources(&sources, &mut std::io::empty()).unwrap();
+        let found: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.severity)).collect();
+        assert_eq!(found, [("resource-duplicate", crate::Severity::Warning)]);
+    }
 }

@@ -8,6 +8,13 @@ use crate::MappingEntry;
 /// Mappings of at least this many entries are indexed by hash.
 const INDEXED: usize = 16;
 
+/// A key that a mapping had already.
+pub(super) struct Duplicate {
+    pub(super) key: String,
+    /// Whether the value is the same, too.
+    pub(super) identical: bool,
+}
+
 /// The entries of a mapping so far.
 #[derive(Default)]
 pub(super) struct MappingBuilder {
@@ -38,11 +45,13 @@ impl MappingBuilder {
         false
     }
 
-    /// Sets a key; returns the key if it is a duplicate.
-    pub(super) fn insert(&mut self, key: Box<str>, key_span: Span, value: Node) -> Option<String> {
-        let name = self.position(&key).map(|_| key.to_string());
+    /// Sets a key.
+    pub(super) fn insert(&mut self, key: Box<str>, key_span: Span, value: Node) -> Option<Duplicate> {
+        let before = self.position(&key).and_then(|at| self.entries.get(at));
+        let duplicate = before
+            .map(|before| Duplicate { key: key.to_string(), identical: before.value.same_value(&value) });
         self.put(MappingEntry { key, key_span, value });
-        name
+        duplicate
     }
 
     /// Merges the value of a `<<` key. As in yaml.v2, it overrides entries before it, and entries after it override it.

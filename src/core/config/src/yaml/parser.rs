@@ -68,7 +68,7 @@ const CORE: &str = "tag:yaml.org,2002:";
 
 /// Parses the first document of a text and passes its events on.
 ///
-/// Returns where the next document starts, if there is one.
+/// Returns where something follows it, if anything does.
 pub(super) fn parse(
     text: &str,
     receive: &mut dyn FnMut(Placed) -> Result<(), YamlError>,
@@ -83,7 +83,7 @@ pub(super) fn parse(
     parser.document()?;
     // What follows the first document does not matter, but its first token must be one.
     parser.scanner.peek()?;
-    Ok(parser.next_document())
+    Ok(parser.rest())
 }
 
 struct Parser<'p> {
@@ -125,17 +125,18 @@ impl Parser<'_> {
         }
     }
 
-    /// The start of the next document; what else follows the first one is ignored, as by yaml.v2.
-    fn next_document(&mut self) -> Option<Mark> {
-        while self.is(&TokenKind::DocumentEnd).ok()? {
-            self.scanner.take().ok()?;
+    /// Where something follows the document: it is ignored, as by yaml.v2, whether it is a document or not.
+    fn rest(&mut self) -> Option<Mark> {
+        let mut end = None;
+        while self.is(&TokenKind::DocumentEnd).unwrap_or(false) {
+            end = self.scanner.take().ok().map(|token| token.start).or(end);
         }
-        let token = self.scanner.peek().ok()?;
-        let starts = matches!(
-            token.kind,
-            TokenKind::DocumentStart | TokenKind::Directive | TokenKind::TagDirective { .. }
-        );
-        starts.then_some(token.start)
+        match self.scanner.peek() {
+            Ok(token) if token.kind == TokenKind::StreamEnd => None,
+            Ok(token) => Some(token.start),
+            // What follows the end of the document is no YAML.
+            Err(_) => end,
+        }
     }
 
     fn tag_directive(&mut self) -> Parsing {

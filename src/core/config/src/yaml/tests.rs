@@ -61,7 +61,7 @@ fn positions_do_not_depend_on_indentation() {
 #[test]
 fn unusual_constructs_are_reported() {
     let notes = parse("a: 1\na: 2\nno: x\n---\nb: 1\n").unwrap().notes;
-    assert!(matches!(&notes[0], Note::DuplicateKey { key, span } if key == "a" && span.start.line == 2));
+    assert!(matches!(&notes[0], Note::DuplicateKey { key, span, .. } if key == "a" && span.start.line == 2));
     assert!(matches!(&notes[1], Note::BooleanKey { written, key, .. } if written == "no" && key == "false"));
     assert!(matches!(&notes[2], Note::SeveralDocuments { at } if at.line == 4));
 }

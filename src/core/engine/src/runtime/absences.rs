@@ -24,8 +24,6 @@ pub(super) struct Absences<'r> {
     held: &'r HeldFiles,
     /// Resources of unknown kinds, by file, namespace and name.
     ignored: FxHashMap<[&'r str; 3], &'r RawResource>,
-    /// The first new resource that may be one that is missing, renamed.
-    suspect: Option<&'r RawResource>,
 }
 
 impl<'r> Absences<'r> {
@@ -33,7 +31,6 @@ impl<'r> Absences<'r> {
         read: &'r SharedMap<Arc<RawResource>>,
         unread: &'r [Unread],
         held: &'r HeldFiles,
-        suspects: &'r [Arc<RawResource>],
         builder: &SnapshotBuilder,
     ) -> Self {
         let ignored = read.iter().filter(|resource| !has_effect(&resource.key, builder));
@@ -42,18 +39,18 @@ impl<'r> Absences<'r> {
             any: unread.iter().find(|unread| unread.certain).or_else(|| unread.iter().find(may_have_any)),
             held,
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
-            suspect: suspects.first().map(|suspect| &**suspect),
         }
     }
 
     /// Why a resource that the store no longer has was not deleted; `None` if it was.
     pub(super) fn why_kept(&self, old: &RawResource, builder: &SnapshotBuilder) -> Option<Reason> {
+        if let Some(found) = self.ignored.get(&place_of(old)).filter(|_| has_effect(&old.key, builder)) {
+            let why = format!("its kind is now `{}`, which is unknown", found.key.kind);
+            return Some(Reason::new(why, None));
+        }
         let file = &*old.origin.file;
         if let Some(unread) = Path::new(file).ancestors().find_map(|path| self.unread.get(path)) {
             return Some(because_of(unread, "its file is not read completely"));
-        }
-        if let Some(found) = self.ignored.get(&place_of(old)).filter(|_| has_effect(&old.key, builder)) {
-            return Some(Reason::new(unknown_kind("its kind is now", found), None));
         }
         if let Some(cause) = self.held.get(file) {
             let why = format!("it is gone from a file that does not serve yet: {}", cause.text);
@@ -68,13 +65,7 @@ impl<'r> Absences<'r> {
             let why = format!("it is gone, perhaps moved: {}", cause.text);
             return Some(Reason { why, common: Some(cause.clone()), problem: None });
         }
-        let suspect = self.suspect?;
-        let file = &suspect.origin.file;
-        let text =
-            format!("{file} has {}, which is new: {}", suspect.key, unknown_kind("its kind is", suspect));
-        let why = format!("it is gone, perhaps renamed: {text}");
-        let common = CommonCause { text: text.into(), file: Some(Arc::clone(file)) };
-        Some(Reason { why, common: Some(common), problem: None })
+        None
     }
 }
 
@@ -88,18 +79,6 @@ fn may_have_any(unread: &&Unread) -> bool {
 fn because_of(unread: &Unread, what: &str) -> Reason {
     let common = CommonCause { text: unread.why.as_str().into(), file: Some(Arc::clone(&unread.path)) };
     Reason { why: format!("{what}: {}", unread.why), common: Some(common), problem: None }
-}
-
-fn unknown_kind(what: &str, found: &RawResource) -> String {
-    format!("{what} `{}`, which is unknown", found.key.kind)
-}
-
-/// Whether a resource of an unknown kind may be meant as one that decides about requests: it is written like a rule.
-pub(super) fn resembles_rule(resource: &RawResource) -> bool {
-    let document = resource.document();
-    let spec = document.get("spec");
-    spec.is_some_and(|spec| spec.get("actions").is_some())
-        || resource.annotations.keys().any(|name| name.starts_with("mixer.dev/"))
 }
 
 fn place_of(resource: &RawResource) -> [&str; 3] {

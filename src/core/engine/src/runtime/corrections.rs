@@ -7,9 +7,11 @@ use super::absences::has_effect;
 use super::kept::{Place, Reason};
 use super::last_good::{KeptReasons, LastGood, Resources};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
+use rustc_hash::FxHashSet;
+
 use mixer_base::shared_map::SharedMap;
 use mixer_config::store::StoreContents;
-use mixer_config::{RawResource, ResourceKey};
+use mixer_config::{Diagnostics, RawResource, ResourceKey};
 
 /// What replaces a resource of the store.
 #[derive(Debug)]
@@ -47,6 +49,13 @@ impl<'l> Corrections<'l> {
             }
         }
         resources
+    }
+
+    /// The problems that the store found, without those of replaced resources.
+    pub(super) fn diagnostics(&self) -> Diagnostics {
+        let replaced: FxHashSet<String> = self.overrides.keys().map(ResourceKey::to_string).collect();
+        let problems = self.read.diagnostics.iter();
+        problems.filter(|problem| !replaced.contains(&problem.resource)).cloned().collect()
     }
 
     /// Replaces a resource; `by` nothing: leaves it out.

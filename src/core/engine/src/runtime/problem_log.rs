@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::snapshot::KIND_UNKNOWN;
 use mixer_config::{Diagnostic, Severity};
 
 /// A problem, wherever it is in its file: an edit above moves it.
@@ -26,7 +27,7 @@ impl Problem {
 
     /// Other components store resources of other kinds in the same directory.
     fn is_minor(&self) -> bool {
-        self.code == "kind-unknown"
+        self.code == KIND_UNKNOWN && self.severity != Severity::Error
     }
 
     /// Logs that it is there. `line`: from 1, if it has one.

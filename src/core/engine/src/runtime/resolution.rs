@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::absences::{Absences, HeldFiles, has_effect, resembles_rule};
+use super::absences::{Absences, HeldFiles, has_effect};
 use super::corrections::Corrections;
 use super::faults::{Fault, faults};
 use super::kept::{CommonCause, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::withheld::Withheld;
-use crate::snapshot::{BuildStage, Snapshot, SnapshotBuilder, SnapshotCounts};
+use crate::snapshot::{BuildStage, KIND_UNKNOWN, Snapshot, SnapshotBuilder, SnapshotCounts};
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
 
@@ -94,7 +94,12 @@ impl<'l> Resolution<'l> {
             diagnostics: read.diagnostics.clone(),
             ..StoreContents::default()
         });
-        let diagnostics = resolution.snapshot.diagnostics.clone();
+        let mut diagnostics = resolution.snapshot.diagnostics.clone();
+        if last.policy == OnConfigError::ServeValid {
+            // As in Istio Mixer, for which every kind that it does not know belongs to another program.
+            let unknown = diagnostics.iter_mut().filter(|problem| problem.code == KIND_UNKNOWN);
+            unknown.for_each(|problem| problem.severity = Severity::Warning);
+        }
         let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
         let faulty = errors.map(|problem| problem.resource.clone()).collect();
         let counts = resolution.snapshot.counts;
@@ -203,7 +208,7 @@ impl<'l> Resolution<'l> {
 
     /// Keeps what is missing because something could not be read.
     fn keep_unread(&mut self, builder: &SnapshotBuilder) {
-        self.unread = self.corrections.read.unread();
+        self.unread = builder.unread(&self.corrections.read);
         let has_effect = |resource: &Arc<RawResource>| has_effect(&resource.key, builder);
         self.empty =
             !self.corrections.last.allow_empty && !self.corrections.read.resources.iter().any(has_effect);
@@ -240,18 +245,10 @@ impl<'l> Resolution<'l> {
         if missing.is_empty() {
             return;
         }
-        let new = changes.iter().filter_map(|(old, new)| new.filter(|_| old.is_none()));
-        let suspects = new.filter(|new| !has_effect(&new.key, builder) && resembles_rule(new));
-        let suspects: Vec<_> = suspects.cloned().collect();
-        let absences =
-            Absences::new(&self.corrections.read.resources, &self.unread, &self.held, &suspects, builder);
+        let absences = Absences::new(&self.corrections.read.resources, &self.unread, &self.held, builder);
         let kept = missing.into_iter();
         let kept = kept.filter_map(|old| Some((Arc::clone(old), absences.why_kept(old, builder)?)));
         let kept: Vec<_> = kept.collect();
-        for suspect in suspects {
-            // It stays new, and nothing is deleted, until it is mended.
-            self.corrections.insert(suspect.key.clone(), None, Reason::new("its kind is unknown", None));
-        }
         for (old, reason) in kept {
             self.corrections.insert(old.key.clone(), Some(old), reason);
         }
@@ -259,7 +256,7 @@ impl<'l> Resolution<'l> {
 
     fn rebuild(&mut self, builder: &mut SnapshotBuilder) {
         let corrections = &self.corrections;
-        self.snapshot = builder.rebuild(&corrections.resources(), &corrections.read.diagnostics);
+        self.snapshot = builder.rebuild(&corrections.resources(), &corrections.diagnostics());
     }
 
     /// Adds the problem of a handler that does not build, unless it has problems already.

@@ -11,18 +11,19 @@ use super::external;
 use super::handlers::{HandlerState, build_handler, build_legacy_handler};
 use super::instances::{InstanceState, build_instance, build_legacy_instance};
 use super::interrupt::Interrupt;
-use super::kind::{ResourceChanges, ResourceKind};
+use super::kind::{ResourceChanges, ResourceKind, misspelt, unknown_kind};
 use super::known::{KnownResources, NamePool};
 use super::model::{HandlerConfig, InstanceConfig, Rules, Snapshot, SnapshotCounts, SnapshotId};
 use super::options::SnapshotOptions;
 use super::programs::Programs;
 use super::quotas;
 use super::rules::{RuleState, build_rule, may_enforce};
+use super::suspicions;
 use super::unit::{Unit, UnitChange};
 use super::units::{UnitTables, UnknownResource};
 use super::vocabulary::{build_manifest, merge};
 use mixer_base::shared_map::SharedMap;
-use mixer_config::store::StoreContents;
+use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey};
 
 /// The resources of a store.
@@ -188,6 +189,18 @@ impl SnapshotBuilder {
     /// The full names that the last build of a rule looked up; none for other resources.
     pub(crate) fn references_of(&self, rule: &ResourceKey) -> &[Arc<str>] {
         self.units.rules.state(rule).map_or(&[], |state| &state.references)
+    }
+
+    /// What could not be read of a store, with the resources whose kind is misspelt.
+    pub(crate) fn unread(&self, read: &StoreContents) -> Vec<Unread> {
+        let mut unread = read.unread();
+        unread.extend(misspelt(&read.resources, &self.options).iter().map(|resource| {
+            let mut problem = unknown_kind(resource, self.options.registry);
+            problem.file = Some(Arc::clone(&resource.origin.file));
+            problem.span = problem.span.map(|span| resource.origin.in_file(span));
+            Unread::by(&problem, &resource.origin.file)
+        }));
+        unread
     }
 
     /// Whether a rule might decide about requests if it were valid: false only if it is in dry run, or certainly only reports.
@@ -445,6 +458,9 @@ impl SnapshotBuilder {
         let bindings = self.bindings.publish();
         let extensions = &self.units.extensions.configs;
         diagnostics.extend(quotas::unconfigured(extensions, &bindings, &self.parts.instances));
+        let default_namespace = &self.options.default_namespace;
+        let unused = suspicions::unused_namespaces(&self.parts.rules, &self.resources, default_namespace);
+        diagnostics.extend(unused);
         sort(&mut diagnostics);
         counts.rule_configs = self.parts.rules.len() as u64;
         counts.rule_config_errors = self.parts.rule_errors;

@@ -8,7 +8,10 @@ use crate::adapter::ErasedAdapter;
 use crate::template::{self, TEMPLATES, TemplateInfo};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
-use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey};
+use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
+
+/// The code of a resource of unknown kind.
+pub(crate) const KIND_UNKNOWN: &str = "kind-unknown";
 
 /// How resources of a kind are built.
 #[derive(Clone, Copy)]
@@ -108,22 +111,110 @@ impl<'c> ResourceChanges<'c> {
     }
 }
 
+/// The API group of Istio Mixer.
+const GROUP: &str = "config.istio.io/";
+
+/// Kinds of that group that Istio has and this build does not: adapters and templates with a kind of their own, and the
+/// configuration of clients.
+const FOREIGN_KINDS: [&str; 29] = [
+    "HTTPAPISpec",
+    "HTTPAPISpecBinding",
+    "QuotaSpec",
+    "QuotaSpecBinding",
+    "apigee",
+    "bypass",
+    "circonus",
+    "cloudwatch",
+    "denier",
+    "dogstatsd",
+    "edge",
+    "fluentd",
+    "kubernetes",
+    "kubernetesenv",
+    "listchecker",
+    "memquota",
+    "noop",
+    "opa",
+    "prometheus",
+    "rbac",
+    "redisquota",
+    "servicecontrol",
+    "servicecontrolreport",
+    "signalfx",
+    "solarwinds",
+    "stackdriver",
+    "statsd",
+    "stdio",
+    "zipkin",
+];
+
+/// What the kind of a resource that is unknown probably is.
+enum Guess {
+    /// One of another program, which stores its resources in the same directory, or of an adapter that this build does not have.
+    Foreign,
+    /// A misspelt one, or one that this build does not know: what it should decide is lost.
+    Misspelt,
+}
+
+impl Guess {
+    /// Cost: constant, unless the resource has no `apiVersion`.
+    fn of(resource: &RawResource, registry: Registry) -> Self {
+        let (kind, api_version) = (&*resource.key.kind, &*resource.envelope.api_version);
+        // A legacy kind of Istio may be switched off.
+        let is_known = FOREIGN_KINDS.contains(&kind) || candidates(registry).any(|known| known == kind);
+        let is_meant = match api_version {
+            // Istio Mixer reads documents without it.
+            "" => suggestion(kind, candidates(registry)).is_some() || resembles_rule(resource),
+            version => version.starts_with(GROUP),
+        };
+        if is_meant && !is_known { Self::Misspelt } else { Self::Foreign }
+    }
+}
+
+/// Whether a resource is written like a rule.
+fn resembles_rule(resource: &RawResource) -> bool {
+    resource.annotations.keys().any(|name| name.starts_with("mixer.dev/"))
+        || resource.document().get("spec").is_some_and(|spec| spec.get("actions").is_some())
+}
+
+/// The resources whose kind is misspelt: they have no effect, and whatever they should decide is lost.
+pub(super) fn misspelt<'r>(
+    resources: &'r SharedMap<Arc<RawResource>>,
+    options: &SnapshotOptions,
+) -> Vec<&'r Arc<RawResource>> {
+    // Resources come by kind.
+    let mut last: Option<(&Arc<str>, bool)> = None;
+    let unknown = resources.iter().filter(|resource| {
+        let kind = &resource.key.kind;
+        let known = last.filter(|(seen, _)| Arc::ptr_eq(seen, kind) || *seen == kind);
+        let is_unknown = known
+            .map_or_else(|| matches!(ResourceKind::find(kind, options), ResourceKind::Unknown), |(_, is)| is);
+        last = Some((kind, is_unknown));
+        is_unknown
+    });
+    unknown.filter(|resource| matches!(Guess::of(resource, options.registry), Guess::Misspelt)).collect()
+}
+
+/// Every kind of this build.
+fn candidates(registry: Registry) -> impl Iterator<Item = &'static str> {
+    let modern = ["attributemanifest", "handler", "instance", "rule", "template", "adapter"];
+    let modern = modern.into_iter().chain(registry.kinds());
+    modern.chain(registry.adapters.names()).chain(TEMPLATES.iter().map(|t| t.name))
+}
+
 /// The diagnostic of a resource of unknown kind.
 pub(super) fn unknown_kind(resource: &RawResource, registry: Registry) -> Diagnostic {
     let kind = &*resource.key.kind;
-    let modern = ["attributemanifest", "handler", "instance", "rule", "template", "adapter"];
-    let modern = modern.into_iter().chain(registry.kinds());
-    let adapters = registry.adapters.names();
-    let candidates = modern.chain(adapters).chain(TEMPLATES.iter().map(|t| t.name));
+    let severity = match Guess::of(resource, registry) {
+        Guess::Foreign => Severity::Warning,
+        Guess::Misspelt => Severity::Error,
+    };
     let field = FieldPath::root().field("kind");
     let span = resource.document().at(&field).span;
-    let mut problem = Diagnostic::warning(
-        "kind-unknown",
-        field,
-        format!("kind `{kind}` is unknown; the resource is ignored"),
-    )
-    .with_resource(resource.key.to_string());
-    problem.hint = suggestion(kind, candidates);
+    let text = format!("kind `{kind}` is unknown; the resource is ignored");
+    let mut problem = Diagnostic::new(severity, KIND_UNKNOWN, field, text);
+    problem.resource = resource.key.to_string();
+    problem.hint = suggestion(kind, candidates(registry));
     problem.span = Some(span);
     problem
 }

@@ -18,8 +18,8 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
 /// Validates the parameters of every handler with its adapter and bound instances.
 ///
-/// Code `adapter-config`; the field is relative to the resource, the message is that of the adapter. An unused handler is never
-/// built, so its problems are warnings.
+/// Code `adapter-config`, but a warning keeps the code of the adapter; the field is relative to the resource, the message is that of
+/// the adapter. An unused handler is never built, so its problems are warnings.
 pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
     let used = instances_by_handler(snapshot);
     let mut out = Diagnostics::new();
@@ -33,8 +33,8 @@ pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
             let field = params_path(handler).join(&problem.field);
             let legacy = problem.message.clone();
             let severity = if is_unused { problem.severity.max(Severity::Warning) } else { problem.severity };
-            let problem =
-                Diagnostic { code: "adapter-config", severity, field, ..problem }.with_legacy(legacy);
+            let code = if problem.severity == Severity::Error { "adapter-config" } else { problem.code };
+            let problem = Diagnostic { code, severity, field, ..problem }.with_legacy(legacy);
             out.push(placed(problem, &handler.key, &handler.origin));
         }
     }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::programs::{Refusal, refusal_code};
 use mixer_config::message::{DecodeError, suggestion};
-use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, Node, RawResource};
+use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, Node, RawResource, UnknownField};
 use mixer_expr::{CompileError, Scope};
 
 /// Collects the problems of a resource. Spans count lines from the start of its document; the snapshot moves them into the file.
@@ -16,8 +16,17 @@ pub struct ResourceProblems<'r> {
 }
 
 impl<'r> ResourceProblems<'r> {
-    /// An empty list for `resource`.
+    /// The problems of the document of `resource`: fields that belong elsewhere, which has other reasons than a misspelt field of
+    /// the `spec` and the same consequences.
     pub fn new(resource: &'r RawResource) -> Self {
+        let mut problems = Self::more(resource);
+        let unknown = &resource.envelope.unknown;
+        unknown.iter().for_each(|field| problems.push(unknown_field(field)));
+        problems
+    }
+
+    /// An empty list, for problems of `resource` that are found later.
+    pub fn more(resource: &'r RawResource) -> Self {
         Self { resource, document: OnceCell::new(), list: Vec::new() }
     }
 
@@ -82,6 +91,30 @@ impl<'r> ResourceProblems<'r> {
         problem.hint = error.hint.clone().or_else(|| attribute_hint(error, scope));
         problem
     }
+}
+
+/// The problem of a field that has no effect where it is.
+fn unknown_field(field: &UnknownField) -> Diagnostic {
+    let UnknownField { name, in_metadata, span } = field;
+    let root = FieldPath::root();
+    let (path, message, hint) = match in_metadata {
+        true => (
+            root.field("metadata").field(name),
+            format!("unknown field \"{name}\" in metadata"),
+            match name.contains('/') {
+                true => "an annotation belongs below metadata.annotations".to_owned(),
+                false => "did you mean `annotations`?".to_owned(),
+            },
+        ),
+        false => {
+            let hint = suggestion(name, ["apiVersion", "kind", "metadata", "spec", "status"]);
+            let indent = || "it has no effect there: indent it, so that it is a field of spec".to_owned();
+            (root.field(name), format!("unknown field \"{name}\" beside spec"), hint.unwrap_or_else(indent))
+        }
+    };
+    let mut problem = Diagnostic::error("document-field", path, message).with_hint(hint);
+    problem.span = Some(*span);
+    problem
 }
 
 fn attribute_hint(error: &CompileError, scope: &dyn Scope) -> Option<String> {

@@ -94,7 +94,7 @@ fn place(resource: &RawResource, line: u32) -> String {
 
 /// A problem of a resource with its position in the file.
 fn placed(resource: &RawResource, problem: Diagnostic) -> Diagnostic {
-    let mut problem = ResourceProblems::new(resource).complete(problem);
+    let mut problem = ResourceProblems::more(resource).complete(problem);
     problem.file = Some(resource.origin.file.clone());
     problem.span = problem.span.map(|span| resource.origin.in_file(span));
     problem

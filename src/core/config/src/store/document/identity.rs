@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::message::json_kind;
-use crate::{Node, NodeKind, ResourceKey, Span};
+use crate::message::{json_kind, suggestion};
+use crate::{Envelope, MappingEntry, Node, NodeKind, ResourceKey, Span, UnknownField};
 use mixer_base::decimal;
 
 /// The identity of a document.
 pub(super) struct Identity {
     pub(super) key: ResourceKey,
     pub(super) annotations: BTreeMap<String, String>,
+    pub(super) envelope: Envelope,
 }
 
 /// Why a document has no identity.
@@ -24,6 +25,8 @@ pub(super) enum Unidentified {
         extracted: String,
         missing: Vec<&'static str>,
     },
+    /// It looks like a file of rate limits, but is none.
+    Limits { message: String, hint: String, span: Span },
     /// A value has the wrong type.
     Type { message: String, span: Span },
 }
@@ -38,7 +41,7 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
         NodeKind::Mapping(_) => {}
         _ => return Err(type_error(root, "Go value of type store.BackEndResource")),
     }
-    if let Some(identity) = limits_of_domain(root) {
+    if let Some(identity) = limits_of_domain(root)? {
         return Ok(identity);
     }
     let kind = text(member(root, "kind"), "BackEndResource.Kind")?;
@@ -64,7 +67,8 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
     }
     if missing.is_empty() {
         let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
-        return Ok(Identity { key, annotations: annotations.unwrap_or_default() });
+        let envelope = envelope(root, metadata);
+        return Ok(Identity { key, annotations: annotations.unwrap_or_default(), envelope });
     }
     if missing.len() == 3
         && annotations.is_none()
@@ -75,6 +79,32 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
         return Err(Unidentified::Empty);
     }
     Err(Unidentified::Missing { extracted: format!("{name}.{kind}.{namespace}"), missing })
+}
+
+/// The fields of a document; Kubernetes writes `status`.
+const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+
+/// What a document has beside its identity. Kubernetes keeps much in the metadata: only settings that are lost there count.
+fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
+    let is_known = |entry: &&MappingEntry| FIELDS.iter().any(|name| entry.key.eq_ignore_ascii_case(name));
+    let unknown = |in_metadata| {
+        move |entry: &MappingEntry| UnknownField {
+            name: entry.key.clone(),
+            in_metadata,
+            span: entry.key_span,
+        }
+    };
+    let beside = root.entries().iter().filter(|entry| !is_known(entry)).map(unknown(false));
+    let is_lost = |entry: &&MappingEntry| {
+        const ANNOTATIONS: &str = "annotations";
+        let is_misspelt = || {
+            !entry.key.eq_ignore_ascii_case(ANNOTATIONS) && suggestion(&entry.key, [ANNOTATIONS]).is_some()
+        };
+        entry.key.contains('/') || is_misspelt()
+    };
+    let lost = metadata.map_or(&[][..], Node::entries).iter().filter(is_lost).map(unknown(true));
+    let api_version = member(root, "apiVersion").and_then(Node::as_str).unwrap_or_default();
+    Envelope { api_version: shared(api_version.to_owned()), unknown: beside.chain(lost).collect() }
 }
 
 /// Interns a text per thread: resources share few kinds and namespaces.
@@ -95,15 +125,54 @@ fn shared(text: String) -> Arc<str> {
     })
 }
 
-/// A file of envoyproxy/ratelimit: domain and descriptors without an envelope. It becomes a resource of kind `ratelimit`.
-fn limits_of_domain(root: &Node) -> Option<Identity> {
-    let domain = member(root, "domain")?.as_str().filter(|domain| !domain.is_empty())?;
-    let has_envelope = ["kind", "metadata", "spec"].into_iter().any(|name| member(root, name).is_some());
-    if has_envelope || member(root, "descriptors").is_none() {
-        return None;
+/// A file of envoyproxy/ratelimit: domain and descriptors without an envelope. It becomes a resource of kind `ratelimit`. Errors: it
+/// has both, but one of them is misspelt or no name.
+fn limits_of_domain(root: &Node) -> Result<Option<Identity>, Unidentified> {
+    const ENVELOPE: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
+    const DOMAIN: &str = "domain";
+    const DESCRIPTORS: &str = "descriptors";
+    if ENVELOPE.into_iter().any(|name| member(root, name).is_some()) {
+        return Ok(None);
     }
-    let key = ResourceKey { kind: "ratelimit".into(), namespace: "ratelimit".into(), name: domain.into() };
-    Some(Identity { key, annotations: BTreeMap::new() })
+    let near = |name: &'static str| {
+        let exact = root.entries().iter().find(|entry| &*entry.key == name);
+        exact.or_else(|| root.entries().iter().find(|entry| suggestion(&entry.key, [name]).is_some()))
+    };
+    let is_list = |entry: &&MappingEntry| {
+        &*entry.key == DESCRIPTORS || matches!(entry.value.kind, NodeKind::Sequence(_))
+    };
+    let Some((domain, descriptors)) = near(DOMAIN).zip(near(DESCRIPTORS).filter(is_list)) else {
+        // Neither a limit nor a resource; or a part of a limit.
+        return match (root.get(DOMAIN), root.get(DESCRIPTORS)) {
+            (None, Some(list)) if matches!(list.kind, NodeKind::Sequence(_)) => Err(Unidentified::Limits {
+                message: "a file of rate limits has no domain".to_owned(),
+                hint: "add `domain: NAME`".to_owned(),
+                span: list.span,
+            }),
+            _ => Ok(None),
+        };
+    };
+    for (entry, name) in [(domain, DOMAIN), (descriptors, DESCRIPTORS)] {
+        if &*entry.key != name {
+            return Err(Unidentified::Limits {
+                message: format!("unknown field `{}` of a file of rate limits", entry.key),
+                hint: format!("did you mean `{name}`?"),
+                span: entry.key_span,
+            });
+        }
+    }
+    match domain.value.as_str().filter(|domain| !domain.is_empty()) {
+        Some(domain) => {
+            let key =
+                ResourceKey { kind: "ratelimit".into(), namespace: "ratelimit".into(), name: domain.into() };
+            Ok(Some(Identity { key, annotations: BTreeMap::new(), envelope: Envelope::default() }))
+        }
+        None => Err(Unidentified::Limits {
+            message: "the domain of a file of rate limits is no text".to_owned(),
+            hint: "write `domain: NAME`, in quotes if it looks like a number".to_owned(),
+            span: domain.value.span,
+        }),
+    }
 }
 
 /// A member of a mapping: by exact name, else case-insensitively. Null counts as absent.

@@ -117,3 +117,106 @@ fn a_file_that_is_cut_off_has_a_broken_chunk() {
         assert!(contents.broken.iter().all(|b| b.file == file && contents.diagnostics.contains(&b.problem)));
     }
 }
+
+#[test]
+fn what_follows_a_document_is_an_error() {
+    let ignored = "error[document-ignored]";
+    for (text, expected) in [
+        (format!("{A}\n...\n"), None),
+        (format!("{A}\n...\n# c\n...\n"), None),
+        (format!("{A}\n...\n{B}\n"), Some("4:1")),
+        (format!("{A}\n...\n\n\n{B}\n"), Some("6:1")),
+        (format!("{A}\n...\n@ {B}\n"), Some("3:1")),
+        (format!("{A}\n--- \n{B}\n"), Some("3:1")),
+        (format!("{A}\n--- # c\n{B}\n"), Some("3:1")),
+        (format!("{A}\n---\n{B}\n").replace('\n', "\r\n"), Some("3:1")),
+    ] {
+        let contents = read(&text);
+        let found: Vec<String> =
+            problems(&contents).iter().map(|p| p.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(found, Vec::from_iter(expected.map(|at| format!("{at} {ignored}"))), "{text:?}");
+        assert_eq!(keys(&contents), ["a.rule.x:1"], "{text:?}");
+        assert_eq!(contents.broken.len(), found.len());
+        // The first document is what it was: the problem is not its own.
+        assert!(contents.diagnostics.iter().all(|problem| problem.resource.is_empty()));
+    }
+}
+
+#[test]
+fn a_key_that_is_there_twice_loses_one_value() {
+    let code = |text: &str| {
+        let contents = read(text);
+        let problem = contents.diagnostics.first().cloned().unwrap();
+        assert_eq!((problem.code, &*problem.resource), ("key-duplicate", "b.rule.x"), "{text}");
+        (problem.severity, contents.broken.len())
+    };
+    assert_eq!(code(&format!("{B}\nspec: {{match: a, match: b}}")), (Severity::Error, 0));
+    assert_eq!(
+        code(&format!("{B}\nspec: {{match: [a, {{b: c}}], match: [a, {{b: c}}]}}")),
+        (Severity::Warning, 0)
+    );
+    assert_eq!(code(&format!("{B}\nkind: rule")), (Severity::Warning, 0));
+    assert_eq!(code(&format!("kind: handler\n{B}")), (Severity::Error, 1), "of two documents one is lost");
+}
+
+#[test]
+fn fields_beside_the_spec_are_noted() {
+    let envelope = |text: &str| read(text).resources[0].envelope.clone();
+    let shown = |text: &str| -> Vec<String> {
+        let fields = envelope(text).unknown;
+        fields.iter().map(|f| format!("{} {} {}", f.name, f.in_metadata, f.span.start.line)).collect()
+    };
+    assert_eq!(&*envelope(&format!("apiVersion: v1\n{A}")).api_version, "v1");
+    assert_eq!(&*envelope(&format!("apiVersion: [1]\n{A}")).api_version, "");
+    assert_eq!(shown(&format!("apiVersion: v1\n{A}\nSpec: {{}}\nstatus: {{}}")), [] as [&str; 0]);
+    assert_eq!(shown(&format!("{A}\nspec:\nmatch: a\nactions: []")), ["match false 4", "actions false 5"]);
+    let metadata = "kind: rule\nmetadata:\n  name: a\n  namespace: x\n  uid: u\n";
+    assert_eq!(shown(&format!("{metadata}  annotations: {{a/b: c}}\n")), [] as [&str; 0]);
+    assert_eq!(shown(&format!("{metadata}  anotations: {{a/b: c}}\n")), ["anotations true 6"]);
+    assert_eq!(shown(&format!("{metadata}  mixer.dev/default: deny\n")), ["mixer.dev/default true 6"]);
+    assert_eq!(shown("domain: a\ndescriptors: []"), [] as [&str; 0]);
+}
+
+#[test]
+fn rate_limits_with_a_misspelt_field_are_errors() {
+    for (text, expected) in [
+        (
+            "domian: a\ndescriptors: []",
+            "1:1 error[document-identity] unknown field `domian` of a file of rate limits",
+        ),
+        (
+            "domain: a\ndescriptor: []",
+            "2:1 error[document-identity] unknown field `descriptor` of a file of rate limits",
+        ),
+        ("descriptors: []", "1:14 error[document-identity] a file of rate limits has no domain"),
+        (
+            "domain: 1\ndescriptors: []",
+            "1:9 error[document-identity] the domain of a file of rate limits is no text",
+        ),
+        (
+            "domain: a\ndescription: b",
+            "1:1 warning[document-identity] the document has neither kind nor metadata and is ignored",
+        ),
+        (
+            "domain: a",
+            "1:1 warning[document-identity] the document has neither kind nor metadata and is ignored",
+        ),
+    ] {
+        let contents = read(text);
+        assert_eq!(problems(&contents), [expected]);
+        assert_eq!((contents.resources.len(), contents.broken.len()), (0, 1));
+    }
+    assert_eq!(keys(&read("domain: a\ndescriptors: []")), ["a.ratelimit.ratelimit:1"]);
+}
+
+#[test]
+fn a_document_is_read_again_from_a_cache_with_what_follows_it() {
+    for text in [format!("{A}\n--- \n{B}"), format!("{A}\nspec: {{match: a, match: b}}")] {
+        let origin = read(&text).resources[0].origin.clone();
+        assert_eq!(&*origin.text, text);
+        assert_eq!(
+            read_document(origin).map(|resource| resource.key.to_string()).as_deref(),
+            Some("a.rule.x")
+        );
+    }
+}

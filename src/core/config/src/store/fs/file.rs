@@ -172,6 +172,12 @@ pub(in crate::store) enum ReadError {
 }
 
 impl ReadError {
+    /// There is a directory in its place.
+    pub(in crate::store) fn directory() -> Self {
+        let text = "not a regular file but a directory";
+        ReadError::System(std::io::Error::new(std::io::ErrorKind::InvalidInput, text))
+    }
+
     /// Whether the file does not exist.
     pub(super) fn is_absent(&self) -> bool {
         matches!(self, ReadError::System(error) if error.kind() == std::io::ErrorKind::NotFound)

@@ -16,6 +16,7 @@ use super::walk::{self, Found, Stamp, Walk};
 use super::watch::{LastEvent, Noted, Watch};
 use super::{WhenLost, parallel};
 use crate::Diagnostic;
+use crate::store::contents::RESOURCE_DUPLICATE;
 use crate::store::{Broken, FileContents, StoreContents};
 use mixer_base::task::{External, Task};
 
@@ -229,6 +230,13 @@ impl Scanner {
         for (path, error) in std::mem::take(&mut found.errors) {
             problems.lost(&path, &error, self.keeps_below(&path));
         }
+        // Containers mount an empty directory where a file is missing.
+        for (path, is_empty) in std::mem::take(&mut found.directories) {
+            let known = self.files.contains_key(&path);
+            if self.lost == WhenLost::Keep && (is_empty || known) {
+                problems.replaced(path, known);
+            }
+        }
         let root_is_lost = problems.lost.contains(&self.root);
         if !(root_is_lost && self.lost == WhenLost::Keep) {
             self.read_found(&found.files, events, now, &mut problems);
@@ -408,7 +416,7 @@ impl Scanner {
     /// Replaces the lists of problems and broken parts, but not those about duplicates.
     fn relist(&self, contents: &mut StoreContents, now: Instant) {
         let files = || self.files.values().map(|file| &*file.contents);
-        contents.diagnostics.retain(|problem| problem.code == "resource-duplicate");
+        contents.diagnostics.retain(|problem| problem.code == RESOURCE_DUPLICATE);
         contents.diagnostics.splice(0..0, files().flat_map(|file| file.diagnostics.iter().cloned()));
         contents.broken = files().flat_map(|file| file.broken.iter().cloned()).collect();
         for (path, unsettled) in &self.unsettled {
@@ -479,6 +487,12 @@ impl Problems {
         self.push(path, unreadable(path, &text, known));
         self.unavailable.get_or_insert(text);
         self.lost.push(path.to_owned());
+    }
+
+    /// A directory in place of a file; likewise.
+    fn replaced(&mut self, path: PathBuf, known: bool) {
+        self.failed(&path, &ReadError::directory(), known);
+        self.lost.push(path);
     }
 
     /// A file; likewise.

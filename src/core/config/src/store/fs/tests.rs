@@ -64,29 +64,36 @@ fn files_are_selected_as_by_istio_mixer() {
     symlink(root.join("a.yaml"), root.join("link.yaml")).unwrap();
     symlink(root.join("sub"), root.join("linked-directory")).unwrap();
     fs::create_dir(root.join("directory.yaml")).unwrap();
+    // The lock of Emacs leads nowhere; macOS writes attributes beside files.
+    symlink("user@host.123:456", root.join(".#a.yaml")).unwrap();
+    write(root, "._a.yaml", "\0");
     let contents = store(root).load();
     assert_eq!(
         held(&contents),
         ["--x-d-yaml=v", "-hidden-yaml=v", "a-yaml=v", "b-yml=v", "h=v", "sub-deep-c-yaml=v"]
     );
-    assert_eq!(contents.diagnostics, []);
+    let problems: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.message.as_str())).collect();
+    let directory = root.join("directory.yaml");
+    let text = format!("{} is not read: not a regular file but a directory", directory.display());
+    assert_eq!(problems, [("file-special", text.as_str())], "a directory without files in place of a file");
     assert_eq!(contents.unavailable, None);
     assert_eq!(contents.files, 7);
 }
 
 #[test]
-fn later_files_win_with_a_warning() {
+fn later_files_win_with_an_error() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "a.yaml", &resource("r", "first"));
     write(dir.path(), "b.yaml", &resource("r", "second"));
     let contents = store(dir.path()).load();
     assert_eq!(held(&contents), ["r=second"]);
-    let warning = &contents.diagnostics[0];
-    assert_eq!(warning.code, "resource-duplicate");
+    let problem = &contents.diagnostics[0];
+    assert_eq!((problem.code, problem.severity), ("resource-duplicate", crate::Severity::Error));
+    assert_eq!(problem.resource, "r.rule.x");
     assert!(
-        warning.message.contains("a.yaml:1") && warning.message.contains("b.yaml:1"),
+        problem.message.contains("a.yaml:1") && problem.message.contains("b.yaml:1"),
         "{}",
-        warning.message
+        problem.message
     );
 }
 
@@ -137,6 +144,8 @@ async fn config_maps_swap_all_files_at_once() {
     let contents = until(&store, &["a=one", "b=one"]).await;
     assert_eq!(contents.diagnostics, []);
     publish("2026_2", &[("a", "two"), ("b", "two")]);
+    let contents = until(&store, &["a=two", "b=two"]).await;
+    assert_eq!(contents.diagnostics, [], "both versions are there for a moment");
     fs::remove_dir_all(root.join("..2026_1")).unwrap();
     let contents = until(&store, &["a=two", "b=two"]).await;
     assert_eq!(contents.diagnostics, []);

@@ -1,11 +1,15 @@
 //! Finds the files of a directory tree, in Istio Mixer's order.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Maximum depth of directories.
 pub(super) const MAX_DEPTH: usize = 64;
+
+/// In a volume of Kubernetes, the link to the directory with the current version of the files.
+const CURRENT_VERSION: &str = "..data";
 
 /// Maximum number of files of a configuration.
 const MAX_FILES: usize = 100_000;
@@ -60,16 +64,20 @@ pub(in crate::store) struct Walk {
     pub(in crate::store) files: Vec<Found>,
     /// Paths that could not be read.
     pub(in crate::store) errors: Vec<(PathBuf, std::io::Error)>,
+    /// Directories that have the name of a file, and whether no file is below them.
+    pub(in crate::store) directories: Vec<(PathBuf, bool)>,
 }
 
-/// Whether the name of a file ends in `.yaml` or `.yml`.
+/// Whether the name of a file ends in `.yaml` or `.yml`. Hidden files count, but not the locks of Emacs (`.#NAME`) and the attributes
+/// that macOS writes beside a file (`._NAME`): both have the extension of the file and are none of configuration.
 pub(in crate::store) fn is_configuration(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    name.ends_with(b".yaml") || name.ends_with(b".yml")
+    let has_extension = name.ends_with(b".yaml") || name.ends_with(b".yml");
+    has_extension && !name.starts_with(b".#") && !name.starts_with(b"._")
 }
 
 /// Finds configuration files and links to them, recursively, names in byte order. Links to directories are not followed,
-/// except for the root.
+/// except for the root. Of the versions in a volume of Kubernetes, `..TIME`, only that counts to which `..data` points.
 pub(in crate::store) fn walk(root: &Path, out: &mut Walk) {
     directory(root, 0, out);
 }
@@ -91,11 +99,25 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
     };
     let mut entries = entries.into_iter().map(|e| (e.file_name(), e)).collect::<Vec<_>>();
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-    for (_, entry) in entries {
+    let has_versions = entries.iter().any(|(name, _)| name == CURRENT_VERSION);
+    let version = has_versions.then(|| std::fs::read_link(path.join(CURRENT_VERSION)).ok()).flatten();
+    let is_outdated = |name: &OsStr| {
+        let is_version = name.as_encoded_bytes().starts_with(b"..");
+        is_version && version.as_ref().is_some_and(|version| version.file_name() != Some(name))
+    };
+    for (name, entry) in entries {
         let path = entry.path();
         let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && is_outdated(&name) {
+            continue;
+        }
         if kind.is_dir() {
+            let before = (out.files.len(), out.errors.len());
             directory(&path, depth + 1, out);
+            if is_configuration(&path) {
+                let is_empty = (out.files.len(), out.errors.len()) == before;
+                out.directories.push((path, is_empty));
+            }
             continue;
         }
         if !is_configuration(&path) {
