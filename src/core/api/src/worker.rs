@@ -246,7 +246,7 @@ impl WorkerArena<'_> {
     }
 }
 
-/// The size of an arena at which a slice ends: [`SLICE_BYTES`] and as much as it began with, so that slices pay for what they begin with.
+/// The size of an arena at which a slice ends: a fixed number of bytes and as much as it began with, so that slices pay for what they begin with.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceEnd(usize);
 
