@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&diagnostics, &totals, valid)))?,
         OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&diagnostics, &totals, valid)))?,
         OutputFormat::Plain => {
-            for diagnostic in causes_first(&diagnostics) {
+            for diagnostic in &diagnostics {
                 writeln!(io.out, "{}", line(diagnostic))?;
             }
             summary(io, &totals)?;
@@ -152,7 +152,7 @@ fn causes_first(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
     sorted
 }
 
-/// `file:line:column: severity[code]: resource: message (hint)`.
+/// `file:line:column: severity[code]: resource: message`, a format that programs read.
 fn line(diagnostic: &Diagnostic) -> String {
     let mut line = String::new();
     if let Some(location) = location(diagnostic) {
@@ -165,9 +165,6 @@ fn line(diagnostic: &Diagnostic) -> String {
         line.push_str(": ");
     }
     line.push_str(&diagnostic.message.replace('\n', " "));
-    if let Some(hint) = &diagnostic.hint {
-        line.push_str(&format!(" ({})", hint.replace('\n', " ")));
-    }
     line
 }
 
