@@ -36,7 +36,7 @@ impl Session {
         }
     }
 
-    /// Whether the output is so large that reading should pause: [`MAX_OUTPUT`], or [`KEPT_OUTPUT`] if there is no memory for more.
+    /// Whether the output is so large that reading should pause: 256 KiB, or 64 KiB if there is no memory for more.
     pub fn is_congested(&mut self) -> bool {
         let unsent = self.output.len() - self.sent;
         if unsent <= KEPT_OUTPUT {
