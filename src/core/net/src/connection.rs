@@ -6,13 +6,14 @@
 
 mod call;
 mod keep_alive;
+mod turn;
 
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::Response;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::call::{CallFuture, NextFrame, PendingCall, PendingFrame};
 use self::keep_alive::KeepAlive;
+use self::turn::Turn;
 use crate::accepted::Accepted;
 use crate::peer::Peer;
 use crate::registry::{ConnectionInfo, ConnectionRegistry};
@@ -36,8 +38,6 @@ const GOAWAY_GRACE_PERIOD: Duration = Duration::from_secs(1);
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 /// Size of the input buffer in bytes. Less than a frame stays between reads.
 const READ_BYTES: usize = 64 << 10;
-/// Input after which other connections of the worker have their turn, in bytes: about a hundred calls.
-const TURN_BYTES: usize = 16 << 10;
 
 /// Limits of one connection.
 #[derive(Debug, Clone)]
@@ -202,17 +202,14 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             return Poll::Ready(Err(ConnectionEnd::Unresponsive));
         }
         self.session.register_waker(cx.waker());
-        let mut received = 0;
+        let mut turn = Turn::begin(Instant::now());
         loop {
             if self.closing {
                 return self.poll_close(cx);
             }
-            let mut has_progress = match self.poll_read(cx) {
+            let mut has_progress = match self.poll_read(&mut turn, cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
-                Poll::Ready(Ok(count)) => {
-                    received += count;
-                    true
-                }
+                Poll::Ready(Ok(_)) => true,
                 Poll::Ready(Err(ConnectionEnd::Protocol(error))) => {
                     self.session.abort(error.code);
                     // Best effort: GOAWAY is lost if the socket is not writable.
@@ -223,14 +220,19 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 Poll::Pending => false,
             };
             let mut arrived = 0;
-            while let Some(request) = self.session.next_request() {
+            while !turn.is_over()
+                && let Some(request) = self.session.next_request()
+            {
                 arrived += 1;
+                let bytes = request.body.size_hint().lower();
                 self.start_call(request, cx);
+                turn.count_request(usize::try_from(bytes).unwrap_or(usize::MAX), Instant::now);
             }
             if arrived > 0 {
+                has_progress = true;
                 self.info.count(arrived);
             }
-            has_progress |= self.poll_pending(cx);
+            has_progress |= self.poll_pending(&mut turn, cx);
             self.session.send_window_updates();
             self.session.send_blocked();
             let was_congested = self.session.is_congested();
@@ -239,10 +241,10 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 has_progress |= was_congested | self.session.send_blocked();
             }
             self.closing = self.session.is_finished();
-            if !has_progress && !self.closing {
+            if !has_progress && !turn.is_over() && !self.closing {
                 return Poll::Pending;
             }
-            if received >= TURN_BYTES {
+            if turn.is_over() {
                 // Goes on after the event loop has looked for events of others, which a wake-up alone would not make it do.
                 let next_turn = std::pin::pin!(tokio::task::yield_now());
                 if next_turn.poll(cx).is_pending() {
@@ -252,17 +254,25 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         }
     }
 
-    /// Reads until the socket is empty or the turn is over. `Ok(0)`: end of stream.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ConnectionEnd>> {
+    /// Reads until the socket is empty, or as much as one turn serves. Requests that the last turn left come before further input.
+    /// `Ok(0)`: end of stream.
+    fn poll_read(&mut self, turn: &mut Turn, cx: &mut Context<'_>) -> Poll<Result<usize, ConnectionEnd>> {
         let mut all = 0;
-        while !self.session.is_congested() {
+        if self.session.waiting_requests() > 0 {
+            return Poll::Pending;
+        }
+        while !self.session.is_congested()
+            && !turn.is_over()
+            && all < turn::MAX_INPUT
+            && self.session.waiting_requests() < turn::MAX_REQUESTS
+        {
             match INPUT.with_borrow_mut(|input| self.read_once(input, cx)) {
-                Poll::Ready(Ok(count)) if count > 0 => all += count,
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    all += count;
+                    turn.count_input(count, Instant::now);
+                }
                 Poll::Pending if all > 0 => return Poll::Ready(Ok(all)),
                 other => return other,
-            }
-            if all >= TURN_BYTES {
-                return Poll::Ready(Ok(all));
             }
         }
         if all > 0 { Poll::Ready(Ok(all)) } else { Poll::Pending }
@@ -272,8 +282,6 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         // INVARIANT: `partial` is shorter than a frame, which is about a quarter of the buffer.
         let kept = self.partial.len();
         let Some((begin, room)) = input.split_at_mut_checked(kept) else { return Poll::Pending };
-        let count = room.len().min(TURN_BYTES);
-        let room = room.get_mut(..count).unwrap_or_default();
         let mut buffer = ReadBuf::new(room);
         ready!(Pin::new(&mut self.socket).poll_read(cx, &mut buffer))?;
         let count = buffer.filled().len();
@@ -323,12 +331,15 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         }
     }
 
-    /// Polls pending requests and bodies. Returns whether any made progress.
-    fn poll_pending(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Polls pending requests and bodies until the turn is over. Returns whether any made progress.
+    fn poll_pending(&mut self, turn: &mut Turn, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         if !self.calls.is_empty() {
-            while let Poll::Ready(Some((stream, response))) = self.calls.poll_next_unpin(cx) {
+            while !turn.is_over()
+                && let Poll::Ready(Some((stream, response))) = self.calls.poll_next_unpin(cx)
+            {
                 any = true;
+                turn.count_request(0, Instant::now);
                 if let Some(response) = response {
                     self.answer(stream, response);
                 }
@@ -340,8 +351,11 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             self.bodies.push(body);
         }
         if !self.bodies.is_empty() {
-            while let Poll::Ready(Some(next)) = self.bodies.poll_next_unpin(cx) {
+            while !turn.is_over()
+                && let Poll::Ready(Some(next)) = self.bodies.poll_next_unpin(cx)
+            {
                 any = true;
+                turn.count_request(0, Instant::now);
                 if let Some((body, frame)) = next {
                     self.send_frame(body, frame);
                 }

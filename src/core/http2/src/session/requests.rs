@@ -8,6 +8,11 @@ use super::super::stream::Stream;
 use super::Session;
 
 impl Session {
+    /// Number of requests that wait for [`Session::next_request`].
+    pub fn waiting_requests(&self) -> usize {
+        self.new_requests.len()
+    }
+
     /// The next request in order of arrival.
     pub fn next_request(&mut self) -> Option<IncomingRequest> {
         loop {

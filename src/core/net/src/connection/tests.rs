@@ -138,7 +138,6 @@ impl WorkerService for Counting {
 async fn a_connection_with_much_input_gives_way_to_others() {
     const CALLS: usize = 30_000;
     // HEADERS with END_STREAM and END_HEADERS: :method POST, :scheme http, :path /.
-    const FRAME: usize = 12;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, address) = listener.accept().await.unwrap();
@@ -174,7 +173,7 @@ async fn a_connection_with_much_input_gives_way_to_others() {
         if answered == CALLS { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    assert!(most <= TURN_BYTES.div_ceil(FRAME) + 1, "{most} calls in one turn");
+    assert!(most <= turn::MAX_REQUESTS, "{most} calls in one turn");
     drop((driver, writing.await.unwrap()));
     reading.await.unwrap().unwrap();
 }
