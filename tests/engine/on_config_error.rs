@@ -52,6 +52,24 @@ metadata: {name: log, namespace: istio-system}
 spec: {actions: [{handler: nowhere, instances: [line]}]}
 ";
 
+/// What only reports, for rules that name it by mistake.
+const REPORTING: &str = "kind: handler
+metadata: {name: log, namespace: istio-system}
+spec: {compiledAdapter: stdio}
+---
+kind: instance
+metadata: {name: line, namespace: istio-system}
+spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
+";
+
+/// The rule with the handler, or the instance, of a rule that reports.
+fn mixed_up(part: &str) -> String {
+    match part {
+        "handler" => RULE.replace("handler: closed-list", "handler: log"),
+        _ => RULE.replace("instances: [user]", "instances: [line]"),
+    }
+}
+
 fn deny(parts: [&str; 3]) -> String {
     parts.join("---\n")
 }
@@ -77,6 +95,24 @@ type Row = (&'static str, fn(&mut Files));
 const EDITS: &[Row] = &[
     ("a rule names a handler that does not exist", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("closed-list", "closed-lsit")]));
+    }),
+    ("a rule names a handler that only reports", |files| {
+        files.put("/conf/report.yaml", REPORTING);
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &mixed_up("handler")]));
+    }),
+    ("a rule names an instance that is only reported", |files| {
+        files.put("/conf/report.yaml", REPORTING);
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &mixed_up("instance")]));
+    }),
+    ("a rule is renamed and names a handler that only reports", |files| {
+        files.put("/conf/report.yaml", REPORTING);
+        let rule = mixed_up("handler").replace("no-bob", "no-robert");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("a rule is renamed and names an instance that is only reported", |files| {
+        files.put("/conf/report.yaml", REPORTING);
+        let rule = mixed_up("instance").replace("no-bob", "no-robert");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
     ("a condition does not compile", |files| {
         files.put(
@@ -219,6 +255,12 @@ const STARTS: &[Row] = &[
     ("a check rule has an error", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("closed-list", "closed-lsit")]));
     }),
+    ("a check rule names a handler that only reports", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &mixed_up("handler")]) + "---\n" + REPORTING);
+    }),
+    ("a check rule names an instance that is only reported", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &mixed_up("instance")]) + "---\n" + REPORTING);
+    }),
     ("an annotation of a check rule is misspelt", |files| {
         let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/defualt: deny}}");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
@@ -259,6 +301,9 @@ const STARTS: &[Row] = &[
     }),
     ("a file cannot be read", |files| files.unreadable.push("/conf/more.yaml".to_owned())),
     ("the directory does not exist or cannot be read", |files| files.lost = true),
+    ("nothing could be read yet, with `--allow-empty-config`", |files| {
+        *files = Files { failed: true, ..Files::default() };
+    }),
     ("there is no resource", |files| *files = Files::default()),
     ("there is no resource, with `--allow-empty-config`", |files| *files = Files::default()),
 ];

@@ -49,6 +49,8 @@ pub(crate) struct Files {
     pub(crate) unreadable: Vec<String>,
     /// The whole directory cannot be read: the store keeps what it had.
     pub(crate) lost: bool,
+    /// The store failed at its first read.
+    pub(crate) failed: bool,
 }
 
 impl Files {
@@ -61,6 +63,10 @@ impl Files {
     }
 
     fn read(&self, before: Option<&StoreContents>) -> StoreContents {
+        if self.failed {
+            let unavailable = Some("reading the configuration failed: panic".to_owned());
+            return StoreContents { unavailable, ..StoreContents::default() };
+        }
         let mut contents = match before.filter(|_| self.lost) {
             // The contents as they were, and the problem of the directory anew.
             Some(before) => {

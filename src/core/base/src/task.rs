@@ -119,7 +119,7 @@ impl Task {
         tokio::task::spawn_local(self.supervised(stop, make))
     }
 
-    /// A thread that a library starts, and that the caller observes and has started again.
+    /// A thread that the caller, or a library, starts and has started again.
     pub fn external(self) -> External {
         External(Entry::register(self.name, self.detail, self.policy))
     }
@@ -135,12 +135,53 @@ impl Task {
         supervise(entry, stop, make)
     }
 
-    /// Starts a thread called `thread` (Linux shows 15 bytes). `body` is called for each start; it returns when its work is done, or
-    /// panics. `stop` says whether the end of the thread is expected; pauses end early when it becomes true.
+    /// Starts a thread; see [`External::spawn_thread`].
     ///
     /// Errors: the thread cannot be created.
     pub fn spawn_thread<F>(
         self,
+        thread: impl Into<String>,
+        stop: impl Fn() -> bool + Send + 'static,
+        body: F,
+    ) -> std::io::Result<std::thread::JoinHandle<()>>
+    where
+        F: FnMut(&FaultPoint<'_>) + Send + 'static,
+    {
+        Arc::new(self.external()).spawn_thread(thread, stop, body)
+    }
+}
+
+/// A task whose owner starts it, such as a thread of a library: listed, counted and logged as every task. The owner notices its end.
+#[derive(Debug)]
+pub struct External(Entry);
+
+impl External {
+    /// It was started, for the first time or again.
+    pub fn started(&self) {
+        self.0.started();
+    }
+
+    /// It ended although nobody asked it to, with this panic if there was one. Returns the pause before it is to be started again.
+    pub fn failed(&self, panic: Option<String>) -> Duration {
+        self.0.failed(panic.map_or(Failure::Ended, Failure::Panicked)).unwrap_or(LONGEST_PAUSE)
+    }
+
+    /// Its thread cannot be created. Returns the pause before the next attempt.
+    pub fn not_started(&self, error: &std::io::Error) -> Duration {
+        self.0.failed(Failure::NotStarted(error.to_string())).unwrap_or(LONGEST_PAUSE)
+    }
+
+    /// Panics if a fault was injected since; nothing in a release build. To be called on the thread.
+    pub fn check(&self) {
+        self.0.fault.check();
+    }
+
+    /// Starts a thread called `thread` (Linux shows 15 bytes). `body` is called for each start; it returns when its work is done, or
+    /// panics. `stop` says whether the end of the thread is expected; pauses end early when it becomes true.
+    ///
+    /// Errors: the thread cannot be created, which is not recorded: [`not_started`](Self::not_started) is for a caller that tries again.
+    pub fn spawn_thread<F>(
+        self: &Arc<Self>,
         thread: impl Into<String>,
         stop: impl Fn() -> bool + Send + 'static,
         mut body: F,
@@ -148,12 +189,12 @@ impl Task {
     where
         F: FnMut(&FaultPoint<'_>) + Send + 'static,
     {
-        let entry = Entry::register(self.name, self.detail, self.policy);
+        let task = Arc::clone(self);
         std::thread::Builder::new().name(thread.into()).spawn(move || {
-            let entry = entry;
+            let entry = &task.0;
             loop {
                 entry.started();
-                let ended = std::panic::catch_unwind(AssertUnwindSafe(|| body(&FaultPoint(&entry))));
+                let ended = std::panic::catch_unwind(AssertUnwindSafe(|| body(&FaultPoint(entry))));
                 let failure = match ended {
                     Ok(()) if stop() => return,
                     Ok(()) => Failure::Ended,
@@ -170,27 +211,6 @@ impl Task {
                 }
             }
         })
-    }
-}
-
-/// A thread of a library: listed, counted and logged as every task. Its user starts it, and notices its end.
-#[derive(Debug)]
-pub struct External(Entry);
-
-impl External {
-    /// It was started, for the first time or again.
-    pub fn started(&self) {
-        self.0.started();
-    }
-
-    /// It ended although nobody asked it to, with this panic if there was one. Returns the pause before it is to be started again.
-    pub fn failed(&self, panic: Option<String>) -> Duration {
-        self.0.failed(panic.map_or(Failure::Ended, Failure::Panicked)).unwrap_or(LONGEST_PAUSE)
-    }
-
-    /// Panics if a fault was injected since; nothing in a release build. To be called on the thread.
-    pub fn check(&self) {
-        self.0.fault.check();
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) enum Failure {
     Ended,
     /// It panicked with this message.
     Panicked(String),
+    /// Its thread cannot be created, for this reason.
+    NotStarted(String),
 }
 
 /// Counts of all tasks with one name, past and present. The names are those in the code.
@@ -165,13 +167,21 @@ impl Entry {
         let text = match &failure {
             Failure::Ended => "it ended unexpectedly".to_owned(),
             Failure::Panicked(text) => format!("panic: {text}"),
+            Failure::NotStarted(text) => format!("cannot be started: {text}"),
         };
-        let counted = if failure == Failure::Ended { &self.role.ends } else { &self.role.panics };
+        let counted = match &failure {
+            Failure::Panicked(_) => &self.role.panics,
+            Failure::Ended | Failure::NotStarted(_) => &self.role.ends,
+        };
         counted.fetch_add(1, Ordering::Relaxed);
         let mut life = self.shared.life.lock();
-        self.role.running.fetch_sub(1, Ordering::Relaxed);
+        let ran = life.state == TaskState::Running;
+        if ran {
+            self.role.running.fetch_sub(1, Ordering::Relaxed);
+        }
         life.failures += 1;
-        life.in_a_row = if life.since.elapsed() >= STABLE { 1 } else { life.in_a_row.saturating_add(1) };
+        let was_stable = ran && life.since.elapsed() >= STABLE;
+        life.in_a_row = if was_stable { 1 } else { life.in_a_row.saturating_add(1) };
         life.last_failure = Some((SystemTime::now(), text.clone()));
         let gives_up = *policy == Policy::Essential && life.in_a_row >= ESSENTIAL_FAILURES;
         life.state = if gives_up { TaskState::Failed } else { TaskState::Waiting };

@@ -16,7 +16,7 @@ mod watch;
 mod writer;
 
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use super::{ConfigStore, Outage, StoreContents, parallel};
 use crate::{Diagnostic, FieldPath};
 use file::broken_file;
-use mixer_base::task::{self, FaultPoint, Group, Task};
+use mixer_base::task::{self, External, FaultPoint, Group, Task};
 use scan::{Scanner, Scope};
 use wake::{Wake, Woken};
 pub use writer::{Lease, Writer, writer_of};
@@ -45,6 +45,8 @@ const SCAN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Interval of scans after one that panicked.
 const RETRY: Duration = Duration::from_secs(1);
+/// What follows a failure of the program itself.
+const UNREAD_HINT: &str = "it is tried again; the log has more";
 
 /// What happens when the directory becomes unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,9 +62,27 @@ pub enum WhenLost {
 pub(super) struct FsStore {
     url: String,
     lost: WhenLost,
+    root: PathBuf,
     shared: Arc<Shared>,
-    /// Until the thread is started.
-    scanner: Mutex<Option<Scanner>>,
+    start: Mutex<Start>,
+}
+
+/// The start of the thread that reads.
+struct Start {
+    /// What the thread takes when it runs: one that cannot be created leaves it here.
+    scanner: Arc<Mutex<Option<Scanner>>>,
+    state: StartState,
+    /// The next attempts that fail.
+    #[cfg(test)]
+    failures_to_inject: u32,
+}
+
+enum StartState {
+    /// Nobody asked for the contents yet.
+    Idle,
+    /// The thread cannot be created; the time of the next attempt.
+    Waiting(Arc<External>, Instant),
+    Running,
 }
 
 /// What the thread that reads shares with the users of the store. No lock is held across I/O.
@@ -96,17 +116,7 @@ impl FsStore {
     /// A store of the files below `root`; `url` is its URL for users. Nothing is read yet.
     pub(super) fn new(url: &str, root: impl Into<PathBuf>, lost: WhenLost) -> Self {
         let root = root.into();
-        let (unread, path) = ("not read yet".to_owned(), root.display().to_string());
-        let mut problem =
-            Diagnostic::error("store-unreadable", FieldPath::root(), format!("{path}: {unread}"))
-                .with_hint("the file system may hang");
-        problem.file = Some(path.into());
-        let contents = StoreContents {
-            broken: vec![broken_file(&root, problem.clone())],
-            diagnostics: vec![problem],
-            unavailable: Some(unread),
-            ..StoreContents::default()
-        };
+        let contents = unread(&root, "not read yet".to_owned(), "the file system may hang");
         let published = Published {
             contents: Arc::new(contents),
             version: 0,
@@ -123,33 +133,80 @@ impl FsStore {
             #[cfg(test)]
             gate: Mutex::new(None),
         };
-        Self {
-            url: url.to_owned(),
-            lost,
-            shared: Arc::new(shared),
-            scanner: Mutex::new(Some(Scanner::new(root, lost))),
-        }
+        let start = Start {
+            scanner: Arc::new(Mutex::new(Some(Scanner::new(root.clone(), lost)))),
+            state: StartState::Idle,
+            #[cfg(test)]
+            failures_to_inject: 0,
+        };
+        Self { url: url.to_owned(), lost, root, shared: Arc::new(shared), start: Mutex::new(start) }
     }
 
-    /// Starts the thread that reads, once.
-    fn start(&self) {
-        let Some(mut scanner) = self.scanner.lock().take() else { return };
-        let (shared, wake) = (Arc::clone(&self.shared), Arc::clone(&self.shared.wake));
-        let started = Task::restarted("store").spawn_thread(
-            "config-store",
-            move || wake.is_stopped(),
-            move |fault| {
-                shared.follow(&mut scanner, fault);
+    /// Starts the thread that reads, unless it runs. Returns the pause before the next attempt if it cannot be created.
+    fn start(&self) -> Option<Duration> {
+        let mut start = self.start.lock();
+        let task = match &start.state {
+            StartState::Running => return None,
+            StartState::Idle => Arc::new(Task::restarted("store").external()),
+            StartState::Waiting(task, at) => match at.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => return Some(left),
+                _ => Arc::clone(task),
             },
-        );
-        if let Err(error) = started {
-            let mut published = self.shared.published.lock();
-            let text = format!("cannot start the thread that reads the configuration: {error}");
-            published.contents =
-                Arc::new(StoreContents { unavailable: Some(text), ..StoreContents::default() });
+        };
+        let Err(error) = self.spawn(&task, &mut start) else {
+            start.state = StartState::Running;
+            return None;
+        };
+        let pause = task.not_started(&error);
+        start.state = StartState::Waiting(task, Instant::now() + pause);
+        let why = format!("cannot start the thread that reads the configuration: {error}");
+        let mut published = self.shared.published.lock();
+        if published.contents.unavailable.as_ref() != Some(&why) {
+            published.contents = Arc::new(unread(&self.root, why, UNREAD_HINT));
             published.version += 1;
             self.shared.announce();
         }
+        Some(pause)
+    }
+
+    fn spawn(&self, task: &Arc<External>, start: &mut Start) -> std::io::Result<()> {
+        #[cfg(test)]
+        if start.failures_to_inject > 0 {
+            start.failures_to_inject -= 1;
+            return Err(std::io::Error::other("out of threads"));
+        }
+        let (shared, wake) = (Arc::clone(&self.shared), Arc::clone(&self.shared.wake));
+        let (offered, mut taken) = (Arc::clone(&start.scanner), None);
+        let body = move |fault: &FaultPoint<'_>| {
+            if taken.is_none() {
+                taken = offered.lock().take();
+            }
+            if let Some(scanner) = &mut taken {
+                shared.follow(scanner, fault);
+            }
+        };
+        task.spawn_thread("config-store", move || wake.is_stopped(), body).map(drop)
+    }
+
+    /// Starts the thread again and again until it runs; never completes.
+    async fn keep_starting(&self) {
+        while let Some(pause) = self.start() {
+            tokio::time::sleep(pause).await;
+        }
+        std::future::pending().await
+    }
+}
+
+/// The contents of a store of which nothing could be read.
+fn unread(root: &Path, why: String, hint: &str) -> StoreContents {
+    let path = root.display().to_string();
+    let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{path}: {why}"));
+    let problem = Diagnostic { file: Some(path.into()), ..problem.with_hint(hint) };
+    StoreContents {
+        broken: vec![broken_file(root, problem.clone())],
+        diagnostics: vec![problem],
+        unavailable: Some(why),
+        ..StoreContents::default()
     }
 }
 
@@ -180,17 +237,28 @@ impl ConfigStore for FsStore {
 
     fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.start();
-        Box::pin(self.shared.until(|published| published.version > 0))
+        Box::pin(async {
+            tokio::select! {
+                () = self.shared.until(|published| published.version > 0) => {}
+                () = self.keep_starting() => {}
+            }
+        })
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.shared.wake.follow();
         self.start();
-        Box::pin(self.shared.until(|published| {
-            let news = published.version != published.announced;
+        let news = |published: &mut Published| {
+            let is_new = published.version != published.announced;
             published.announced = published.version;
-            news
-        }))
+            is_new
+        };
+        Box::pin(async move {
+            tokio::select! {
+                () = self.shared.until(news) => {}
+                () = self.keep_starting() => {}
+            }
+        })
     }
 
     fn rescan(&self) {
@@ -272,11 +340,8 @@ impl Shared {
     /// Scans and publishes what changed; false if the scan panicked.
     fn scan(&self, scanner: &mut Scanner, scope: Scope) -> bool {
         let started = Instant::now();
-        let first = {
-            let mut published = self.published.lock();
-            published.scanning_since = Some(started);
-            published.version == 0
-        };
+        self.published.lock().scanning_since = Some(started);
+        let first = !scanner.has_read();
         let mut changed = false;
         let failure = self.attempt(|| {
             #[cfg(test)]
@@ -294,15 +359,18 @@ impl Shared {
         let mut published = self.published.lock();
         published.scanning_since = None;
         published.failure.clone_from(&failure);
-        published.contents = match (first, &failure) {
-            (true, Some(_)) => {
-                Arc::new(StoreContents { unavailable: failure.clone(), ..StoreContents::default() })
+        match &failure {
+            Some(why) if !scanner.has_read() => {
+                changed = published.contents.unavailable.as_ref() != Some(why);
+                if changed {
+                    published.contents = Arc::new(unread(scanner.root(), why.clone(), UNREAD_HINT));
+                }
             }
-            _ => Arc::clone(scanner.contents()),
-        };
+            _ => published.contents = Arc::clone(scanner.contents()),
+        }
         published.has_read |= published.contents.unavailable.is_none();
         // Resources whose origin alone changed are replaced without a new version.
-        if changed || first {
+        if changed {
             published.version += 1;
             self.announce();
         }

@@ -147,13 +147,21 @@ mod tests {
         std::os::unix::fs::symlink("nowhere", path("a.yaml")).unwrap();
         std::fs::write(path("b.yaml"), RULE).unwrap();
         std::fs::create_dir(path("c.yaml")).unwrap();
+        std::os::unix::fs::symlink(".", path("d.yaml")).unwrap();
         let source = directory.path().display().to_string();
         let contents = read_sources(&[source], &mut std::io::empty()).unwrap();
         assert_eq!(contents.resources.len(), 1, "the other files are read");
         let found: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.file.clone().unwrap())).collect();
         let file = |name: &str| Arc::<str>::from(path(name).display().to_string());
-        assert_eq!(found, [("store-unreadable", file("a.yaml")), ("file-special", file("c.yaml"))]);
-        assert_eq!(contents.broken.len(), 2);
+        assert_eq!(
+            found,
+            [
+                ("store-unreadable", file("a.yaml")),
+                ("file-special", file("c.yaml")),
+                ("file-special", file("d.yaml"))
+            ]
+        );
+        assert_eq!(contents.broken.len(), 3);
         let missing = path("missing").display().to_string();
         assert!(read_sources(&[missing], &mut std::io::empty()).is_err(), "the user names it");
     }

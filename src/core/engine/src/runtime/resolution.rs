@@ -210,9 +210,11 @@ impl<'l> Resolution<'l> {
     fn keep_unread(&mut self, builder: &SnapshotBuilder) {
         self.unread = builder.unread(&self.corrections.read);
         let has_effect = |resource: &Arc<RawResource>| has_effect(&resource.key, builder);
-        self.empty =
-            !self.corrections.last.allow_empty && !self.corrections.read.resources.iter().any(has_effect);
-        if self.empty && self.corrections.last.resources().is_some() {
+        let has_none = !self.corrections.read.resources.iter().any(has_effect);
+        self.empty = has_none && !self.corrections.last.allow_empty;
+        // A store of which nothing could be read has no say in what is deleted, even if it may be empty.
+        let is_silent = has_none && self.corrections.read.unavailable.is_some();
+        if (self.empty || is_silent) && self.corrections.last.resources().is_some() {
             if let Some(cause) = self.flaw() {
                 self.restore_whole(cause, builder);
             }

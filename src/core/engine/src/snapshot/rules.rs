@@ -188,22 +188,27 @@ pub(super) fn may_enforce(resource: &RawResource, known: &KnownResources) -> boo
         return true;
     }
     let namespace = &resource.key.namespace;
+    // A wrong name alone must not turn a rule that refuses into one that reports: handler and instances have to agree.
     let only_reports = |action: &Action| {
         let handler = find(&action.handler, "handler", namespace, |name| match known.handlers.get(name)? {
             HandlerState::Static(config) => Some(config.adapter.info().templates),
             HandlerState::Dynamic(_) | HandlerState::Unknown => None,
         });
-        let takes_only_reports = handler.is_some_and(|templates| {
-            templates.iter().filter_map(|name| template::find(name)).all(|t| t.variety == Variety::Report)
-        });
+        let may_take = |reports: bool| {
+            handler.is_none_or(|templates| {
+                let mut varieties = templates.iter().filter_map(|name| Some(template::find(name)?.variety));
+                varieties.any(|variety| (variety == Variety::Report) == reports)
+            })
+        };
+        let may_refuse = may_take(false);
         let reports = |reference: &String| {
             let found = find(reference, "instance", namespace, |name| match known.instances.get(name)? {
                 InstanceState::Static(config) => Some(config.template().variety),
                 InstanceState::Uncompilable | InstanceState::Dynamic(_) | InstanceState::Broken => None,
             });
-            found.map_or(takes_only_reports, |variety| variety == Variety::Report)
+            found.map_or(!may_refuse, |variety| variety == Variety::Report)
         };
-        takes_only_reports || (!action.instances.is_empty() && action.instances.iter().all(reports))
+        may_take(true) && !(may_refuse && action.instances.is_empty()) && action.instances.iter().all(reports)
     };
     rule.actions.is_empty()
         || !rule.response_header_operations.is_empty()

@@ -111,6 +111,16 @@ impl Scanner {
         &self.contents
     }
 
+    /// The directory.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether a scan was completed: before, the contents mean nothing.
+    pub(super) fn has_read(&self) -> bool {
+        self.has_read
+    }
+
     /// When to scan without an event, and what; `None` for never.
     pub(super) fn next_scan(&self, now: Instant) -> Option<(Duration, Scope)> {
         // Counted from the last walk: events in between do not delay it.

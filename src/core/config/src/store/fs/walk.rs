@@ -64,7 +64,7 @@ pub(in crate::store) struct Walk {
     pub(in crate::store) files: Vec<Found>,
     /// Paths that could not be read.
     pub(in crate::store) errors: Vec<(PathBuf, std::io::Error)>,
-    /// Directories that have the name of a file, and whether no file is below them.
+    /// Directories that have the name of a file, and whether no file is below them; links to such, below which nothing is read.
     pub(in crate::store) directories: Vec<(PathBuf, bool)>,
 }
 
@@ -107,7 +107,7 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
     };
     for (name, entry) in entries {
         let path = entry.path();
-        let Ok(kind) = entry.file_type() else { continue };
+        let Some(kind) = known(&path, entry.file_type(), out) else { continue };
         if kind.is_dir() && is_outdated(&name) {
             continue;
         }
@@ -124,8 +124,8 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
             continue;
         }
         match std::fs::metadata(&path) {
-            // A link to a directory is not followed.
-            Ok(metadata) if metadata.is_dir() => {}
+            // A link to a directory is not followed. It may have been one to a file.
+            Ok(metadata) if metadata.is_dir() => out.directories.push((path, true)),
             Ok(_) if out.files.len() >= MAX_FILES => {
                 let error = std::io::Error::other(format!("more than {MAX_FILES} files"));
                 out.errors.push((path, error));
@@ -137,5 +137,38 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
             Err(error) if !kind.is_symlink() && error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => out.errors.push((path, error)),
         }
+    }
+}
+
+/// What an entry of a directory is; `None` if it was removed since, or if that cannot be told, which is an error: configuration may be
+/// below it.
+fn known(path: &Path, read: std::io::Result<std::fs::FileType>, out: &mut Walk) -> Option<std::fs::FileType> {
+    match read {
+        Ok(kind) => Some(kind),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => {
+            out.errors.push((path.to_owned(), error));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn an_entry_of_which_nothing_is_known_is_an_error_unless_it_was_removed() {
+        let mut walk = Walk::default();
+        assert!(known(Path::new("gone.yaml"), Err(Error::from(ErrorKind::NotFound)), &mut walk).is_none());
+        assert!(walk.errors.is_empty());
+        for path in ["a.yaml", "directory"] {
+            let refused = Err(Error::from(ErrorKind::PermissionDenied));
+            assert!(known(Path::new(path), refused, &mut walk).is_none());
+        }
+        let errors: Vec<_> = walk.errors.iter().map(|(path, _)| path.display().to_string()).collect();
+        assert_eq!(errors, ["a.yaml", "directory"]);
     }
 }

@@ -213,6 +213,29 @@ fn a_directory_read_as_istio_mixer_does_it_forgets_at_once() {
 }
 
 #[test]
+fn a_link_to_a_directory_in_place_of_a_file_removes_nothing() {
+    let mut tree = Tree::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    write(elsewhere.path(), "c.yaml", &resource("c", "new"));
+    let beside = tree.directory.path().join("link");
+    symlink(elsewhere.path(), &beside).unwrap();
+    fs::rename(beside, tree.path()).unwrap();
+    assert_eq!(tree.seen(), OLD);
+    assert_eq!(tree.problems(), [("file-special", Severity::Error)]);
+    assert_eq!(tree.after(60_000), OLD);
+    let broken: Vec<_> = tree.scanner.contents().broken.iter().map(|b| b.file.to_string()).collect();
+    assert_eq!(broken, [tree.path().display().to_string()], "nothing is deleted meanwhile");
+    fs::remove_file(tree.path()).unwrap();
+    tree.write(&rules(&["a", "b"], "new"));
+    assert_eq!((tree.seen(), tree.problems()), (NEW.map(str::to_owned).to_vec(), vec![]));
+    // At a start, the file may have been one of configuration as well.
+    fs::remove_file(tree.path()).unwrap();
+    symlink(elsewhere.path(), tree.path()).unwrap();
+    let contents = store(tree.directory.path()).load();
+    assert_eq!((held(&contents).len(), contents.broken.len(), contents.unavailable.clone()), (0, 1, None));
+}
+
+#[test]
 fn a_file_cut_off_anywhere_is_complete_or_broken() {
     let mut tree = Tree::new();
     let text = rules(&["a", "b"], "new");

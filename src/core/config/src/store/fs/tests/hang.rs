@@ -73,14 +73,60 @@ async fn a_scan_that_panics_is_reported_and_repeated() {
     assert_eq!(store.availability(), Ok(()));
 }
 
-#[test]
-fn a_first_scan_that_panics_makes_the_store_unavailable() {
+/// Nothing was read: whatever is missing was not deleted.
+fn assert_unread(contents: &StoreContents, root: &Path, why: &str) {
+    assert_eq!((contents.unavailable.as_deref(), contents.resources.len()), (Some(why), 0));
+    let unread: Vec<_> = contents.unread().into_iter().map(|u| (u.path.to_string(), u.certain)).collect();
+    assert_eq!(unread, [(root.display().to_string(), true)]);
+    assert_eq!(contents.diagnostics.len(), 1);
+}
+
+#[tokio::test]
+async fn a_store_whose_first_scans_panic_is_unavailable_until_one_succeeds() {
     let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "a.yaml", &resource("a", "one"));
     let store = store(directory.path());
-    *store.shared.gate.lock() = Some(Box::new(|| panic!("on purpose")));
+    let (next, pass) = mpsc::channel::<bool>();
+    let (arrived, arrival) = mpsc::channel();
+    *store.shared.gate.lock() = Some(Box::new(move || {
+        let _ = arrived.send(());
+        if pass.recv() == Ok(false) {
+            panic!("on purpose");
+        }
+    }));
     let text = "reading the configuration failed: on purpose";
-    assert_eq!(store.load().unavailable.as_deref(), Some(text));
+    next.send(false).unwrap();
+    store.loaded().await;
+    assert_unread(&store.contents(), directory.path(), text);
     assert_eq!(store.availability(), outage(text, false));
+    next.send(false).unwrap();
+    // The third scan has begun: the second one is over.
+    (0..3).for_each(|_| arrival.recv().unwrap());
+    assert_unread(&store.contents(), directory.path(), text);
+    next.send(true).unwrap();
+    drop(next);
+    until(&store, &["a=one"]).await;
+    assert_eq!((store.contents().unavailable.clone(), store.availability()), (None, Ok(())));
+}
+
+#[tokio::test]
+async fn a_thread_that_cannot_be_started_is_started_later() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "a.yaml", &resource("a", "one"));
+    let store = store(directory.path());
+    store.start.lock().failures_to_inject = 3;
+    store.loaded().await;
+    let text = "cannot start the thread that reads the configuration: out of threads";
+    assert_unread(&store.contents(), directory.path(), text);
+    assert_eq!(store.availability(), outage(text, false));
+    let (_, down) = task::down();
+    let shown = "store is down: cannot be started: out of threads";
+    assert!(down.iter().any(|task| task == shown), "{down:?}");
+    until(&store, &["a=one"]).await;
+    assert_eq!(store.start.lock().failures_to_inject, 0);
+    assert_eq!((store.contents().unavailable.clone(), store.availability()), (None, Ok(())));
+    write(directory.path(), "a.yaml", &resource("a", "two"));
+    until(&store, &["a=two"]).await;
 }
 
 #[tokio::test]
