@@ -104,7 +104,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l pid-file -d 'PID 
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l drain-delay -d 'Delay between "not ready" and the end of accepting calls at shutdown' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l shutdown-timeout -d 'Timeout of the whole shutdown; remaining calls are aborted' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l envoy-bridge -d 'Whether to serve Envoy on the API port: ext_authz, access log and rate limit services' -r
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l envoy-http-address -d 'Address of HTTP ext_authz and of JSON rate limits. Example: 127.0.0.1:9191' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l envoy-http-address -d 'Address of HTTP ext_authz. Example: 127.0.0.1:9191' -r
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l envoy-ratelimit-http-address -d 'Address of rate limits over HTTP: POST /json, GET /rlconfig, GET /healthcheck. Example: 127.0.0.1:9192' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-port -d 'Port of the ControlZ introspection pages; 0 disables them' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-address -d 'Address of the ControlZ introspection pages; `*` means all interfaces' -r
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l ctrlz-readonly -d 'Make ControlZ read-only' -r

@@ -481,22 +481,23 @@ fn the_example_runs_with_one_command() {
 #[test]
 fn without_configuration_nothing_is_answered_over_http() {
     let directory = tempfile::tempdir().expect("a directory");
-    let address = format!("127.0.0.1:{}", free_port());
-    let _server = Server::on(directory.path()).native().with(&["--envoy-http-address", &address]).start();
-    let url = |path: &str| format!("http://{address}{path}");
-    for (method, path, body) in [
-        ("GET", "/check/cart", ""),
-        ("POST", "/cart", "{}"),
+    let [checks, limits] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
+    let arguments = ["--envoy-http-address", &checks, "--envoy-ratelimit-http-address", &limits];
+    let _server = Server::on(directory.path()).native().with(&arguments).start();
+    for (address, method, path, body) in [
+        (&checks, "GET", "/check/cart", ""),
+        (&checks, "POST", "/cart", "{}"),
         (
+            &limits,
             "POST",
             "/json",
             r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "tenant", "value": "a"}]}]}"#,
         ),
-        ("POST", "/json", "no JSON"),
-        ("GET", "/healthcheck", ""),
-        ("GET", "/rlconfig", ""),
+        (&limits, "POST", "/json", "no JSON"),
+        (&limits, "GET", "/healthcheck", ""),
+        (&limits, "GET", "/rlconfig", ""),
     ] {
-        let answer = http(method, &url(path), body).expect("an answer");
+        let answer = http(method, &format!("http://{address}{path}"), body).expect("an answer");
         assert_eq!(answer.status, 503, "{path}: {}", answer.body);
         assert!(answer.body.starts_with("no configuration is served: "), "{path}: {}", answer.body);
     }

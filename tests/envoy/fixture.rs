@@ -95,6 +95,8 @@ pub(crate) struct Fixture {
     tls: u16,
     /// A listener with checks over HTTP and failure_mode_allow true.
     pub(crate) over_http: u16,
+    /// The same without `path_prefix`.
+    pub(crate) without_prefix: u16,
     /// Where the server serves checks over HTTP.
     mixer_http: u16,
     /// A TCP listener that policy allows.
@@ -108,8 +110,8 @@ impl Fixture {
     pub(crate) async fn start() -> Self {
         mixer_net::tls::install_crypto_provider();
         let directory = tempfile::tempdir().expect("a directory");
-        let [closed, open, tls, over_http, mixer_http, tcp_open, tcp_closed, admin] =
-            [(); 8].map(|()| free_port());
+        let [closed, open, tls, over_http, without_prefix, mixer_http, tcp_open, tcp_closed, admin] =
+            [(); 9].map(|()| free_port());
         let server_ports = Ports::free();
         let ports = [
             ("CLOSED", closed),
@@ -120,6 +122,7 @@ impl Fixture {
             ("ADMIN", admin),
             ("MIXER", server_ports.api),
             ("OVER_HTTP", over_http),
+            ("WITHOUT_PREFIX", without_prefix),
             ("MIXER_HTTP", mixer_http),
             ("UPSTREAM", upstream()),
             ("ECHO", echo()),
@@ -137,6 +140,7 @@ impl Fixture {
             open,
             tls,
             over_http,
+            without_prefix,
             mixer_http,
             tcp_open,
             tcp_closed,

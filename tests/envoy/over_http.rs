@@ -67,8 +67,7 @@ impl Endpoint {
         let server =
             Server::on(directory.path()).with(&["--envoy-http-address", &address]).with(arguments).start();
         let endpoint = Self { _directory: directory, _server: server, address };
-        let ready =
-            wait_for(DEADLINE, || http_with("GET", &endpoint.url("/rlconfig"), &[], "").ok().map(drop));
+        let ready = wait_for(DEADLINE, || http_with("GET", &endpoint.url("/"), &[], "").ok().map(drop));
         assert!(ready.is_some(), "the endpoint listens");
         endpoint
     }
@@ -130,24 +129,48 @@ fn the_source_address_is_absent_unless_a_setting_names_it() {
     }
 }
 
+/// A call of the rate limit service, as JSON.
+const LIMIT_CALL: &str =
+    r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "tenant", "value": "a"}]}]}"#;
+
+/// The paths of the rate limit service over HTTP.
+const LIMIT_PATHS: [(&str, &str, &str); 3] =
+    [("GET", "/healthcheck", ""), ("GET", "/rlconfig", ""), ("POST", "/json", LIMIT_CALL)];
+
 #[test]
-fn checks_win_below_their_prefix() {
-    let policy = rule("all", "denier", "{status: {code: 7}}", "context.protocol != \"ratelimit\"")
-        + &settings("{httpPathPrefix: /}");
-    // The prefix is an error, and serves only where errors do.
-    let endpoint = Endpoint::start(&policy, &["--config-on-error=serve-valid"]);
-    for (method, path) in [("GET", "/healthcheck"), ("GET", "/rlconfig"), ("POST", "/json"), ("GET", "/a")] {
-        assert_eq!(endpoint.ask(method, path, &[]).0, 403, "{method} {path}");
+fn a_port_of_checks_serves_nothing_else() {
+    let deny = rule("all", "denier", "{status: {code: 7}}", "context.protocol != \"ratelimit\"");
+    let at_root = deny.clone() + &settings("{httpPathPrefix: /}");
+    for (policy, outside) in [(deny, 404), (at_root, 403)] {
+        let endpoint = Endpoint::start(&policy, &["--config-on-error=keep-last"]);
+        for (method, path, body) in
+            LIMIT_PATHS.into_iter().chain([("GET", "/a", ""), ("HEAD", "/rlconfig", "")])
+        {
+            for (prefix, status) in [("", outside), ("/check", 403)] {
+                let url = endpoint.url(&format!("{prefix}{path}"));
+                let answer = http_with(method, &url, &[], body).expect("an answer");
+                assert_eq!(answer.status, status, "{method} {prefix}{path}: {}", answer.body);
+            }
+        }
     }
-    let endpoint = Endpoint::start(
-        &rule("all", "denier", "{status: {code: 7}}", "context.protocol != \"ratelimit\""),
-        &[],
-    );
-    for (path, status) in
-        [("/healthcheck", 200), ("/rlconfig", 200), ("/check/healthcheck", 403), ("/a", 404)]
-    {
-        assert_eq!(endpoint.get(path, &[]).0, status, "{path}");
+}
+
+#[test]
+fn rate_limits_have_a_port_of_their_own() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let deny = rule("all", "denier", "{status: {code: 7}}", "context.protocol != \"ratelimit\"");
+    let endpoint = Endpoint::start(&deny, &["--envoy-ratelimit-http-address", &address]);
+    let ask = |method, path, body| {
+        let answer = http_with(method, &format!("http://{address}{path}"), &[], body).expect("an answer");
+        (answer.status, answer.body)
+    };
+    assert_eq!(ask("GET", "/healthcheck", ""), (200, "OK\n".to_owned()));
+    assert_eq!(ask("GET", "/rlconfig", ""), (200, String::new()));
+    assert_eq!(ask("POST", "/json", LIMIT_CALL).0, 200);
+    for (method, path) in [("GET", "/check/a"), ("GET", "/json"), ("GET", "/a")] {
+        assert_eq!(ask(method, path, "").0, 404, "{method} {path}");
     }
+    assert_eq!(endpoint.get("/check/a", &[]).0, 403);
 }
 
 #[test]
@@ -187,4 +210,10 @@ async fn envoy_denies_what_is_denied_although_it_fails_open() {
     assert_eq!((closed.status, closed.header("x-mixer-http-status")), (403, "503"), "{closed:?}");
     let blocked = get("/", &[("x-user", "ann"), ("x-forwarded-for", "192.0.2.66")]).await;
     assert_eq!(blocked.status, 403, "the second address from the right: {blocked:?}");
+
+    // Without `path_prefix` the client chooses the whole path of the check.
+    for path in ["/healthcheck", "/rlconfig", "/json", "/"] {
+        let chosen = fixture.get_at(fixture.without_prefix, Http::One, path, &[("x-user", "ann")]).await;
+        assert_eq!(chosen.status, 404, "{path}: {chosen:?}");
+    }
 }

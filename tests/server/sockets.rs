@@ -65,7 +65,7 @@ fn a_socket_with_an_unknown_name_is_a_startup_error() {
     let mut server = activated(&sockets).spawn().expect("python starts");
     assert_eq!(server.exit_code(), Ok(Some(3)));
     let log = server.log();
-    let reason = "LISTEN_FDS: the socket `web` is none of grpc, monitoring, ctrlz and envoy";
+    let reason = "LISTEN_FDS: the socket `web` is none of grpc, monitoring, ctrlz, envoy and envoy-ratelimit";
     assert!(log.contains(reason), "{log}");
 }
 

@@ -88,6 +88,12 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
             !options.envoy_http_address.is_empty(),
             "choose another --envoy-http-address",
         ),
+        (
+            "envoy rate limits",
+            options.envoy_ratelimit_http_address.clone(),
+            !options.envoy_ratelimit_http_address.is_empty(),
+            "choose another --envoy-ratelimit-http-address",
+        ),
     ] {
         if enabled {
             let bound = bind_tcp("tcp", &address).map(drop);

@@ -145,6 +145,7 @@ impl ServerArgs {
             pid_file: operations.pid_file.clone(),
             envoy_bridge: envoy.envoy_bridge,
             envoy_http_address: envoy.envoy_http_address.clone(),
+            envoy_ratelimit_http_address: envoy.envoy_ratelimit_http_address.clone(),
             drain_delay: operations.drain_delay,
             shutdown_timeout: operations.shutdown_timeout,
         }

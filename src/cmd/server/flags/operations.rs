@@ -60,7 +60,10 @@ pub(crate) struct EnvoyFlags {
         value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL"
     )]
     pub(crate) envoy_bridge: bool,
-    /// Address of HTTP ext_authz and of JSON rate limits. Example: 127.0.0.1:9191.
+    /// Address of HTTP ext_authz. Example: 127.0.0.1:9191.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS")]
     pub(crate) envoy_http_address: String,
+    /// Address of rate limits over HTTP: POST /json, GET /rlconfig, GET /healthcheck. Example: 127.0.0.1:9192.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS")]
+    pub(crate) envoy_ratelimit_http_address: String,
 }

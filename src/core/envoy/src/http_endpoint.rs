@@ -1,5 +1,7 @@
-//! Authorization over HTTP and rate limits as JSON, on a thread of their own.
-//! See docs/envoy.md.
+//! Authorization over HTTP, and rate limits as JSON, on a thread of their own.
+//!
+//! Each has a socket of its own: the path of a check is chosen by a client of the proxy, and 200 allows the request, so that a socket of
+//! checks serves nothing else. See docs/envoy.md.
 
 mod body;
 mod json;
@@ -30,62 +32,112 @@ use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attri
 
 /// Largest request body in bytes.
 const MAX_BODY: usize = 4 << 20;
+/// The answer to what is no check.
+const OUTSIDE: &str = "not found; this port serves checks below check.httpPathPrefix\n";
 /// Time limit of each part of a request and of a client that does not read. Envoy keeps idle connections for reuse.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Serves `listener` on a thread called `name` until `stop` is cancelled, then waits up to `grace` for requests in flight.
+/// The sockets of Envoy's services over HTTP.
+#[derive(Debug, Default)]
+pub struct HttpListeners<Socket = TcpListener> {
+    /// Checks: ext_authz over HTTP.
+    pub checks: Option<Socket>,
+    /// Rate limits: the paths of envoyproxy/ratelimit.
+    pub rate_limits: Option<Socket>,
+}
+
+impl<Socket> HttpListeners<Socket> {
+    fn try_map<To>(self, map: impl Fn(Socket) -> std::io::Result<To>) -> std::io::Result<HttpListeners<To>> {
+        let (checks, rate_limits) = (self.checks.map(&map), self.rate_limits.map(&map));
+        Ok(HttpListeners { checks: checks.transpose()?, rate_limits: rate_limits.transpose()? })
+    }
+
+    fn as_ref(&self) -> HttpListeners<&Socket> {
+        HttpListeners { checks: self.checks.as_ref(), rate_limits: self.rate_limits.as_ref() }
+    }
+}
+
+/// What a socket serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Checks,
+    RateLimits,
+}
+
+/// Serves the sockets on a thread called `name` until `stop` is cancelled, then waits up to `grace` for requests in flight.
 ///
 /// Errors: the thread or its event loop cannot be created.
 pub fn start(
     name: &str,
-    listener: TcpListener,
+    listeners: HttpListeners,
     context: EndpointContext,
     stop: CancellationToken,
     grace: Duration,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
-    // The socket is registered with the event loop of the start-up; the thread registers it with its own.
-    let listener = listener.into_std()?;
+    // The sockets are registered with the event loop of the start-up; the thread registers them with its own.
+    let sockets = listeners.try_map(TcpListener::into_std)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let until = stop.clone();
     let is_stopping = move || until.is_cancelled();
     Task::serving("envoy http").spawn_thread(name, is_stopping, move |fault| {
         let local = tokio::task::LocalSet::new();
         local.block_on(&runtime, async {
-            let listener = match listener.try_clone().and_then(TcpListener::from_std) {
-                Ok(listener) => listener,
+            let listen = |socket: &std::net::TcpListener| socket.try_clone().and_then(TcpListener::from_std);
+            let listeners = match sockets.as_ref().try_map(listen) {
+                Ok(listeners) => listeners,
                 Err(error) => return tracing::error!(%error, "the HTTP endpoint for Envoy ended"),
             };
             tokio::select! {
-                () = serve(&listener, context.clone(), stop.clone(), grace) => {}
+                () = serve(&listeners, context.clone(), stop.clone(), grace) => {}
                 () = fault.injected() => {}
             }
         });
     })
 }
 
-async fn serve(listener: &TcpListener, context: EndpointContext, stop: CancellationToken, grace: Duration) {
+async fn serve(
+    listeners: &HttpListeners,
+    context: EndpointContext,
+    stop: CancellationToken,
+    grace: Duration,
+) {
     let EndpointContext { shared, limits, memory, .. } = context;
     let bodies = BodyLimits { bytes: MAX_BODY, memory };
     let service = EnvoyService::new(Arc::clone(&shared));
     let endpoint = Rc::new(Endpoint { service, shared, pool: limits.pool, bodies });
     let (group, running) = (Group::new("http connection"), TaskTracker::new());
     let limits = HttpLimits {
-        max_connections: DescriptorPlan::of_process().envoy_http,
+        max_connections: max_connections(listeners, DescriptorPlan::of_process().envoy_http),
         head_timeout: TIMEOUT,
         body_timeout: TIMEOUT,
         write_timeout: TIMEOUT,
     };
-    let begin = |connection: Connection| {
-        let endpoint = Rc::clone(&endpoint);
-        let answer = move |request, _: SocketAddr| {
+    let accept_on = async |role: Role, listener: Option<&TcpListener>| {
+        let Some(listener) = listener else { return };
+        let begin = |connection: Connection| {
             let endpoint = Rc::clone(&endpoint);
-            async move { endpoint.answer(request).await }
+            let answer = move |request, _: SocketAddr| {
+                let endpoint = Rc::clone(&endpoint);
+                async move { endpoint.answer(role, request).await }
+            };
+            group.spawn_local(running.track_future(connection.serve(answer)));
         };
-        group.spawn_local(running.track_future(connection.serve(answer)));
+        accept(listener, limits, stop.clone(), begin).await;
     };
-    accept(listener, limits, stop, begin).await;
+    tokio::join!(
+        accept_on(Role::Checks, listeners.checks.as_ref()),
+        accept_on(Role::RateLimits, listeners.rate_limits.as_ref())
+    );
     running.close();
     let _ = tokio::time::timeout(grace, running.wait()).await;
+}
+
+/// The connections of one socket: all sockets share the `total`.
+fn max_connections(listeners: &HttpListeners, total: usize) -> usize {
+    match listeners.checks.is_some() && listeners.rate_limits.is_some() {
+        true => (total / 2).max(1),
+        false => total,
+    }
 }
 
 struct Endpoint {
@@ -96,7 +148,7 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    async fn answer(&self, request: Request<HttpBody>) -> Response<Full<Bytes>> {
+    async fn answer(&self, role: Role, request: Request<HttpBody>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let (check, source) = {
@@ -108,9 +160,22 @@ impl Endpoint {
                     &format!("no configuration is served: {why}\n"),
                 );
             }
-            let config = config_of(published.routes.snapshot());
-            let check = http_paths::strip_prefix(path, &config.settings.check.http_path_prefix);
-            (check, check.and_then(|_| source_ip(&head.headers, &config.http_source_ip)))
+            match role {
+                Role::RateLimits => (None, None),
+                Role::Checks => {
+                    let config = config_of(published.routes.snapshot());
+                    let prefix = &config.settings.check.http_path_prefix;
+                    // Before the body is read: 404 denies the request.
+                    let Some(check) = http_paths::strip_prefix(path, prefix) else {
+                        mixer_base::warn_limited!(
+                            1,
+                            "a check over HTTP is outside of `{prefix}` and is refused; set path_prefix of ext_authz, or check.httpPathPrefix"
+                        );
+                        return plain(StatusCode::NOT_FOUND, OUTSIDE);
+                    };
+                    (Some(check), source_ip(&head.headers, &config.http_source_ip))
+                }
+            }
         };
         // The memory is reserved until the request is answered.
         let (body, _memory) = match self.bodies.read(body).await {
@@ -120,7 +185,6 @@ impl Endpoint {
                 return plain(status, text);
             }
         };
-        // Checks come first: their paths are those of the callers of the proxy.
         let Some(path) = check else {
             return match (&head.method, path) {
                 (&Method::POST, http_paths::JSON) => {
@@ -128,9 +192,10 @@ impl Endpoint {
                 }
                 (&Method::GET, http_paths::ACTIVE_LIMITS) => plain(StatusCode::OK, &self.limits()),
                 (&Method::GET, http_paths::HEALTH) => plain(StatusCode::OK, "OK\n"),
-                _ => {
-                    plain(StatusCode::NOT_FOUND, "not found; checks are served below check.httpPathPrefix\n")
-                }
+                _ => plain(
+                    StatusCode::NOT_FOUND,
+                    "not found; this port serves POST /json, GET /rlconfig and GET /healthcheck\n",
+                ),
             };
         };
         let request = check_request(&head.method, path, &head.headers, source, &body);

@@ -1,7 +1,7 @@
 //! systemd socket activation.
 //!
-//! `LISTEN_FDS` is the number of inherited descriptors and `LISTEN_FDNAMES` their roles: `grpc`, `monitoring`, `ctrlz` or `envoy`. A single
-//! socket with another name is for the API. The sockets belong to the service manager: they stay open across restarts, and the file of a
+//! `LISTEN_FDS` is the number of inherited descriptors and `LISTEN_FDNAMES` their roles: `grpc`, `monitoring`, `ctrlz`, `envoy` or
+//! `envoy-ratelimit`. A single socket with another name is for the API. The sockets belong to the service manager: they stay open across restarts, and the file of a
 //! unix socket is not removed. See docs/operations.md.
 
 use std::net::TcpListener;
@@ -18,6 +18,8 @@ pub enum Endpoint {
     Introspection,
     /// HTTP external authorization.
     Envoy,
+    /// Rate limits of Envoy over HTTP.
+    EnvoyRateLimits,
 }
 
 /// Sockets from socket activation.
@@ -31,6 +33,8 @@ pub struct InheritedSockets {
     pub introspection: Option<TcpListener>,
     /// For HTTP external authorization.
     pub envoy: Option<TcpListener>,
+    /// For rate limits of Envoy over HTTP.
+    pub envoy_rate_limits: Option<TcpListener>,
 }
 
 impl InheritedSockets {
@@ -56,10 +60,11 @@ impl InheritedSockets {
                 "monitoring" => sorted.monitoring.replace(over_tcp(socket, &name)?).is_some(),
                 "ctrlz" => sorted.introspection.replace(over_tcp(socket, &name)?).is_some(),
                 "envoy" => sorted.envoy.replace(over_tcp(socket, &name)?).is_some(),
+                "envoy-ratelimit" => sorted.envoy_rate_limits.replace(over_tcp(socket, &name)?).is_some(),
                 "grpc" => sorted.grpc.replace(socket).is_some(),
                 _ if is_alone => sorted.grpc.replace(socket).is_some(),
                 _ => {
-                    let text = "is none of grpc, monitoring, ctrlz and envoy (FileDescriptorName= of the socket unit)";
+                    let text = "is none of grpc, monitoring, ctrlz, envoy and envoy-ratelimit (FileDescriptorName= of the socket unit)";
                     return Err(refused(&name, text));
                 }
             };
@@ -76,6 +81,7 @@ impl InheritedSockets {
             Endpoint::Monitoring => self.monitoring.take(),
             Endpoint::Introspection => self.introspection.take(),
             Endpoint::Envoy => self.envoy.take(),
+            Endpoint::EnvoyRateLimits => self.envoy_rate_limits.take(),
         }
     }
 }
@@ -144,8 +150,8 @@ mod tests {
             |name: &str| InheritedSocket::Unix(UnixListener::bind(directory.path().join(name)).unwrap());
         assert_eq!(
             sort(vec![(tcp(), "grpc"), (tcp(), "http")]).unwrap_err(),
-            "LISTEN_FDS: the socket `http` is none of grpc, monitoring, ctrlz and envoy (FileDescriptorName= of the socket \
-             unit)"
+            "LISTEN_FDS: the socket `http` is none of grpc, monitoring, ctrlz, envoy and envoy-ratelimit (FileDescriptorName= \
+             of the socket unit)"
         );
         assert_eq!(
             sort(vec![(tcp(), "grpc"), (unix("a"), "grpc")]).unwrap_err(),

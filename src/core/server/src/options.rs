@@ -117,6 +117,8 @@ pub struct ServerOptions {
     pub envoy_bridge: bool,
     /// `host:port` of HTTP external authorization; empty: off.
     pub envoy_http_address: String,
+    /// `host:port` of rate limits of Envoy over HTTP; empty: off.
+    pub envoy_ratelimit_http_address: String,
     /// Delay between becoming not ready and draining.
     pub drain_delay: SignedDuration,
     /// Time limit of the whole shutdown.
@@ -176,6 +178,7 @@ impl Default for ServerOptions {
             pid_file: PathBuf::new(),
             envoy_bridge: true,
             envoy_http_address: String::new(),
+            envoy_ratelimit_http_address: String::new(),
             drain_delay: SignedDuration::ZERO,
             shutdown_timeout: SignedDuration::from_secs(30),
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use regex::bytes::RegexBuilder;
 
 use super::addresses::{HttpSourceIp, OriginIp};
-use super::http_paths::covered_path;
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
 use super::{
     CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, QuotaSelector,
@@ -166,14 +165,6 @@ impl Assembler<'_> {
                 self.problem(resource, problem);
                 HttpSourceIp::default()
             });
-        let prefix = &settings.check.http_path_prefix;
-        if let Some(own) = covered_path(prefix) {
-            let text = format!("the prefix `{prefix}` covers `{own}` of the endpoint itself");
-            let hint =
-                "write a prefix of its own, for example /check, and set it as path_prefix of ext_authz";
-            let field = check.field("httpPathPrefix");
-            self.problem(resource, Diagnostic::error("envoy-setting", field, text).with_hint(hint));
-        }
         let field = check.field("staticAttributes");
         self.config.static_attributes = self.constants(&settings.check.static_attributes, &field, resource);
         self.config.access_log_types =

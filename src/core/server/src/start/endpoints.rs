@@ -15,6 +15,7 @@ use crate::monitor;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::task::Task;
 use mixer_envoy::EndpointContext;
+use mixer_envoy::http_endpoint::HttpListeners;
 use mixer_net::accepted::Accepted;
 use mixer_net::address::ListenAddress;
 use mixer_net::descriptors::DescriptorPlan;
@@ -45,21 +46,36 @@ impl Start<'_> {
         }
     }
 
-    /// HTTP external authorization, if configured.
-    pub(super) fn start_envoy_http(&mut self, envoy: &EndpointContext) -> Result<(), StartError> {
-        let address = self.options.envoy_http_address.as_str();
-        if address.is_empty() && self.inherited.envoy.is_none() {
-            return Ok(());
+    /// A socket of Envoy's services over HTTP, if configured.
+    fn listen_envoy(&mut self, endpoint: Endpoint) -> Result<Option<TcpListener>, StartError> {
+        let (address, is_inherited) = match endpoint {
+            Endpoint::Envoy => (&self.options.envoy_http_address, self.inherited.envoy.is_some()),
+            _ => (&self.options.envoy_ratelimit_http_address, self.inherited.envoy_rate_limits.is_some()),
+        };
+        if address.is_empty() && !is_inherited {
+            return Ok(None);
         }
-        let listener = self.listen_http(Endpoint::Envoy, address).map_err(|e| {
+        let listener = self.listen_http(endpoint, address).map_err(|e| {
             StartError::new(format!(
                 "unable to setup the HTTP endpoint for Envoy: unable to listen on socket: {e}"
             ))
         })?;
+        Ok(Some(listener))
+    }
+
+    /// HTTP external authorization, and rate limits over HTTP, if configured.
+    pub(super) fn start_envoy_http(&mut self, envoy: &EndpointContext) -> Result<(), StartError> {
+        let listeners = HttpListeners {
+            checks: self.listen_envoy(Endpoint::Envoy)?,
+            rate_limits: self.listen_envoy(Endpoint::EnvoyRateLimits)?,
+        };
+        if listeners.checks.is_none() && listeners.rate_limits.is_none() {
+            return Ok(());
+        }
         let name = self.effects.thread_name("envoy-http");
         let stop = CancellationToken::new();
         let thread =
-            mixer_envoy::http_endpoint::start(&name, listener, envoy.clone(), stop.clone(), HTTP_GRACE)
+            mixer_envoy::http_endpoint::start(&name, listeners, envoy.clone(), stop.clone(), HTTP_GRACE)
                 .map_err(|e| StartError::because("unable to setup the HTTP endpoint for Envoy", e))?;
         self.has_envoy_http = true;
         self.components.started(StopStep::Calls, "HTTP endpoint for Envoy", async move |_| {
