@@ -38,6 +38,8 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     }
     // compat(1.3): mixs does not serve these paths; pinned by the cases in cli/monitoring.yaml.
     options.health_endpoints = !personality.is_legacy();
+    // compat(1.3): lumberjack creates it.
+    options.log.create_rotate_directory = personality.is_legacy();
     if args.print_config {
         config_file::print(&args.settings, io)?;
         return Ok(Exit::Success);

@@ -40,6 +40,29 @@ fn files_that_are_fifos_are_refused_at_the_start() {
 }
 
 #[test]
+fn a_missing_directory_of_an_output_file_is_refused_at_the_start() {
+    let directory = configuration("");
+    let missing = directory.path().join("lgos");
+    let path = missing.join("out.log").display().to_string();
+    let config = format!("fs://{}", directory.path().join("config").display());
+    let own = ["--config-store-url", &config, "--address", "tcp://127.0.0.1:0", "--allow-empty-config"];
+    let ports = ["--monitoring-port", "0", "--ctrlz-port", "0", "--metrics-port", "0"];
+    for flag in ["--decision-log", "--record-requests", "--log-rotate"] {
+        for more in [&[][..], &["--dry-run"]] {
+            let finished = mixer(&[&["server"][..], &own, &ports, &[flag, &path], more].concat());
+            assert_eq!(finished.status, 3, "{flag} {more:?} {finished:?}");
+            let text =
+                format!("the directory `{}` does not exist; correct the path, or create", missing.display());
+            assert!(finished.stderr.contains(&text), "{flag} {more:?} {finished:?}");
+        }
+    }
+    assert!(!missing.exists());
+    // As Istio Mixer, where the flag is one of its own.
+    let server = on(&directory).with(&["--log_rotate", &path]).start();
+    assert!(missing.exists(), "{}", server.log());
+}
+
+#[test]
 fn a_fifo_as_log_target_is_written_once_somebody_reads_it() {
     let directory = configuration("");
     let path = directory.path().join("fifo");

@@ -81,6 +81,7 @@ impl LogFlags {
         LogOptions {
             targets: self.log_target.clone(),
             rotate: self.log_rotate.clone(),
+            create_rotate_directory: false,
             rotate_max_size: self.log_rotate_max_size,
             rotate_max_age: self.log_rotate_max_age,
             rotate_max_backups: self.log_rotate_max_backups,

@@ -61,6 +61,25 @@ pub fn check_rotatable(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether the directory exists in which a file is to be created: a misspelt path should not become a new directory.
+///
+/// Errors: [`io::ErrorKind::NotFound`] with the directory and the cure. Nothing else is checked.
+pub fn check_directory(path: &Path) -> io::Result<()> {
+    let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    match std::fs::metadata(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let text = format!(
+                "the directory `{}` does not exist; correct the path, or create the directory, writable by the server",
+                directory.display()
+            );
+            Err(io::Error::new(io::ErrorKind::NotFound, text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The bytes of a regular file of at most `max` bytes.
 ///
 /// Errors: those of [`open`]; [`io::ErrorKind::FileTooLarge`].

@@ -261,7 +261,8 @@ impl Effects for Rehearsal {
         _: &Arc<Share>,
         _: &Metrics,
     ) -> Result<Option<Arc<DecisionLog>>, LogError> {
-        options.check().map(|()| None).map_err(|error| LogError(error.0))
+        let checked = options.check().and_then(|()| options.check_directories());
+        checked.map(|()| None).map_err(|error| LogError(error.0))
     }
 
     fn config_cache(&self, directory: &Path) -> Option<Arc<dyn CacheMedium>> {

@@ -66,6 +66,8 @@ pub struct LogOptions {
     pub targets: Vec<String>,
     /// An additional, rotated file; empty: none.
     pub rotate: PathBuf,
+    /// Whether the directory of the rotated file is created, as by Istio Mixer. Otherwise a missing one is an error.
+    pub create_rotate_directory: bool,
     /// Size before rotation in MiB.
     pub rotate_max_size: i64,
     /// Days for which rotated files are kept; 0: forever.
@@ -87,6 +89,7 @@ impl Default for LogOptions {
         Self {
             targets: vec!["stdout".to_owned()],
             rotate: PathBuf::new(),
+            create_rotate_directory: false,
             rotate_max_size: 100,
             rotate_max_age: 30,
             rotate_max_backups: 1000,

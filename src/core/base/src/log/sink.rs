@@ -167,7 +167,11 @@ pub(super) fn open(options: &LogOptions, earlier: &[Arc<Sink>]) -> Result<Vec<Ar
         opened.push((target.clone(), file));
     }
     if !options.rotate.as_os_str().is_empty() {
-        let checked = regular_file::check_rotatable(&options.rotate);
+        let checked = match options.create_rotate_directory {
+            true => Ok(()),
+            false => regular_file::check_directory(&options.rotate),
+        };
+        let checked = checked.and_then(|()| regular_file::check_rotatable(&options.rotate));
         checked.map_err(|error| refuse(&options.rotate.display().to_string(), &error))?;
         let file = RotatingFile::new(options.rotate.clone(), rotation(options));
         opened.push((options.rotate.display().to_string(), Some(Target::Rotating(file))));

@@ -218,6 +218,7 @@ fn lost_records_are_counted() {
     let fixture = Fixture::new(|o| {
         o.targets = Vec::new();
         o.rotate = PathBuf::from("/proc/nonexist/rotated.log");
+        o.create_rotate_directory = true;
     });
     let metrics = crate::metrics::Metrics::new();
     let lost = metrics.counter(crate::metrics::Family::LogRecordsLost, &[]);
@@ -231,6 +232,7 @@ fn an_idle_log_recovers_when_its_disk_has_space_again() {
     let fixture = Fixture::new(|o| {
         let place = Path::new(&o.targets[0]).parent().unwrap().join("gone/rotated.log");
         o.rotate = place;
+        o.create_rotate_directory = true;
     });
     // A file in place of the directory stands for a full disk.
     let blocked = fixture.directory.path().join("gone");

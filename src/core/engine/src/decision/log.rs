@@ -75,7 +75,7 @@ impl DecisionLog {
         if !options.is_enabled() {
             return Ok(None);
         }
-        options.check().map_err(|error| LogError(error.0))?;
+        options.check().and_then(|()| options.check_directories()).map_err(|error| LogError(error.0))?;
         let masks = MaskSet::parse(&options.masks).map_err(LogError)?;
         let log = match options.log.path.as_os_str().is_empty() {
             true => None,
@@ -166,9 +166,6 @@ impl DecisionLog {
 fn touch(path: &Path, what: &str) -> Result<(), LogError> {
     let refuse =
         |error: &io::Error| LogError(format!("cannot open {what} `{}`: {}", path.display(), os_text(error)));
-    if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
-        std::fs::create_dir_all(directory).map_err(|error| refuse(&error))?;
-    }
     mixer_base::rotate::append_private(path).map(drop).map_err(|error| refuse(&error))
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::mask::{DEFAULT_MASKS, MaskSet};
 use mixer_base::log::OptionsError;
+use mixer_base::regular_file;
 
 /// Which decisions are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,5 +92,14 @@ impl DecisionOptions {
             return Err(OptionsError(text));
         }
         MaskSet::parse(&self.masks).map(drop).map_err(OptionsError)
+    }
+
+    /// Whether the directories of the files exist. Errors: the first that does not, with the cure.
+    pub fn check_directories(&self) -> Result<(), OptionsError> {
+        for (what, path) in [("decision log", &self.log.path), ("recording", &self.recording.path)] {
+            regular_file::check_directory(path)
+                .map_err(|error| OptionsError(format!("cannot open {what} `{}`: {error}", path.display())))?;
+        }
+        Ok(())
     }
 }
