@@ -75,7 +75,10 @@ fn an_empty_configuration_must_be_meant() {
     let ran = run(&["mixer", "validate", &path]);
     assert!(ran.code == 1 && ran.out.starts_with(refused), "{}", ran.out);
     let piped = run_with_input(&["mixer", "validate", "-", "-o", "json"], "");
-    assert_eq!(json(&piped)["diagnostics"][0]["code"], "config-withheld");
+    assert_eq!((piped.code, &json(&piped)["diagnostics"][0]["code"]), (1, &"file-empty".into()));
+    // A file with comments only defines nothing, which is said as of an empty directory.
+    let piped = run_with_input(&["mixer", "validate", "-", "-o", "json"], "# Nothing.\n");
+    assert_eq!((piped.code, &json(&piped)["diagnostics"][0]["code"]), (1, &"config-withheld".into()));
     // An error tells more.
     let broken = run_with_input(&["mixer", "validate", "-"], "kind: [rule\n");
     assert!(broken.code == 1 && !broken.out.contains("config-withheld"), "{}", broken.out);

@@ -133,6 +133,7 @@ const EDITS: &[Row] = &[
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: ruel")]));
     }),
     ("a file is empty", |files| files.put("/conf/deny.yaml", "")),
+    ("a file has comments only", |files| files.put("/conf/deny.yaml", "# Everybody is welcome.\n")),
     ("a file cannot be read", |files| files.unreadable.push("/conf/deny.yaml".to_owned())),
     ("a file is renamed and is not YAML", |files| {
         files.remove("/conf/deny.yaml");
@@ -300,6 +301,9 @@ const STARTS: &[Row] = &[
         files.put("/conf/z.yaml", RULE.replace("\"bob\"", "\"adam\""));
     }),
     ("a file cannot be read", |files| files.unreadable.push("/conf/more.yaml".to_owned())),
+    ("a file is empty", |files| files.put("/conf/more.yaml", "")),
+    ("a file has white space only", |files| files.put("/conf/more.yaml", " \n\n")),
+    ("a file has comments only", |files| files.put("/conf/more.yaml", "# For later.\n")),
     ("the directory does not exist or cannot be read", |files| files.lost = true),
     ("nothing could be read yet, with `--allow-empty-config`", |files| {
         *files = Files { failed: true, ..Files::default() };

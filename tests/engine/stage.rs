@@ -41,7 +41,7 @@ pub(crate) enum Answer {
     Failed,
 }
 
-/// Files in memory; some of them cannot be read.
+/// Files in memory; some of them cannot be read, and keep what was read of them before.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Files {
     pub(crate) texts: BTreeMap<String, String>,
@@ -62,7 +62,8 @@ impl Files {
         self.texts.remove(file);
     }
 
-    fn read(&self, before: Option<&StoreContents>) -> StoreContents {
+    /// What a store reads: a file that cannot be read has the text of `known`, which is updated.
+    fn read(&self, before: Option<&StoreContents>, known: &mut BTreeMap<String, String>) -> StoreContents {
         if self.failed {
             let unavailable = Some("reading the configuration failed: panic".to_owned());
             return StoreContents { unavailable, ..StoreContents::default() };
@@ -77,8 +78,10 @@ impl Files {
             }
             None if self.lost => StoreContents::default(),
             None => {
+                known.retain(|file, _| self.unreadable.contains(file));
                 let readable = self.texts.iter().filter(|(file, _)| !self.unreadable.contains(file));
-                let files = readable.map(|(file, text)| (file.as_str(), text.as_str()));
+                known.extend(readable.map(|(file, text)| (file.clone(), text.clone())));
+                let files = known.iter().map(|(file, text)| (file.as_str(), text.as_str()));
                 StoreContents::clone(&MemoryStore::new("memory://", files).contents())
             }
         };
@@ -98,6 +101,8 @@ impl Files {
 
 struct StageStore {
     contents: Mutex<Arc<StoreContents>>,
+    /// The text of each file as last read.
+    known: Mutex<BTreeMap<String, String>>,
     /// Nothing was read yet: the file system hangs.
     hangs: AtomicBool,
 }
@@ -272,8 +277,10 @@ impl Stage {
             ..SnapshotOptions::new(self.registry)
         });
         let runtime = Arc::new(Runtime::new(builder.empty(), None));
+        let mut known = BTreeMap::new();
         let store = Arc::new(StageStore {
-            contents: Mutex::new(Arc::new(self.placed(files).read(None))),
+            contents: Mutex::new(Arc::new(self.placed(files).read(None, &mut known))),
+            known: Mutex::new(known),
             hangs: AtomicBool::new(hangs),
         });
         let cache = self.uses_cache.then(|| Arc::clone(&self.cache) as Arc<dyn CacheMedium>);
@@ -330,7 +337,8 @@ impl Stage {
     pub(crate) fn change(&mut self, files: &Files) {
         let store = &self.process().store;
         let before = store.contents();
-        *store.contents.lock() = Arc::new(self.placed(files).read(Some(&before)));
+        let read = self.placed(files).read(Some(&before), &mut store.known.lock());
+        *store.contents.lock() = Arc::new(read);
         store.hangs.store(false, Ordering::Relaxed);
         self.apply();
     }

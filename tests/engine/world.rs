@@ -367,7 +367,8 @@ impl World {
             Version::Bad(..) => false,
             Version::Absent | Version::Good(_) => false,
         };
-        self.lost || self.unreadable.is_some() || self.documents().any(is_error)
+        let is_missing = self.lost || self.unreadable.is_some() || self.emptied.is_some();
+        is_missing || self.documents().any(is_error)
     }
 
     /// What the text says about a user as far as it can be read: the text of the user's rule, or that there is none.
@@ -384,10 +385,8 @@ impl World {
     /// What a first configuration answers: it has nothing but what is read. `None` if that rule has an error.
     pub(crate) fn says_at_first(&self, user: usize) -> Option<Answer> {
         let name = Name::Rule(user);
-        let is_empty = self.emptied == Some(self.file_of(name)) && self.unreadable != self.emptied;
         match self.version_of(name) {
             Version::Absent => Some(Answer::Allowed),
-            _ if is_empty => Some(Answer::Allowed),
             Version::Good(number) => Some(Self::answer(number)),
             Version::Bad(..) => None,
         }

@@ -285,3 +285,66 @@ fn a_server_that_serves_nothing_is_compared_in_one_line() {
     assert!(found[0].contains("error[config-withheld]"), "{found:?}");
     assert!(found[1].contains(" serves nothing; these files have "), "{found:?}");
 }
+
+/// Denies one user.
+fn denial(user: &str) -> String {
+    format!(
+        "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: no-{user}, namespace: istio-system}}\n\
+         spec: {{match: '(source.user | \"\") == \"{user}\"', actions: [{{handler: turn-away, instances: [caller]}}]}}\n"
+    )
+}
+
+const REFUSAL: &str = "apiVersion: config.istio.io/v1alpha2
+kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec: {attributes: {source.user: {valueType: STRING}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: turn-away, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: caller, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+";
+
+/// The cells of docs/configuration.md for a file that cannot be read, with the files of a system that says so.
+#[test]
+fn a_file_that_becomes_unreadable_goes_on_with_what_was_read() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    // Root reads every file, unless it gives up that capability.
+    let limited = ["--bounding-set", "-dac_override,-dac_read_search"].map(str::to_owned);
+    for (mode, applies_beside) in [("keep-last", true), ("serve-valid", true), ("refuse", false)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("base.yaml"), REFUSAL).expect("writable");
+        std::fs::write(path("bob.yaml"), denial("bob")).expect("writable");
+        let server = Server::on(directory.path()).native().with(&["--config-on-error", mode]);
+        let is_root = directory.path().metadata().expect("readable").uid() == 0;
+        let server = match is_root {
+            true => server.through(Path::new("setpriv"), &limited).start(),
+            false => server.start(),
+        };
+        let is_denied = |user: &str| {
+            let attribute = format!("source.user={user}");
+            mixer(&["check", "-m", &server.address(), "-s", &attribute]).stdout.contains("FAILED_PRECONDITION")
+        };
+        assert_eq!([is_denied("bob"), is_denied("carol")], [true, false], "{mode}");
+        let mode_of = |bits: u32| {
+            let permissions = std::fs::Permissions::from_mode(bits);
+            std::fs::set_permissions(path("bob.yaml"), permissions).expect("it is our own");
+        };
+        mode_of(0);
+        std::fs::write(path("carol.new"), denial("carol")).expect("writable");
+        std::fs::rename(path("carol.new"), path("carol.yaml")).expect("writable");
+        let problems = || server.metric("mixer_diagnostics_total");
+        let is_said = || (problems() > 0.0 && is_denied("carol") == applies_beside).then_some(());
+        assert!(wait_for(DEADLINE, is_said).is_some(), "{mode}\n{}", server.log());
+        assert!(is_denied("bob"), "{mode}\n{}", server.log());
+        mode_of(0o644);
+        let is_mended = || (problems() == 0.0 && is_denied("carol") && is_denied("bob")).then_some(());
+        assert!(wait_for(DEADLINE, is_mended).is_some(), "{mode}\n{}", server.log());
+    }
+}

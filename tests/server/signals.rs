@@ -8,8 +8,9 @@ use crate::support::rpc::{Client, mixer as wire};
 use crate::support::{DEADLINE, Server, ServerBuilder, wait_for};
 use crate::text;
 
-/// A directory with one configuration file.
+/// A directory with one configuration file; without content the file has a comment.
 pub(crate) fn configuration(content: &str) -> tempfile::TempDir {
+    let content = if content.is_empty() { "# Nothing.\n" } else { content };
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::create_dir(directory.path().join("config")).expect("it is writable");
     std::fs::write(directory.path().join("config/all.yaml"), content).expect("it is writable");

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use contents::{Broken, StoreContents, Unread};
-pub use document::read_document;
+pub use document::{FILE_EMPTY, read_document};
 use document::{FileContents, read_file};
 use fs::FsStore;
 pub use fs::{Lease, WhenLost, Writer, writer_of};

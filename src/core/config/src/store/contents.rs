@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::FileContents;
+use super::{FILE_EMPTY, FileContents};
 use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity, Span};
 use mixer_base::shared_map::SharedMap;
 
@@ -51,8 +51,8 @@ pub struct Unread {
     pub why: String,
     /// What is wrong with it.
     pub problem: Diagnostic,
-    /// Whether it is certain that configuration is missing. A document without kind and metadata, or an empty file, is suspicious
-    /// only where there was a resource before.
+    /// Whether it counts as missing configuration wherever it is. A document without kind and metadata is suspicious only where there was
+    /// a resource before.
     pub certain: bool,
 }
 
@@ -78,10 +78,8 @@ impl StoreContents {
     /// Everything that could not be read. Cost: proportional to the diagnostics.
     pub fn unread(&self) -> Vec<Unread> {
         let broken = self.broken.iter().map(|broken| (&broken.problem, Some(&broken.file)));
-        // Not broken by itself, but what a cut or joined document looks like.
-        let suspicious = |problem: &&Diagnostic| problem.code == "file-empty";
-        let suspicious = self.diagnostics.iter().filter(suspicious).map(|problem| (problem, None));
-        let unread = broken.chain(suspicious);
+        let empty = self.diagnostics.iter().filter(|problem| problem.code == FILE_EMPTY);
+        let unread = broken.chain(empty.map(|problem| (problem, None)));
         unread
             .filter_map(|(problem, file)| Some(Unread::by(problem, file.or(problem.file.as_ref())?)))
             .collect()

@@ -34,6 +34,8 @@ impl FileContents {
     }
 }
 
+/// The code of a file without text.
+pub const FILE_EMPTY: &str = "file-empty";
 /// The code of a document that begins within the chunk of another.
 pub(super) const DOCUMENT_IGNORED: &str = "document-ignored";
 
@@ -75,10 +77,10 @@ pub fn read_document(origin: Origin) -> Option<Arc<RawResource>> {
     is_whole.then(|| Arc::new(resource.moved(origin)))
 }
 
-/// An empty file is what a full disk, or a writer that was interrupted, leaves behind.
+/// An empty file is what a full disk, or a writer that was interrupted, leaves behind: what it defined is unknown.
 fn empty(file: &Arc<str>) -> Diagnostic {
-    let mut diagnostic = Diagnostic::warning("file-empty", FieldPath::root(), "the file is empty")
-        .with_hint("delete the file, or leave a comment in it, to remove what it defined");
+    let mut diagnostic = Diagnostic::error(FILE_EMPTY, FieldPath::root(), "the file is empty")
+        .with_hint("delete the file, or leave a comment in it, if it is to define nothing");
     diagnostic.file = Some(Arc::clone(file));
     diagnostic
 }

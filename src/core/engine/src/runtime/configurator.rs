@@ -323,12 +323,11 @@ impl Configurator {
         store.contents()
     }
 
-    /// Whether a store with the same resources differs in what it could not read, which decides what serves.
+    /// Whether a store with the same resources differs in what it could not read, which is shown, and may decide what serves.
     fn reads_differently(&self, contents: &StoreContents) -> bool {
-        self.last_good.policy != OnConfigError::ServeValid
-            && self.applied.as_ref().is_some_and(|applied| {
-                applied.diagnostics != contents.diagnostics || applied.unavailable != contents.unavailable
-            })
+        self.applied.as_ref().is_some_and(|applied| {
+            applied.diagnostics != contents.diagnostics || applied.unavailable != contents.unavailable
+        })
     }
 
     /// What is published, recorded as the last good configuration unless it is withheld.

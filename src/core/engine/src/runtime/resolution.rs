@@ -19,7 +19,7 @@ use super::kept::{CommonCause, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::withheld::Withheld;
 use crate::snapshot::{BuildStage, KIND_UNKNOWN, Snapshot, SnapshotBuilder, SnapshotCounts};
-use mixer_config::store::{StoreContents, Unread};
+use mixer_config::store::{FILE_EMPTY, StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
 
 /// What the first build found, and what was found since.
@@ -96,9 +96,10 @@ impl<'l> Resolution<'l> {
         });
         let mut diagnostics = resolution.snapshot.diagnostics.clone();
         if last.policy == OnConfigError::ServeValid {
-            // As in Istio Mixer, for which every kind that it does not know belongs to another program.
-            let unknown = diagnostics.iter_mut().filter(|problem| problem.code == KIND_UNKNOWN);
-            unknown.for_each(|problem| problem.severity = Severity::Warning);
+            // As in Istio Mixer, for which every kind that it does not know belongs to another program, and which reads an empty file.
+            let lenient =
+                diagnostics.iter_mut().filter(|problem| [KIND_UNKNOWN, FILE_EMPTY].contains(&problem.code));
+            lenient.for_each(|problem| problem.severity = Severity::Warning);
         }
         let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
         let faulty = errors.map(|problem| problem.resource.clone()).collect();

@@ -191,7 +191,7 @@ fn an_emptied_file_is_empty_after_a_second() {
     tree.write("");
     assert_eq!(tree.after(10), OLD, "emptied again");
     assert_eq!(tree.after(1000), [] as [&str; 0]);
-    assert_eq!(tree.problems(), [("file-empty", Severity::Warning)]);
+    assert_eq!(tree.problems(), [("file-empty", Severity::Error)]);
 }
 
 #[test]
