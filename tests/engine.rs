@@ -3,6 +3,8 @@
 
 #![cfg(test)]
 
+#[path = "engine/at_fault.rs"]
+mod at_fault;
 #[path = "engine/chaos.rs"]
 mod chaos;
 #[path = "engine/check_cache.rs"]

@@ -139,9 +139,8 @@ impl<'l> Resolution<'l> {
             } else {
                 self.corrections.pass += 1;
                 let stage = faults.values().map(|fault| fault.stage).min();
-                for (key, fault) in faults.iter().filter(|(_, fault)| Some(fault.stage) == stage) {
-                    self.correct(key, fault, builder);
-                }
+                let faults = faults.iter().filter(|(_, fault)| Some(fault.stage) == stage);
+                self.correct(&faults.collect::<Vec<_>>(), builder);
             }
             self.rebuild(builder);
         }
@@ -284,12 +283,35 @@ impl<'l> Resolution<'l> {
         self.empty.then_some(Withheld { why, problem: None })
     }
 
-    /// Corrects one resource with an error, or what it depends on.
-    fn correct(&mut self, key: &ResourceKey, fault: &Fault, builder: &SnapshotBuilder) {
-        if self.replace(key, &fault.reason, builder) {
+    /// Corrects resources with an error, of one step of the build. What changed is at fault first; an error that two resources have
+    /// together, such as two `envoybridge`, is gone with the one that is new. Then what the others depend on.
+    fn correct(&mut self, faults: &[(&ResourceKey, &Fault)], builder: &SnapshotBuilder) {
+        let mut any = false;
+        for (key, fault) in faults {
+            any |= self.replace(key, &fault.reason, builder);
+        }
+        if any {
             return;
         }
-        // The resource is as it was: what it names has changed.
+        let (mut hopeless, mut restored) = (Vec::new(), false);
+        for (key, fault) in faults {
+            match self.restore_needed(key, fault, builder) {
+                true => restored = true,
+                false => hopeless.push((key, fault)),
+            }
+        }
+        if restored {
+            return;
+        }
+        for (key, fault) in hopeless {
+            if self.give_up(key, &fault.reason, builder) {
+                return;
+            }
+        }
+    }
+
+    /// Restores what a resource depends on that is as it was; false if none of that differs.
+    fn restore_needed(&mut self, key: &ResourceKey, fault: &Fault, builder: &SnapshotBuilder) -> bool {
         let named: Vec<ResourceKey> = builder
             .references_of(key)
             .iter()
@@ -297,13 +319,19 @@ impl<'l> Resolution<'l> {
             .collect();
         let because = |why: String| Reason::new(why, fault.reason.problem.clone());
         if self.restore(named, &because(format!("{key} names it")), builder) {
-            return;
+            return true;
         }
         let manifests = self.corrections.of_stages(&[BuildStage::Vocabulary], builder);
         if self.restore(manifests, &because(format!("{key} needs its attributes")), builder) {
-            return;
+            return true;
         }
-        self.give_up(key, &fault.reason, builder);
+        if fault.stage != BuildStage::Extensions {
+            return false;
+        }
+        // Extensions combine the resources of a kind: the error may be reported at another than that which changed.
+        let mut beside = self.corrections.of_stages(&[BuildStage::Extensions], builder);
+        beside.retain(|other| other.kind == key.kind);
+        self.restore(beside, &because(format!("it does not go together with {key}")), builder)
     }
 
     /// Replaces a resource by its last good version, or leaves it out if it has none. False if it is the last good one.
@@ -374,15 +402,16 @@ impl<'l> Resolution<'l> {
         self.restore(bound, reason, builder)
     }
 
-    /// The last resort: the whole last good configuration, and without the resource if it fails even there.
-    fn give_up(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) {
+    /// The last resort: the whole last good configuration, and without the resource if it fails even there. True if the whole is restored.
+    fn give_up(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) -> bool {
         let cause = Withheld { why: format!("{key}: {}", reason.why), problem: reason.problem.clone() };
         if !self.is_whole && self.corrections.last.resources().is_some() && self.restore_all(&cause, builder)
         {
-            return;
+            return true;
         }
         self.corrections.insert(key.clone(), None, reason.clone());
         self.refuse(key, reason, builder);
+        false
     }
 
     /// Serves the last good configuration as a whole; false if there is none, so that nothing serves.
