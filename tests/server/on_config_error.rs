@@ -67,6 +67,31 @@ fn the_typo_of_the_readme_keeps_the_denial() {
     let controlz = format!("127.0.0.1:{}", server.ports.ctrlz);
     let page = http("GET", &format!("http://{controlz}/configz/"), "").expect("a page").body;
     assert!(page.contains("2 resources serve in their previous version"), "{page}");
+    // The file no longer has the version that serves, nor its line.
+    let request = ["-s", "destination.service=shop", "--stringmap-attributes", "request.headers=clnt:abc"];
+    let address = server.address();
+    let explained = mixer(&[&["check", "-m", &address, "--explain"][..], &request].concat()).stdout;
+    let place = format!("previous version, since {since}, of {}", file.display());
+    let rule = explained.lines().find(|line| line.contains("unwelcome-client.rule.istio-system"));
+    assert!(rule.is_some_and(|line| line.ends_with(&place)), "{explained}");
+    assert!(explained.contains(&format!("    the previous version serves: {why}\n")), "{explained}");
+    assert!(!explained.contains("deny.yaml:"), "{explained}");
+    let json = mixer(&[&["check", "-m", &address, "--explain", "-o", "json"][..], &request].concat()).stdout;
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let rules = json["explanation"]["rules"].as_array().cloned().unwrap_or_default();
+    let kept: Vec<_> = rules.iter().filter(|rule| !rule["kept"].is_null()).collect();
+    assert_eq!(kept.len(), 2, "{json}");
+    assert!(
+        kept.iter().all(|rule| rule["line"].is_null() && rule["kept"]["since"] == since.as_str()),
+        "{json}"
+    );
+    assert!(rules.iter().all(|rule| rule["kept"].is_null() == rule["line"].is_u64()), "{json}");
+    let form = "attributes=destination.service%3Dshop%0Arequest.headers%5Bclnt%5D%3Dabc";
+    let page = http("POST", &format!("http://{controlz}/explainz/"), form).expect("a page").body;
+    assert!(page.contains(&place) && !page.contains("deny.yaml:"), "{page}");
+    let url = format!("http://{controlz}/configz/resource?name=unwelcome-client.rule.istio-system");
+    let page = http("GET", &url, "").expect("a page").body;
+    assert!(page.contains(&format!("The previous version serves, not this one, since {since}: ")), "{page}");
     let live = mixer(&["validate", &directory.path().display().to_string(), "--live", &controlz]);
     let told =
         format!("{controlz}: warning[config-kept]: the previous version of closed-service.rule.istio-system");
@@ -329,7 +354,9 @@ fn a_file_that_becomes_unreadable_goes_on_with_what_was_read() {
         };
         let is_denied = |user: &str| {
             let attribute = format!("source.user={user}");
-            mixer(&["check", "-m", &server.address(), "-s", &attribute]).stdout.contains("FAILED_PRECONDITION")
+            mixer(&["check", "-m", &server.address(), "-s", &attribute])
+                .stdout
+                .contains("FAILED_PRECONDITION")
         };
         assert_eq!([is_denied("bob"), is_denied("carol")], [true, false], "{mode}");
         let mode_of = |bits: u32| {

@@ -54,10 +54,13 @@ fn write_rule(text: &mut String, rule: &RuleExplanation, io: &Io) {
         Verdict::Broken => ("does not compile, never matches", Style::Error),
         Verdict::OtherNamespace => ("other namespace", Style::Dim),
     };
-    let place = format!("{}:{}", rule.file, rule.line);
+    let place = rule.place();
     let mark = if rule.dry_run { "  dry run, not enforced" } else { "" };
     let (label, place) = (io.paint(style, label), io.paint(Style::Dim, &place));
     let _ = writeln!(text, "  {}  {label}{mark}  {place}", rule.rule);
+    if let Some(kept) = &rule.kept {
+        let _ = writeln!(text, "    the previous version serves: {}", one_line(&kept.why));
+    }
     match &rule.condition {
         Some(condition) => write_part(text, condition, 2),
         None if rule.match_text.is_empty() => {}

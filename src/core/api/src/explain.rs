@@ -46,7 +46,7 @@ pub(super) async fn respond(worker: &WorkerContext, body: &[u8]) -> Result<Bytes
     if routes.has_dry_run() {
         dispatch::dry_run_check(routes, &bag, std::iter::empty(), passed, allowed, context).await;
     }
-    let explanation = explain(routes, &bag, decision, &trace.borrow(), decided_by);
+    let explanation = explain(&scope.published, &bag, decision, &trace.borrow(), decided_by);
     let json = serde_json::to_string(&explanation).map_err(GrpcError::internal)?;
     let mut out = Vec::with_capacity(json.len() + 16);
     out.extend_from_slice(&EMPTY_MESSAGE);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dispatch::DispatchTrace;
 use crate::routing::{RoutingTable, RuleKind};
+use crate::runtime::{KeptResource, Published};
 use crate::secret_values::SecretValues;
 use crate::snapshot::{Condition, MappingOutline, OnError, RuleConfig};
 use crate::template::Variety;
@@ -58,8 +59,12 @@ pub struct RuleExplanation {
     pub rule: String,
     /// Its file.
     pub file: String,
-    /// First line of the rule in the file.
-    pub line: u32,
+    /// First line of the rule in the file; `None` if the previous version of the rule serves, which the file no longer has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Why the previous version of the rule serves, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptExplanation>,
     /// Its condition; an empty one is always true.
     #[serde(rename = "match")]
     pub match_text: String,
@@ -77,6 +82,27 @@ pub struct RuleExplanation {
     /// Whether the rule refuses what no rule allows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub denies_by_default: bool,
+}
+
+/// Why the previous version of a rule serves instead of what its file has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptExplanation {
+    /// Since when, in RFC 3339.
+    pub since: String,
+    /// One line.
+    pub why: String,
+}
+
+impl RuleExplanation {
+    /// `FILE:LINE`, or that the previous version serves, and since when.
+    pub fn place(&self) -> String {
+        match (self.line, &self.kept) {
+            (_, Some(kept)) => format!("previous version, since {}, of {}", kept.since, self.file),
+            (Some(line), None) => format!("{}:{line}", self.file),
+            (None, None) => self.file.clone(),
+        }
+    }
 }
 
 /// The verdict on a rule.
@@ -140,12 +166,13 @@ pub fn referenced(bag: &AttributeBag<'_>) -> Vec<String> {
 
 /// Explains a check over a preprocessed bag, from its answer, the trace of its dispatch and the result of [`referenced`].
 pub fn explain<'t: 'a, 'a>(
-    table: &'t RoutingTable,
+    published: &'t Published,
     bag: &AttributeBag<'a>,
     decision: Decision,
     trace: &DispatchTrace,
     referenced: Vec<String>,
 ) -> Explanation {
+    let table = &published.routes;
     let snapshot = table.snapshot();
     let namespace = namespace(table, bag);
     let secrets = SecretValues::of(bag);
@@ -154,7 +181,8 @@ pub fn explain<'t: 'a, 'a>(
         .map(|rule| {
             let own = namespace.as_deref() == Some(&*rule.key.namespace);
             let applies = own || rule.key.namespace == snapshot.default_namespace;
-            explain_rule(rule, applies, bag, &secrets)
+            let kept = published.kept.iter().find(|kept| kept.key == rule.key);
+            explain_rule(rule, kept, applies, bag, &secrets)
         })
         .collect();
     let checks = trace.dispatches.iter().filter(|d| d.kind == RuleKind::Check);
@@ -194,6 +222,7 @@ fn namespace(table: &RoutingTable, bag: &AttributeBag<'_>) -> Option<String> {
 
 fn explain_rule<'t: 'a, 'a>(
     rule: &'t RuleConfig,
+    kept: Option<&KeptResource>,
     applies: bool,
     bag: &AttributeBag<'a>,
     secrets: &SecretValues,
@@ -224,7 +253,11 @@ fn explain_rule<'t: 'a, 'a>(
     RuleExplanation {
         rule: rule.key.to_string(),
         file: rule.origin.file.to_string(),
-        line: rule.origin.first_line,
+        line: kept.is_none().then_some(rule.origin.first_line),
+        kept: kept.map(|kept| KeptExplanation {
+            since: kept.since.rfc3339_micros().to_string(),
+            why: secrets.mask(&kept.why),
+        }),
         match_text: secrets.mask(&rule.match_text),
         verdict,
         condition,

@@ -269,6 +269,9 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
         json: "",
         body: html! {
             p.dim { (found.origin.file) ":" (found.origin.document_line()) }
+            @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
+                p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (kept.why) }
+            }
             @for diagnostic in published.diagnostics.iter().filter(|d| d.resource == full_name) { (problem(diagnostic, &contents)) }
             h2 { "Source" }
             (excerpt::numbered(&found.origin.text, found.origin.first_line))

@@ -260,8 +260,9 @@ fn verdict<'e>(
                 summary { (title) " " span.pill { (rules.len()) } }
                 @for rule in rules.iter().take(SHOWN) {
                     article.rule {
-                        header { (configuration::link(&rule.rule)) span.dim.place { (rule.file) ":" (rule.line) }
+                        header { (configuration::link(&rule.rule)) span.dim.place { (rule.place()) }
                             @for handler in &rule.handlers { span.pill { (handler) } } }
+                        @if let Some(kept) = &rule.kept { p.hint { "The previous version serves: " (kept.why) } }
                         @if rule.match_text.is_empty() { p.dim { "always" } }
                         @if let Some(part) = &rule.condition { ul.parts { (part_markup(part)) } }
                         @if let Some(miss) = &rule.near_miss { p.hint { (miss) } }
