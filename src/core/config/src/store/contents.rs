@@ -85,21 +85,34 @@ impl StoreContents {
             .collect()
     }
 
-    /// Adds the contents of files, all of one source. Of a resource that several of them define the last definition counts; that is
-    /// a problem unless all are the same. A definition of an earlier source is replaced, with a warning.
+    /// Adds the contents of files.
     pub(super) fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
-        let mut all: Vec<(bool, Arc<RawResource>)> =
-            self.resources.iter().map(|resource| (false, resource.clone())).collect();
+        let mut added = Vec::new();
         for file in files {
             self.files += 1;
             self.documents += file.resources.len();
             self.diagnostics.extend(file.diagnostics.iter().cloned());
             self.broken.extend(file.broken.iter().cloned());
-            all.extend(file.resources.iter().map(|resource| (true, resource.clone())));
+            added.extend(file.resources.iter().cloned());
         }
+        self.define(added);
+    }
+
+    /// Adds the contents of another store.
+    pub(super) fn merge(&mut self, other: &StoreContents) {
+        self.files += other.files;
+        self.documents += other.documents;
+        self.diagnostics.extend(other.diagnostics.iter().cloned());
+        self.broken.extend(other.broken.iter().cloned());
+        self.define(other.resources.iter().cloned());
+    }
+
+    /// Adds resources. Of one that is defined several times the last definition counts; that is a problem unless all are the same.
+    fn define(&mut self, added: impl IntoIterator<Item = Arc<RawResource>>) {
+        let mut all: Vec<Arc<RawResource>> = self.resources.iter().cloned().chain(added).collect();
         // A stable sort: of equal keys the last wins.
-        all.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
-        for ((is_of_source, before), (_, resource)) in all.iter().zip(all.iter().skip(1)) {
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        for (before, resource) in all.iter().zip(all.iter().skip(1)) {
             if before.key != resource.key {
                 continue;
             }
@@ -107,17 +120,16 @@ impl StoreContents {
             let in_one_file = before.origin.file == resource.origin.file
                 && before.origin.first_line != resource.origin.first_line;
             let severity = match before.revision != resource.revision {
-                true if *is_of_source => Severity::Error,
-                true => Severity::Warning,
+                true => Severity::Error,
                 false if in_one_file => Severity::Warning,
                 false => continue,
             };
             self.diagnostics.push(duplicate(severity, before, resource));
         }
         all.reverse();
-        all.dedup_by(|(_, earlier), (_, later)| earlier.key == later.key);
+        all.dedup_by(|earlier, later| earlier.key == later.key);
         all.reverse();
-        self.resources = all.into_iter().map(|(_, resource)| resource).collect();
+        self.resources = all.into_iter().collect();
     }
 
     /// Adds those resources of a file that no other defines.

@@ -29,7 +29,7 @@ pub enum SourceError {
 
 /// Reads `sources`: files (with any extension), directories, store URLs, and `-` for `stdin`.
 ///
-/// Later sources override earlier ones, as later files do. A file or directory below a source that cannot be read is a problem of the
+/// All sources are one configuration: a resource that two of them define differently is an error, as in two files of a directory. A file or directory below a source that cannot be read is a problem of the
 /// configuration. Errors: the first source that cannot be read.
 pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result<StoreContents, SourceError> {
     let mut contents = StoreContents::default();
@@ -43,13 +43,7 @@ pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result
             read_path(Path::new(path), &mut contents)?;
         } else if source.contains("://") {
             let held = open(source)?.load();
-            contents.files += held.files;
-            contents.documents += held.documents;
-            contents.diagnostics.extend(held.diagnostics.iter().cloned());
-            contents.broken.extend(held.broken.iter().cloned());
-            for resource in &held.resources {
-                contents.resources.put(resource.clone());
-            }
+            contents.merge(&held);
         } else {
             read_path(Path::new(source), &mut contents)?;
         }
@@ -167,16 +161,30 @@ mod tests {
     }
 
     #[test]
-    fn a_later_source_replaces_a_resource_with_a_warning() {
+    fn sources_are_one_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let source = |name: &str, text: String| {
             let path = directory.path().join(name);
             std::fs::write(&path, text).unwrap();
             path.display().to_string()
         };
-        let sources = [source("a.yaml", RULE.to_owned()), source("b.yaml", format!("{RULE}spec: {{}}"))];
-        let contents = read_sources(&sources, &mut std::io::empty()).unwrap();
-        let found: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.severity)).collect();
-        assert_eq!(found, [("resource-duplicate", crate::Severity::Warning)]);
+        let one = source("a.yaml", RULE.to_owned());
+        let found = |sources: &[String]| {
+            let contents = read_sources(sources, &mut RULE.as_bytes()).unwrap();
+            let found = contents.diagnostics.iter().map(|d| (d.code, d.severity));
+            (contents.resources.len(), found.collect::<Vec<_>>())
+        };
+        let error = vec![("resource-duplicate", crate::Severity::Error)];
+        let other = source("b.yaml", format!("{RULE}spec: {{}}"));
+        assert_eq!(found(&[one.clone(), other.clone()]), (1, error.clone()));
+        assert_eq!(found(&["-".to_owned(), other]), (1, error.clone()));
+        // The same again is harmless.
+        assert_eq!(found(&[one.clone(), one, "-".to_owned()]), (1, Vec::new()));
+        // A store is a source like others.
+        let sample = crate::store::open(crate::store::EMBEDDED_SAMPLE).unwrap().load();
+        let first = sample.resources.iter().next().unwrap();
+        let changed = source("c.yaml", format!("{}\n# changed\n", first.origin.text));
+        let (count, found) = found(&[crate::store::EMBEDDED_SAMPLE.to_owned(), changed]);
+        assert_eq!((count, found), (sample.resources.len(), error));
     }
 }
