@@ -19,6 +19,16 @@ pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>)
         .map(|(_, c)| format!("did you mean `{c}`?"))
 }
 
+/// Most edits of a [`misspelling`].
+const MAX_EDITS: usize = 2;
+
+/// Whether a name is another one with one or two mistakes: for names that others like them surround, such as API groups.
+pub fn misspelling(name: &str, of: &str) -> bool {
+    name.len() <= MAX_MISSPELLED
+        && name != of
+        && strsim::damerau_levenshtein(&name.to_lowercase(), &of.to_lowercase()) <= MAX_EDITS
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -7,7 +7,7 @@ use super::options::SnapshotOptions;
 use crate::adapter::ErasedAdapter;
 use crate::template::{self, TEMPLATES, TemplateInfo};
 use mixer_base::shared_map::SharedMap;
-use mixer_config::message::suggestion;
+use mixer_config::message::{misspelling, suggestion};
 use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
 
 /// The code of a resource of unknown kind.
@@ -112,7 +112,13 @@ impl<'c> ResourceChanges<'c> {
 }
 
 /// The API group of Istio Mixer.
-const GROUP: &str = "config.istio.io/";
+const GROUP: &str = "config.istio.io";
+
+/// The API group of a resource; empty without `apiVersion`.
+fn group_of(resource: &RawResource) -> &str {
+    let api_version = &*resource.envelope.api_version;
+    api_version.split_once('/').map_or(api_version, |(group, _)| group)
+}
 
 /// Kinds of that group that Istio has and this build does not: adapters and templates with a kind of their own, and the
 /// configuration of clients.
@@ -159,13 +165,13 @@ enum Guess {
 impl Guess {
     /// Cost: constant, unless the resource has no `apiVersion`.
     fn of(resource: &RawResource, registry: Registry) -> Self {
-        let (kind, api_version) = (&*resource.key.kind, &*resource.envelope.api_version);
+        let kind = &*resource.key.kind;
         // A legacy kind of Istio may be switched off.
         let is_known = FOREIGN_KINDS.contains(&kind) || candidates(registry).any(|known| known == kind);
-        let is_meant = match api_version {
+        let is_meant = match group_of(resource) {
             // Istio Mixer reads documents without it.
             "" => suggestion(kind, candidates(registry)).is_some() || resembles_rule(resource),
-            version => version.starts_with(GROUP),
+            group => group == GROUP || misspelling(group, GROUP),
         };
         if is_meant && !is_known { Self::Misspelt } else { Self::Foreign }
     }
@@ -214,7 +220,11 @@ pub(super) fn unknown_kind(resource: &RawResource, registry: Registry) -> Diagno
     let text = format!("kind `{kind}` is unknown; the resource is ignored");
     let mut problem = Diagnostic::new(severity, KIND_UNKNOWN, field, text);
     problem.resource = resource.key.to_string();
-    problem.hint = suggestion(kind, candidates(registry));
+    let group = group_of(resource);
+    let group = misspelling(group, GROUP).then(|| format!("the API group is `{GROUP}`, not `{group}`"));
+    let hints = [suggestion(kind, candidates(registry)), group];
+    problem.hint =
+        Some(hints.into_iter().flatten().collect::<Vec<_>>().join("; ")).filter(|hint| !hint.is_empty());
     problem.span = Some(span);
     problem
 }
