@@ -62,7 +62,9 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     let summary = block_on(async {
         let span = flags.begin_span("mixc Check")?;
         let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
-        if !flags.result.quiet {
+        // Istio's client does not warn.
+        let may_warn = !personality.is_legacy() || !client.is_remote();
+        if may_warn && !flags.result.quiet {
             let names = attributes.iter().map(|(name, _)| name);
             for unknown in client.unknown_names(names, quotas.keys().map(String::as_str)) {
                 writeln!(io.err, "warning: {unknown}")?;

@@ -39,7 +39,9 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     let summary = block_on(async {
         let span = flags.begin_span("mixc Report")?;
         let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
-        if !flags.result.quiet {
+        // Istio's client does not warn.
+        let may_warn = !personality.is_legacy() || !client.is_remote();
+        if may_warn && !flags.result.quiet {
             let names = attributes.iter().map(|(name, _)| name);
             for unknown in client.unknown_names(names, std::iter::empty()) {
                 writeln!(io.err, "warning: {unknown}")?;

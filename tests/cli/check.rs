@@ -214,6 +214,24 @@ fn what_the_configuration_does_not_know_is_said() {
 }
 
 #[test]
+fn without_configuration_the_usual_attributes_are_known() {
+    // Nobody listens there: what is said comes before the call.
+    let with = |program: &str, command: &str, more: &[&str]| {
+        let target = ["-m", "127.0.0.1:1", "-s", "source.usr=ann,destination.service=shop"];
+        run(&[&[program, command], &target[..], more].concat()).err
+    };
+    let unusual = "warning: the attribute `source.usr` is none of the usual ones: no rule can use it unless the server \
+                   declares it; did you mean `source.user`?\n";
+    for command in ["check", "report"] {
+        let told = with("mixer", command, &[]);
+        assert_eq!(told.matches("warning").count(), 1, "{told}");
+        assert!(told.contains(unusual), "{told}");
+        assert!(!with("mixer", command, &["--quiet"]).contains("usual"));
+        assert!(!with("mixc", command, &[]).contains("usual"), "as Istio's client");
+    }
+}
+
+#[test]
 fn an_invalid_value_is_named_with_its_attribute() {
     let ran = run(&["mixer", "check", "-i", "a=1,b=x"]);
     let text =

@@ -18,13 +18,13 @@ use mixer_api::MixerService;
 use mixer_api::grpc::GrpcError;
 use mixer_base::metrics::Metrics;
 use mixer_config::message::suggestion;
-use mixer_config::store::{self, ConfigStore, WhenLost};
+use mixer_config::store::{self, ConfigStore, EMBEDDED_SAMPLE, WhenLost};
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::explain::Explanation;
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
-use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
+use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
 use mixer_engine::template::Variety;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
@@ -77,13 +77,14 @@ impl Client {
     }
 
     /// What the configuration in this process does not know of a request, one line each: undeclared attributes, and quotas that no
-    /// rule allocates. Nothing is known of the configuration of a server.
+    /// rule allocates. Nothing is known of the configuration of a server: for one, the attributes that the sample configuration does not
+    /// declare, which are those of Istio's proxies.
     pub(crate) fn unknown_names<'n>(
         &self,
         attributes: impl Iterator<Item = &'n str>,
         quotas: impl Iterator<Item = &'n str>,
     ) -> Vec<String> {
-        let Client::InProcess(local) = self else { return Vec::new() };
+        let Client::InProcess(local) = self else { return unusual_names(attributes.collect()) };
         let vocabulary = &local.snapshot.vocabulary;
         let is_known = |name: &str| vocabulary.slot(name.as_bytes()).is_some();
         let hint = |name: &str, known: Vec<&str>| {
@@ -105,6 +106,11 @@ impl Client {
             format!("no rule allocates the quota `{name}`: it is granted{}", hint(name, allocated.clone()))
         }));
         unknown
+    }
+
+    /// Whether the calls go to a server.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self, Client::Remote(_))
     }
 
     /// Flushes and closes handlers.
@@ -149,6 +155,25 @@ impl Client {
             message: format!("invalid explanation: {error}"),
         })
     }
+}
+
+/// The attributes that the sample configuration does not declare, one line each.
+fn unusual_names(attributes: Vec<&str>) -> Vec<String> {
+    if attributes.is_empty() {
+        return Vec::new();
+    }
+    let Ok(store) = store::open(EMBEDDED_SAMPLE) else { return Vec::new() };
+    let mut builder = SnapshotBuilder::new(SnapshotOptions::new(mixer_server::REGISTRY));
+    let vocabulary = Arc::clone(&builder.build(&store.load()).vocabulary);
+    let unusual = attributes.into_iter().filter(|name| vocabulary.slot(name.as_bytes()).is_none());
+    let line = |name: &str| {
+        let hint = suggestion(name, vocabulary.declared().map(|(name, _)| name));
+        let hint = hint.map_or_else(String::new, |near| format!("; {near}"));
+        format!(
+            "the attribute `{name}` is none of the usual ones: no rule can use it unless the server declares it{hint}"
+        )
+    };
+    unusual.map(line).collect()
 }
 
 /// A configuration that runs in this process.
