@@ -5,6 +5,8 @@
 
 #[path = "engine/at_fault.rs"]
 mod at_fault;
+#[path = "engine/broken_default.rs"]
+mod broken_default;
 #[path = "engine/chaos.rs"]
 mod chaos;
 #[path = "engine/check_cache.rs"]
@@ -17,12 +19,18 @@ mod default_deny;
 mod dry_run;
 #[path = "engine/dry_run_retirement.rs"]
 mod dry_run_retirement;
+#[path = "engine/first_start.rs"]
+mod first_start;
 #[path = "engine/fixture.rs"]
 mod fixture;
+#[path = "engine/kept.rs"]
+mod kept;
 #[path = "engine/on_config_error.rs"]
 mod on_config_error;
 #[path = "engine/on_error.rs"]
 mod on_error;
+#[path = "engine/refusal.rs"]
+mod refusal;
 #[path = "engine/retry.rs"]
 mod retry;
 #[path = "engine/routing.rs"]

@@ -1,0 +1,125 @@
+//! What a start serves whose configuration is late, broken or cached.
+
+use mixer_engine::runtime::OnConfigError;
+
+use crate::refusal::{HANDLER, INSTANCE, RULE, deny, good};
+use crate::stage::{Answer, Files, Stage};
+
+#[test]
+fn a_damaged_cache_is_reported_and_ignored() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    stage.start(&good());
+    stage.stop();
+    if let Some(bytes) = stage.cache.bytes.lock().as_mut() {
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+    }
+    stage.start(&Files::default());
+    assert_eq!(stage.check("bob"), Answer::Unavailable);
+    let published = stage.published();
+    let found: Vec<_> = published.diagnostics.iter().map(|d| (d.code, d.message.as_str())).collect();
+    assert_eq!(
+        found[1],
+        (
+            "config-cache",
+            "the configuration cache cache is ignored: it is damaged: its checksum does not match"
+        )
+    );
+    stage.change(&good());
+    assert_eq!(stage.check("bob"), Answer::Denied);
+}
+
+#[test]
+fn a_start_whose_store_hangs_serves_the_cache() {
+    for (policy, uses_cache) in [(OnConfigError::KeepLast, true), (OnConfigError::Refuse, true)] {
+        let mut stage = Stage::new(policy, uses_cache);
+        stage.start(&good());
+        stage.stop();
+        assert!(stage.start_hanging(), "{policy:?}");
+        assert_eq!((stage.check("bob"), stage.check("ann")), (Answer::Denied, Answer::Allowed), "{policy:?}");
+        assert_eq!(stage.kept().len(), 4, "{:?}", stage.kept());
+        // The store answers: what is in it serves, without what is not.
+        let mut files = good();
+        files.put("/conf/deny.yaml", INSTANCE);
+        stage.change(&files);
+        assert_eq!((stage.kept(), stage.check("bob")), (Vec::new(), Answer::Allowed), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_start_without_cache_waits_for_the_store() {
+    for (policy, uses_cache) in [(OnConfigError::KeepLast, true), (OnConfigError::ServeValid, true)] {
+        let mut stage = Stage::new(policy, uses_cache);
+        if policy == OnConfigError::ServeValid {
+            stage.start(&good());
+            stage.stop();
+        }
+        assert!(!stage.start_hanging(), "{policy:?}");
+        assert_eq!(stage.check("ann"), Answer::Unavailable, "{policy:?}");
+        stage.change(&good());
+        assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?}");
+    }
+}
+
+#[test]
+fn handlers_of_a_withheld_configuration_leave_no_task() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    let mut files = good();
+    files.put("/conf/cut.yaml", "kind: [rule");
+    for change in 0..10 {
+        // It has a task that refreshes the list.
+        let list = "providerUrl: 'http://127.0.0.1:1/list', refreshInterval: 1s, ttl: 10s, ";
+        let params = format!("params: {{{list}cachingInterval: {}s, ", change + 1);
+        files.put("/conf/deny.yaml", deny([&HANDLER.replace("params: {", &params), INSTANCE, RULE]));
+        match change {
+            0 => stage.start(&files),
+            _ => stage.change(&files),
+        }
+        assert_eq!(stage.check("bob"), Answer::Unavailable);
+    }
+    assert!(stage.tasks_end(0));
+}
+
+#[test]
+fn the_reason_of_a_withheld_start_is_the_first_error() {
+    let mut files = good();
+    let rules =
+        [HANDLER, INSTANCE, RULE, &RULE.replace("no-bob", "a-rule").replace("closed-list", "closed-lsit")];
+    files.put("/conf/deny.yaml", rules.join("---\n"));
+    let unknown = "/conf/deny.yaml:15: a-rule.rule.istio-system: Handler not found: handler='closed-lsit' (did you mean \
+                   `closed-list`?)";
+    let mut handler = good();
+    let misspelt = HANDLER.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-eror: deny}}");
+    handler.put("/conf/deny.yaml", deny([&misspelt, INSTANCE, RULE]));
+    let annotation = "/conf/deny.yaml:2: closed-list.handler.istio-system: annotation mixer.dev/on-eror is not supported \
+                      on a handler (did you mean `mixer.dev/on-error`?)";
+    let mut unbuilt = good();
+    unbuilt.put(
+        "/conf/deny.yaml",
+        deny([&HANDLER.replace("params: {", "params: {cachingUseCount: -1, "), INSTANCE, RULE]),
+    );
+    let mut unread = good();
+    unread.put("/conf/more.yaml", "kind: rule\nmetadata: {rule");
+    let empty = "the store has no configuration; --allow-empty-config serves it";
+    for mode in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        let withheld = |files: &Files| {
+            let mut stage = Stage::new(mode, false);
+            stage.start(files);
+            let published = stage.published();
+            let found = published.diagnostics.iter().filter(|problem| problem.code == "config-withheld");
+            let lines: Vec<_> = found.map(|problem| problem.span.map(|span| span.start.line)).collect();
+            let others = published.diagnostics.iter().filter(|problem| problem.code == "config-kept").count();
+            assert_eq!((lines.len(), others), (1, 0), "{mode:?}: {:?}", published.diagnostics);
+            (published.withheld.as_deref().unwrap_or_default().to_owned(), lines[0])
+        };
+        assert_eq!(withheld(&files), (unknown.to_owned(), Some(15)), "{mode:?}");
+        assert_eq!(withheld(&handler), (annotation.to_owned(), Some(2)), "{mode:?}");
+        let (why, _) = withheld(&unbuilt);
+        assert!(why.contains("closed-list.handler.istio-system: "), "{mode:?}: {why}");
+        let (why, line) = withheld(&unread);
+        assert!(why.starts_with("/conf/more.yaml:") && line.is_some(), "{mode:?}: {why}");
+        assert_eq!(withheld(&Files::default()), (empty.to_owned(), None), "{mode:?}");
+        let lost = Files { lost: true, ..Files::default() };
+        assert_eq!(withheld(&lost).0, "open /conf: permission denied", "{mode:?}");
+    }
+}

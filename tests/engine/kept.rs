@@ -1,0 +1,142 @@
+//! What is kept in its previous version, how long, and what is said of it.
+
+use mixer_engine::runtime::OnConfigError;
+
+use crate::refusal::{BESIDE, HANDLER, INSTANCE, RULE, deny, good};
+use crate::stage::{Answer, Files, Stage};
+
+#[test]
+fn a_kept_resource_says_since_when_and_why() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    let mut files = good();
+    files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("closed-list", "closed-lsit")]));
+    stage.advance(5);
+    stage.change(&files);
+    let kept = |stage: &Stage| {
+        let published = stage.published();
+        let found = published.diagnostics.iter().filter(|d| d.code == "config-kept");
+        found.map(|d| d.message.clone()).collect::<Vec<_>>()
+    };
+    let text = "the previous version of no-bob.rule.istio-system serves, since 2023-11-14T22:13:25.000000Z, because \
+                its new version has an error: Handler not found: handler='closed-lsit'";
+    assert_eq!(kept(&stage), [text]);
+    let published = stage.published();
+    let position = published.diagnostics.iter().find(|problem| problem.code == "config-kept");
+    let position =
+        position.map(|p| (p.file.as_deref().unwrap_or_default(), p.span.map(|span| span.start.line)));
+    assert_eq!(position, Some(("/conf/deny.yaml", Some(11))), "where to mend it");
+    drop(published);
+    // The time stays while another change is applied.
+    stage.advance(60);
+    files.put("/conf/beside.yaml", BESIDE);
+    stage.change(&files);
+    assert_eq!(kept(&stage), [text]);
+    let codes: Vec<&str> = stage.published().diagnostics.iter().map(|d| d.code).collect();
+    assert_eq!(
+        codes,
+        ["rule-empty", "handler-unknown", "config-kept"],
+        "as `validate` says, and the kept rule"
+    );
+}
+
+#[test]
+fn a_handler_that_a_rule_needs_is_kept_with_its_state() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    let live = || stage.published().routes.handlers().iter().map(std::sync::Arc::as_ptr).collect::<Vec<_>>();
+    let before = live();
+    let mut files = good();
+    files.put("/conf/deny.yaml", [INSTANCE, RULE].join("---\n"));
+    stage.change(&files);
+    assert_eq!(stage.kept(), ["closed-list.handler.istio-system: no-bob.rule.istio-system names it"]);
+    let after: Vec<_> = stage.published().routes.handlers().iter().map(std::sync::Arc::as_ptr).collect();
+    assert_eq!(after, before, "the live handler is the same");
+    // Without the rule nothing needs it.
+    files.put("/conf/deny.yaml", INSTANCE);
+    stage.change(&files);
+    assert_eq!((stage.kept(), stage.check("bob")), (Vec::new(), Answer::Allowed));
+}
+
+#[test]
+fn nothing_is_deleted_while_a_file_is_empty() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    // The disk was full when the rule was pasted into another file, and it was cut from its own.
+    let mut files = good();
+    files.put("/conf/moved.yaml", "");
+    stage.change(&files);
+    files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+    stage.change(&files);
+    let why = "no-bob.rule.istio-system: it is gone, and what may have it now is not read: /conf/moved.yaml: the \
+               file is empty";
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, vec![why.to_owned()]));
+    files.put("/conf/moved.yaml", "# The rule is deleted.\n");
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+}
+
+#[test]
+fn a_rule_that_was_moved_with_a_mistake_stays_when_its_new_file_is_emptied() {
+    for mistake in [("closed-list", "closed-lsit"), ("spec: {", "spec: {{"), ("kind: rule", "knd: rule")] {
+        let mut stage = Stage::new(OnConfigError::KeepLast, true);
+        stage.start(&good());
+        let mut files = good();
+        files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+        files.put("/conf/moved.yaml", RULE.replace(mistake.0, mistake.1));
+        stage.change(&files);
+        files.put("/conf/moved.yaml", "");
+        stage.change(&files);
+        assert_eq!(stage.check("bob"), Answer::Denied, "{mistake:?}: {:?}", stage.kept());
+        stage.start(&files);
+        assert_eq!(stage.check("bob"), Answer::Denied, "restarted, {mistake:?}: {:?}", stage.kept());
+    }
+}
+
+#[test]
+fn a_rule_that_moves_into_a_file_that_is_not_read_stays() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    // Pasted into a file that another document breaks, the rule still serves from its own file.
+    let mut files = good();
+    files.put("/conf/all.yaml", "kind: {rule\n---\nkind: {rule\n".to_owned() + RULE);
+    stage.change(&files);
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+    stage.change(&files);
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    // It stays through other changes until the file is read.
+    files.put("/conf/beside.yaml", BESIDE);
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.check("carol")), (Answer::Denied, Answer::Denied));
+    files.put("/conf/all.yaml", RULE);
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
+}
+
+#[test]
+fn a_cause_that_concerns_many_resources_is_reported_once() {
+    let reported = |stage: &Stage| -> Vec<(String, String)> {
+        let found = stage.published();
+        let found = found.diagnostics.iter().filter(|problem| problem.code == "config-kept");
+        found.map(|d| (d.file.as_deref().unwrap_or_default().to_owned(), d.message.clone())).collect()
+    };
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    stage.start(&good());
+    stage.stop();
+    stage.start(&Files { lost: true, ..Files::default() });
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    let text = "4 resources serve in their previous version, since 2023-11-14T22:13:20.000000Z: open /conf: permission denied \
+                (words.attributemanifest.istio-system, closed-list.handler.istio-system, user.instance.istio-system and 1 more)";
+    assert_eq!(reported(&stage), [("/conf".to_owned(), text.to_owned())]);
+    // One file.
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    let mut files = good();
+    files.put("/conf/deny.yaml", "kind: {rule");
+    stage.change(&files);
+    let found = reported(&stage);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].1.starts_with("3 resources serve in their previous version"), "{found:?}");
+    assert!(found[0].1.contains(": /conf/deny.yaml:"), "{found:?}");
+}
