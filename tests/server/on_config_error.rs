@@ -240,10 +240,10 @@ fn a_misspelt_annotation_is_one_error_for_everybody() {
     );
     assert!(validated.stderr.contains(": 1 error, 0 warnings"), "{validated:?}");
     let store = format!("fs://{root}");
-    let port = free_port().to_string();
-    let rehearsed = mixer(&["server", "--dry-run", "--config-store-url", &store, "--port", &port]);
+    let address = ["--address", "tcp://127.0.0.1:0"];
+    let rehearsed = mixer(&[&["server", "--dry-run", "--config-store-url", &store], &address[..]].concat());
     assert!(rehearsed.status != 0 && rehearsed.stdout.contains(" 1 errors, 0 warnings"), "{rehearsed:?}");
-    let diagnosed = mixer(&["doctor", "-o", "plain", "--config-store-url", &store, "--port", &port]);
+    let diagnosed = mixer(&[&["doctor", "-o", "plain", "--config-store-url", &store], &address[..]].concat());
     let finding = diagnosed.stdout.lines().find(|line| line.contains("configuration"));
     assert!(
         finding.is_some_and(|line| line.starts_with("fail") && line.contains(" 1 errors, ")),
