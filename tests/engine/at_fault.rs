@@ -84,3 +84,41 @@ fn a_start_with_two_envoybridges_serves_nothing() {
     stage.start(&files);
     assert_eq!(stage.check("bob"), Answer::Unavailable);
 }
+
+#[test]
+fn a_rule_stays_while_an_envoybridge_names_its_quota() {
+    const QUOTA: &str = "---
+kind: handler
+metadata: {name: limit, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 9, validDuration: 9s}]}}
+---
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {of: '\"all\"'}}}
+";
+    const COUNT: &str = "kind: rule
+metadata: {name: count, namespace: istio-system}
+spec: {actions: [{handler: limit, instances: [calls.instance.istio-system]}]}
+";
+    const BRIDGE: &str = "kind: envoybridge
+metadata: {name: default, namespace: istio-system}
+spec: {ratelimit: {quotas: [{domain: shop, quota: calls}]}}
+";
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    let mut files = Files::default();
+    files.put("/conf/base.yaml", format!("{BASE}{}{QUOTA}", rule("bob")));
+    files.put("/conf/count.yaml", COUNT);
+    files.put("/conf/bridge.yaml", BRIDGE);
+    stage.start(&files);
+    assert_eq!(stage.published().diagnostics, []);
+    files.remove("/conf/count.yaml");
+    files.put("/conf/beside.yaml", rule("carol").trim_start_matches("---\n"));
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.check("carol")), (Answer::Denied, Answer::Denied));
+    let why = "count.rule.istio-system: default.envoybridge.istio-system names its quota";
+    assert_eq!(stage.kept(), [why]);
+    assert!(stage.published().routes.snapshot().configures_quota("calls"));
+    files.remove("/conf/bridge.yaml");
+    stage.change(&files);
+    assert_eq!((stage.kept(), stage.published().diagnostics.len()), (Vec::new(), 0));
+}

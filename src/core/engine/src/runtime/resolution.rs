@@ -18,7 +18,7 @@ use super::faults::{Fault, faults};
 use super::kept::{CommonCause, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::withheld::Withheld;
-use crate::snapshot::{BuildStage, KIND_UNKNOWN, Snapshot, SnapshotBuilder, SnapshotCounts};
+use crate::snapshot::{BuildStage, KIND_UNKNOWN, Snapshot, SnapshotBuilder, SnapshotCounts, names_quota};
 use mixer_config::store::{FILE_EMPTY, StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
 
@@ -327,6 +327,16 @@ impl<'l> Resolution<'l> {
         }
         if fault.stage != BuildStage::Extensions {
             return false;
+        }
+        let quotas = self.snapshot.unconfigured_quotas_of(key);
+        if !quotas.is_empty() {
+            let mut rules = self.corrections.of_stages(&[BuildStage::Rules], builder);
+            rules.retain(|rule| {
+                self.corrections.last.get(rule).is_some_and(|good| names_quota(good, &quotas))
+            });
+            if self.restore(rules, &because(format!("{key} names its quota")), builder) {
+                return true;
+            }
         }
         // Extensions combine the resources of a kind: the error may be reported at another than that which changed.
         let mut beside = self.corrections.of_stages(&[BuildStage::Extensions], builder);

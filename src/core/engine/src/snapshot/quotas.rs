@@ -7,7 +7,7 @@ use super::extension::{ExtensionConfig, QuotaReference};
 use super::model::{HandlerBinding, InstanceConfig, Snapshot};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
-use mixer_config::{Diagnostics, ResourceKey};
+use mixer_config::{Diagnostics, Node, RawResource, ResourceKey};
 
 /// The template of quotas.
 const QUOTA: &str = "quota";
@@ -19,6 +19,26 @@ impl Snapshot {
     pub fn configures_quota(&self, name: &str) -> bool {
         is_bound(&self.bindings, name)
     }
+
+    /// The quotas that a resource of an extension names and no rule configures.
+    pub(crate) fn unconfigured_quotas_of(&self, resource: &ResourceKey) -> Vec<&str> {
+        let resource = resource.to_string();
+        let named = self.extensions.iter().flat_map(|extension| extension.quotas());
+        let own = named.filter(|quota| quota.problem.resource == resource);
+        own.filter(|quota| !self.configures_quota(&quota.name)).map(|quota| quota.name.as_str()).collect()
+    }
+}
+
+/// Whether an action of a rule names an instance with the short name of one of these quotas. Reads the document.
+pub(crate) fn names_quota(rule: &RawResource, quotas: &[&str]) -> bool {
+    let document = rule.document();
+    let actions = document.get("spec").and_then(|spec| spec.get("actions"));
+    let instances = actions.map_or(&[][..], Node::items).iter().filter_map(|action| action.get("instances"));
+    instances.flat_map(Node::items).filter_map(Node::as_str).any(|name| {
+        // `NAME`, or `NAME.` and what qualifies it; each part may have dots.
+        let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
+        ends.filter_map(|end| name.get(..end)).any(|name| quotas.iter().any(|quota| is_same(name, quota)))
+    })
 }
 
 /// The problems of quotas that extensions name and no rule configures. `instances` are all instances, used or not.
