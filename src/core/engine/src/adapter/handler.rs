@@ -233,6 +233,12 @@ pub trait Handler: Send + Sync + 'static {
         HandlerStatus::default()
     }
 
+    /// Why it answers otherwise than its configuration says, for as long as that lasts: for example with an old list, because the new one
+    /// cannot be read. Looked at every second: takes no lock, and does nothing else that is slow.
+    fn degradation(&self) -> Option<String> {
+        None
+    }
+
     /// Stops everything the handler started, within `deadline`. No call is in flight and none follows.
     fn close(
         &self,

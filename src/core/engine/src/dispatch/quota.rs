@@ -163,7 +163,14 @@ async fn allocate<'t: 'a, 'a>(
     let reply: Reply<QuotaResult> = action.handler.quota(&evaluated.instance, call);
     let result = context.settle(destination, started, reply).await;
     if let Some(level) = level.filter(|level| level.is_none()) {
-        *level = action.handler.quota_level(&evaluated.instance);
+        match action.handler.quota_level(&evaluated.instance) {
+            Ok(known) => *level = known,
+            Err(error) => {
+                // The quota stands without its level, which is for response headers only.
+                destination.counters.record(started.elapsed(), true);
+                mixer_base::warn_limited!(1, adapter = action.handler.name(), %error, "the level of a quota is unknown");
+            }
+        }
     }
     if let (Some(trace), Some(at)) = (context.trace, at) {
         CallTrace::new(at, started).granted(trace, call.amount, &result);

@@ -86,6 +86,11 @@ impl LiveHandler {
         })
     }
 
+    /// Why it answers otherwise than its configuration says; `None` if it panics: its status says that.
+    pub fn degradation(&self) -> Option<String> {
+        std::panic::catch_unwind(AssertUnwindSafe(|| self.handler.degradation())).ok().flatten()
+    }
+
     /// Checks an instance.
     pub fn check(&self, instance: &Instance<'_>) -> Reply<CheckResult> {
         contained(&self.pool, || {
@@ -100,9 +105,10 @@ impl LiveHandler {
         })
     }
 
-    /// The level of a quota, if it is known locally.
-    pub(crate) fn quota_level(&self, instance: &Instance<'_>) -> Option<QuotaLevel> {
-        self.handler.as_quota()?.level(instance)
+    /// The level of a quota, if it is known locally. Errors: the handler panicked.
+    pub(crate) fn quota_level(&self, instance: &Instance<'_>) -> Result<Option<QuotaLevel>, HandlerError> {
+        let level = || self.handler.as_quota().and_then(|quota| quota.level(instance));
+        std::panic::catch_unwind(AssertUnwindSafe(level)).map_err(|panic| panicked(&*panic))
     }
 
     /// Reports instances.
@@ -121,7 +127,8 @@ impl LiveHandler {
 
     /// Closes the handler, then cancels its tasks. Errors: the handler's own error, or the tasks that did not end.
     pub(super) async fn close(&self, deadline: Duration) -> Result<(), String> {
-        let closing = AssertUnwindSafe(self.handler.close(deadline)).catch_unwind();
+        // The call itself may panic as well as the future that it returns.
+        let closing = AssertUnwindSafe(async { self.handler.close(deadline).await }).catch_unwind();
         let closed = match tokio::time::timeout(deadline, closing).await {
             Ok(Ok(result)) => result.map_err(|e| e.message),
             Ok(Err(panic)) => Err(format!("panic: {}", panic_text(&*panic))),
@@ -191,7 +198,7 @@ mod tests {
     use super::super::retire;
     use super::*;
     use crate::adapter::{
-        Adapter, AdapterInfo, BoundInstance, BuildError, Env, Erase, ErasedAdapter, HandleCheck,
+        Adapter, AdapterInfo, BoundInstance, BuildError, Env, Erase, ErasedAdapter, HandleCheck, HandleQuota,
     };
     use mixer_base::pool::PoolOptions;
     use mixer_base::task::Task;
@@ -305,6 +312,52 @@ mod tests {
         assert_eq!(closed.load(Ordering::SeqCst), 0, "a call is in flight");
         drop(call);
         assert_eq!(retiring.await.unwrap(), (1, 0));
+        assert_eq!(closed.load(Ordering::SeqCst), 1);
+    }
+
+    /// Grants, and panics when it is asked for the level or closed.
+    struct PanickingAside;
+
+    impl HandleQuota for PanickingAside {
+        fn quota(&self, _: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
+            Reply::Ready(Ok(QuotaResult { granted: call.amount, ..QuotaResult::default() }))
+        }
+
+        fn level(&self, _: &Instance<'_>) -> Option<QuotaLevel> {
+            panic!("trouble with the level")
+        }
+    }
+
+    impl Handler for PanickingAside {
+        fn as_quota(&self) -> Option<&dyn HandleQuota> {
+            Some(self)
+        }
+
+        fn close(
+            &self,
+            _: Duration,
+        ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+            panic!("trouble with closing")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_the_level_of_a_quota_is_an_error() {
+        let error = live(PanickingAside).quota_level(&INSTANCE).unwrap_err();
+        assert_eq!(error.message, "panic during handler dispatch: trouble with the level");
+    }
+
+    #[tokio::test]
+    async fn a_panic_while_a_handler_is_closed_leaves_the_others_alone() {
+        let handler = live(PanickingAside);
+        handler.tasks.spawn(Task::restarted("test"), std::future::pending);
+        let error = handler.close(Duration::from_secs(1)).await.unwrap_err();
+        assert_eq!((error.as_str(), handler.live_tasks()), ("panic: trouble with closing", 0));
+
+        let closed = Arc::new(AtomicUsize::new(0));
+        let other = live(Panicking { later: false, closed: Arc::clone(&closed) });
+        let handlers = vec![Arc::new(live(PanickingAside)), Arc::new(other)];
+        assert_eq!(retire(handlers, Duration::from_secs(1)).await, (2, 1));
         assert_eq!(closed.load(Ordering::SeqCst), 1);
     }
 
