@@ -16,7 +16,7 @@ use crate::snapshot::{Condition, MappingOutline, OnError, RuleConfig};
 use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Condition as Presence};
 use mixer_base::secrets::{MASKED, is_secret};
-use mixer_expr::{EvalError, Explanation as Part, Outcome, Program};
+use mixer_expr::{Explanation as Part, Outcome};
 
 /// The explanation of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,12 +236,15 @@ fn explain_rule<'t: 'a, 'a>(
         Condition::When(program) => {
             let part = masked(program.explain(bag), secrets);
             let verdict = match &part.outcome {
-                Outcome::Failed(_) if refuses_failure(rule, program, bag) => Verdict::FailedRefuses,
-                Outcome::Failed(_) => Verdict::Failed,
+                Outcome::Failed(_) | Outcome::Exhausted if refuses_failure(rule, &part.outcome) => {
+                    Verdict::FailedRefuses
+                }
+                Outcome::Failed(_) | Outcome::Exhausted => Verdict::Failed,
                 outcome if outcome.is_true_value() => Verdict::Matched,
                 _ => Verdict::NotMatched,
             };
-            if verdict != Verdict::Matched {
+            // One operand is the condition, which is explained.
+            if verdict != Verdict::Matched && program.conjunct_texts().len() > 1 {
                 let operands = program.explain_operands(bag).into_iter();
                 let operands: Vec<Part> = operands.map(|operand| masked(operand, secrets)).collect();
                 near_miss = single_miss(&operands);
@@ -268,12 +271,12 @@ fn explain_rule<'t: 'a, 'a>(
     }
 }
 
-/// Whether a condition that fails refuses the request.
-fn refuses_failure<'t: 'a, 'a>(rule: &RuleConfig, program: &'t Program, bag: &AttributeBag<'a>) -> bool {
+/// Whether a condition that fails with this outcome refuses the request.
+fn refuses_failure(rule: &RuleConfig, outcome: &Outcome) -> bool {
     match rule.on_error {
         Some(OnError::Deny | OnError::LastKnown) => true,
         Some(OnError::Allow) => false,
-        None => rule.denies_by_default || program.eval(bag) == Err(EvalError::Exhausted),
+        None => rule.denies_by_default || *outcome == Outcome::Exhausted,
     }
 }
 
@@ -285,7 +288,7 @@ fn masked(part: Part, secrets: &SecretValues) -> Part {
         }
         Outcome::Value(value) => Outcome::Value(secrets.mask(&value)),
         Outcome::Failed(why) => Outcome::Failed(secrets.mask(&why)),
-        outcome @ (Outcome::Absent | Outcome::NotEvaluated) => outcome,
+        outcome @ (Outcome::Absent | Outcome::NotEvaluated | Outcome::Exhausted) => outcome,
     };
     let children = part.children.into_iter().map(|child| masked(child, secrets)).collect();
     Part { text: secrets.mask(&part.text), outcome, children }
@@ -299,11 +302,11 @@ fn part_of(part: &Part) -> PartExplanation {
     }
 }
 
-/// Describes the only operand that is not true; `None` if there are several or the condition has one operand.
+/// Describes the only one of several operands that is not true; `None` if there are more.
 fn single_miss(operands: &[Part]) -> Option<String> {
     let mut misses = operands.iter().filter(|operand| !operand.outcome.is_true_value());
     let miss = misses.next()?;
-    if misses.next().is_some() || operands.len() < 2 {
+    if misses.next().is_some() {
         return None;
     }
     let mut text = format!("only `{}` is not true", miss.text);

@@ -1,5 +1,8 @@
 //! Errors of compiling and of evaluating an expression.
 
+/// Steps that one evaluation of CEL may take. Iterating over, copying or comparing an element costs one.
+pub(super) const MAX_STEPS: u32 = 200_000;
+
 /// The step of compilation that rejected an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -62,7 +65,7 @@ impl std::fmt::Display for EvalError<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             EvalError::Absent { name } => write!(f, "lookup failed: '{name}'"),
-            EvalError::Exhausted => f.write_str("expression takes more than 200000 steps"),
+            EvalError::Exhausted => write!(f, "expression takes more than {MAX_STEPS} steps"),
             EvalError::Failed(text) => f.write_str(text),
         }
     }

@@ -273,6 +273,21 @@ fn explained(text: &str, attributes: &[(&str, OwnedValue)]) -> String {
 }
 
 #[test]
+fn an_explanation_tells_an_exhausted_evaluation_from_one_that_failed() {
+    let vocabulary = vocabulary();
+    let explain = |text: &str| {
+        let program = compile(Language::Cel, text, &vocabulary).unwrap();
+        let arena = Bump::new();
+        program.explain(&AttributeBag::empty(&vocabulary, &arena)).outcome
+    };
+    let exhausted = explain(&format!("[\"0123456789\"]{}.size() == 1", ".map(x, x + x)".repeat(60)));
+    assert_eq!(exhausted, Outcome::Exhausted);
+    let steps = crate::error::MAX_STEPS;
+    assert_eq!(exhausted.to_string(), format!("error: expression takes more than {steps} steps"));
+    assert!(matches!(explain("1 / 0 == 1"), Outcome::Failed(_)));
+}
+
+#[test]
 fn explanations_have_the_outcome_of_every_part() {
     assert_eq!(
         explained(

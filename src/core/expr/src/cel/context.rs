@@ -4,12 +4,10 @@ use bumpalo::Bump;
 
 use super::value::{Fault, Outcome, Val};
 use crate::EvalError;
+use crate::error::MAX_STEPS;
 use mixer_attribute::text::go_text;
 use mixer_attribute::{AttributeBag, SignedDuration, SlotId, StringMap, Timestamp, Value, ValueType};
 use mixer_base::quote::quoted;
-
-/// Steps that one evaluation may take. Iterating over, copying or comparing an element costs one.
-const MAX_STEPS: u32 = 200_000;
 
 /// Bytes of text whose copying costs one step.
 const BYTES_PER_STEP: usize = 64;

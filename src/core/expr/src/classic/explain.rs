@@ -14,6 +14,8 @@ pub enum Outcome {
     Absent,
     /// It failed with this error.
     Failed(String),
+    /// The evaluation took more steps than it may, as [`EvalError::Exhausted`].
+    Exhausted,
     /// It was skipped, because another part decided the outcome.
     NotEvaluated,
 }
@@ -31,6 +33,7 @@ impl std::fmt::Display for Outcome {
             Outcome::Value(text) => f.write_str(text),
             Outcome::Absent => f.write_str("absent"),
             Outcome::Failed(text) => write!(f, "error: {text}"),
+            Outcome::Exhausted => write!(f, "error: {}", EvalError::Exhausted),
             Outcome::NotEvaluated => f.write_str("not evaluated"),
         }
     }
@@ -72,6 +75,7 @@ pub(super) fn explain_operands<'a>(root: &'a Expr, text: &str, bag: &AttributeBa
 pub(crate) fn outcome_of(result: Result<Value<'_>, EvalError<'_>>) -> Outcome {
     match result {
         Ok(value) => Outcome::Value(quoted(value)),
+        Err(EvalError::Exhausted) => Outcome::Exhausted,
         Err(error) => Outcome::Failed(error.to_string()),
     }
 }
