@@ -1,8 +1,8 @@
-//! Static analysis of conditions: what is possible if one attribute is absent, or has one value.
+//! Static analysis of conditions: what is possible if one attribute is absent, or has one value, or is malformed.
 //!
 //! The engines evaluate a program over sets of [`Case`]s under one [`Assumption`]; every other attribute is present with any
 //! value. A case of an evaluation that fails, because the attribute is absent, carries the value that the expression would have if
-//! the attribute had the empty value of its type instead. The cost of a program is linear in its size: the number of
+//! the attribute had the empty value of its type instead; of one that fails because a text is malformed, any value. The cost of a program is linear in its size: the number of
 //! assumptions is bounded by the constants below. Beyond them nothing is reported.
 
 use bumpalo::Bump;
@@ -11,7 +11,7 @@ use mixer_attribute::{SlotId, ValueType};
 
 /// Largest program that is examined, in nodes.
 pub(crate) const MAX_NODES: usize = 1024;
-/// Most attributes of one condition whose absence is examined.
+/// Most attributes of one condition whose absence is examined, and most calls whose failure is.
 const MAX_SUBJECTS: usize = 16;
 /// Most attributes of one condition whose values are tried.
 const MAX_TRIED: usize = 4;
@@ -33,6 +33,28 @@ pub struct Read<'p> {
     pub slot: SlotId,
     /// The constant key, if only this entry of the map is read.
     pub key: Option<&'p [u8]>,
+}
+
+/// A conversion of a text, which fails if the text is malformed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conversion<'p> {
+    /// The attribute or entry that has the text, or a part of it.
+    pub read: Read<'p>,
+    /// What the text must be: `DNS name`.
+    pub expected: &'static str,
+    /// Where it is in the expression, in bytes, if that is known.
+    pub(crate) offset: Option<usize>,
+}
+
+/// A node of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call(usize);
+
+impl Call {
+    /// The identity of a node, while its program is not moved.
+    pub(crate) fn of<N>(node: &N) -> Self {
+        Self(std::ptr::from_ref(node).addr())
+    }
 }
 
 /// A finding about a condition.
@@ -251,25 +273,23 @@ pub(crate) enum Order {
     GreaterOrEqual,
 }
 
-/// The results of a comparison. An absent value that is compared with an unknown one counts as different from it.
-pub(crate) fn compare<'w>(order: Order, left: &Cases<'w>, right: &Cases<'w>) -> Cases<'w> {
-    left.zip(right, |a, b| {
-        let equality = matches!(order, Order::Equal | Order::NotEqual);
-        match (a.fact(), b.fact()) {
-            (Fact::Text(x), Fact::Text(y)) if equality => Fact::Bool((x == y) == (order == Order::Equal)),
-            (Fact::Bool(x), Fact::Bool(y)) if equality => Fact::Bool((x == y) == (order == Order::Equal)),
-            (Fact::Int(x), Fact::Int(y)) => Fact::Bool(match order {
-                Order::Equal => x == y,
-                Order::NotEqual => x != y,
-                Order::Less => x < y,
-                Order::LessOrEqual => x <= y,
-                Order::Greater => x > y,
-                Order::GreaterOrEqual => x >= y,
-            }),
-            _ if equality && (a.fails() || b.fails()) => Fact::Bool(order == Order::NotEqual),
-            _ => Fact::Any,
-        }
-    })
+/// The result of a comparison. An absent value that is compared with an unknown one counts as different from it.
+fn compared<'w>(order: Order, a: Case<'w>, b: Case<'w>) -> Fact<'w> {
+    let equality = matches!(order, Order::Equal | Order::NotEqual);
+    match (a.fact(), b.fact()) {
+        (Fact::Text(x), Fact::Text(y)) if equality => Fact::Bool((x == y) == (order == Order::Equal)),
+        (Fact::Bool(x), Fact::Bool(y)) if equality => Fact::Bool((x == y) == (order == Order::Equal)),
+        (Fact::Int(x), Fact::Int(y)) => Fact::Bool(match order {
+            Order::Equal => x == y,
+            Order::NotEqual => x != y,
+            Order::Less => x < y,
+            Order::LessOrEqual => x <= y,
+            Order::Greater => x > y,
+            Order::GreaterOrEqual => x >= y,
+        }),
+        _ if equality && (a.fails() || b.fails()) => Fact::Bool(order == Order::NotEqual),
+        _ => Fact::Any,
+    }
 }
 
 /// The results of a test of a text with a constant.
@@ -295,24 +315,51 @@ pub(crate) enum State<'w> {
     Is(Fact<'w>),
 }
 
-/// An attribute, or an entry of a map, and what is assumed of it.
+/// What is assumed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Assumption<'w> {
-    pub(crate) slot: SlotId,
-    /// `None`: the attribute itself, with all entries of a map.
-    pub(crate) key: Option<&'w [u8]>,
-    pub(crate) state: State<'w>,
+pub(crate) enum Assumption<'w> {
+    /// Of an entry of a map or, without a key, of an attribute with all its entries.
+    Read(Read<'w>, State<'w>),
+    /// The text of this call is malformed.
+    Malformed(Call),
 }
 
 impl<'w> Assumption<'w> {
     /// What is assumed of an attribute, if anything.
     pub(crate) fn attribute(&self, slot: SlotId) -> Option<State<'w>> {
-        (self.slot == slot && self.key.is_none()).then_some(self.state)
+        match self {
+            Assumption::Read(read, state) => (read.slot == slot && read.key.is_none()).then_some(*state),
+            Assumption::Malformed(_) => None,
+        }
     }
 
     /// What is assumed of an entry of a map, if anything.
     pub(crate) fn entry(&self, slot: SlotId, key: &[u8]) -> Option<State<'w>> {
-        (self.slot == slot && self.key.is_none_or(|known| known == key)).then_some(self.state)
+        match self {
+            Assumption::Read(read, state) => {
+                (read.slot == slot && read.key.is_none_or(|known| known == key)).then_some(*state)
+            }
+            Assumption::Malformed(_) => None,
+        }
+    }
+
+    /// Whether it is about a value, whose candidates cover direct comparisons with constants only.
+    pub(crate) fn is_of_value(&self) -> bool {
+        matches!(self, Assumption::Read(_, State::Is(_)))
+    }
+
+    /// Whether it is that this call fails.
+    pub(crate) fn is_failure_of(&self, call: Call) -> bool {
+        matches!(self, Assumption::Malformed(failing) if *failing == call)
+    }
+
+    /// The results of a comparison.
+    pub(crate) fn compare(&self, order: Order, left: &Cases<'w>, right: &Cases<'w>) -> Cases<'w> {
+        left.zip(right, |a, b| match self {
+            // What is malformed could have any value instead.
+            Assumption::Malformed(_) if a.fails() || b.fails() => Fact::Any,
+            _ => compared(order, a, b),
+        })
     }
 }
 
@@ -345,8 +392,18 @@ pub(crate) fn skipped<'p>(
 ) -> Option<Read<'p>> {
     subjects.into_iter().take(MAX_SUBJECTS).find(|read| {
         let key = read.key.filter(|_| !whole_maps);
-        evaluate(&Assumption { slot: read.slot, key, state: State::Absent }).can_be(true, true)
+        evaluate(&Assumption::Read(Read { key, ..*read }, State::Absent)).can_be(true, true)
     })
+}
+
+/// The first conversion whose failure makes `evaluate` fail where the condition would otherwise be true.
+pub(crate) fn skipped_by<'p>(
+    calls: impl IntoIterator<Item = (Call, Conversion<'p>)>,
+    evaluate: impl Fn(&Assumption<'p>) -> Truths,
+) -> Option<Conversion<'p>> {
+    let mut calls = calls.into_iter().take(MAX_SUBJECTS);
+    let found = calls.find(|(call, _)| evaluate(&Assumption::Malformed(*call)).can_be(true, true));
+    found.map(|(_, conversion)| conversion)
 }
 
 /// The first subject that decides a condition alone, whatever it holds. `tests` are the tests of all subjects in the program.
@@ -369,7 +426,7 @@ pub(crate) fn decided<'p: 'w, 'w>(
         let facts = candidates(&own, arena)?.into_iter().map(State::Is);
         let mut all = Truths::default();
         for state in facts.chain([State::Absent]) {
-            all.0 |= evaluate(&Assumption { slot: subject.slot, key: subject.key, state }).0;
+            all.0 |= evaluate(&Assumption::Read(subject, state)).0;
         }
         match (all.can_be(true, false), all.can_be(false, false)) {
             (false, _) => Some((subject, Decided::Never)),

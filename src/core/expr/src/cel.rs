@@ -29,7 +29,7 @@ mod value;
 use self::eval::Evaluator;
 use self::plan::{OpId, Plan};
 use self::source::{Problem, Source};
-use super::analysis::{Decided, Read, SuspiciousCall};
+use super::analysis::{Conversion, Decided, Read, SuspiciousCall};
 use super::{CompileError, EvalError, Language, Phase, Scope};
 use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
 
@@ -82,6 +82,11 @@ impl CelProgram {
     /// The first entry of a map whose absence skips a condition.
     pub(super) fn skipped_without(&self, is_always_there: &dyn Fn(Read<'_>) -> bool) -> Option<Read<'_>> {
         analysis::skipped_without(&self.plan, self.root, is_always_there)
+    }
+
+    /// The first conversion of a text whose failure skips a condition.
+    pub(super) fn skipped_by_malformed(&self) -> Option<Conversion<'_>> {
+        analysis::skipped_by_malformed(&self.plan, self.root)
     }
 
     /// The attribute or entry that decides the condition alone.

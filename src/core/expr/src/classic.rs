@@ -9,7 +9,7 @@ mod conjunct;
 mod eval;
 mod explain;
 
-use super::analysis::{Decided, Read, SuspiciousCall};
+use super::analysis::{Conversion, Decided, Read, SuspiciousCall};
 use super::functions::Regex;
 use super::term::Terms;
 use super::{CompileError, EvalError, Scope, check, parse};
@@ -67,6 +67,11 @@ impl ClassicProgram {
     /// The first attribute whose absence skips a condition.
     pub(super) fn skipped_without(&self, is_always_there: &dyn Fn(Read<'_>) -> bool) -> Option<Read<'_>> {
         analysis::skipped_without(&self.root, is_always_there)
+    }
+
+    /// The first conversion of a text whose failure skips a condition.
+    pub(super) fn skipped_by_malformed(&self) -> Option<Conversion<'_>> {
+        analysis::skipped_by_malformed(&self.root)
     }
 
     /// The attribute or entry that decides the condition alone.

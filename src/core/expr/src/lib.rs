@@ -18,7 +18,7 @@ mod parse;
 mod program;
 mod term;
 
-pub use analysis::{Decided, Read, SuspiciousCall};
+pub use analysis::{Conversion, Decided, Read, SuspiciousCall};
 pub use classic::{Conjunct, Explanation, Outcome};
 pub use error::{CompileError, EvalError, Phase};
 pub use lexer::is_keyword;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::analysis::{Decided, Read, SuspiciousCall};
+use super::analysis::{Conversion, Decided, Read, SuspiciousCall};
 use super::cel::CelProgram;
 use super::classic::{ClassicProgram, Conjunct, Explanation, outcome_of};
 use super::parse::position;
@@ -129,6 +129,17 @@ impl Program {
             Engine::Classic(program) => program.skipped_without(is_always_there),
             Engine::Cel(program) => program.skipped_without(is_always_there),
         }
+    }
+
+    /// The first conversion of a text of the request, such as `dnsName(request.host)`, whose failure makes this condition fail although
+    /// it may be true for another text, with its line and column if they are known: a rule with this condition is skipped if the text
+    /// is malformed. Bounds as for [`skipped_without`](Self::skipped_without).
+    pub fn skipped_by_malformed(&self) -> Option<(Conversion<'_>, Option<(u32, u32)>)> {
+        let found = match &self.engine {
+            Engine::Classic(program) => program.skipped_by_malformed(),
+            Engine::Cel(program) => program.skipped_by_malformed(),
+        }?;
+        Some((found, found.offset.and_then(|offset| position(&self.text, offset))))
     }
 
     /// Whether this condition is never, or always, true whatever one attribute holds that it tests more than once. Bounds as for

@@ -118,6 +118,18 @@ pub(super) fn condition(
         let hint = format!("{default}annotate the rule with `mixer.dev/on-error: deny`");
         problems.push(Diagnostic::warning("match-absent", field(), message).with_hint(hint));
     }
+    if refuses && let Some((conversion, position)) = program.skipped_by_malformed() {
+        let message = format!(
+            "a request whose `{}` is no valid {} is not refused: the condition fails, so that the rule does not apply",
+            shown(conversion.read, vocabulary),
+            conversion.expected
+        );
+        let mut problem = Diagnostic::warning("match-malformed", field(), message)
+            .with_hint("annotate the rule with `mixer.dev/on-error: deny`");
+        problem.expression =
+            position.map(|(line, column)| ExpressionPlace { text: program.text().to_owned(), line, column });
+        problems.push(problem);
+    }
 }
 
 /// Warns about calls and keys of any expression.

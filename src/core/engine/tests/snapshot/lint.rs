@@ -311,6 +311,27 @@ fn a_condition_that_absence_skips_is_reported_where_it_could_refuse() {
 }
 
 #[test]
+fn a_condition_that_malformed_text_skips_is_reported_where_it_could_refuse() {
+    let (denier, noop) = ("{compiledAdapter: denier}", "{compiledAdapter: noop}");
+    let nothing = "{compiledTemplate: checknothing}";
+    let condition = r#"ip(request.headers["x-real-ip"] | "") == ip("10.0.0.1")"#;
+    let in_cel = r#"ip(pick(request.headers["x-real-ip"], "")) == ip("10.0.0.1")"#;
+    for (adapter, annotations, condition, expected) in [
+        (denier, "", condition, true),
+        (denier, "policy.istio.io/lang: CEL", in_cel, true),
+        (denier, "mixer.dev/on-error: deny", condition, false),
+        (denier, "mixer.dev/on-error: allow", condition, false),
+        (noop, "", condition, false),
+        (noop, "mixer.dev/default: deny, mixer.dev/on-error: allow", condition, true),
+        (denier, "", r#"request.method == "GET""#, false),
+    ] {
+        let found = warnings(adapter, nothing, annotations, condition);
+        let expected = if expected { vec!["match-malformed"] } else { vec![] };
+        assert_eq!(found, expected, "{adapter} {annotations} {condition}");
+    }
+}
+
+#[test]
 fn header_names_with_capitals_are_reported_in_every_expression() {
     let denier = "{compiledAdapter: denier}";
     let nothing = "{compiledTemplate: checknothing}";

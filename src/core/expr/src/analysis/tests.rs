@@ -16,6 +16,7 @@ fn vocabulary() -> Vocabulary {
         ("at", ValueType::Timestamp),
         ("headers", ValueType::StringMap),
         ("labels", ValueType::StringMap),
+        ("host", ValueType::DnsName),
     ] {
         builder.declare(name, value_type);
     }
@@ -35,6 +36,70 @@ fn skipped(language: Language, text: &str) -> String {
         Some(key) => format!("{}[{}]", vocabulary.name(read.slot), String::from_utf8_lossy(key)),
         None => vocabulary.name(read.slot).to_owned(),
     })
+}
+
+/// The text that must not be malformed, and what it must be.
+fn malformed(language: Language, text: &str) -> String {
+    let vocabulary = vocabulary();
+    let program = program(language, text);
+    let found = program.skipped_by_malformed();
+    found.map_or_else(String::new, |(conversion, _)| {
+        let (name, expected) = (vocabulary.name(conversion.read.slot), conversion.expected);
+        match conversion.read.key {
+            Some(key) => format!("{name}[{}]: {expected}", String::from_utf8_lossy(key)),
+            None => format!("{name}: {expected}"),
+        }
+    })
+}
+
+#[test]
+fn a_malformed_text_skips_a_condition_that_may_be_true() {
+    for language in [Language::Cexl, Language::Cel] {
+        for (text, expected) in [
+            (r#"dnsName(user) == dnsName("a.example")"#, "user: DNS name"),
+            (r#"dnsName(user) != dnsName("a.example")"#, "user: DNS name"),
+            (r#"ip(headers["x"]) == ip("10.0.0.1")"#, "headers[x]: IP address"),
+            (r#"email(user) == email("a@example.com")"#, "user: e-mail address"),
+            (r#"uri(user) == uri("http://a.example/")"#, "user: URI"),
+            (r#"timestamp(user) < at"#, "user: time"),
+            (r#"host == dnsName("a.example")"#, "host: DNS name"),
+            (r#"method == "GET" && ip(user) == address"#, "user: IP address"),
+            (r#"ip(user + ".1") == address"#, "user: IP address"),
+            (r#"ip(toLower(user)) == address"#, "user: IP address"),
+            // Also if another test would be true.
+            (r#"(ip(user) == address || method == "GET") && mtls"#, "user: IP address"),
+            // Constants are what they are, and what cannot make the condition true skips nothing.
+            (r#"address == ip("10.0.0.1")"#, ""),
+            (r#"at < timestamp("2026-01-01T00:00:00Z")"#, ""),
+            (r#"user == "ann" && size > 10 && mtls"#, ""),
+            (r#"1 == 2 && ip(user) == address"#, ""),
+        ] {
+            assert_eq!(malformed(language, text), expected, "{} {text}", language.name());
+        }
+    }
+    for (text, expected) in [
+        (r#"ip(headers["x"] | "10.0.0.1") == address"#, "headers[x]: IP address"),
+        (r#"user.matches(name)"#, "user: regular expression"),
+        (r#""^a$".matches(name)"#, ""),
+        (r#"name.matches("^a$")"#, ""),
+        (r#"conditional(mtls, ip(user), address) == address"#, "user: IP address"),
+    ] {
+        assert_eq!(malformed(Language::Cexl, text), expected, "{text}");
+    }
+    for (text, expected) in [
+        (r#"ip(pick(headers["x"], "10.0.0.1")) == address"#, "headers[x]: IP address"),
+        (r#"ip(headers[user]) == address"#, "headers: IP address"),
+        (r#"int(headers["x"]) > 7"#, "headers[x]: integer"),
+        (r#"int(at) > 7"#, ""),
+        (r#"duration(user) > age"#, "user: duration"),
+        (r#"name.matches(user)"#, "user: regular expression"),
+        (r#"!(ip(user) == address)"#, "user: IP address"),
+        (r#"mtls ? ip(user) == address : false"#, "user: IP address"),
+    ] {
+        assert_eq!(malformed(Language::Cel, text), expected, "{text}");
+    }
+    let found = program(Language::Cexl, r#"method == "GET" && ip(user) == address"#);
+    assert_eq!(found.skipped_by_malformed().map(|(_, position)| position), Some(Some((1, 20))));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use bumpalo::Bump;
 use super::plan::{Binary, Constant as PlanConstant, Op, OpId, Plan, Unary};
 use super::value::Val;
 use crate::analysis::{
-    self, Assumption, Case, Cases, Constant, Decided, Fact, MAX_NODES, Order, Read, State, SuspiciousCall,
-    Truths,
+    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES, Order,
+    Read, State, SuspiciousCall, Truths,
 };
 use mixer_attribute::{SlotId, ValueType};
 
@@ -29,6 +29,74 @@ pub(super) fn skipped_without<'p>(
         }
     }
     analysis::skipped(subjects, false, |assumption| truths(plan, root, assumption))
+}
+
+/// The first conversion of a text that skips a condition that may otherwise be true.
+pub(super) fn skipped_by_malformed(plan: &Plan, root: OpId) -> Option<Conversion<'_>> {
+    if plan.len() > MAX_NODES {
+        return None;
+    }
+    let calls = plan.ops().filter_map(|op| Some((Call::of(op), conversion(plan, op)?)));
+    analysis::skipped_by(calls, |assumption| truths(plan, root, assumption))
+}
+
+/// The conversion that an operation makes of a text that is no constant.
+fn conversion<'p>(plan: &'p Plan, op: &'p Op) -> Option<Conversion<'p>> {
+    let (expected, read) = match op {
+        Op::Unary(function, operand) => {
+            let expected = match function {
+                Unary::Ip => "IP address",
+                Unary::ToTimestamp => "time",
+                Unary::ToDuration => "duration",
+                Unary::DnsName => "DNS name",
+                Unary::Email => "e-mail address",
+                Unary::Uri => "URI",
+                Unary::ToInt | Unary::ToUint => "integer",
+                Unary::ToDouble => "number",
+                Unary::ToBool => "boolean",
+                _ => return None,
+            };
+            (expected, text_read(plan, *operand, 0)?)
+        }
+        // A constant subject is probably the pattern: that is another finding.
+        Op::Binary(Binary::Matches, subject, pattern) if text(plan, *subject).is_none() => {
+            ("regular expression", text_read(plan, *pattern, 0)?)
+        }
+        Op::Equal(left, right) | Op::NotEqual(left, right) => {
+            [left, right].into_iter().find_map(|operand| match plan.op(*operand) {
+                Op::Attribute(slot, value_type) => {
+                    let expected = match value_type {
+                        ValueType::DnsName => "DNS name",
+                        ValueType::EmailAddress => "e-mail address",
+                        ValueType::Uri => "URI",
+                        _ => return None,
+                    };
+                    Some((expected, Read { slot: *slot, key: None }))
+                }
+                _ => None,
+            })?
+        }
+        _ => return None,
+    };
+    Some(Conversion { read, expected, offset: None })
+}
+
+/// An attribute or entry with the text, or a part of the text, that an operation yields.
+fn text_read(plan: &Plan, id: OpId, depth: u32) -> Option<Read<'_>> {
+    let below = |id: OpId| text_read(plan, id, depth + 1);
+    match plan.op(id) {
+        _ if depth > MAX_DEPTH => None,
+        Op::Attribute(slot, ValueType::String) => Some(Read { slot: *slot, key: None }),
+        Op::Binary(Binary::Index, map, key) => match (plan.op(*map), text(plan, *key)) {
+            (Op::Attribute(slot, ValueType::StringMap), key) => Some(Read { slot: *slot, key }),
+            _ => None,
+        },
+        Op::Conditional(_, left, right) | Op::Binary(Binary::Add, left, right) => {
+            below(*left).or_else(|| below(*right))
+        }
+        Op::Unary(Unary::ToLower | Unary::Reverse | Unary::ToString, operand) => below(*operand),
+        op => entry(plan, op),
+    }
 }
 
 /// The attribute or entry that decides a condition alone.
@@ -211,6 +279,9 @@ impl<'w> Walk<'_, 'w> {
     }
 
     fn cases(&self, op: &'w Op) -> Cases<'w> {
+        if self.assumption.is_failure_of(Call::of(op)) {
+            return Cases::one(Case::Fails(Fact::Any));
+        }
         if let Some(read) = entry(self.plan, op) {
             return self.entry(read);
         }
@@ -231,12 +302,14 @@ impl<'w> Walk<'_, 'w> {
             Op::Or(left, right) => self.truth(*left).either(self.truth(*right), true).cases(),
             Op::Conditional(test, then, otherwise) => {
                 let cases = Cases::choose(&self.of(*test), &self.of(*then), &self.of(*otherwise));
-                let is_tracked = subject(self.plan, op).is_some() || self.assumption.state == State::Absent;
+                let is_tracked = subject(self.plan, op).is_some() || !self.assumption.is_of_value();
                 if is_tracked { cases } else { cases.map(|_| Fact::Any) }
             }
-            Op::Equal(left, right) => analysis::compare(Order::Equal, &self.of(*left), &self.of(*right)),
+            Op::Equal(left, right) => {
+                self.assumption.compare(Order::Equal, &self.of(*left), &self.of(*right))
+            }
             Op::NotEqual(left, right) => {
-                analysis::compare(Order::NotEqual, &self.of(*left), &self.of(*right))
+                self.assumption.compare(Order::NotEqual, &self.of(*left), &self.of(*right))
             }
             Op::Unary(Unary::Negate, operand) => self.of(*operand).map(|case| match case.fact() {
                 Fact::Bool(value) => Fact::Bool(!value),
@@ -303,6 +376,6 @@ impl<'w> Walk<'_, 'w> {
             }
             _ => return Cases::opaque([&subject, &operand]),
         };
-        analysis::compare(order, &subject, &operand)
+        self.assumption.compare(order, &subject, &operand)
     }
 }

@@ -4,8 +4,8 @@ use bumpalo::Bump;
 
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::analysis::{
-    self, Assumption, Case, Cases, Constant, Decided, Fact, MAX_DEPTH, MAX_NODES, Order, Read, State,
-    SuspiciousCall, Truths,
+    self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES, Order,
+    Read, State, SuspiciousCall, Truths,
 };
 
 /// The first attribute without a default whose absence skips a condition that would otherwise be true.
@@ -23,6 +23,63 @@ pub(super) fn skipped_without<'p>(
         }
     }
     analysis::skipped(subjects, true, |assumption| Walk { assumption }.truths(root, 0))
+}
+
+/// The first conversion of a text that skips a condition that may otherwise be true.
+pub(super) fn skipped_by_malformed(root: &Expr) -> Option<Conversion<'_>> {
+    if is_large(root) {
+        return None;
+    }
+    let mut calls = Vec::new();
+    let mut pending = vec![root];
+    while let Some(expr) = pending.pop() {
+        calls.extend(conversion(expr).map(|conversion| (Call::of(expr), conversion)));
+        pending.extend(expr.children().iter().rev());
+    }
+    analysis::skipped_by(calls, |assumption| Walk { assumption }.truths(root, 0))
+}
+
+/// The conversion that a node makes of a text that is no constant.
+fn conversion(expr: &Expr) -> Option<Conversion<'_>> {
+    let (expected, read) = match &expr.kind {
+        ExprKind::Apply { function, argument } => {
+            let expected = match function {
+                Unary::Ip => "IP address",
+                Unary::Timestamp => "time",
+                Unary::DnsName => "DNS name",
+                Unary::Email => "e-mail address",
+                Unary::Uri => "URI",
+                Unary::Size | Unary::ToLower => return None,
+            };
+            (expected, first_read(argument)?)
+        }
+        ExprKind::Matches(pair) => {
+            let [pattern, subject] = &**pair;
+            // One that is constant is probably the pattern: that is another finding.
+            if matches!(subject.kind, ExprKind::Literal(_)) {
+                return None;
+            }
+            ("regular expression", first_read(pattern)?)
+        }
+        // Calls have converted their operands.
+        ExprKind::Compare { operands, pair, .. } => {
+            let expected = match operands {
+                Operands::DnsName => "DNS name",
+                Operands::EmailAddress => "e-mail address",
+                Operands::Uri => "URI",
+                _ => return None,
+            };
+            let is_call = |expr: &&Expr| matches!(expr.kind, ExprKind::Apply { .. });
+            (expected, pair.iter().filter(|operand| !is_call(operand)).find_map(first_read)?)
+        }
+        _ => return None,
+    };
+    Some(Conversion { read, expected, offset: Some(expr.start as usize) })
+}
+
+/// An attribute or entry that an expression reads.
+fn first_read(expr: &Expr) -> Option<Read<'_>> {
+    super::conjunct::reads(expr).into_iter().next()
 }
 
 /// The attribute or entry that decides a condition alone.
@@ -197,6 +254,7 @@ impl<'w> Walk<'_, 'w> {
         let below = depth + 1;
         match &expr.kind {
             _ if depth > MAX_DEPTH => Cases::any(),
+            _ if self.assumption.is_failure_of(Call::of(expr)) => Cases::one(Case::Fails(Fact::Any)),
             ExprKind::Literal(literal) => Cases::one(Case::Is(fact(literal))),
             ExprKind::Attribute(attribute) => Cases::one(self.attribute(*attribute)),
             ExprKind::AttributeOr { attribute, default } => match self.assumption.attribute(attribute.slot) {
@@ -253,7 +311,9 @@ impl<'w> Walk<'_, 'w> {
     /// An entry of a map: a missing one is empty, unless the whole map is absent.
     fn entry(&self, entry: &MapEntry) -> Case<'w> {
         match self.assumption.entry(entry.map.slot, &entry.key) {
-            Some(State::Absent) if self.assumption.key.is_none() => Case::Fails(Fact::Text(b"")),
+            Some(State::Absent) if self.assumption.attribute(entry.map.slot).is_some() => {
+                Case::Fails(Fact::Text(b""))
+            }
             Some(State::Absent) => Case::Is(Fact::Text(b"")),
             Some(State::Is(fact)) => Case::Is(fact),
             None => Case::Is(Fact::Any),
@@ -262,7 +322,7 @@ impl<'w> Walk<'_, 'w> {
 
     fn is(&self, subject: Case<'w>, constant: &'w [u8], expected: bool) -> Cases<'w> {
         let order = if expected { Order::Equal } else { Order::NotEqual };
-        analysis::compare(order, &Cases::one(subject), &Cases::one(Case::Is(Fact::Text(constant))))
+        self.assumption.compare(order, &Cases::one(subject), &Cases::one(Case::Is(Fact::Text(constant))))
     }
 
     fn compare(
@@ -282,11 +342,13 @@ impl<'w> Walk<'_, 'w> {
         };
         let (left, right) = (self.cases(left, depth), self.cases(right, depth));
         match operands {
-            Operands::Bytes | Operands::Int64 | Operands::Bool => analysis::compare(order, &left, &right),
+            Operands::Bytes | Operands::Int64 | Operands::Bool => {
+                self.assumption.compare(order, &left, &right)
+            }
             // Equal texts are equal names; different ones may be, too.
             _ => {
                 let unknown = |cases: &Cases<'w>| cases.map(|_| Fact::Any);
-                analysis::compare(order, &unknown(&left), &unknown(&right))
+                self.assumption.compare(order, &unknown(&left), &unknown(&right))
             }
         }
     }
@@ -340,7 +402,7 @@ impl<'w> Walk<'_, 'w> {
                 option.kind,
                 ExprKind::Attribute(_) | ExprKind::Entry(_) | ExprKind::Index(_) | ExprKind::FirstOf(_)
             );
-            if self.assumption.state != State::Absent || !is_attempt {
+            if self.assumption.is_of_value() || !is_attempt {
                 break;
             }
         }
@@ -349,10 +411,7 @@ impl<'w> Walk<'_, 'w> {
 
     /// The candidates for a value cover direct comparisons with constants only: other results have any value.
     fn untracked(&self, cases: Cases<'w>) -> Cases<'w> {
-        match self.assumption.state {
-            State::Absent => cases,
-            State::Is(_) => cases.map(|_| Fact::Any),
-        }
+        if self.assumption.is_of_value() { cases.map(|_| Fact::Any) } else { cases }
     }
 
     fn opaque(&self, operands: &'w [Expr], depth: u32) -> Cases<'w> {
