@@ -101,6 +101,49 @@ fn a_directory_that_vanishes_or_is_emptied_leaves_the_server_ready() {
     }
 }
 
+/// A denylist in a file.
+const DENYLIST: &str = "kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec: {attributes: {destination.service: {valueType: STRING}}}
+---
+kind: handler
+metadata: {name: banned, namespace: istio-system}
+spec:
+  compiledAdapter: listchecker
+  params: {providerFile: PATH, refreshInterval: 1s, blacklist: true, cachingInterval: 0s, cachingUseCount: 0}
+---
+kind: instance
+metadata: {name: caller, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: destination.service}}
+---
+kind: rule
+metadata: {name: closed, namespace: istio-system}
+spec: {actions: [{handler: banned, instances: [caller]}]}
+";
+
+#[test]
+fn a_list_that_is_emptied_stays_and_degrades_the_server_unless_it_is_istios() {
+    let (directory, root) = configured();
+    let list = directory.path().join("banned");
+    let configuration = DENYLIST.replace("PATH", &list.display().to_string());
+    std::fs::write(root.join("closed.yaml"), configuration).expect("writable");
+    std::fs::write(&list, "shop\n").expect("writable");
+    let safe = Server::on(&root).native().start();
+    let istios = Server::on(&root).start();
+    for server in [&safe, &istios] {
+        wait_for(DEADLINE, || is_closed(server).then_some(())).expect("it denies");
+    }
+    wait_for_ready(&safe);
+    std::fs::write(&list, "").expect("writable");
+    let why = format!("banned.istio-system: the list from {} is empty; if that is meant, ", list.display());
+    wait_for_degraded(&safe, "handlers", &why);
+    wait_for(DEADLINE, || (!is_closed(&istios)).then_some(())).expect("its list is empty");
+    assert!(is_closed(&safe), "{}", safe.log());
+    std::fs::write(&list, "others\nshop\n").expect("writable");
+    wait_for_ready(&safe);
+    assert!(is_closed(&safe), "{}", safe.log());
+}
+
 #[test]
 fn a_restart_without_the_store_is_ready_with_the_cached_configuration() {
     let (directory, root) = configured();

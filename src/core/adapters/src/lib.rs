@@ -15,6 +15,7 @@ pub mod stdio;
 #[cfg(test)]
 mod testing;
 
+pub use list::ListOptions;
 use mixer_engine::adapter::{Erase, Inventory};
 
 /// Every adapter, in name order.

@@ -64,7 +64,16 @@ mixer_config::message! {
         /// File with the list, as an absolute path or `file:///path`; reloaded when it changes and every `refreshInterval`. Not in
         /// Istio Mixer. Excludes `providerUrl`.
         1000 provider_file: String = String::new();
+        /// A provider without entries is an empty list. Otherwise it counts as a failed fetch: the last list stays. Not in Istio Mixer.
+        1001 allow_empty_list: bool = false;
     }
+}
+
+/// How the lists of a server are read; shared by its handlers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ListOptions {
+    /// Whether a provider without entries is an empty list, as in Istio Mixer, for every handler. Otherwise `allowEmptyList` decides.
+    pub accepts_empty: bool,
 }
 
 /// INVALID_ARGUMENT of `google.rpc.Code`.
@@ -139,11 +148,13 @@ impl Adapter for ListChecker {
     ) -> Result<Box<dyn Handler>, BuildError> {
         let positions = instances.iter().map(|i| i.position("value")).collect();
         let source = ListSource::of(&params);
-        let provider = Provider::new(source, params.entry_type, params.overrides, env.handler_name.clone());
+        let accepts_empty = params.allow_empty_list || env.commons.get::<ListOptions>().accepts_empty;
+        let name = env.handler_name.clone();
+        let provider = Provider::new(source, params.entry_type, params.overrides, name, accepts_empty);
         let provider = Arc::new(provider);
         let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
         // The handler answers as soon as it is built; a failed first fetch is retried like any other.
-        refresher.fetch().await;
+        refresher.load().await;
         if provider.has_source() {
             let refresher = Arc::new(tokio::sync::Mutex::new(refresher));
             env.tasks.spawn(Task::restarted("list refresher").of(&*env.handler_name), move || {
@@ -208,6 +219,10 @@ impl Handler for ListChecker {
             notes: vec![("entries", entries)],
             ..HandlerStatus::default()
         }
+    }
+
+    fn degradation(&self) -> Option<String> {
+        self.provider.state().error.clone()
     }
 }
 

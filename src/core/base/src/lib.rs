@@ -9,6 +9,8 @@
 //! | [`decimal`] | numbers as the text that Go prints |
 //! | [`degradation`] | components that do not work as they should while the process serves |
 //! | [`exposition`] | the text format of Prometheus |
+//! | [`file_stamp`] | metadata by which changes of files are detected |
+//! | [`file_writer`] | whether a file is open for writing |
 //! | [`json`] | string escaping of JSON log lines |
 //! | [`log`] | log records: scopes, levels, formats, sinks |
 //! | [`memory`] | returning free memory to the system |
@@ -34,6 +36,8 @@ pub mod build_info;
 pub mod decimal;
 pub mod degradation;
 pub mod exposition;
+pub mod file_stamp;
+pub mod file_writer;
 pub mod json;
 pub mod log;
 pub mod memory;

@@ -20,7 +20,7 @@ pub use contents::{Broken, StoreContents, Unread};
 pub use document::{FILE_EMPTY, read_document};
 use document::{FileContents, read_file};
 use fs::FsStore;
-pub use fs::{Lease, WhenLost, Writer, writer_of};
+pub use fs::WhenLost;
 pub use memory::MemoryStore;
 pub use sources::{SourceError, read_sources};
 pub use url::{EMBEDDED_SAMPLE, StoreError, open, open_with};

@@ -14,6 +14,7 @@
 //! | component | degraded while |
 //! | --- | --- |
 //! | `configuration` | resources serve in their previous version |
+//! | `handlers` | handlers answer otherwise than their configuration says |
 //! | `log` | a log target cannot be written |
 //! | `store` | the configuration store cannot be read |
 //! | `tasks` | a task is down that calls do not need |
@@ -33,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use mixer_base::degradation::{Degradation, Degradations};
 use mixer_base::log::Log;
 use mixer_base::probe::{Availability, ProbeEmitter};
+use mixer_base::secrets::mask_text;
 use mixer_base::time::Timestamp;
 use mixer_config::store::{ConfigStore, Outage};
 use mixer_engine::runtime::{KeptResource, OnConfigError, Published, Runtime};
@@ -174,6 +176,7 @@ impl Conditions {
         self.degradations
             .set("store", outage.map_or(Ok(()), |outage| Err(without_store(outage, &published, is_ready))));
         self.degradations.set("configuration", in_previous_version(&published));
+        self.degradations.set("handlers", as_configured(&published));
         emitter.set(serves);
         self.log.try_again();
         self.degradations.set("log", self.log.last_write());
@@ -222,6 +225,19 @@ fn in_previous_version(published: &Published) -> Result<(), String> {
             Err(format!("the previous versions of {count} resources serve, of {key} because {why}"))
         }
     }
+}
+
+/// Errors: how many handlers answer otherwise than their configuration says, and why the first does.
+fn as_configured(published: &Published) -> Result<(), String> {
+    let mut degraded = published.routes.handlers().iter().filter_map(|handler| {
+        let why = handler.degradation()?;
+        Some(format!("{}: {}", handler.name(), mask_text(&why)))
+    });
+    let Some(first) = degraded.next() else { return Ok(()) };
+    Err(match degraded.count() {
+        0 => first,
+        more => format!("{} handlers are degraded, {first}", more + 1),
+    })
 }
 
 fn stuck(workers: &WorkerGroup, stuck_after: Duration) -> Result<(), String> {

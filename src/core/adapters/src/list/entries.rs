@@ -33,6 +33,8 @@ pub(super) struct Entries {
     index: ListIndex,
     /// Number of entries for the log: distinct strings, otherwise all.
     pub(super) len: usize,
+    /// The body of the provider holds neither an entry nor the statement that there is none: it may have been emptied or cut short.
+    pub(super) lacks_list: bool,
 }
 
 #[derive(Debug)]
@@ -48,25 +50,30 @@ impl Entries {
     ///
     /// Errors: the first invalid entry of `body`.
     pub(super) fn parse(entry_type: EntryType, body: &[u8], overrides: &[String]) -> Result<Self, String> {
+        let lacks_lines = || body.split(|b| *b == b'\n').all(is_comment);
         let extra = overrides.iter().map(String::as_bytes);
         let lines = body.split(|b| *b == b'\n').chain(extra.clone()).filter(|line| !line.is_empty());
         Ok(match entry_type {
             EntryType::Strings => {
                 let set: HashSet<_, _> = lines.map(Box::from).collect();
-                Self { len: set.len(), index: ListIndex::Strings(set) }
+                Self { len: set.len(), lacks_list: lacks_lines(), index: ListIndex::Strings(set) }
             }
             EntryType::CaseInsensitiveStrings => {
                 let set = UpperCaseSet::new(lines);
-                Self { len: set.table.len(), index: ListIndex::UpperCase(set) }
+                let (len, index) = (set.table.len(), ListIndex::UpperCase(set));
+                Self { len, lacks_list: lacks_lines(), index }
             }
             EntryType::IpAddresses => {
                 let mut networks = Vec::new();
-                for entry in whitelist(body)? {
+                let listed = whitelist(body)?;
+                let lacks_list = listed.is_none();
+                for entry in listed.unwrap_or_default() {
                     let error = |e| format!("could not parse list entry {entry}: {e}");
                     networks.push(Network::parse(&entry).map_err(error)?);
                 }
                 networks.extend(overrides.iter().filter_map(|o| Network::parse(o).ok()));
-                Self { len: networks.len(), index: ListIndex::Addresses(Addresses::new(networks)) }
+                let (len, index) = (networks.len(), ListIndex::Addresses(Addresses::new(networks)));
+                Self { len, lacks_list, index }
             }
             EntryType::Regex => {
                 let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
@@ -75,7 +82,8 @@ impl Entries {
                 if patterns.len() > MAX_PATTERNS {
                     return Err(format!("the list has more than {MAX_PATTERNS} patterns"));
                 }
-                Self { len: patterns.len(), index: ListIndex::Patterns(RegexSet::compile(&patterns)?) }
+                let index = ListIndex::Patterns(RegexSet::compile(&patterns)?);
+                Self { len: patterns.len(), lacks_list: lacks_lines(), index }
             }
         })
     }
@@ -108,13 +116,18 @@ impl Entries {
     }
 }
 
-/// The strings under `whitelist` of a YAML or JSON mapping; none in an empty document.
-fn whitelist(body: &[u8]) -> Result<Vec<String>, String> {
+/// Whether a line is blank or begins with `#`.
+fn is_comment(line: &[u8]) -> bool {
+    matches!(line.trim_ascii_start(), [] | [b'#', ..])
+}
+
+/// The strings under `whitelist` of a YAML or JSON mapping; `None` if the document has no list there.
+fn whitelist(body: &[u8]) -> Result<Option<Vec<String>>, String> {
     let error = |text: String| format!("could not unmarshal data from list {text}");
     let text = std::str::from_utf8(body).map_err(|e| error(e.to_string()))?;
     let root = yaml::parse(text).map_err(|e| error(e.to_string()))?.root;
     match &root.kind {
-        NodeKind::Null => return Ok(Vec::new()),
+        NodeKind::Null => return Ok(None),
         NodeKind::Mapping(_) => {}
         _ => {
             let found = json_kind(&root);
@@ -124,10 +137,10 @@ fn whitelist(body: &[u8]) -> Result<Vec<String>, String> {
         }
     }
     let Some(list) = root.entries().iter().find(|e| e.key.eq_ignore_ascii_case("whitelist")) else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     match &list.value.kind {
-        NodeKind::Null => return Ok(Vec::new()),
+        NodeKind::Null => return Ok(None),
         NodeKind::Sequence(_) => {}
         _ => {
             return Err(error(wrong_field(&list.value, "[]string")));
@@ -138,7 +151,7 @@ fn whitelist(body: &[u8]) -> Result<Vec<String>, String> {
         NodeKind::Null => Ok(String::new()),
         _ => Err(error(wrong_field(node, "string"))),
     };
-    list.value.items().iter().map(entry).collect()
+    list.value.items().iter().map(entry).collect::<Result<_, _>>().map(Some)
 }
 
 /// Istio Mixer's error for a value of the wrong type.

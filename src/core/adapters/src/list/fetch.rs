@@ -1,12 +1,13 @@
 //! Fetching a list by HTTP or from a file.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Params, url};
 use crate::causes::with_causes;
+use mixer_base::file_stamp::{FileStamp, SETTLED};
+use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
-use mixer_config::store::{Writer, writer_of};
 
 /// Largest list, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -51,29 +52,87 @@ pub(super) fn file_path(written: &str) -> &Path {
     Path::new(written.strip_prefix("file://").unwrap_or(written))
 }
 
+/// Why a list was not fetched.
+pub(super) struct FetchError {
+    /// For the log and for failed checks.
+    pub(super) text: String,
+    /// The file may be in the middle of a change: it is worth another look after [`SETTLED`].
+    pub(super) is_unsettled: bool,
+}
+
+impl From<String> for FetchError {
+    fn from(text: String) -> Self {
+        Self { text, is_unsettled: false }
+    }
+}
+
 /// Fetches lists.
-#[derive(Default)]
 pub(super) struct Fetcher {
     /// Created by the first fetch.
     client: Option<reqwest::Client>,
+    /// The file at the last look, and since when it is unchanged.
+    seen: Option<(FileStamp, Instant)>,
+    /// Whether the system is asked who has a file open.
+    leases: bool,
+}
+
+impl Default for Fetcher {
+    fn default() -> Self {
+        Self { client: None, seen: None, leases: true }
+    }
 }
 
 impl Fetcher {
-    /// The body of the list, within the refresh interval. Errors: texts for the log and for failed checks.
-    pub(super) async fn fetch(&mut self, source: &ListSource, interval: Duration) -> Result<Vec<u8>, String> {
+    /// As on a file system that does not tell who has a file open.
+    #[cfg(test)]
+    pub(super) fn without_leases() -> Self {
+        Self { leases: false, ..Self::default() }
+    }
+
+    /// The body of the list, within the refresh interval.
+    pub(super) async fn fetch(
+        &mut self,
+        source: &ListSource,
+        interval: Duration,
+    ) -> Result<Vec<u8>, FetchError> {
         let limit = interval.min(MAX_FETCH_TIME);
         match source {
             ListSource::None => Ok(Vec::new()),
             ListSource::Url(url) => {
                 let late =
                     |_| Err(format!("could not fetch list from {url}: no complete answer within {limit:?}"));
-                tokio::time::timeout(limit, self.get(url)).await.unwrap_or_else(late)
+                Ok(tokio::time::timeout(limit, self.get(url)).await.unwrap_or_else(late)?)
             }
             ListSource::File(written, path) => {
-                let late =
-                    |_| Err(format!("Could not read from {written}: no complete answer within {limit:?}"));
-                tokio::time::timeout(limit, read_file(written, path)).await.unwrap_or_else(late)
+                let late = |_| {
+                    Err(format!("Could not read from {written}: no complete answer within {limit:?}").into())
+                };
+                tokio::time::timeout(limit, self.read(written, path)).await.unwrap_or_else(late)
             }
+        }
+    }
+
+    /// The bytes of a file that its writer has closed or, where writers are unknown, that is unchanged for [`SETTLED`].
+    async fn read(&mut self, written: &str, path: &Path) -> Result<Vec<u8>, FetchError> {
+        let (owned, leases, before) = (path.to_owned(), self.leases, self.seen);
+        let look = tokio::task::spawn_blocking(move || look(&owned, leases, before));
+        let failed = |cause: String| format!("could not fetch list from {written}: {cause}");
+        match look.await {
+            Ok(Ok((stamp, body))) => {
+                let unchanged = self.seen.filter(|(seen, _)| *seen == stamp);
+                self.seen = unchanged.or_else(|| Some((stamp, Instant::now())));
+                body.map(with_unix_lines).ok_or_else(|| FetchError {
+                    text: failed(format!(
+                        "the file is being changed: it is read when it is unchanged for {SETTLED:?}"
+                    )),
+                    is_unsettled: true,
+                })
+            }
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                Err(format!("Could not read from {written}: the list is larger than {MAX_BODY} bytes").into())
+            }
+            Ok(Err(error)) => Err(failed(error.to_string()).into()),
+            Err(error) => Err(failed(error.to_string()).into()),
         }
     }
 
@@ -145,27 +204,46 @@ fn causes(error: &reqwest::Error) -> String {
     with_causes(error.to_string(), error)
 }
 
-async fn read_file(written: &str, path: &Path) -> Result<Vec<u8>, String> {
-    let owned = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || {
-        let (file, _) = regular_file::open(&owned)?;
-        // Held while the file is read.
-        let writer = writer_of(&file);
-        if matches!(writer, Writer::Open) {
+/// The body with LF in place of CR LF. Bodies of URLs are kept: entries with CR are those of Istio Mixer.
+fn with_unix_lines(body: Vec<u8>) -> Vec<u8> {
+    if !body.contains(&b'\r') {
+        return body;
+    }
+    let mut lines = Vec::with_capacity(body.len());
+    for line in body.split_inclusive(|byte| *byte == b'\n') {
+        let (line, end) = line.strip_suffix(b"\n").map_or((line, &b""[..]), |line| (line, b"\n"));
+        lines.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        lines.extend_from_slice(end);
+    }
+    lines
+}
+
+/// The stamp of a file, and its bytes unless it may be in the middle of a change. `seen`: its stamp at the last look, and since when.
+fn look(
+    path: &Path,
+    leases: bool,
+    seen: Option<(FileStamp, Instant)>,
+) -> std::io::Result<(FileStamp, Option<Vec<u8>>)> {
+    let (file, metadata) = regular_file::open(path)?;
+    let stamp = FileStamp::of(&metadata);
+    // Only at the first look the date counts, so that a start does not wait for a file that is old: later it may be any.
+    let is_settled = match seen {
+        None => stamp.age() >= Some(SETTLED),
+        Some((before, since)) => before == stamp && since.elapsed() >= SETTLED,
+    };
+    // A lease is held while the file is read.
+    let writer = if leases { writer_of(&file) } else { Writer::Unknown };
+    match writer {
+        Writer::Open => {
             return Err(std::io::Error::new(
                 std::io::ErrorKind::ResourceBusy,
                 "the file is being written: it is read when its writer has closed it",
             ));
         }
-        regular_file::read_open(&file, &file.metadata()?, MAX_BODY as u64)
-    });
-    let failed = |cause: String| format!("could not fetch list from {written}: {cause}");
-    match read.await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::FileTooLarge => {
-            Err(format!("Could not read from {written}: the list is larger than {MAX_BODY} bytes"))
-        }
-        Ok(Err(error)) => Err(failed(error.to_string())),
-        Err(error) => Err(failed(error.to_string())),
+        Writer::Unknown if !is_settled => return Ok((stamp, None)),
+        Writer::Unknown | Writer::None(_) => {}
     }
+    let body = regular_file::read_open(&file, &metadata, MAX_BODY as u64)?;
+    let after = FileStamp::of(&file.metadata()?);
+    Ok((after, (after == stamp).then_some(body)))
 }

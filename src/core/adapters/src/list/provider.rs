@@ -12,11 +12,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::EntryType;
 use super::entries::Entries;
-use super::fetch::{Fetcher, ListSource};
+use super::fetch::{FetchError, Fetcher, ListSource};
 use mixer_attribute::SignedDuration;
+use mixer_base::file_stamp::SETTLED;
 
 /// Debounce time of file changes, so that a burst of changes is read once.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
+/// A file that is being changed for this long is an error, although its last list serves.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The current list. Replaced as a whole.
 #[derive(Debug, Default)]
@@ -34,6 +37,8 @@ pub(super) struct Provider {
     entry_type: EntryType,
     overrides: Vec<String>,
     handler_name: Arc<str>,
+    /// Whether a body that holds no list is an empty list.
+    accepts_empty: bool,
     state: ArcSwap<ListState>,
 }
 
@@ -44,8 +49,9 @@ impl Provider {
         entry_type: EntryType,
         overrides: Vec<String>,
         handler_name: Arc<str>,
+        accepts_empty: bool,
     ) -> Self {
-        Self { source, entry_type, overrides, handler_name, state: ArcSwap::default() }
+        Self { source, entry_type, overrides, handler_name, accepts_empty, state: ArcSwap::default() }
     }
 
     /// The current list. Takes no lock.
@@ -79,6 +85,12 @@ pub(super) struct Refresher {
     hasher: std::hash::RandomState,
     /// Length and hash of the body of the current list.
     latest: Option<(usize, u64)>,
+    /// Since when each look found the file in the middle of a change.
+    unsettled: Option<Instant>,
+    patience: Duration,
+    /// Notified of changes of the file.
+    changed: Arc<tokio::sync::Notify>,
+    watcher: Option<notify::RecommendedWatcher>,
 }
 
 impl Refresher {
@@ -92,7 +104,41 @@ impl Refresher {
             fetcher: Fetcher::default(),
             hasher: std::hash::RandomState::new(),
             latest: None,
+            unsettled: None,
+            patience: PATIENCE,
+            changed: Arc::default(),
+            watcher: None,
         }
+    }
+
+    /// As on a file system that does not tell who has a file open.
+    #[cfg(test)]
+    pub(super) fn without_leases(mut self) -> Self {
+        self.fetcher = Fetcher::without_leases();
+        self
+    }
+
+    /// Any file in the middle of a change is an error.
+    #[cfg(test)]
+    pub(super) fn without_patience(mut self) -> Self {
+        self.patience = Duration::ZERO;
+        self
+    }
+
+    /// The first fetch. It waits once for a file that may be in the middle of a change.
+    pub(super) async fn load(&mut self) {
+        // Before the file is read, so that no change is missed.
+        self.watcher = self.watch();
+        self.fetch().await;
+        if let Some(at) = self.looks_again_at() {
+            sleep_until(at).await;
+            self.fetch().await;
+        }
+    }
+
+    /// When to look again at a file that was in the middle of a change.
+    pub(super) fn looks_again_at(&self) -> Option<Instant> {
+        self.unsettled.map(|_| Instant::now() + SETTLED)
     }
 
     /// Refreshes the list until the task is aborted.
@@ -101,20 +147,15 @@ impl Refresher {
         let mut ticks = interval_at(start + self.interval, self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut purge_at = Some(start + self.ttl);
-        let changed = Arc::new(tokio::sync::Notify::new());
-        let watcher = self.watch(&changed);
+        let changed = Arc::clone(&self.changed);
         loop {
-            let purge = async {
-                match purge_at {
-                    Some(at) => sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let look_again = self.looks_again_at();
             tokio::select! {
                 biased;
                 _ = ticks.tick() => {}
-                () = changed.notified(), if watcher.is_some() => tokio::time::sleep(SETTLE_TIME).await,
-                () = purge => {
+                () = changed.notified(), if self.watcher.is_some() => tokio::time::sleep(SETTLE_TIME).await,
+                () = until(look_again) => {}
+                () = until(purge_at) => {
                     self.purge();
                     purge_at = None;
                     continue;
@@ -127,10 +168,10 @@ impl Refresher {
     }
 
     /// Watches the directory of a file, because the file or the target of its link may be replaced.
-    fn watch(&self, changed: &Arc<tokio::sync::Notify>) -> Option<notify::RecommendedWatcher> {
+    fn watch(&self) -> Option<notify::RecommendedWatcher> {
         let ListSource::File(_, path) = &self.provider.source else { return None };
         let (directory, name) = (path.parent()?, path.file_name()?.to_owned());
-        let changed = changed.clone();
+        let changed = Arc::clone(&self.changed);
         let concerns = move |path: &PathBuf| {
             // Kubernetes updates ConfigMaps through symbolic links whose names begin with two dots.
             path.file_name().is_some_and(|n| n == name || n.as_encoded_bytes().starts_with(b".."))
@@ -178,11 +219,12 @@ impl Refresher {
         }
         let body = match self.fetcher.fetch(&provider.source, self.interval).await {
             Ok(body) => body,
-            Err(text) => {
-                provider.fail(text);
+            Err(FetchError { text, is_unsettled }) => {
+                self.not_fetched(text, is_unsettled);
                 return false;
             }
         };
+        self.unsettled = None;
         let digest = (body.len(), self.hasher.hash_one(&body));
         let state = provider.state.load_full();
         if state.entries.is_some() && self.latest == Some(digest) {
@@ -194,6 +236,12 @@ impl Refresher {
             return true;
         }
         match Entries::parse(provider.entry_type, &body, &provider.overrides) {
+            // Nothing tells a list that was cut short from one that is meant to be empty.
+            Ok(entries) if entries.lacks_list && provider.has_source() && !provider.accepts_empty => {
+                provider
+                    .fail(format!("the list from {name} is empty; if that is meant, set `allowEmptyList`"));
+                false
+            }
             Ok(entries) => {
                 provider.info(format_args!("Installing updated list with {} entries", entries.len));
                 provider.state.store(Arc::new(ListState { entries: Some(Arc::new(entries)), error: None }));
@@ -205,5 +253,30 @@ impl Refresher {
                 false
             }
         }
+    }
+
+    /// Records why the source was not read.
+    fn not_fetched(&mut self, text: String, is_unsettled: bool) {
+        if !is_unsettled {
+            self.unsettled = None;
+            self.provider.fail(text);
+            return;
+        }
+        let since = *self.unsettled.get_or_insert_with(Instant::now);
+        let state = self.provider.state.load();
+        // A file changes now and then: the list serves on until the change is complete. It is looked at every second: one record is
+        // enough.
+        let is_known = state.entries.is_some() && since.elapsed() < self.patience;
+        if !is_known && state.error.as_ref() != Some(&text) {
+            self.provider.fail(text);
+        }
+    }
+}
+
+/// Waits until then; without a time forever.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }

@@ -269,9 +269,7 @@ async fn a_list_is_refreshed_kept_through_an_outage_and_purged() {
 async fn a_list_that_is_fetched_again_unchanged_clears_its_error() {
     let server = Server::start(&ok("a\n"));
     let source = fetch::ListSource::Url(server.url());
-    let provider = Arc::new(Provider::new(source, EntryType::Strings, Vec::new(), "h".into()));
-    let seconds = SignedDuration::from_secs;
-    let mut refresher = provider::Refresher::new(provider.clone(), seconds(5), seconds(60));
+    let (provider, mut refresher) = refresher(source, EntryType::Strings, false);
     assert!(refresher.fetch().await);
     *server.answer.lock().unwrap() =
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_vec();
@@ -281,6 +279,190 @@ async fn a_list_that_is_fetched_again_unchanged_clears_its_error() {
     assert!(refresher.fetch().await);
     assert_eq!(provider.state().error, None);
     assert!(provider.state().entries.is_some());
+}
+
+/// Bodies that hold no list: a file that was emptied or cut short, an answer that a proxy made up.
+const WITHOUT_LIST: [(EntryType, &str, &str); 9] = [
+    (EntryType::Strings, "a\n", ""),
+    (EntryType::Strings, "a\n", "\n \t\r\n"),
+    (EntryType::Strings, "a\n", "# who is blocked\n  # none\n"),
+    (EntryType::CaseInsensitiveStrings, "A\n", ""),
+    (EntryType::Regex, "^a$\n", "# patterns"),
+    (EntryType::IpAddresses, "whitelist: [10.0.0.1]", ""),
+    (EntryType::IpAddresses, "whitelist: [10.0.0.1]", "# addresses\n"),
+    (EntryType::IpAddresses, "whitelist: [10.0.0.1]", "whitelist:\n"),
+    (EntryType::IpAddresses, "whitelist: [10.0.0.1]", "{}"),
+];
+
+fn refresher(
+    source: fetch::ListSource,
+    entry_type: EntryType,
+    accepts_empty: bool,
+) -> (Arc<Provider>, provider::Refresher) {
+    let seconds = SignedDuration::from_secs;
+    let provider = Arc::new(Provider::new(source, entry_type, Vec::new(), "h".into(), accepts_empty));
+    (provider.clone(), provider::Refresher::new(provider, seconds(5), seconds(60)))
+}
+
+fn length(provider: &Provider) -> Option<usize> {
+    provider.state().entries.as_ref().map(|entries| entries.len)
+}
+
+#[tokio::test]
+async fn a_provider_without_a_list_keeps_the_last_one() {
+    for (entry_type, body, without) in WITHOUT_LIST {
+        let server = Server::start(&ok(body));
+        let source = || fetch::ListSource::Url(server.url());
+        let (provider, mut refresher) = refresher(source(), entry_type, false);
+        assert!(refresher.fetch().await, "{entry_type:?} {body:?}");
+        server.serve(without);
+        for _ in 0..2 {
+            assert!(!refresher.fetch().await, "{entry_type:?} {without:?}");
+            assert_eq!(length(&provider), Some(1), "{entry_type:?} {without:?}");
+            let text =
+                format!("the list from {} is empty; if that is meant, set `allowEmptyList`", server.url());
+            assert_eq!(provider.state().error, Some(text), "{entry_type:?} {without:?}");
+        }
+        server.serve(body);
+        assert!(refresher.fetch().await);
+        assert_eq!(provider.state().error, None);
+
+        // Without a last list, there is none.
+        server.serve(without);
+        let (provider, mut first) = self::refresher(source(), entry_type, false);
+        assert!(!first.fetch().await);
+        assert_eq!(length(&provider), None, "{entry_type:?} {without:?}");
+
+        // As Istio Mixer, or as configured.
+        let (provider, mut accepting) = self::refresher(source(), entry_type, true);
+        assert!(accepting.fetch().await);
+        assert!(length(&provider).is_some_and(|length| length <= 2), "{entry_type:?} {without:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_says_that_it_is_empty_is_empty() {
+    let server = Server::start(&ok("whitelist: [10.0.0.1]"));
+    let (provider, mut refresher) =
+        refresher(fetch::ListSource::Url(server.url()), EntryType::IpAddresses, false);
+    assert!(refresher.fetch().await);
+    server.serve("whitelist: []");
+    assert!(refresher.fetch().await);
+    assert_eq!(length(&provider), Some(0));
+}
+
+#[tokio::test]
+async fn an_emptied_file_keeps_its_list_unless_that_is_meant() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("list");
+    let hour = SignedDuration::from_secs(3600);
+    let params = |allow_empty_list| Params {
+        provider_file: path.display().to_string(),
+        refresh_interval: hour,
+        ttl: hour,
+        blacklist: true,
+        allow_empty_list,
+        ..Params::default()
+    };
+    std::fs::write(&path, "").unwrap();
+    let unloaded = Fixture::new(params(false)).await;
+    let text = format!("the list from {} is empty; if that is meant, set `allowEmptyList`", path.display());
+    assert_eq!(unloaded.error(), text, "a list that was never loaded lets nobody pass");
+    assert_eq!(unloaded.handler.degradation(), Some(text.clone()));
+    assert!(Fixture::new(params(true)).await.has("a"), "everybody passes an empty denylist");
+
+    std::fs::write(&path, "a\n").unwrap();
+    let f = Fixture::new(params(false)).await;
+    let meant = Fixture::new(params(true)).await;
+    assert!(!f.has("a") && !meant.has("a") && f.has("b"));
+    assert_eq!(f.handler.degradation(), None);
+    std::fs::write(&path, "").unwrap();
+    f.until(|f| f.handler.status().trouble.is_some_and(|trouble| trouble == text)).await;
+    meant.until(|meant| meant.has("a")).await;
+    assert!(!f.has("a"), "the last list stays");
+}
+
+/// An entry with a carriage return would match nothing: a denylist that was edited on Windows would let everybody pass.
+#[tokio::test]
+async fn lines_of_a_file_may_end_in_cr_lf() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("list");
+    std::fs::write(&path, "a\r\n\r\nb\rc\r\nd\r\ne").unwrap();
+    let provider_file = path.display().to_string();
+    let f = Fixture::new(Params { provider_file, blacklist: true, ..Params::default() }).await;
+    let denied = ["a", "b\rc", "d", "e", "b", "a\r", ""].map(|symbol| !f.has(symbol));
+    assert_eq!(denied, [true, true, true, true, false, false, false]);
+}
+
+#[tokio::test]
+async fn called_as_mixs_an_empty_list_is_empty() {
+    let server = Server::start(&ok(""));
+    let env = test_env("h.istio-system");
+    env.commons.insert(Arc::new(ListOptions { accepts_empty: true }));
+    let handler = ListChecker::build(params(server.url()), Vec::new(), env).await.unwrap();
+    assert_eq!((handler.status().trouble, handler.degradation()), (None, None));
+}
+
+/// Dates a file into the future: it is not known how old it is.
+fn change_later(path: &std::path::Path) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(std::time::SystemTime::now() + Duration::from_secs(3600)).unwrap();
+}
+
+/// On a network file system the system does not know who has a file open.
+#[tokio::test]
+async fn a_file_of_unknown_writers_must_be_unchanged_for_a_second() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("list");
+    std::fs::write(&path, "a\nb\n").unwrap();
+    change_later(&path);
+    let source = fetch::ListSource::File(path.display().to_string(), path.clone());
+    let (provider, refresher) = refresher(source, EntryType::Strings, false);
+    let mut refresher = refresher.without_leases();
+    // The first look: the file was changed just now.
+    assert!(!refresher.fetch().await);
+    assert_eq!(length(&provider), None);
+    assert!(refresher.looks_again_at().is_some());
+    refresher.load().await;
+    assert_eq!(length(&provider), Some(2), "a first load waits until it is known");
+    // A writer that is in the middle of it: what it has written so far is no list.
+    for part in ["c\n", "c\nd\n", "c\nd\ne\n"] {
+        std::fs::write(&path, part).unwrap();
+        assert!(!refresher.fetch().await);
+        assert_eq!(length(&provider), Some(2));
+        assert_eq!(provider.state().error, None, "that is no failure");
+    }
+    let mut looks = 0;
+    while !refresher.fetch().await {
+        assert!(looks < 500, "it is not read within 5s");
+        looks += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(length(&provider), Some(3));
+    assert!(refresher.looks_again_at().is_none());
+}
+
+#[tokio::test]
+async fn a_file_of_unknown_writers_that_keeps_changing_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("list");
+    std::fs::write(&path, "a\n").unwrap();
+    change_later(&path);
+    let source = fetch::ListSource::File(path.display().to_string(), path.clone());
+    let (provider, refresher) = refresher(source, EntryType::Strings, false);
+    let mut refresher = refresher.without_leases();
+    let text = format!(
+        "could not fetch list from {}: the file is being changed: it is read when it is unchanged for 1s",
+        path.display()
+    );
+    assert!(!refresher.fetch().await);
+    assert_eq!(provider.state().error, Some(text.clone()), "there is no list meanwhile");
+    refresher.load().await;
+    assert_eq!((length(&provider), &provider.state().error), (Some(1), &None));
+    let mut refresher = refresher.without_patience();
+    std::fs::write(&path, "a\nb\n").unwrap();
+    assert!(!refresher.fetch().await);
+    assert_eq!((length(&provider), &provider.state().error), (Some(1), &Some(text)));
 }
 
 #[tokio::test]
@@ -338,13 +520,9 @@ async fn a_file_is_reloaded_when_it_changes() {
     };
     let f = Fixture::new(file(format!("file://{}", path.display()))).await;
     assert!(f.error().starts_with("could not fetch list from file:///"), "{}", f.error());
-    // Changes before the watch starts are noticed on the interval only.
-    let written_until = |f: &Fixture, body: &'static str, symbol: &'static str| {
-        let _ = std::fs::write(&path, body);
-        matches!(f.reply(None), Reply::Ready(Ok(_))) && f.has(symbol)
-    };
-    f.until(|f| written_until(f, "a\n", "a")).await;
-    assert!(f.has("z") && !f.has("b"));
+    std::fs::write(&path, "a\n").unwrap();
+    f.until(|f| matches!(f.reply(None), Reply::Ready(Ok(_)))).await;
+    assert!(f.has("a") && f.has("z") && !f.has("b"));
     // Saved by an editor: written beside it and renamed.
     let beside = directory.path().join("list.tmp");
     std::fs::write(&beside, "b\n").unwrap();

@@ -13,7 +13,6 @@ mod scan;
 mod wake;
 pub(super) mod walk;
 mod watch;
-mod writer;
 
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -30,7 +29,6 @@ use file::broken_file;
 use mixer_base::task::{self, External, FaultPoint, Group, Task};
 use scan::{Scanner, Scope};
 use wake::{Wake, Woken};
-pub use writer::{Lease, Writer, writer_of};
 
 /// Changes are read when no event arrives for this long.
 const QUIET: Duration = Duration::from_millis(10);

@@ -80,7 +80,7 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
     let (mut read, mut size) = (Vec::with_capacity(found.files.len()), 0u64);
     for found in found.files {
         size =
-            size.saturating_add(Some(found.stamp.length).filter(|length| *length <= MAX_FILE).unwrap_or(0));
+            size.saturating_add(Some(found.stamp.length()).filter(|length| *length <= MAX_FILE).unwrap_or(0));
         let path = found.path.as_path();
         if size > MAX_FILES_BYTES {
             broken(path, &ReadError::TooMuch, contents);

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Start;
 use crate::components::StopStep;
 use crate::error::StartError;
+use mixer_adapters::ListOptions;
 use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
 use mixer_base::pool::AdapterPools;
@@ -17,7 +18,7 @@ use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::undeclared_masks;
 use mixer_engine::handler::HandlerEnvironment;
-use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
+use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Runtime};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions};
 use mixer_expr::Language;
 
@@ -58,6 +59,8 @@ impl Start<'_> {
         }
         let commons = Arc::new(Commons::default());
         commons.insert(Arc::clone(&self.memory));
+        let accepts_empty = options.config_on_error == OnConfigError::ServeValid;
+        commons.insert(Arc::new(ListOptions { accepts_empty }));
         let memory: Arc<dyn Collect> = Arc::clone(&self.memory) as Arc<dyn Collect>;
         metrics.collect_from(Arc::downgrade(&memory));
         self.adapter_pools = commons.get::<AdapterPools>();

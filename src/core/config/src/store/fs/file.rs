@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mixer_base::file_stamp::{FileStamp, SETTLED};
+use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
 
-use super::walk::{Found, Stamp};
+use super::walk::Found;
 use super::watch::LastEvent;
-use super::writer::{Writer, writer_of};
 use crate::store::{Broken, FileContents, read_file};
 use crate::{Diagnostic, FieldPath};
 
@@ -17,15 +18,13 @@ pub(in crate::store) const MAX_FILE: u64 = 16 << 20;
 /// Maximum size of all files, in bytes.
 pub(in crate::store) const MAX_FILES_BYTES: u64 = 32 << 20;
 
-/// A file that may be in the middle of a change counts as complete once it is unchanged for this long.
-const SETTLED: Duration = Duration::from_secs(1);
 /// A warning names a file that is in the middle of a change for this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A file as last read.
 #[derive(Clone)]
 pub(super) struct CachedFile {
-    pub(super) stamp: Stamp,
+    pub(super) stamp: FileStamp,
     /// Read so soon after its last change that another change may leave the stamp unchanged.
     pub(super) fresh: bool,
     pub(super) hash: u64,
@@ -53,7 +52,7 @@ pub(super) struct Unsettled {
     pub(super) why: Why,
     /// When this was first seen.
     since: Instant,
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     /// When the stamp was first seen. The clock that dates files may be another machine's, or be set.
     stamp_since: Instant,
     /// Events say that it was written to, and not closed since: it is not complete, however long it is unchanged.
@@ -65,7 +64,7 @@ impl Unsettled {
     pub(super) fn next(
         before: Option<&Self>,
         why: Why,
-        stamp: Option<Stamp>,
+        stamp: Option<FileStamp>,
         event: Option<LastEvent>,
         now: Instant,
     ) -> Self {
@@ -95,11 +94,11 @@ impl Unsettled {
     }
 
     /// Whether nothing changed for so long that a state whose writers are unknown counts as complete.
-    fn is_settled(&self, stamp: Option<Stamp>, now: Instant) -> bool {
+    fn is_settled(&self, stamp: Option<FileStamp>, now: Instant) -> bool {
         !self.written && self.is_unchanged(stamp, now)
     }
 
-    fn is_unchanged(&self, stamp: Option<Stamp>, now: Instant) -> bool {
+    fn is_unchanged(&self, stamp: Option<FileStamp>, now: Instant) -> bool {
         self.stamp == stamp && now.saturating_duration_since(self.stamp_since) >= SETTLED
     }
 
@@ -157,7 +156,7 @@ pub(super) enum Look {
     /// This is in effect.
     Read(CachedFile),
     /// The last contents stay in effect.
-    Wait(Why, Stamp),
+    Wait(Why, FileStamp),
     /// The file cannot be read.
     Failed(ReadError),
 }
@@ -246,7 +245,7 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
         }
         opened => opened?,
     };
-    let stamp = Stamp::of(&metadata);
+    let stamp = FileStamp::of(&metadata);
     let settled = before.event == Some(LastEvent::Closed)
         || before.unsettled.is_some_and(|unsettled| unsettled.is_settled(Some(stamp), now))
         || (before.first && before.event.is_none() && stamp.age() >= Some(SETTLED));
@@ -264,7 +263,7 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
         return Ok(Look::Wait(Why::Emptied, stamp));
     }
     let bytes = regular_file::read_open(&file, &metadata, MAX_FILE)?;
-    let after = Stamp::of(&file.metadata()?);
+    let after = FileStamp::of(&file.metadata()?);
     drop(lease);
     if after != stamp {
         return Ok(Look::Wait(Why::Changing, after));

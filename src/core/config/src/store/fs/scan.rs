@@ -12,12 +12,13 @@ use super::file::{
     system_text, unreadable,
 };
 use super::wake::Wake;
-use super::walk::{self, Found, Stamp, Walk};
+use super::walk::{self, Found, Walk};
 use super::watch::{LastEvent, Noted, Watch};
 use super::{WhenLost, parallel};
 use crate::Diagnostic;
 use crate::store::contents::RESOURCE_DUPLICATE;
 use crate::store::{Broken, FileContents, StoreContents};
+use mixer_base::file_stamp::FileStamp;
 use mixer_base::task::{External, Task};
 
 /// The tree is walked once more this long after a change: a new directory may change before its watch is set.
@@ -279,7 +280,7 @@ impl Scanner {
             .map(|file| {
                 // A file that is too large itself is not read.
                 size = size.saturating_add(
-                    Some(file.stamp.length).filter(|length| *length <= MAX_FILE).unwrap_or(0),
+                    Some(file.stamp.length()).filter(|length| *length <= MAX_FILE).unwrap_or(0),
                 );
                 size <= MAX_FILES_BYTES
             })
@@ -367,7 +368,7 @@ impl Scanner {
                     None => continue,
                 }
             };
-            let found = Found { path: path.clone(), stamp: Stamp::of(&metadata), link: false };
+            let found = Found { path: path.clone(), stamp: FileStamp::of(&metadata), link: false };
             match look(&found, before, now) {
                 Look::Read(file) => read.push((path.clone(), file)),
                 Look::Wait(why, stamp) => {
@@ -385,8 +386,8 @@ impl Scanner {
             relist |= old.into_iter().chain([new]).any(|file| !file.diagnostics.is_empty());
             contents.replace(old, Some(new))?;
         }
-        let size: u64 = self.files.values().map(|file| file.stamp.length).sum();
-        let more: u64 = read.iter().map(|(_, file)| file.stamp.length).sum();
+        let size: u64 = self.files.values().map(|file| file.stamp.length()).sum();
+        let more: u64 = read.iter().map(|(_, file)| file.stamp.length()).sum();
         if size.saturating_add(more) > MAX_FILES_BYTES {
             return None;
         }

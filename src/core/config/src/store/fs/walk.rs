@@ -1,9 +1,9 @@
 //! Finds the files of a directory tree, in Istio Mixer's order.
 
 use std::ffi::OsStr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+
+use mixer_base::file_stamp::FileStamp;
 
 /// Maximum depth of directories.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -14,45 +14,11 @@ const CURRENT_VERSION: &str = "..data";
 /// Maximum number of files of a configuration.
 const MAX_FILES: usize = 100_000;
 
-/// The metadata by which a change of a file is detected without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Stamp {
-    device: u64,
-    inode: u64,
-    pub(in crate::store) length: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    pub(in crate::store) fn of(metadata: &std::fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            length: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-
-    /// Whether both are of the same file, changed or not.
-    pub(super) fn same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
-    }
-
-    /// The time since the last change by the clock of the system; `None` if it is in the future.
-    pub(in crate::store) fn age(&self) -> Option<Duration> {
-        let (seconds, nanoseconds) = self.modified.max(self.changed);
-        let changed = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
-        std::time::UNIX_EPOCH.elapsed().ok()?.checked_sub(changed)
-    }
-}
-
 /// A file of configuration.
 #[derive(Debug)]
 pub(in crate::store) struct Found {
     pub(in crate::store) path: PathBuf,
-    pub(in crate::store) stamp: Stamp,
+    pub(in crate::store) stamp: FileStamp,
     /// Whether it is a symbolic link.
     pub(in crate::store) link: bool,
 }
@@ -132,7 +98,7 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
                 return;
             }
             Ok(metadata) => {
-                out.files.push(Found { path, stamp: Stamp::of(&metadata), link: kind.is_symlink() });
+                out.files.push(Found { path, stamp: FileStamp::of(&metadata), link: kind.is_symlink() });
             }
             Err(error) if !kind.is_symlink() && error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => out.errors.push((path, error)),

@@ -1,7 +1,6 @@
 //! File events for the store.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::{Mutex, RwLock};
 
 use super::wake::Wake;
+use mixer_base::file_writer::is_local_path;
 use mixer_base::task::{External, panic_text};
 
 /// Maximum number of watched directories outside the tree, the targets of links.
@@ -66,35 +66,6 @@ fn last_event(kind: EventKind) -> LastEvent {
         EventKind::Modify(ModifyKind::Data(_)) => LastEvent::Written,
         _ => LastEvent::Other,
     }
-}
-
-/// Whether `file` is on a local file system: no other machine changes it.
-pub(super) fn is_local(file: &File) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|system| is_local_type(system.f_type as u32))
-}
-
-/// Whether all changes below `path` cause events, because the file system is local.
-fn is_watchable(path: &Path) -> bool {
-    // The type of `f_type` differs by architecture; the number has 32 bits.
-    rustix::fs::statfs(path).is_ok_and(|system| is_local_type(system.f_type as u32))
-}
-
-fn is_local_type(magic: u32) -> bool {
-    /// Magic numbers of network file systems and FUSE: NFS, SMB, CIFS, SMB2, 9P, FUSE, Ceph, AFS, Lustre, GFS2 and OCFS2.
-    const REMOTE: [u32; 11] = [
-        0x6969,
-        0x517b,
-        0xff53_4d42,
-        0xfe53_4d42,
-        0x0102_1997,
-        0x6573_5546,
-        0x00c3_6400,
-        0x5346_414f,
-        0x0bd0_0bd0,
-        0x0116_1970,
-        0x7461_636f,
-    ];
-    !REMOTE.contains(&magic)
 }
 
 /// What becomes of the thread of the library that reads the events.
@@ -256,7 +227,7 @@ impl Watch {
         }
         *self.interest.write() = interest;
         self.apply(&required);
-        all_inside && required.keys().all(|path| self.watched.contains_key(path) && is_watchable(path))
+        all_inside && required.keys().all(|path| self.watched.contains_key(path) && is_local_path(path))
     }
 
     fn apply(&mut self, required: &BTreeMap<PathBuf, bool>) {

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
+use std::path::Path;
 
 /// The answer of the system.
 pub enum Writer<'f> {
@@ -20,7 +21,7 @@ pub enum Writer<'f> {
 /// Asks whether `file`, opened for reading, is open for writing.
 pub fn writer_of(file: &File) -> Writer<'_> {
     // Network file systems refuse a lease with the same error when the server does not delegate the file.
-    if !super::watch::is_local(file) {
+    if !is_local(file) {
         return Writer::Unknown;
     }
     match lease(file, LeaseKind::Read) {
@@ -28,6 +29,35 @@ pub fn writer_of(file: &File) -> Writer<'_> {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Writer::Open,
         Err(_) => Writer::Unknown,
     }
+}
+
+/// Whether `file` is on a local file system: no other machine changes it.
+fn is_local(file: &File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|system| is_local_type(system.f_type as u32))
+}
+
+/// Whether `path` is on a local file system: the system sees every change of a file there, and tells of it.
+pub fn is_local_path(path: &Path) -> bool {
+    // The type of `f_type` differs by architecture; the number has 32 bits.
+    rustix::fs::statfs(path).is_ok_and(|system| is_local_type(system.f_type as u32))
+}
+
+fn is_local_type(magic: u32) -> bool {
+    /// Magic numbers of network file systems and FUSE: NFS, SMB, CIFS, SMB2, 9P, FUSE, Ceph, AFS, Lustre, GFS2 and OCFS2.
+    const REMOTE: [u32; 11] = [
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x0102_1997,
+        0x6573_5546,
+        0x00c3_6400,
+        0x5346_414f,
+        0x0bd0_0bd0,
+        0x0116_1970,
+        0x7461_636f,
+    ];
+    !REMOTE.contains(&magic)
 }
 
 /// A read lease on a file.
