@@ -13,6 +13,8 @@ mod chaos;
 mod check_cache;
 #[path = "engine/compatibility.rs"]
 mod compatibility;
+#[path = "engine/contained.rs"]
+mod contained;
 #[path = "engine/default_deny.rs"]
 mod default_deny;
 #[path = "engine/dry_run.rs"]
@@ -41,5 +43,7 @@ mod slices;
 mod stage;
 #[path = "engine/superseded.rs"]
 mod superseded;
+#[path = "engine/waiting.rs"]
+mod waiting;
 #[path = "engine/world.rs"]
 mod world;

@@ -8,6 +8,7 @@ use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use super::pipeline::{self, PhaseError};
 use super::principal::set_principal;
 use super::response::ResponseBuilder;
+use super::waiting;
 use super::worker::{MessageLimits, WorkerContext};
 use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_count};
@@ -38,8 +39,9 @@ pub(super) async fn respond(
     if let Some(framed) = cache.and_then(|cache| cached_response(cache, published, body, &request, &bag)) {
         return Ok(framed);
     }
+    let decided = decide(published, body, &request, bag, cache, &scope.context);
     // Boxed, so that the future of a cache hit stays small.
-    Box::pin(decide(published, body, &request, bag, cache, &scope.context)).await
+    Box::pin(waiting::counted(&worker.engine.requests, &scope.arena, Code::Unavailable, decided)).await?
 }
 
 /// Decodes a CheckRequest. Errors: INTERNAL for bytes that are no CheckRequest, and for an impossible number of global words;

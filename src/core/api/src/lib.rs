@@ -20,6 +20,7 @@ pub mod report;
 mod response;
 mod spans;
 pub mod unary;
+pub mod waiting;
 pub mod worker;
 
 pub use call::CallInfo;

@@ -10,6 +10,7 @@ use super::observers::{self, Observation};
 use super::worker::{Engine, MessageLimits, WorkerContext};
 use super::{check, explain, report};
 use crate::load_shedding::LoadShedder;
+use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::Metrics;
 use mixer_engine::dispatch::{LastKnownAnswers, Trace};
 use mixer_engine::runtime::Runtime;
@@ -28,7 +29,8 @@ impl MixerService {
         shedder: Option<Arc<LoadShedder>>,
     ) -> Self {
         let limits = MessageLimits::default();
-        Self::over(Engine { runtime, metrics, last_known, shedder, observers: None, limits })
+        let requests = Arc::clone(MemoryBudget::default().share(Purpose::Connections));
+        Self::over(Engine { runtime, metrics, last_known, shedder, observers: None, limits, requests })
     }
 
     /// A service over an engine.

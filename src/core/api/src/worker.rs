@@ -14,6 +14,7 @@ use super::grpc::{Code, GrpcError};
 use super::observers::Observers;
 use crate::load_shedding::LoadShedder;
 use mixer_attribute::request::SliceLimits;
+use mixer_base::budget::Share;
 use mixer_base::metrics::Metrics;
 use mixer_engine::dispatch::{DispatchContext, LastKnownAnswers, Trace};
 use mixer_engine::runtime::{PublishedGuard, Runtime};
@@ -57,6 +58,8 @@ pub struct Engine {
     pub observers: Option<Arc<Observers>>,
     /// Bounds of messages.
     pub limits: MessageLimits,
+    /// Memory of requests. What calls decoded counts while they wait for handlers.
+    pub requests: Arc<Share>,
 }
 
 /// The engine, and the memory that one worker reuses without locks.

@@ -194,6 +194,11 @@ impl Share {
         self.add(bytes, self.limit).then(|| Reservation { share: Arc::clone(self), bytes })
     }
 
+    /// As [`reserve`](Self::reserve), of one half of the share: `None` if more than that would be in use.
+    pub fn reserve_below_half(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
+        self.add(bytes, self.limit / 2).then(|| Reservation { share: Arc::clone(self), bytes })
+    }
+
     /// Opens an account, which holds nothing yet.
     pub fn open(self: &Arc<Self>) -> Account {
         self.accounts.fetch_add(1, Ordering::Relaxed);

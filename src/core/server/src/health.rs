@@ -176,7 +176,10 @@ impl Conditions {
         self.degradations
             .set("store", outage.map_or(Ok(()), |outage| Err(without_store(outage, &published, is_ready))));
         self.degradations.set("configuration", in_previous_version(&published));
-        self.degradations.set("handlers", as_configured(&published));
+        // While nothing serves there are no handlers, which tells nothing.
+        if published.withheld.is_none() {
+            self.degradations.set("handlers", as_configured(&published));
+        }
         emitter.set(serves);
         self.log.try_again();
         self.degradations.set("log", self.log.last_write());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::worker::{Engine, MessageLimits};
 use crate::{CallPool, MixerService};
+use mixer_base::budget::Share;
 use mixer_base::metrics::Metrics;
 use mixer_base::pool::{Pool, PoolOptions};
 use mixer_engine::adapter::Inventory;
@@ -28,6 +29,7 @@ fn worker() -> Rc<MixerService> {
         shedder: None,
         observers: None,
         limits: MessageLimits::default(),
+        requests: Arc::new(Share::new(1 << 20)),
     }))
 }
 

@@ -17,6 +17,7 @@ use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
 use mixer_api::principal::set_principal;
+use mixer_api::waiting;
 use mixer_attribute::{AttributeBag, SlotId, Value};
 use mixer_engine::check_cache::CheckCache;
 use mixer_engine::denials::request_of;
@@ -72,19 +73,20 @@ impl EnvoyService {
             self.metrics.unconvertible(facts.unconvertible);
             let published: &Published = &scope.published;
             let call = CheckCall { published, context: &scope.context, info: call, observation };
-            let decision = self.decide(call, &state, &attributes).await;
+            let decision = self.decide(call, &state, &attributes).await?;
             Ok(respond(&decision, &facts, config))
         })
         .await
     }
 
-    /// Decides over attributes: from the cache, or by the rules and quotas.
+    /// Decides over attributes: from the cache, or by the rules and quotas. Errors: RESOURCE_EXHAUSTED for a call that has to wait while
+    /// too much memory waits.
     async fn decide<'a>(
         &self,
         call: CheckCall<'a>,
         state: &SnapshotState,
         attributes: &Attributes<'a>,
-    ) -> Decision {
+    ) -> Result<Decision, GrpcError> {
         let config = config_of(call.published.routes.snapshot());
         let mut bag = attributes.bag();
         // Cached decisions are shared by all callers and take no quota.
@@ -113,7 +115,9 @@ impl EnvoyService {
             }
             // Boxed, so that the future of a cache hit stays small.
             (Ok(()), None) => {
-                Box::pin(self.decide_uncached(call, &mut bag, cache, &required, recorder.is_some())).await
+                let (requests, arena) = (&self.worker.engine.requests, bag.arena());
+                let decided = self.decide_uncached(call, &mut bag, cache, &required, recorder.is_some());
+                Box::pin(waiting::counted(requests, arena, Code::ResourceExhausted, decided)).await?
             }
         };
         record_denial(call.published, config, &decision, &bag);
@@ -121,7 +125,7 @@ impl EnvoyService {
             exchange.record(observation, attributes);
         }
         decision.id = required.id;
-        decision
+        Ok(decision)
     }
 
     fn cached_decision(&self, cache: &CheckCache<CachedVerdict>, bag: &AttributeBag<'_>) -> Option<Decision> {

@@ -15,6 +15,7 @@ use mixer_api::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
+use mixer_api::waiting;
 use mixer_attribute::AttributeBag;
 use mixer_engine::dispatch::{self, DispatchContext, QuotaOutcome, QuotaRequest};
 use mixer_engine::runtime::Published;
@@ -75,7 +76,10 @@ impl EnvoyService {
         let records_payload = call.observation.is_some_and(Observation::records_payload);
         if !config.quotas.is_empty() || records_payload {
             for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
-                if let Err(error) = self.apply_quota(call, &request, descriptor, status, arena).await {
+                let requests = &self.worker.engine.requests;
+                let applied = self.apply_quota(call, &request, descriptor, status, arena);
+                let applied = waiting::counted(requests, arena, Code::ResourceExhausted, applied).await;
+                if let Err(error) = applied.and_then(|applied| applied) {
                     self.metrics.rate_limit(config, request.domain, "error");
                     return Err(error);
                 }
