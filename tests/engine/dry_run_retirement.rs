@@ -75,23 +75,7 @@ static ERASED: Erase<Patient> = Erase::new();
 static ADAPTERS: [&dyn ErasedAdapter; 1] = [&ERASED];
 
 fn files(version: u32) -> Files {
-    let mut files = Files::default();
-    let text = format!(
-        "kind: handler
-metadata: {{name: h, namespace: istio-system}}
-spec: {{compiledAdapter: patient, params: {{version: {version}}}}}
----
-kind: instance
-metadata: {{name: i, namespace: istio-system}}
-spec: {{compiledTemplate: checknothing}}
----
-kind: rule
-metadata: {{name: r, namespace: istio-system, annotations: {{mixer.dev/dry-run: \"true\"}}}}
-spec: {{actions: [{{handler: h, instances: [i]}}]}}
-"
-    );
-    files.put("/conf/all.yaml", text);
-    files
+    Files::of_one_handler("patient", version, "mixer.dev/dry-run: \"true\"")
 }
 
 #[test]

@@ -59,23 +59,7 @@ static ERASED: Erase<Moody> = Erase::new();
 static ADAPTERS: [&dyn ErasedAdapter; 1] = [&ERASED];
 
 fn files(version: u32) -> Files {
-    let mut files = Files::default();
-    let text = format!(
-        "kind: handler
-metadata: {{name: h, namespace: istio-system}}
-spec: {{compiledAdapter: moody, params: {{version: {version}}}}}
----
-kind: instance
-metadata: {{name: i, namespace: istio-system}}
-spec: {{compiledTemplate: checknothing}}
----
-kind: rule
-metadata: {{name: r, namespace: istio-system}}
-spec: {{actions: [{{handler: h, instances: [i]}}]}}
-"
-    );
-    files.put("/conf/all.yaml", text);
-    files
+    Files::of_one_handler("moody", version, "")
 }
 
 #[test]

@@ -58,6 +58,27 @@ impl Files {
         self.texts.insert(file.to_owned(), text.into());
     }
 
+    /// A rule with one handler of `adapter`, whose parameter `version` distinguishes configurations. `annotations` are those of the rule.
+    pub(crate) fn of_one_handler(adapter: &str, version: u32, annotations: &str) -> Self {
+        let mut files = Self::default();
+        let text = format!(
+            "kind: handler
+metadata: {{name: h, namespace: istio-system}}
+spec: {{compiledAdapter: {adapter}, params: {{version: {version}}}}}
+---
+kind: instance
+metadata: {{name: i, namespace: istio-system}}
+spec: {{compiledTemplate: checknothing}}
+---
+kind: rule
+metadata: {{name: r, namespace: istio-system, annotations: {{{annotations}}}}}
+spec: {{actions: [{{handler: h, instances: [i]}}]}}
+"
+        );
+        files.put("/conf/all.yaml", text);
+        files
+    }
+
     pub(crate) fn remove(&mut self, file: &str) {
         self.texts.remove(file);
     }
