@@ -159,3 +159,28 @@ fn a_slow_quota_shortens_the_lifetime_of_the_cached_answer() {
         assert!(Duration::try_from(valid).unwrap() <= left, "{valid:?} {delay}");
     }
 }
+
+/// A cached approval does not answer a check with quotas, which are allocated for every request.
+#[test]
+fn only_answers_from_the_cache_are_counted_as_hits() {
+    let text = format!(
+        "{BASE}---\nkind: handler\nmetadata: {{name: h, namespace: istio-system}}\nspec: {{compiledAdapter: noop}}\n\
+         ---\nkind: rule\nmetadata: {{name: r, namespace: istio-system}}\n\
+         spec: {{actions: [{{handler: h, instances: [nothing]}}]}}\n"
+    );
+    let (background, runtime, metrics) =
+        serve(&text, Some(CheckCacheLimits { entries: 100, bytes: 1 << 20 }));
+    let service = MixerService::new(Arc::clone(&runtime), metrics, Arc::default(), None);
+    let ask = |quotas: &[&str]| {
+        let quotas = quotas.iter().map(|name| ((*name).to_owned(), (1, false))).collect();
+        let body =
+            encode_check_request(&OwnedAttributes::new(), 0, &CheckCall { deduplication_id: "", quotas });
+        background.block_on(service.check(body.into(), None)).unwrap();
+        let counters = runtime.cache_counters();
+        (counters.hits(), counters.misses())
+    };
+    assert_eq!(ask(&[]), (0, 1));
+    assert_eq!(ask(&[]), (1, 1));
+    assert_eq!(ask(&["rq"]), (1, 2));
+    assert_eq!(ask(&[]), (2, 2));
+}

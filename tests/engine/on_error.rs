@@ -151,6 +151,164 @@ fn a_grant_does_not_overrule_the_refusal_of_a_rule_that_failed() {
     }
 }
 
+/// The grants to calls that take one of a quota each. Of its two rules one has a handler that fails; the last call matches that rule alone.
+fn grants(annotation: &str, amount: i64, calls: usize) -> Vec<i64> {
+    let text = format!(
+        "{BASE}---\nkind: instance\nmetadata: {{name: rq, namespace: istio-system}}\n\
+         spec: {{compiledTemplate: quota, params: {{dimensions: {{}}}}}}\n---\nkind: handler\n\
+         metadata: {{name: remote, namespace: istio-system, annotations: {{{annotation}}}}}\n\
+         spec: {{compiledAdapter: drill, params: {{outcome: ERROR}}}}\n---\nkind: handler\n\
+         metadata: {{name: local, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: memquota, params: {{quotas: [{{name: rq.instance.istio-system, maxAmount: {amount}}}]}}}}\n\
+         ---\nkind: rule\nmetadata: {{name: a, namespace: istio-system}}\n\
+         spec: {{actions: [{{handler: remote, instances: [rq]}}]}}\n\
+         ---\nkind: rule\nmetadata: {{name: b, namespace: istio-system}}\n\
+         spec: {{match: (s1 | \"\") == \"\", actions: [{{handler: local, instances: [rq]}}]}}\n"
+    );
+    let (background, runtime, metrics) = serve(&text, None);
+    let service = MixerService::new(runtime, metrics, Arc::default(), None);
+    let granted = |attributes: &OwnedAttributes, id: &str| {
+        let quotas = BTreeMap::from([("rq".to_owned(), (1, false))]);
+        let body = encode_check_request(attributes, 0, &CheckCall { deduplication_id: id, quotas });
+        let framed = background.block_on(service.check(body.into(), None)).unwrap();
+        CheckResponse::decode(framed.slice(5..)).unwrap().quotas["rq"].granted_amount
+    };
+    let mut grants: Vec<i64> =
+        (0..calls).map(|call| granted(&OwnedAttributes::new(), &call.to_string())).collect();
+    let mut other = OwnedAttributes::new();
+    other.insert("s1", "other");
+    grants.push(granted(&other, "other"));
+    grants
+}
+
+#[test]
+fn an_ignored_failure_of_a_quota_rule_overrules_no_other_rule() {
+    assert_eq!(grants("mixer.dev/on-error: allow", 2, 4), [1, 1, 0, 0, 1]);
+    assert_eq!(grants("mixer.dev/on-error: allow", 0, 2), [0, 0, 1]);
+    assert_eq!(grants("mixer.dev/on-error: deny", 2, 2), [0, 0, 0]);
+}
+
+#[test]
+fn a_failing_condition_follows_the_annotation_of_its_handlers() {
+    let rules = |of_handler: &str, of_other: &str, of_rule: &str| {
+        format!(
+            "{BASE}---\nkind: handler\nmetadata: {{name: h, namespace: istio-system, annotations: {{{of_handler}}}}}\n\
+             spec: {{compiledAdapter: denier}}\n---\nkind: handler\n\
+             metadata: {{name: other, namespace: istio-system, annotations: {{{of_other}}}}}\n\
+             spec: {{compiledAdapter: noop}}\n---\nkind: instance\nmetadata: {{name: said, namespace: istio-system}}\n\
+             spec: {{compiledTemplate: reportnothing}}\n---\nkind: rule\n\
+             metadata: {{name: r, namespace: istio-system, annotations: {{{of_rule}}}}}\n\
+             spec: {{match: s1 != \"ann\", actions: [{{handler: h, instances: [nothing]}}, {{handler: other, instances: [said]}}]}}\n"
+        )
+    };
+    let [deny, last, allow] =
+        ["deny", "lastKnown", "allow"].map(|value| format!("mixer.dev/on-error: {value}"));
+    let ann = {
+        let mut ann = OwnedAttributes::new();
+        ann.insert("s1", "ann");
+        ann
+    };
+    for (of_handler, of_other, of_rule, code) in [
+        ("", "", "", 0),
+        (&*deny, "", "", 7),
+        (&last, "", "", 7),
+        (&allow, "", "", 0),
+        (&deny, "", &*allow, 0),
+        (&allow, "", &deny, 7),
+        ("", &*deny, "", 0),
+    ] {
+        let text = rules(of_handler, of_other, of_rule);
+        let (found, message) = outcome(&text, &OwnedAttributes::new());
+        assert_eq!(found, code, "{of_handler}, {of_other}, {of_rule}: {message}");
+        if code != 0 {
+            assert!(
+                message.starts_with("mixer:condition of rule `r.rule.istio-system` failed: "),
+                "{message}"
+            );
+        }
+        assert_eq!(outcome(&text, &ann).0, 0, "the condition does not hold");
+    }
+    // An edit of the handler changes what cached answers say.
+    let cache = CheckCacheLimits { entries: 100, bytes: 1 << 20 };
+    let mut served = Served::start(&rules("", "", ""), Some(cache));
+    let service = served.service();
+    for (of_handler, code) in [("", 0), (&*deny, 7), (&allow, 0), (&last, 7), ("", 0)] {
+        served.change(&rules(of_handler, "", ""));
+        for _ in 0..2 {
+            let answer = served.check(&service, &OwnedAttributes::new()).precondition.unwrap();
+            assert_eq!(answer.status.unwrap().code, code, "{of_handler}");
+        }
+        assert_eq!(served.check(&service, &ann).precondition.unwrap().status.unwrap().code, 0);
+    }
+}
+
+#[test]
+fn an_explanation_shows_a_condition_that_refuses_by_its_handler() {
+    for (annotation, verdict) in [
+        ("", "failed"),
+        ("mixer.dev/on-error: deny", "failedRefuses"),
+        ("mixer.dev/on-error: allow", "failed"),
+    ] {
+        let text = format!(
+            "{BASE}---\nkind: handler\nmetadata: {{name: h, namespace: istio-system, annotations: {{{annotation}}}}}\n\
+             spec: {{compiledAdapter: denier}}\n---\nkind: rule\nmetadata: {{name: r, namespace: istio-system}}\n\
+             spec: {{match: s1 != \"ann\", actions: [{{handler: h, instances: [nothing]}}]}}\n"
+        );
+        let (background, runtime, metrics) = serve(&text, None);
+        let service = MixerService::new(runtime, metrics, Arc::default(), None);
+        let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
+        let body = encode_check_request(&OwnedAttributes::new(), 0, &call);
+        let framed = background.block_on(service.explain(body.into())).unwrap();
+        let explained = String::from_utf8_lossy(&framed).into_owned();
+        assert!(explained.contains(&format!("\"verdict\":\"{verdict}\"")), "{annotation}: {explained}");
+    }
+}
+
+/// A quota whose rule cannot be selected is refused, not granted.
+#[test]
+fn a_failing_condition_of_a_quota_follows_its_handler() {
+    for (annotation, granted) in [("", 1), ("mixer.dev/on-error: deny", 0), ("mixer.dev/on-error: allow", 1)]
+    {
+        let text = format!(
+            "{BASE}---\nkind: instance\nmetadata: {{name: rq, namespace: istio-system}}\n\
+             spec: {{compiledTemplate: quota, params: {{dimensions: {{}}}}}}\n---\nkind: handler\n\
+             metadata: {{name: h, namespace: istio-system, annotations: {{{annotation}}}}}\n\
+             spec: {{compiledAdapter: memquota, params: {{quotas: [{{name: rq.instance.istio-system, maxAmount: 5}}]}}}}\n\
+             ---\nkind: handler\nmetadata: {{name: plain, namespace: istio-system}}\nspec: {{compiledAdapter: drill}}\n\
+             ---\nkind: rule\nmetadata: {{name: a, namespace: istio-system}}\n\
+             spec: {{match: s1 == \"a\", actions: [{{handler: h, instances: [rq]}}, {{handler: plain, instances: [rq]}}]}}\n"
+        );
+        let (background, runtime, metrics) = serve(&text, None);
+        let service = MixerService::new(runtime, metrics, Arc::default(), None);
+        let quotas = BTreeMap::from([("rq".to_owned(), (1, false))]);
+        let body =
+            encode_check_request(&OwnedAttributes::new(), 0, &CheckCall { deduplication_id: "", quotas });
+        let framed = background.block_on(service.check(body.into(), None)).unwrap();
+        let answer = CheckResponse::decode(framed.slice(5..)).unwrap();
+        assert_eq!(answer.quotas["rq"].granted_amount, granted, "{annotation}");
+    }
+}
+
+/// Every second call of the handler fails.
+#[test]
+fn a_last_answer_is_valid_for_its_request_only() {
+    let text = format!(
+        "{BASE}---\nkind: handler\nmetadata: {{name: h, namespace: istio-system, annotations: {{mixer.dev/on-error: lastKnown}}}}\n\
+         spec: {{compiledAdapter: drill, params: {{outcome: ERROR, every: 2}}}}\n---\nkind: rule\n\
+         metadata: {{name: r, namespace: istio-system}}\n\
+         spec: {{actions: [{{handler: h, instances: [nothing]}}]}}\n"
+    );
+    let served = Served::start(&text, None);
+    let service = served.service();
+    let answers: Vec<(i32, i32)> = (0..4)
+        .map(|_| {
+            let answer = served.check(&service, &OwnedAttributes::new()).precondition.unwrap();
+            (answer.status.unwrap().code, answer.valid_use_count)
+        })
+        .collect();
+    assert_eq!(answers, [(0, 10_000), (0, 0), (0, 10_000), (0, 0)]);
+}
+
 #[test]
 fn an_edit_of_the_annotation_takes_effect_without_a_restart() {
     let with = |policy: &str| FAILING.replace("ANNOTATION", &format!("mixer.dev/on-error: {policy}"));

@@ -64,7 +64,7 @@ fn cached_response(
     request: &CheckRequest<'_>,
     bag: &AttributeBag<'_>,
 ) -> Option<Bytes> {
-    let found = cache.find(bag, request.global_word_count, |answer, remaining| {
+    cache.find(bag, request.global_word_count, |answer, remaining| {
         // Every check that passes allocates its quotas.
         if answer.status_code == 0 && !request.quotas.is_empty() {
             return None;
@@ -78,8 +78,7 @@ fn cached_response(
         answer.push(SignedDuration::from_std(remaining), &mut out);
         finish_message(&mut out);
         Some(Bytes::from(out))
-    });
-    found.flatten()
+    })
 }
 
 /// Decides a check that is not cached.

@@ -274,9 +274,9 @@ fn explain_rule<'t: 'a, 'a>(
 /// Whether a condition that fails with this outcome refuses the request.
 fn refuses_failure(rule: &RuleConfig, outcome: &Outcome) -> bool {
     match rule.on_error {
-        Some(OnError::Deny | OnError::LastKnown) => true,
         Some(OnError::Allow) => false,
-        None => rule.denies_by_default || *outcome == Outcome::Exhausted,
+        _ if rule.denies_failed_condition(|variety| variety != Variety::Report) => true,
+        _ => rule.denies_by_default || *outcome == Outcome::Exhausted,
     }
 }
 

@@ -12,20 +12,20 @@ const SHAPE_AGING_INTERVAL: u32 = 1 << 14;
 
 impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
     /// Finds the answer to a request and passes it to `found` with its remaining validity. Records no references. `caller` is anything
-    /// else that the answer depends on, for example how many global words the client knows.
+    /// else that the answer depends on, for example how many global words the client knows. An answer that `found` cannot use is a miss.
     ///
     /// Cost: an uncontended lock, and for each shape up to the matching one a read of its attributes.
     pub fn find<R>(
         &self,
         bag: &AttributeBag<'_>,
         caller: u32,
-        found: impl FnOnce(&V, Duration) -> R,
+        found: impl FnOnce(&V, Duration) -> Option<R>,
     ) -> Option<R> {
         let mut shard = self.shard()?.lock();
-        let answer = shard.find(bag, caller);
+        let answer = shard.find(bag, caller).and_then(|(answer, left)| found(answer, left));
         let what = if answer.is_some() { CheckCacheCounters::HITS } else { CheckCacheCounters::MISSES };
         self.counters.count(what);
-        answer.map(|(answer, left)| found(answer, left))
+        answer
     }
 }
 

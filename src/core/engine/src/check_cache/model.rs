@@ -49,7 +49,7 @@ fn ask(cache: &CheckCache<Answer, ModelLock>, vocabulary: &Vocabulary, number: i
     let found = cache.find(&bag, 0, |answer, _| {
         // Yields while the lock is held.
         shuttle::thread::yield_now();
-        *answer
+        Some(*answer)
     });
     match found {
         Some(answer) => assert_eq!(answer, Answer(number)),

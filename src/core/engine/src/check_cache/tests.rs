@@ -45,7 +45,7 @@ impl Fixture {
         let bag = AttributeBag::decode(&body, None, &self.vocabulary, &arena).unwrap();
         let found = self.cache.find(&bag, 7, |answer, left| {
             assert!(left > Duration::ZERO && left <= valid);
-            *answer
+            Some(*answer)
         });
         if found.is_none() {
             let slot = |name: &str| self.vocabulary.slot(name.as_bytes()).unwrap();

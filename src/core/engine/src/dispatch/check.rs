@@ -114,7 +114,7 @@ impl<'t, 'c> Operation<'t, 'c> {
     }
 
     fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
-        match route.rule.on_error {
+        match route.on_condition_error() {
             None | Some(OnError::Allow) => self.errors.condition_failed(route, error),
             Some(OnError::Deny | OnError::LastKnown) => {
                 let result = refusal(condition_failure(route, error));
@@ -216,16 +216,25 @@ impl<'t, 'c> Operation<'t, 'c> {
                 DispatchResult::Substituted { result } => combiner.add("mixer", &result),
                 DispatchResult::Called { action, on_error, answer_key, result } => {
                     let name = action.handler.name();
-                    match settle_error(self.context, name, on_error, answer_key, result) {
-                        Ok(result) => {
-                            if action.allows && result.status.code == 0 {
-                                combiner.allow();
-                            }
-                            combiner.add(name, &result);
+                    let result = match settle_error(self.context, name, on_error, answer_key, result) {
+                        Settled::Answered(result) => result,
+                        Settled::Recalled(result) => {
+                            combiner.cover_failure();
+                            result
                         }
-                        Err(Some(error)) => self.errors.errors.push(error.message),
-                        Err(None) => combiner.ignore_failure(),
+                        Settled::Ignored => {
+                            combiner.cover_failure();
+                            continue;
+                        }
+                        Settled::Failed(error) => {
+                            self.errors.errors.push(error.message);
+                            continue;
+                        }
+                    };
+                    if action.allows && result.status.code == 0 {
+                        combiner.allow();
                     }
+                    combiner.add(name, &result);
                 }
             }
         }
@@ -262,30 +271,46 @@ fn trace_result(
     }
 }
 
-/// Applies `on_error`. `Err(None)`: the call has no result.
+/// The result of a call after `on_error`.
+enum Settled {
+    /// The handler answered, or its failure refuses the request.
+    Answered(CheckResult),
+    /// The handler failed, and this is its last answer.
+    Recalled(CheckResult),
+    /// The handler failed, and the call goes on without its answer.
+    Ignored,
+    /// The handler failed, and the call fails.
+    Failed(HandlerError),
+}
+
+/// Applies `on_error`.
 fn settle_error(
     context: &DispatchContext<'_>,
     handler: &str,
     on_error: Option<OnError>,
     answer_key: Option<AnswerKey>,
     result: Result<CheckResult, HandlerError>,
-) -> Result<CheckResult, Option<HandlerError>> {
+) -> Settled {
     match (result, on_error) {
         (Ok(result), _) => {
             if let Some(key) = answer_key {
                 context.last_known.remember(key, &result);
             }
-            Ok(result)
+            Settled::Answered(result)
         }
-        (Err(error), None) => Err(Some(error)),
-        (Err(_), Some(OnError::Allow)) => Err(None),
+        (Err(error), None) => Settled::Failed(error),
+        (Err(_), Some(OnError::Allow)) => Settled::Ignored,
         (Err(error), Some(OnError::Deny)) => {
-            Ok(refusal(format!("handler `{handler}` failed: {}", error.message)))
+            Settled::Answered(refusal(format!("handler `{handler}` failed: {}", error.message)))
         }
         (Err(error), Some(OnError::LastKnown)) => {
-            Ok(answer_key.and_then(|key| context.last_known.recall(&key)).unwrap_or_else(|| {
-                refusal(format!("handler `{handler}` failed and has no last answer: {}", error.message))
-            }))
+            match answer_key.and_then(|key| context.last_known.recall(&key)) {
+                Some(result) => Settled::Recalled(result),
+                None => {
+                    let cause = format!("failed and has no last answer: {}", error.message);
+                    Settled::Answered(refusal(format!("handler `{handler}` {cause}")))
+                }
+            }
         }
     }
 }

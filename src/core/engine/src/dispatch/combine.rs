@@ -20,9 +20,9 @@ pub struct CheckOutcome {
     /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `. Without a refusal
     /// the message of the first answer with a validity.
     pub status: Status,
-    /// The minimum of all answers; 0 if the failure of a handler was ignored.
+    /// The minimum of all answers; 0 if the failure of a handler was ignored or covered by its last answer.
     pub valid_duration: SignedDuration,
-    /// The minimum of all answers; 0 if the failure of a handler was ignored.
+    /// The minimum of all answers; 0 if the failure of a handler was ignored or covered by its last answer.
     pub valid_use_count: i32,
     /// Header changes or a direct response.
     pub directive: Option<RouteDirective>,
@@ -40,7 +40,7 @@ pub(super) struct Combiner {
     /// The message of an approval.
     approval: String,
     allowed: bool,
-    ignored_failure: bool,
+    covered_failure: bool,
 }
 
 impl Combiner {
@@ -49,10 +49,10 @@ impl Combiner {
         self.allowed = true;
     }
 
-    /// Notes a failure of a handler that `on_error: allow` ignores. The next request must ask the handler again, so that the answer is
-    /// valid for this request only.
-    pub(super) fn ignore_failure(&mut self) {
-        self.ignored_failure = true;
+    /// Notes a failure of a handler that `on_error` ignores or covers with the last answer. The next request must ask the handler again,
+    /// so that the answer is valid for this request only.
+    pub(super) fn cover_failure(&mut self) {
+        self.covered_failure = true;
     }
 
     /// Whether nothing refused the request and nothing allowed it.
@@ -96,7 +96,7 @@ impl Combiner {
             self.status.message = self.approval;
         }
         let (valid_duration, valid_use_count) = match self.validity {
-            _ if self.ignored_failure => (SignedDuration::ZERO, 0),
+            _ if self.covered_failure => (SignedDuration::ZERO, 0),
             Some(validity) => validity,
             None => (DEFAULT_VALID_DURATION, DEFAULT_VALID_USE_COUNT),
         };

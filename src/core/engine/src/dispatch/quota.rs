@@ -44,7 +44,7 @@ pub struct QuotaOutcome {
 
 /// Allocates one quota over a preprocessed bag.
 ///
-/// Without a matching instance the amount is granted as requested. Of several answers the first non-empty one in rule order counts, but
+/// Without a matching instance, and if the failures of all are ignored, the amount is granted as requested. Of several answers the first non-empty one in rule order counts, but
 /// nothing is granted if a rule failed that has `on_error: deny`.
 ///
 /// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`.
@@ -71,6 +71,8 @@ pub async fn quota<'t: 'a, 'a>(
         deduplication_id: &deduplication_id,
     };
     let mut answers = Vec::new();
+    // Without their answers, which must not overrule those of other rules.
+    let mut ignored = 0;
     // A grant of another rule does not overrule the refusal of a rule that failed.
     let mut is_refused = false;
     let mut level = None;
@@ -82,24 +84,17 @@ pub async fn quota<'t: 'a, 'a>(
             trace.borrow_mut().rule(&route.rule, RuleKind::Quota);
         }
         for (action, instance) in instances_named(route, request.name) {
-            let on_error = route.rule.on_error.or(action.handler.config.on_error);
-            let answer = match failed {
-                Some(error) => Err(condition_failure(route, *error)),
+            let (answer, on_error) = match failed {
+                Some(error) => (Err(condition_failure(route, *error)), route.on_condition_error()),
                 None => {
-                    allocate(
-                        table,
-                        (route, action, instance),
-                        bag,
-                        call,
-                        request.level.then_some(&mut level),
-                        context,
-                    )
-                    .await
+                    let level = request.level.then_some(&mut level);
+                    let answer = allocate(table, (route, action, instance), bag, call, level, context).await;
+                    (answer, route.rule.on_error.or(action.handler.config.on_error))
                 }
             };
             match (answer, on_error) {
                 (Ok(answer), _) => answers.push(answer),
-                (Err(_), Some(OnError::Allow)) => answers.push(as_requested(request.amount)),
+                (Err(_), Some(OnError::Allow)) => ignored += 1,
                 (Err(_), Some(OnError::Deny | OnError::LastKnown)) => {
                     is_refused = true;
                     answers.push(QuotaResult::default());
@@ -108,7 +103,7 @@ pub async fn quota<'t: 'a, 'a>(
             }
         }
     }
-    context.metrics.dispatch_shape(groups, answers.len());
+    context.metrics.dispatch_shape(groups, answers.len() + ignored);
     let granted = if is_refused {
         QuotaResult::default()
     } else if answers.is_empty() {

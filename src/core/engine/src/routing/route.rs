@@ -122,14 +122,17 @@ impl Keyed for Route {
 }
 
 impl Route {
+    /// What happens when the condition fails.
+    pub(crate) fn on_condition_error(&self) -> Option<OnError> {
+        if self.denies_failures { Some(OnError::Deny) } else { self.rule.on_error }
+    }
+
     /// A rule without actions of its kind. `counters`: of its outcomes in dry run.
     pub(super) fn new(rule: &Arc<RuleConfig>, kind: RuleKind, counters: Option<Arc<DryRunCounters>>) -> Self {
-        let denies_failures = match rule.on_error {
-            // What a default cannot tell apart from its part is closed as well.
-            None => kind == RuleKind::Default,
-            Some(OnError::Allow) => false,
-            Some(OnError::Deny | OnError::LastKnown) => true,
-        };
+        let is_sent = |variety| RuleKind::of(variety) == kind;
+        // What a default cannot tell apart from its part is closed as well.
+        let is_default = kind == RuleKind::Default && rule.on_error.is_none();
+        let denies_failures = is_default || rule.denies_failed_condition(is_sent);
         Self { rule: Arc::clone(rule), actions: Vec::new(), dry_run: counters, denies_failures, order: 0 }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::extension::{ExtensionConfig, MappingOutline, Registry};
 use crate::adapter::{BoundInstance, ErasedAdapter, ErasedParams};
-use crate::template::TemplateInfo;
+use crate::template::{TemplateInfo, Variety};
 use mixer_attribute::{SlotId, Vocabulary};
 use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
 use mixer_config::{Diagnostics, Origin, ResourceKey};
@@ -208,6 +208,11 @@ impl OnError {
             OnError::LastKnown => "lastKnown",
         }
     }
+
+    /// Whether a failure without a last result denies.
+    fn denies(self) -> bool {
+        matches!(self, OnError::Deny | OnError::LastKnown)
+    }
 }
 
 /// A configured handler.
@@ -346,4 +351,28 @@ pub struct RuleConfig {
     pub on_error: Option<OnError>,
     /// Its source.
     pub origin: Origin,
+}
+
+impl RuleConfig {
+    /// Whether a request is refused if the condition fails: by the policy of the rule, or if it has none by that of a handler that
+    /// the rule sends instances of such varieties.
+    pub fn denies_failed_condition(&self, is_sent: impl Fn(Variety) -> bool) -> bool {
+        denies_failed_condition(self.on_error, &self.actions, is_sent)
+    }
+}
+
+/// As [`RuleConfig::denies_failed_condition`].
+pub(super) fn denies_failed_condition(
+    on_error: Option<OnError>,
+    actions: &[ActionConfig],
+    is_sent: impl Fn(Variety) -> bool,
+) -> bool {
+    let is_sent = |instance: &Arc<InstanceConfig>| is_sent(instance.template().variety);
+    let denies = |action: &ActionConfig| {
+        action.handler.on_error.is_some_and(OnError::denies) && action.instances.iter().any(is_sent)
+    };
+    match on_error {
+        Some(on_error) => on_error.denies(),
+        None => actions.iter().any(denies),
+    }
 }

@@ -8,7 +8,9 @@ use super::handlers::HandlerState;
 use super::header_operations::HeaderOperations;
 use super::instances::InstanceState;
 use super::known::{KnownResources, NamePool};
-use super::model::{ActionConfig, Condition, HandlerConfig, InstanceConfig, OnError, RuleConfig};
+use super::model::{
+    ActionConfig, Condition, HandlerConfig, InstanceConfig, OnError, RuleConfig, denies_failed_condition,
+};
 use super::names;
 use super::problems::ResourceProblems;
 use super::programs::Programs;
@@ -101,7 +103,7 @@ pub(super) fn build_rule(
     if let Condition::When(program) = &condition {
         let vocabulary = &builder.programs.vocabulary;
         let refuses = match on_error {
-            None => actions.iter().any(can_refuse),
+            None => actions.iter().any(can_refuse) && !denies_failed_condition(None, &actions, is_check),
             // Without it, a default selects the requests for which its condition fails.
             Some(OnError::Allow) => denies_by_default,
             Some(OnError::Deny | OnError::LastKnown) => false,
@@ -166,11 +168,13 @@ fn closed(
     }
 }
 
+fn is_check(variety: Variety) -> bool {
+    matches!(variety, Variety::Check | Variety::CheckWithOutput)
+}
+
 /// Whether an action can refuse a check.
 fn can_refuse(action: &ActionConfig) -> bool {
-    let is_check =
-        |i: &Arc<InstanceConfig>| matches!(i.template().variety, Variety::Check | Variety::CheckWithOutput);
-    action.instances.iter().any(is_check)
+    action.instances.iter().any(|instance| is_check(instance.template().variety))
         && action.handler.adapter.check_power(&action.handler.params) != CheckPower::Allows
 }
 

@@ -249,6 +249,17 @@ fn rules_that_another_makes_superfluous_are_reported() {
 
 /// Codes of the warnings about one rule, with its adapter, instance, annotations and condition.
 fn warnings(adapter: &str, instance: &str, annotations: &str, condition: &str) -> Vec<&'static str> {
+    warnings_on(adapter, "", instance, annotations, condition)
+}
+
+/// As [`warnings`], with the annotations of the handler.
+fn warnings_on(
+    adapter: &str,
+    of_handler: &str,
+    instance: &str,
+    annotations: &str,
+    condition: &str,
+) -> Vec<&'static str> {
     let condition = serde_json::Value::from(condition);
     let text = format!(
         r#"
@@ -262,7 +273,7 @@ spec:
     source.labels: {{valueType: STRING_MAP}}
 ---
 kind: handler
-metadata: {{name: h, namespace: istio-system}}
+metadata: {{name: h, namespace: istio-system, annotations: {{{of_handler}}}}}
 spec: {adapter}
 ---
 kind: instance
@@ -307,6 +318,10 @@ fn a_condition_that_absence_skips_is_reported_where_it_could_refuse() {
         assert_eq!(found, expected, "{adapter} {instance} {annotations}");
     }
     assert_eq!(warnings(denier, nothing, "", r#"request.method != "GET""#), Vec::<&str>::new());
+    for (annotation, expected) in [("deny", vec![]), ("lastKnown", vec![]), ("allow", vec!["match-absent"])] {
+        let annotation = format!("mixer.dev/on-error: {annotation}");
+        assert_eq!(warnings_on(denier, &annotation, nothing, "", condition), expected, "{annotation}");
+    }
     assert_eq!(warnings(denier, nothing, "", r#"(source.user | "") != "ann""#), Vec::<&str>::new());
 }
 

@@ -129,12 +129,13 @@ impl EnvoyService {
     }
 
     fn cached_decision(&self, cache: &CheckCache<CachedVerdict>, bag: &AttributeBag<'_>) -> Option<Decision> {
-        let Some(verdict) = cache.find(bag, 0, |cached, _| cached.0.clone()) else {
-            self.metrics.cache("miss");
-            return None;
-        };
-        let decision = CachedVerdict::take(verdict);
-        self.metrics.cache(if decision.is_some() { "hit" } else { "expired" });
+        let mut result = "miss";
+        let decision = cache.find(bag, 0, |cached, _| {
+            let decision = CachedVerdict::take(cached.0.clone());
+            result = if decision.is_some() { "hit" } else { "expired" };
+            decision
+        });
+        self.metrics.cache(result);
         decision
     }
 

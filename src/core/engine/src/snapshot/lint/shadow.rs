@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::place::{name_field, placed};
 use crate::snapshot::{Condition, OnError, RuleConfig, Snapshot};
+use crate::template::Variety;
 use mixer_config::{Diagnostic, Diagnostics, ResourceKey};
 
 /// Most rules with the same condition and effect that are compared with another.
@@ -17,8 +18,8 @@ const MAX_OPERANDS: usize = 16;
 /// A handler and an instance that it receives.
 type Effect<'s> = (&'s ResourceKey, &'s ResourceKey);
 
-/// Where rules are alike: namespace, language, failure policy, operands of the condition, and one effect.
-type Likeness<'s> = (&'s str, &'static str, Option<OnError>, BTreeSet<&'s str>, Effect<'s>);
+/// Where rules are alike: namespace, language, failure policies of rule and condition, operands of the condition, and one effect.
+type Likeness<'s> = (&'s str, &'static str, (Option<OnError>, bool), BTreeSet<&'s str>, Effect<'s>);
 
 /// Reports rules whose effects are a subset of those of another rule of the same namespace that applies whenever they do: with the same
 /// condition, with one operand of the top-level `&&` less, or with none or one of their operands. Cost: linear in the rules.
@@ -89,5 +90,6 @@ fn operands(rule: &RuleConfig) -> BTreeSet<&str> {
 }
 
 fn likeness<'s>(rule: &'s Arc<RuleConfig>, operands: BTreeSet<&'s str>, effect: Effect<'s>) -> Likeness<'s> {
-    (&rule.key.namespace, rule.language.name(), rule.on_error, operands, effect)
+    let policies = (rule.on_error, rule.denies_failed_condition(|variety| variety != Variety::Report));
+    (&rule.key.namespace, rule.language.name(), policies, operands, effect)
 }
