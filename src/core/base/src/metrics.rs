@@ -32,7 +32,7 @@ pub use families::{FAMILIES, Family, FamilyInfo};
 
 use super::exposition::{FamilyKind, Labels, Writer};
 
-/// Values by handler, rule or metric that nobody holds any more and that are kept all the same, so that a handler that comes back goes on
+/// Values by handler, rule, metric or limit that nobody holds any more and that are kept all the same, so that a handler that comes back goes on
 /// counting. A server whose configuration names ever new ones forgets them beyond this number.
 const MAX_UNUSED: usize = 256;
 
@@ -72,7 +72,8 @@ impl Registered {
 
 /// Whether the values of a family belong to something configured, which may be gone. Their users hold the counters.
 fn is_of_configuration(family: Family) -> bool {
-    family.info().labels.iter().any(|label| matches!(*label, "handler" | "rule" | "metric"))
+    // `domain`: of rate limits.
+    family.info().labels.iter().any(|label| matches!(*label, "handler" | "rule" | "metric" | "domain"))
 }
 
 #[derive(Default)]

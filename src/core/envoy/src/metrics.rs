@@ -62,6 +62,14 @@ impl EnvoyMetrics {
         });
     }
 
+    /// Releases the counters of domains, which a new configuration may no longer have.
+    pub(super) fn release_domains(&self) {
+        self.counters.borrow_mut().retain(|_, bucket| {
+            bucket.retain(|counter| counter.family != Family::BridgeRateLimits);
+            !bucket.is_empty()
+        });
+    }
+
     /// A name that a caller chose, or `other` above the bound of the process.
     fn name<'n>(&self, names: &LogNames, name: &'n [u8]) -> Cow<'n, str> {
         let mut known = self.names.borrow_mut();

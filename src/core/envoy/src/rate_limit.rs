@@ -1,25 +1,21 @@
 //! Rate limits of descriptors: which limits apply, and what remains of them. See docs/envoy.md.
 
+mod metrics;
 mod response;
 mod windows;
 
-use std::cell::RefCell;
 use std::sync::Arc;
-
-use rustc_hash::FxHashMap;
 
 use super::descriptor::{Descriptor, RateLimitRequest};
 use crate::config::{Domain, EnvoyConfig, Limit, QuotaSelector, Unit, glob};
 use mixer_attribute::SignedDuration;
-use mixer_base::metrics::{Counter, Family, Metrics};
 
+pub(super) use metrics::LimitMetrics;
 pub(super) use response::{encode, limit_headers};
 pub(super) use windows::WindowCounters;
 
+use metrics::Counted;
 use windows::Charge;
-
-/// Most limits whose metrics a worker caches.
-const MAX_LIMITS: usize = 10_000;
 
 /// The code of one descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,49 +60,6 @@ impl LimitInfo {
     }
 }
 
-/// The metrics of one limit.
-struct LimitCounters {
-    total: Counter,
-    over: Counter,
-    near: Counter,
-    within: Counter,
-    shadow: Counter,
-}
-
-/// The metrics of the limits that a worker has applied.
-pub(super) struct LimitMetrics {
-    metrics: Arc<Metrics>,
-    counters: RefCell<FxHashMap<Arc<str>, Arc<LimitCounters>>>,
-}
-
-impl LimitMetrics {
-    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, counters: RefCell::default() }
-    }
-
-    fn of(&self, limit: &Limit) -> Arc<LimitCounters> {
-        if let Some(counters) = self.counters.borrow().get(&limit.full_key) {
-            return Arc::clone(counters);
-        }
-        let mut parts = limit.full_key.splitn(3, '.');
-        let mut part = || parts.next().unwrap_or_default();
-        let labels = [part(), part(), part()];
-        let counter = |family| self.metrics.counter(family, &labels);
-        let created = Arc::new(LimitCounters {
-            total: counter(Family::RatelimitTotalHits),
-            over: counter(Family::RatelimitOverLimit),
-            near: counter(Family::RatelimitNearLimit),
-            within: counter(Family::RatelimitWithinLimit),
-            shadow: counter(Family::RatelimitShadowMode),
-        });
-        let mut counters = self.counters.borrow_mut();
-        if counters.len() < MAX_LIMITS {
-            counters.insert(Arc::clone(&limit.full_key), Arc::clone(&created));
-        }
-        created
-    }
-}
-
 /// A limit that applies to a descriptor.
 struct ApplicableLimit<'c> {
     /// The configured limit; `None` for an override without one.
@@ -131,48 +84,56 @@ pub(super) fn decide(
     let Some(domain) = config.domains.get(request.domain) else {
         return vec![LimitStatus::default(); request.descriptors.len()];
     };
-    let applied: Vec<Option<ApplicableLimit<'_>>> =
+    let mut applied: Vec<Option<ApplicableLimit<'_>>> =
         request.descriptors.iter().map(|descriptor| apply(domain, descriptor)).collect();
     let replaced: Vec<&Arc<str>> =
         applied.iter().flatten().filter_map(|a| a.limit).flat_map(|limit| &limit.replaces).collect();
-    let is_replaced = |applied: &ApplicableLimit<'_>| {
+    let is_replaced = |applied: &mut ApplicableLimit<'_>| {
         applied.limit.is_some_and(|l| !l.name.is_empty() && replaced.iter().any(|name| ***name == *l.name))
     };
-    let stop = config.settings.ratelimit.stop_increment_when_over;
-    let already_over = stop
-        && applied.iter().flatten().filter(|a| !is_replaced(a) && !a.shadow).any(|a| {
-            a.unit.is_some_and(|unit| {
-                let length = window_length(unit, a.multiplier);
-                let limit = i64::from(a.requests_per_unit);
-                windows.add(&a.key, length, now, Charge { amount: 0, limit }) >= limit
-            })
-        });
-    let ratio = config.settings.ratelimit.near_limit_ratio;
+    for limit in &mut applied {
+        limit.take_if(is_replaced);
+    }
+    let settings = &config.settings.ratelimit;
+    let hits = request.descriptors.iter().map(|descriptor| descriptor.charge);
+    let is_refused = settings.stop_increment_when_over && {
+        let is_over =
+            |applied: &ApplicableLimit<'_>, hits| !applied.shadow && applied.is_over(hits, windows, now);
+        let judged = applied.iter().zip(hits.clone());
+        refuses(judged.filter_map(|(a, hits)| a.as_ref().map(|a| (a.quota_mode, is_over(a, hits)))))
+    };
+    let context =
+        ChargeContext { windows, metrics, near_limit_ratio: settings.near_limit_ratio, now, is_refused };
     let mut statuses: Vec<LimitStatus> = applied
         .iter()
-        .zip(request.descriptors)
-        .map(|(applied, descriptor)| match applied {
-            Some(applied) if !is_replaced(applied) => {
-                let charge = if already_over { 0 } else { descriptor.charge };
-                charge_limit(applied, charge, already_over, windows, metrics, ratio, now)
-            }
-            _ => LimitStatus::default(),
+        .zip(hits)
+        .map(|(applied, hits)| match applied {
+            Some(applied) => charge_limit(applied, hits, &context),
+            None => LimitStatus::default(),
         })
         .collect();
-    // Limits in quota mode deny only if all of them are over.
-    let in_quota_mode = |status: &LimitStatus, a: &Option<ApplicableLimit<'_>>| {
-        status.matched && a.as_ref().is_some_and(|a| a.quota_mode)
-    };
-    let any_within =
-        statuses.iter().zip(&applied).any(|(s, a)| in_quota_mode(s, a) && s.code == LimitCode::Ok);
-    if any_within {
-        for (status, applied) in statuses.iter_mut().zip(&applied) {
-            if in_quota_mode(status, applied) {
-                status.code = LimitCode::Ok;
-            }
-        }
+    let mut in_quota_mode: Vec<&mut LimitStatus> = statuses
+        .iter_mut()
+        .zip(&applied)
+        .filter_map(|(status, a)| a.as_ref().is_some_and(|a| a.quota_mode).then_some(status))
+        .collect();
+    if !refuses(in_quota_mode.iter().map(|status| (true, status.code == LimitCode::OverLimit))) {
+        in_quota_mode.iter_mut().for_each(|status| status.code = LimitCode::Ok);
     }
     statuses
+}
+
+/// Whether limits refuse a call. Each is in quota mode or not, and over or not: those in quota mode refuse only if all of them are over.
+fn refuses(limits: impl Iterator<Item = (bool, bool)>) -> bool {
+    let (mut any, mut any_quota, mut all_quota) = (false, false, true);
+    for (in_quota_mode, is_over) in limits {
+        if in_quota_mode {
+            (any_quota, all_quota) = (true, all_quota && is_over);
+        } else {
+            any |= is_over;
+        }
+    }
+    any || (any_quota && all_quota)
 }
 
 fn window_length(unit: Unit, multiplier: u32) -> u64 {
@@ -235,40 +196,53 @@ fn push_part(part: &[u8], key: &mut Vec<u8>) {
     key.extend_from_slice(part);
 }
 
-/// Charges a limit.
-fn charge_limit(
-    applied: &ApplicableLimit<'_>,
-    charge: i64,
-    already_over: bool,
-    windows: &WindowCounters,
-    metrics: &LimitMetrics,
+impl ApplicableLimit<'_> {
+    /// Whether its counter is over the limit before a call with these hits is charged.
+    fn is_over(&self, hits: i64, windows: &WindowCounters, now: u64) -> bool {
+        let limit = i64::from(self.requests_per_unit);
+        self.unit.is_some_and(|unit| {
+            let length = window_length(unit, self.multiplier);
+            is_over(windows.add(&self.key, length, now, Charge { amount: 0, limit }), hits, limit)
+        })
+    }
+}
+
+/// Whether a counter that is not charged is over its limit for a call with these hits: nothing is left for one that takes, and a read or a
+/// refund leaves the counter above it.
+fn is_over(count: i64, hits: i64, limit: i64) -> bool {
+    if hits > 0 { count >= limit } else { count.saturating_add(hits) > limit }
+}
+
+/// The inputs of a charge besides the limit.
+struct ChargeContext<'c> {
+    windows: &'c WindowCounters,
+    metrics: &'c LimitMetrics,
     near_limit_ratio: f64,
+    /// In seconds since 1970.
     now: u64,
-) -> LimitStatus {
+    /// The call is refused already: its hits are counted in the metrics and not charged; refunds are.
+    is_refused: bool,
+}
+
+/// Charges a limit with the hits of a call.
+fn charge_limit(applied: &ApplicableLimit<'_>, hits: i64, context: &ChargeContext<'_>) -> LimitStatus {
     let Some(unit) = applied.unit else {
         return LimitStatus { remaining: u32::MAX, matched: true, ..LimitStatus::default() };
     };
     let length = window_length(unit, applied.multiplier);
     let limit = i64::from(applied.requests_per_unit);
-    let after = windows.add(&applied.key, length, now, Charge { amount: charge, limit });
-    let counters = applied.limit.map(|limit| metrics.of(limit));
-    let hits = charge.max(0);
-    let before = after - hits;
-    let over = if already_over { after >= limit } else { after > limit };
-    if let Some(counters) = &counters {
-        let near = (limit as f64 * near_limit_ratio).floor() as i64;
-        counters.count(hits, before, after, limit, near, over);
-    }
-    let mut code = if over { LimitCode::OverLimit } else { LimitCode::Ok };
-    if over && applied.shadow {
-        code = LimitCode::Ok;
-        if let Some(counters) = &counters {
-            counters.shadow.add(hits.cast_unsigned());
-        }
+    let amount = if context.is_refused { hits.min(0) } else { hits };
+    let after = context.windows.add(&applied.key, length, context.now, Charge { amount, limit });
+    let over = if amount == hits { after > limit } else { is_over(after, hits, limit) };
+    if let Some(configured) = applied.limit {
+        let near = (limit as f64 * context.near_limit_ratio).floor() as i64;
+        let before = after - amount.max(0);
+        let counted = Counted { hits: hits.max(0), before, after, limit, near, over, shadow: applied.shadow };
+        context.metrics.count(configured, &counted);
     }
     let left = u32::try_from((limit - after).max(0)).unwrap_or(u32::MAX);
     LimitStatus {
-        code,
+        code: if over && !applied.shadow { LimitCode::OverLimit } else { LimitCode::Ok },
         limit: Some(LimitInfo {
             requests_per_unit: applied.requests_per_unit,
             unit,
@@ -276,28 +250,10 @@ fn charge_limit(
             name: applied.limit.map_or_else(|| "".into(), |limit| Arc::clone(&limit.name)),
         }),
         remaining: if over { 0 } else { left },
-        reset: Some(SignedDuration::from_secs(i64::try_from(length - now % length).unwrap_or(i64::MAX))),
+        reset: Some(SignedDuration::from_secs(
+            i64::try_from(length - context.now % length).unwrap_or(i64::MAX),
+        )),
         matched: true,
-    }
-}
-
-impl LimitCounters {
-    fn count(&self, hits: i64, before: i64, after: i64, limit: i64, near: i64, over: bool) {
-        let add = |counter: &Counter, count: i64| counter.add(count.max(0).cast_unsigned());
-        add(&self.total, hits);
-        if over {
-            if before >= limit {
-                add(&self.over, hits);
-            } else {
-                add(&self.over, after - limit);
-                add(&self.near, limit - near.max(before));
-            }
-            return;
-        }
-        add(&self.within, hits);
-        if after > near {
-            add(&self.near, if before >= near { hits } else { after - near });
-        }
     }
 }
 

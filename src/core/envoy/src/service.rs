@@ -227,6 +227,8 @@ impl EnvoyService {
             return Arc::clone(state);
         }
         let snapshot = published.routes.snapshot();
+        self.limit_metrics.release();
+        self.metrics.release_domains();
         let state = Arc::new(SnapshotState {
             id,
             slots: Slots::of(&snapshot.vocabulary),

@@ -162,6 +162,20 @@ fn the_text_is_sorted() {
 }
 
 #[test]
+fn limits_and_domains_that_come_and_go_are_forgotten() {
+    let metrics = Metrics::new();
+    let held = metrics.counter(Family::RatelimitTotalHits, &["shop", "user", ""]);
+    held.increment();
+    for n in 0..10_000 {
+        metrics.counter(Family::RatelimitTotalHits, &["shop", &format!("user_{n}"), ""]).increment();
+        metrics.counter(Family::BridgeRateLimits, &[&format!("domain{n}"), "ok"]).increment();
+        assert!(metrics.tables.lock().cells.len() < 1500, "after {n}");
+    }
+    let lines = text(&metrics, "ratelimit_service_rate_limit_total_hits{domain=\"shop\",key1=\"user\"");
+    assert_eq!(lines, [r#"ratelimit_service_rate_limit_total_hits{domain="shop",key1="user",key2=""} 1"#]);
+}
+
+#[test]
 fn names_of_handlers_that_come_and_go_are_forgotten_and_those_in_use_are_not() {
     let metrics = Metrics::new();
     let held: Vec<_> = (0..300).map(|n| metrics.dispatch(&format!("held{n}.ns"), "noop", "quota")).collect();

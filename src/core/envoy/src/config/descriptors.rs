@@ -153,8 +153,10 @@ impl Unit {
 /// A compiled limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Limit {
-    /// Keys and configured values from the domain on, for metrics and dumps: `domain.key_value.key`.
+    /// Keys and configured values from the domain on, for dumps: `domain.key_value.key`.
     pub(crate) full_key: Arc<str>,
+    /// The labels of its metrics: domain, key and value of the first entry, and those of the others joined with dots.
+    pub(crate) labels: [Arc<str>; 3],
     /// The length of the window; `None` without any limit.
     pub(crate) unit: Option<Unit>,
     /// Requests in a window.
@@ -265,15 +267,18 @@ pub(super) fn tree(
     base: &FieldPath,
     report: &mut ResourceProblems<'_>,
 ) -> DescriptorTree {
-    let mut builder = Builder { report };
+    let mut builder = Builder { report, domain: config.domain.as_str().into(), keys: Vec::new() };
     if config.domain.is_empty() {
         builder.problem(base.field("domain"), "config file cannot have empty domain", None);
     }
-    builder.level(&config.descriptors, &config.domain, &base.field("descriptors"))
+    builder.level(&config.descriptors, &base.field("descriptors"))
 }
 
 struct Builder<'b, 'r> {
     report: &'b mut ResourceProblems<'r>,
+    domain: Arc<str>,
+    /// The entries down to the current one: key, or key and configured value.
+    keys: Vec<String>,
 }
 
 impl Builder<'_, '_> {
@@ -283,7 +288,7 @@ impl Builder<'_, '_> {
         self.report.push(problem);
     }
 
-    fn level(&mut self, configs: &[DescriptorConfig], parent: &str, path: &FieldPath) -> DescriptorTree {
+    fn level(&mut self, configs: &[DescriptorConfig], path: &FieldPath) -> DescriptorTree {
         let mut tree = DescriptorTree::default();
         let mut seen = FxHashSet::default();
         for (index, config) in configs.iter().enumerate() {
@@ -296,28 +301,35 @@ impl Builder<'_, '_> {
                 "" => config.key.0.clone(),
                 value => format!("{}_{value}", config.key.0),
             };
-            if !seen.insert(own.clone()) {
-                let text = format!("duplicate descriptor composite key '{parent}.{own}'");
+            let is_first = seen.insert(own.clone());
+            self.keys.push(own);
+            if is_first {
+                self.add(&mut tree, config, &path);
+            } else {
+                let text = format!("duplicate descriptor composite key '{}'", self.full_key());
                 self.problem(path, text, Some("the first one counts; remove this one"));
-                continue;
             }
-            let full = format!("{parent}.{own}");
-            self.add(&mut tree, config, &full, &path);
+            self.keys.pop();
         }
         tree
     }
 
-    fn add(&mut self, tree: &mut DescriptorTree, config: &DescriptorConfig, full: &str, path: &FieldPath) {
+    /// Domain and entries down to the current one.
+    fn full_key(&self) -> String {
+        format!("{}.{}", self.domain, self.keys.join("."))
+    }
+
+    fn add(&mut self, tree: &mut DescriptorTree, config: &DescriptorConfig, path: &FieldPath) {
         let wildcard = config.value.0.contains('*');
         if config.share_threshold && !wildcard {
             let text = "share_threshold can only be used with wildcard values (values containing '*')";
             self.problem(path.field("share_threshold"), text, None);
         }
         let node = DescriptorNode {
-            limit: self.limit(config, full, path).map(Arc::new),
+            limit: self.limit(config, path).map(Arc::new),
             share_threshold: config.share_threshold && wildcard,
             pattern: wildcard.then(|| config.value.0.as_str().into()),
-            children: self.level(&config.descriptors, full, &path.field("descriptors")),
+            children: self.level(&config.descriptors, &path.field("descriptors")),
         };
         let nodes = tree.keys.entry(config.key.0.as_bytes().into()).or_default();
         match config.value.0.as_str() {
@@ -329,7 +341,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn limit(&mut self, config: &DescriptorConfig, full: &str, path: &FieldPath) -> Option<Limit> {
+    fn limit(&mut self, config: &DescriptorConfig, path: &FieldPath) -> Option<Limit> {
         let policy = config.rate_limit.as_ref()?;
         let path = path.field("rate_limit");
         let unit = Unit::from_name(&policy.unit);
@@ -352,8 +364,10 @@ impl Builder<'_, '_> {
                 self.problem(field, "replaces should not contain name of same descriptor", None);
             }
         }
+        let (first, others) = self.keys.split_first()?;
         Some(Limit {
-            full_key: full.into(),
+            full_key: self.full_key().into(),
+            labels: [Arc::clone(&self.domain), first.as_str().into(), others.join(".").into()],
             unit,
             requests_per_unit: policy.requests_per_unit,
             name: policy.name.as_str().into(),

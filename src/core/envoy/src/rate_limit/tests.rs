@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::config::{EnvoyConfig, config_of};
 use mixer_attribute::SignedDuration;
+use mixer_base::metrics::Metrics;
 use mixer_config::store;
 use mixer_engine::adapter::Inventory;
 use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
@@ -45,12 +46,20 @@ descriptors:
 struct Fixture {
     config: Arc<EnvoyConfig>,
     windows: WindowCounters,
+    registry: Arc<Metrics>,
     metrics: LimitMetrics,
 }
 
 fn fixture(text: &str) -> Fixture {
+    fixture_of(&[text], false)
+}
+
+/// The limits of several files. `stops`: whether limits that refuse a call are not charged.
+fn fixture_of(files: &[&str], stops: bool) -> Fixture {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("limits.yaml"), text).unwrap();
+    for (number, text) in files.iter().enumerate() {
+        std::fs::write(directory.path().join(format!("limits{number}.yaml")), text).unwrap();
+    }
     let store = store::open(&format!("fs://{}", directory.path().display())).unwrap();
     let snapshot = SnapshotBuilder::new(SnapshotOptions::new(Registry {
         adapters: Inventory::default(),
@@ -58,23 +67,46 @@ fn fixture(text: &str) -> Fixture {
     }))
     .build(&store.load());
     assert!(snapshot.diagnostics.is_empty(), "{:?}", snapshot.diagnostics);
+    let mut config = config_of(&snapshot).clone();
+    config.settings.ratelimit.stop_increment_when_over = stops;
+    let registry = Arc::new(Metrics::new());
     Fixture {
-        config: config_of(&snapshot).clone().into(),
+        config: config.into(),
         windows: WindowCounters::default(),
-        metrics: LimitMetrics::new(Arc::new(Metrics::new())),
+        metrics: LimitMetrics::new(Arc::clone(&registry)),
+        registry,
     }
 }
 
 impl Fixture {
     fn ask(&self, descriptors: &[&[(&str, &str)]], charge: i64, now: u64) -> Vec<LimitStatus> {
+        self.ask_in("shop", descriptors, charge, now)
+    }
+
+    fn ask_in(
+        &self,
+        domain: &str,
+        descriptors: &[&[(&str, &str)]],
+        charge: i64,
+        now: u64,
+    ) -> Vec<LimitStatus> {
         let owned: Vec<Vec<(&[u8], &[u8])>> = descriptors
             .iter()
             .map(|entries| entries.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes())).collect())
             .collect();
         let descriptors: Vec<Descriptor<'_>> =
             owned.iter().map(|entries| Descriptor { entries, limit: None, charge }).collect();
-        let request = RateLimitRequest { domain: b"shop", descriptors: &descriptors };
+        let request = RateLimitRequest { domain: domain.as_bytes(), descriptors: &descriptors };
         decide(&request, &self.config, &self.windows, &self.metrics, now)
+    }
+
+    /// The metrics of limits that are not 0, without the common part of their names.
+    fn counts(&self) -> Vec<String> {
+        let mut text = Vec::new();
+        self.registry.write(&mut text);
+        let text = String::from_utf8(text).unwrap();
+        let of_limits = text.lines().filter_map(|line| line.strip_prefix("ratelimit_service_rate_limit_"));
+        of_limits.filter(|line| !line.ends_with(" 0")).map(str::to_owned).collect()
     }
 
     fn codes(&self, entries: &[(&str, &str)], times: usize) -> Vec<LimitCode> {
@@ -195,11 +227,108 @@ fn a_limit_of_the_request_overrides_the_configured_one() {
 fn hits_are_counted_by_result() {
     let fixture = fixture(LIMITS);
     fixture.codes(&[("plan", "goldy")], 7);
-    let limit = fixture.config.domains[&b"shop"[..]].descriptors.limits();
-    let gold = limit.iter().find(|l| &*l.full_key == "shop.plan_gold*").unwrap();
-    let counters = fixture.metrics.of(gold);
-    let counts = [&counters.total, &counters.over, &counters.near, &counters.within].map(|c| c.get());
-    assert_eq!(counts, [7, 2, 1, 5]);
+    let labels = r#"{domain="shop",key1="plan_gold*",key2=""}"#;
+    let expected = [("near_limit", 1), ("over_limit", 2), ("total_hits", 7), ("within_limit", 5)];
+    assert_eq!(fixture.counts(), expected.map(|(name, count)| format!("{name}{labels} {count}")));
+}
+
+/// A call is refused by what is over; what only looks over charges all the same.
+#[test]
+fn only_a_call_that_is_refused_charges_nothing() {
+    use LimitCode::{Ok as Within, OverLimit as Over};
+    let limits = LIMITS.to_owned()
+        + "- key: once\n  rate_limit: {unit: minute, requests_per_unit: 1}\n\
+           - key: q3\n  quota_mode: true\n  shadow_mode: true\n  rate_limit: {unit: minute, requests_per_unit: 1}\n";
+    type Entries = &'static [(&'static str, &'static str)];
+    let [q1, q2, q3]: [Entries; 3] = [&[("q1", "x")], &[("q2", "x")], &[("q3", "x")]];
+    let [once, free, quiet]: [Entries; 3] = [&[("once", "x")], &[("plan", "free")], &[("quiet", "x")]];
+    for stops in [false, true] {
+        let ask = |fixture: &Fixture, descriptors: &[Entries], charge| {
+            let statuses = fixture.ask(descriptors, charge, 0);
+            statuses.iter().map(|status| status.code).collect::<Vec<_>>()
+        };
+        // In quota mode only all together refuse.
+        let fixture = fixture_of(&[&limits], stops);
+        assert_eq!(ask(&fixture, &[q1, q2], 1), [Within, Within]);
+        assert_eq!(ask(&fixture, &[q1, q2], 1), [Within, Within], "q1 is over, q2 is not");
+        assert_eq!(ask(&fixture, &[q1, q2], 1), [Over, Over], "{stops}");
+        assert_eq!(ask(&fixture, &[q1, q2, free], 2), [Over, Over, Within]);
+        let left = fixture.ask(&[free], 0, 0)[0].remaining;
+        assert_eq!(left, if stops { 2 } else { 0 }, "a refused call takes nothing from other limits");
+        // One in shadow mode is never over, so that others in quota mode with it never refuse.
+        let fixture = fixture_of(&[&limits], stops);
+        for _ in 0..3 {
+            assert_eq!(ask(&fixture, &[q1, q3], 1), [Within, Within]);
+            assert_eq!(ask(&fixture, &[quiet], 1), [Within]);
+        }
+        assert_eq!(fixture.ask(&[quiet, free], 2, 0)[1].code, Within);
+        assert_eq!(fixture.ask(&[free], 0, 0)[0].remaining, 0, "shadow mode refuses no call");
+        // Another limit refuses for all.
+        let fixture = fixture_of(&[&limits], stops);
+        assert_eq!(ask(&fixture, &[once, q1, q2], 1), [Within, Within, Within]);
+        assert_eq!(ask(&fixture, &[once, q1, q2], 1), [Over, Within, Within]);
+        assert_eq!(ask(&fixture, &[q1, q2], 1), if stops { [Within, Within] } else { [Over, Over] });
+        // A refund is never lost, and a read of an exhausted limit refuses nothing.
+        let fixture = fixture_of(&[&limits], stops);
+        assert_eq!(ask(&fixture, &[once], 1), [Within]);
+        assert_eq!(ask(&fixture, &[once], 0), [Within], "nothing is left, nothing is taken");
+        assert_eq!(ask(&fixture, &[once], -1), [Within]);
+        assert_eq!(ask(&fixture, &[once], 1), [Within], "{stops}");
+    }
+}
+
+#[test]
+fn hits_of_refused_calls_are_counted() {
+    let fixture = fixture_of(&[LIMITS], true);
+    for _ in 0..7 {
+        fixture.ask(&[&[("plan", "free")], &[("plan", "goldy")]], 1, 0);
+    }
+    let free = r#"{domain="shop",key1="plan_free",key2=""}"#;
+    let gold = r#"{domain="shop",key1="plan_gold*",key2=""}"#;
+    let expected = [
+        ("near_limit", free, 1),
+        ("over_limit", free, 5),
+        ("total_hits", free, 7),
+        ("total_hits", gold, 7),
+        ("within_limit", free, 2),
+        ("within_limit", gold, 7),
+    ];
+    assert_eq!(fixture.counts(), expected.map(|(name, labels, count)| format!("{name}{labels} {count}")));
+    assert_eq!(fixture.ask(&[&[("plan", "goldy")]], 0, 0)[0].remaining, 3, "charged with what was allowed");
+}
+
+#[test]
+fn dots_in_domains_and_values_split_no_labels() {
+    let limit = "rate_limit: {unit: hour, requests_per_unit: 9}";
+    let files = [
+        format!(
+            "domain: shop.example\ndescriptors:\n- key: address\n  value: 10.0.0.1\n  {limit}\n  descriptors:\n  \
+             - {{key: path, {limit}, descriptors: [{{key: user, {limit}}}]}}\n"
+        ),
+        format!("domain: a.b\ndescriptors:\n- {{key: c, {limit}}}\n"),
+        format!("domain: a\ndescriptors:\n- {{key: b, descriptors: [{{key: c, {limit}}}]}}\n"),
+    ];
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let fixture = fixture_of(&files, false);
+    let (address, path, user) = (("address", "10.0.0.1"), ("path", "/x.y"), ("user", "u"));
+    for (domain, descriptor, hits) in [
+        ("shop.example", &[address][..], 1),
+        ("shop.example", &[address, path], 2),
+        ("shop.example", &[address, path, user], 3),
+        ("a.b", &[("c", "x")], 4),
+        ("a", &[("b", "x"), ("c", "x")], 5),
+    ] {
+        assert!(fixture.ask_in(domain, &[descriptor], hits, 0)[0].matched, "{domain} {descriptor:?}");
+    }
+    let hits: Vec<_> = fixture.counts().into_iter().filter(|line| line.starts_with("total_hits")).collect();
+    let expected = [
+        r#"{domain="a",key1="b",key2="c"} 5"#,
+        r#"{domain="a.b",key1="c",key2=""} 4"#,
+        r#"{domain="shop.example",key1="address_10.0.0.1",key2=""} 1"#,
+        r#"{domain="shop.example",key1="address_10.0.0.1",key2="path"} 2"#,
+        r#"{domain="shop.example",key1="address_10.0.0.1",key2="path.user"} 3"#,
+    ];
+    assert_eq!(hits, expected.map(|labels| format!("total_hits{labels}")));
 }
 
 #[test]

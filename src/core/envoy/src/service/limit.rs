@@ -8,7 +8,7 @@ use super::super::descriptor::{Descriptor, RateLimitRequest, set_descriptor};
 use super::super::rate_limit::{self, LimitCode, LimitStatus};
 use super::decision::quota_status;
 use super::recording::RecordedExchange;
-use super::{EnvoyService, SHOULD_RATE_LIMIT, require_enabled};
+use super::{EnvoyService, SHOULD_RATE_LIMIT, SnapshotState, require_enabled};
 use crate::config::{Unmatched, config_of};
 use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
@@ -26,6 +26,7 @@ struct LimitCall<'s> {
     published: &'s Published,
     context: &'s DispatchContext<'s>,
     observation: Option<&'s Observation<'s>>,
+    state: &'s SnapshotState,
 }
 
 impl EnvoyService {
@@ -41,7 +42,9 @@ impl EnvoyService {
         self.observed(SHOULD_RATE_LIMIT, &call, async |observation| {
             self.admit(Demand { cost: 1, is_report: false, caller: call.caller })?;
             let scope = self.worker.begin(call.deadline, observation.map(Observation::trace))?;
-            let call = LimitCall { published: &scope.published, context: &scope.context, observation };
+            let (published, context) = (&*scope.published, &scope.context);
+            let state = &*self.snapshot_state(published);
+            let call = LimitCall { published, context, observation, state };
             self.limit_response(call, &body, &scope.arena).await
         })
         .await
@@ -120,7 +123,7 @@ impl EnvoyService {
         if selector.is_none() && recorder.is_none() {
             return Ok(());
         }
-        let plan = self.snapshot_state(call.published).plan(&snapshot.vocabulary, call.observation);
+        let plan = call.state.plan(&snapshot.vocabulary, call.observation);
         let mut attributes = Attributes::new(&plan, arena);
         set_descriptor(request.domain, descriptor, config, &mut attributes);
         let mut exchange = recorder.map(|_| RecordedExchange::of_limit(status, self.decision_id()));
@@ -169,8 +172,8 @@ impl EnvoyService {
         mut bag: AttributeBag<'a>,
         quota: QuotaRequest<'_>,
     ) -> Result<QuotaOutcome, String> {
-        let LimitCall { published, context, .. } = call;
-        self.snapshot_state(published).require_configured(quota.name)?;
+        let LimitCall { published, context, state, .. } = call;
+        state.require_configured(quota.name)?;
         pipeline::preprocess(published, &mut bag, context).await.map_err(|error| error.to_string())?;
         let outcome = pipeline::allocate(published, &bag, quota, context).await;
         if published.routes.has_dry_run() {
