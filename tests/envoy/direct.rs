@@ -246,6 +246,135 @@ spec:
     assert_eq!(seen, [(&check, &internal), (&limit, &unavailable), (&limit, &Value::Null)], "{logged:#?}");
 }
 
+/// Requests for `/post` match both rules of the quotaSpec.
+#[test]
+fn charges_of_several_rules_for_one_quota_are_added() {
+    for (all, post) in [(1, 5), (5, 1)] {
+        let rules = format!(
+            "[{{quotas: [{{quota: calls, charge: {all}}}]}}, \
+             {{match: [{{clause: {{request.path: {{exact: /post}}}}}}], quotas: [{{quota: calls, charge: {post}}}]}}]"
+        );
+        let policy = include_str!("direct.yaml")
+            .replace(
+                "spec:\n  ratelimit:",
+                &format!("spec:\n  check: {{quotaSpec: [{{rules: {rules}}}]}}\n  ratelimit:"),
+            )
+            .replace("maxAmount: 2,", "maxAmount: 6,");
+        let mut setting = Setting::on(&policy, &["--decision-log=$DIRECTORY/log"]);
+        let mut client = setting.client();
+        assert_eq!(check(&mut client, "/post", "ann").expect("an answer"), 0, "{all}, {post}");
+        assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 8, "{all}, {post}: all 6 are taken");
+        assert_eq!(setting.server.terminate(), Ok(Some(0)));
+        let logged = &setting.lines("log")[0];
+        assert_eq!(
+            (&logged["quotas"]["calls"]["amount"], &logged["answer"]["quotas"]["calls"]["granted"]),
+            (&6.into(), &6.into()),
+            "{logged}"
+        );
+    }
+}
+
+/// The policy where checks have these settings.
+fn with_check(settings: &str) -> String {
+    include_str!("direct.yaml")
+        .replace("spec:\n  ratelimit:", &format!("spec:\n  check: {settings}\n  ratelimit:"))
+}
+
+#[test]
+fn decisions_cached_without_metadata_are_not_used_with_it() {
+    let policy = |metadata: bool| {
+        let message = "status: {code: 7, message: not welcome}";
+        with_check(&format!("{{responseMetadata: {metadata}, cache: {{maxAge: 3600s}}}}"))
+            .replace(message, &format!("{message}\n    validDuration: 3600s"))
+            // A rule in dry run, which would keep the answer out of the cache, no longer matches.
+            .replacen("mallory", "eve", 1)
+    };
+    let setting = Setting::on(&policy(false), &[]);
+    let mut client = setting.client();
+    let mut metadata = || {
+        let answer = client.call(AUTHORIZATION, check_request("/", "eve"), None).expect("an answer");
+        CheckResponse::decode(answer).expect("a response").dynamic_metadata
+    };
+    assert!(metadata().is_none());
+    let place = setting.directory.path().join("policy");
+    std::fs::write(place.join("new"), policy(true)).expect("it is writable");
+    std::fs::rename(place.join("new"), place.join("policy.yaml")).expect("it is writable");
+    let first = wait_for(DEADLINE, &mut metadata).expect("the new settings");
+    for metadata in [first, metadata().expect("metadata")] {
+        let rules = format!("{:?}", metadata.fields.get("mixer_rules"));
+        assert!(rules.contains("deny.istio-system"), "{rules}");
+    }
+}
+
+#[test]
+fn limits_that_are_no_longer_configured_are_forgotten() {
+    const LIMITS_EACH: usize = 64;
+    let setting = Setting::start(&[]);
+    let mut client = setting.client();
+    let place = setting.directory.path().join("policy");
+    for generation in 0..12 {
+        let keys = (0..LIMITS_EACH)
+            .map(|n| format!("- {{key: k{n}, rate_limit: {{unit: hour, requests_per_unit: 9}}}}\n"));
+        let text = format!("domain: d{generation}\ndescriptors:\n{}", keys.collect::<String>());
+        std::fs::write(place.join("new"), text).expect("it is writable");
+        std::fs::rename(place.join("new"), place.join("limits.yaml")).expect("it is writable");
+        let descriptors = (0..LIMITS_EACH).map(|n| {
+            let entry = rate_limit_descriptor::Entry { key: format!("k{n}"), value: "v".to_owned() };
+            RateLimitDescriptor { entries: vec![entry], ..Default::default() }
+        });
+        let domain = format!("d{generation}");
+        let request = RateLimitRequest { domain, descriptors: descriptors.collect(), hits_addend: 1 };
+        let matched = wait_for(DEADLINE, || {
+            let answer = client.call(LIMITS, request.encode_to_vec(), None).expect("an answer");
+            let answer = RateLimitResponse::decode(answer).expect("a response");
+            answer.statuses.iter().all(|status| status.current_limit.is_some()).then_some(())
+        });
+        assert!(matched.is_some(), "generation {generation} is in force");
+    }
+    let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    let of = |start: &str| metrics.lines().filter(|line| line.starts_with(start)).count();
+    let name = "ratelimit_service_rate_limit_total_hits";
+    assert_eq!(of(&format!("{name}{{domain=\"d11\"")), LIMITS_EACH);
+    let all = of(&format!("{name}{{"));
+    assert!(all < 6 * LIMITS_EACH, "{all} limits of {} are exposed", 12 * LIMITS_EACH);
+}
+
+/// With `errorMode: closed` a check that ends without a decision is denied, so that the failure mode of the proxy allows nothing.
+#[test]
+fn closed_settings_deny_whatever_fails() {
+    let closed = |arguments: &[&str]| Setting::on(&with_check("{errorMode: closed}"), arguments);
+    let setting = closed(&["--apiWorkerPoolSize=1", "--api-queue-length=0"]);
+    let mut client = setting.client();
+    let answer = client.call(AUTHORIZATION, vec![0xff], None).expect("an answer to what is no CheckRequest");
+    let response = CheckResponse::decode(answer).expect("a response");
+    assert_eq!(response.status.expect("a status").code, 13);
+    assert!(response.http_response.is_some(), "a denial");
+    // The pool has one place, which a call has that never ends.
+    let mut other = setting.client();
+    let hangs = std::thread::spawn(move || check(&mut other, "/hang", "ann"));
+    let full = wait_for(DEADLINE, || {
+        let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+        metrics.contains("mixer_pool_in_flight{pool=\"api\"} 1\n").then_some(())
+    });
+    assert!(full.is_some(), "the call waits for its handler");
+    assert_eq!(check(&mut client, "/slow/1", "ann").expect("an answer from a full pool"), 8);
+    drop(setting);
+    drop(hangs.join());
+
+    let setting = closed(&["--loadsheddingMode=enforce", "--maxRequestsPerSecond=0.001", "--burstSize=1"]);
+    let mut client = setting.client();
+    let codes: Vec<i32> = (0..3).map(|_| check(&mut client, "/", "ann").expect("an answer")).collect();
+    assert_eq!(codes[1..], [8, 8], "{codes:?}");
+    let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    let line = r#"bridge_check_total{code="RESOURCE_EXHAUSTED",result="error"} 2"#;
+    assert!(metrics.contains(line), "{}", lines_with(&metrics, "bridge_check"));
+
+    // Settings that do not serve close nothing, and neither does a disabled service.
+    let setting = Setting::on(&with_check("{errorMode: closed, enabled: false}"), &[]);
+    let status = check(&mut setting.client(), "/", "ann").expect_err("a disabled service");
+    assert_eq!(status.code(), tonic::Code::Unimplemented, "{status}");
+}
+
 #[test]
 fn calls_that_need_a_quota_without_a_rule_fail() {
     // An error, which serves only where errors do.

@@ -107,6 +107,20 @@ fn only_a_delegated_failure_is_an_error_for_envoy() {
 }
 
 #[test]
+fn closed_settings_deny_what_overload_leaves_undecided() {
+    for (mode, status) in [("delegate", 503), ("closed", 403)] {
+        let policy = denials() + &settings(&format!("{{errorMode: {mode}, cache: {{entries: 0}}}}"));
+        let shed = ["--loadsheddingMode=enforce", "--maxRequestsPerSecond=0.001", "--burstSize=1"];
+        let endpoint = Endpoint::start(&policy, &shed);
+        let answers: Vec<u16> = (0..3).map(|_| endpoint.get("/check/", &[]).0).collect();
+        assert!(
+            answers[1..].iter().all(|found| (*found == 503) == (status == 503) && *found != 200),
+            "{mode}: {answers:?}"
+        );
+    }
+}
+
+#[test]
 fn the_source_address_is_absent_unless_a_setting_names_it() {
     let block = |name: &str| {
         let condition =

@@ -53,6 +53,21 @@ impl UnaryMethod {
     where
         F: Future<Output = Result<Bytes, GrpcError>>,
     {
+        self.call_or(head, body, peer, handle, Err).await
+    }
+
+    /// As [`call`](Self::call); `otherwise` may answer a call that failed, for whatever reason.
+    pub async fn call_or<'c, F>(
+        &self,
+        head: &'c RequestHead,
+        body: RequestBody,
+        peer: &'c Peer,
+        handle: impl FnOnce(Bytes, CallInfo<'c>) -> F,
+        otherwise: impl FnOnce(GrpcError) -> Result<Bytes, GrpcError>,
+    ) -> Response<ApiBody>
+    where
+        F: Future<Output = Result<Bytes, GrpcError>>,
+    {
         let started = Instant::now();
         let CallLimits { pool, shedder, max_message, receive_timeout } = &self.limits;
         let call = CallInfo::of_request(head, peer, started, shedder.is_some());
@@ -68,7 +83,8 @@ impl UnaryMethod {
                 pool.run(handle(message, call), call.deadline).await
             }
             Err(error) => Err(error),
-        };
+        }
+        .or_else(otherwise);
         let took = started.elapsed();
         if let Some(counters) = &self.counters {
             record(counters, took, received, &result);

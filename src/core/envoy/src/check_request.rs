@@ -35,6 +35,13 @@ pub struct CheckFacts<'a> {
     pub unconvertible: u32,
 }
 
+impl CheckFacts<'_> {
+    /// Of a request that was not decoded. Of the answer to a connection Envoy reads only what both have.
+    pub(crate) fn unknown() -> Self {
+        Self { is_http: true, ..Self::default() }
+    }
+}
+
 /// The fields of an `AttributeContext`.
 #[derive(Default)]
 struct Context<'a> {

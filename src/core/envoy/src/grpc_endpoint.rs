@@ -94,7 +94,8 @@ impl GrpcEndpoint {
                     let metadata = attribute_metadata(head.headers());
                     service.check(body, &metadata, call).await
                 };
-                self.check.call(head, body, peer, handle).await
+                let otherwise = |error| service.denial_of(&error).ok_or(error);
+                self.check.call_or(head, body, peer, handle, otherwise).await
             }
             EnvoyMethod::ShouldRateLimit => {
                 let handle = |body, call| service.should_rate_limit(body, call);

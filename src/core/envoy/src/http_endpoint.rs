@@ -24,6 +24,7 @@ use crate::config::{HttpSourceIp, config_of, http_paths};
 use crate::grpc_endpoint::EndpointContext;
 use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
 use mixer_api::CallPool;
+use mixer_api::grpc::{Code, GrpcError};
 use mixer_base::task::{Group, Task};
 use mixer_net::descriptors::DescriptorPlan;
 use mixer_net::http::{Connection, HttpBody, HttpLimits, accept};
@@ -182,7 +183,11 @@ impl Endpoint {
             Ok(read) => read,
             Err(refusal) => {
                 let (status, text) = refusal.answer();
-                return plain(status, text);
+                let is_failed_check = check.is_some() && status.is_server_error();
+                return match is_failed_check {
+                    true => self.undecided(&GrpcError::new(Code::ResourceExhausted, text.trim_end())),
+                    false => plain(status, text),
+                };
             }
         };
         let Some(path) = check else {
@@ -202,8 +207,16 @@ impl Endpoint {
         let request = request.encode_to_vec();
         match self.pool.run(self.service.check_http(&request, &head.headers), None).await {
             Ok(response) => to_http(response),
+            Err(error) => self.undecided(&error),
+        }
+    }
+
+    /// The answer to a check that ended without a decision.
+    fn undecided(&self, error: &GrpcError) -> Response<Full<Bytes>> {
+        match self.service.http_denial_of(error) {
+            Some(denial) => to_http(denial),
             // For Envoy 503 is an error: its failure mode decides.
-            Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
+            None => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
         }
     }
 

@@ -71,6 +71,8 @@ struct DecisionCache {
     /// [`Published::decisions`].
     decisions: u64,
     settings: Cache,
+    /// Whether its decisions have the names of their rules.
+    names_rules: bool,
     cache: Arc<CheckCache<CachedVerdict>>,
 }
 
@@ -109,7 +111,8 @@ impl EnvoyShared {
     /// The cache for this configuration; `None` if the settings disable it. Kept across configurations that give the same check
     /// results.
     fn cache_for(&self, published: &Published) -> Option<Arc<CheckCache<CachedVerdict>>> {
-        let settings = &config_of(published.routes.snapshot()).settings.check.cache;
+        let check = &config_of(published.routes.snapshot()).settings.check;
+        let (settings, names_rules) = (&check.cache, check.response_metadata);
         if settings.entries == 0 {
             return None;
         }
@@ -117,6 +120,7 @@ impl EnvoyShared {
         if let Some(current) = current.as_ref()
             && current.decisions == published.decisions
             && current.settings == *settings
+            && current.names_rules == names_rules
         {
             return Some(Arc::clone(&current.cache));
         }
@@ -130,8 +134,8 @@ impl EnvoyShared {
         // A call that began on an older configuration must not replace the current cache.
         if current.as_ref().is_none_or(|current| current.decisions <= published.decisions) {
             let decisions = published.decisions;
-            *current =
-                Some(DecisionCache { decisions, settings: settings.clone(), cache: Arc::clone(&cache) });
+            let (settings, cache) = (settings.clone(), Arc::clone(&cache));
+            *current = Some(DecisionCache { decisions, settings, names_rules, cache });
         }
         Some(cache)
     }

@@ -10,7 +10,7 @@ use super::super::check_request::{CheckFacts, Metadata, set_check_request};
 use super::decision::{CachedVerdict, Decision, DecisionBuilder};
 use super::recording::{RecordedExchange, RequiredQuotas};
 use super::{AUTHORIZATION_CHECK, EnvoyService, SnapshotState, now, require_enabled};
-use crate::config::{CheckQuota, EnvoyConfig, Mode, TextTest, config_of};
+use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, Mode, TextTest, config_of};
 use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
@@ -37,7 +37,8 @@ impl EnvoyService {
     /// Answers `envoy.service.auth.v3.Authorization/Check` with a framed CheckResponse.
     ///
     /// Errors: UNIMPLEMENTED when the service is disabled, RESOURCE_EXHAUSTED under overload, UNAVAILABLE while no configuration
-    /// serves, INTERNAL for bytes that are no CheckRequest. The failure mode of the proxy decides then.
+    /// serves, INTERNAL for bytes that are no CheckRequest. [`denial_of`](Self::denial_of)
+    /// answers then, or the failure mode of the proxy decides.
     pub(crate) async fn check(
         &self,
         body: Bytes,
@@ -48,6 +49,26 @@ impl EnvoyService {
             self.check_response(decision, facts, config)
         })
         .await
+    }
+
+    /// A framed CheckResponse that denies what ended with an error instead of a decision; `None` if the failure mode of the proxy decides.
+    pub(crate) fn denial_of(&self, error: &GrpcError) -> Option<Bytes> {
+        self.closed(error, |decision, config| self.check_response(decision, &CheckFacts::unknown(), config))
+    }
+
+    /// Passes `respond` the decision about a check that ended with an error, if the settings close on errors. They are unknown while no
+    /// configuration serves, and a disabled service makes no decision.
+    pub(super) fn closed<T>(
+        &self,
+        error: &GrpcError,
+        respond: impl FnOnce(&Decision, &EnvoyConfig) -> T,
+    ) -> Option<T> {
+        let published = self.shared.runtime().load();
+        let config = config_of(published.routes.snapshot());
+        let check = &config.settings.check;
+        let is_closed =
+            published.withheld.is_none() && check.enabled && check.error_mode == ErrorMode::Closed;
+        is_closed.then(|| respond(&Decision::of_error(error), config))
     }
 
     /// Decides about a CheckRequest and passes the decision to `respond`.
@@ -181,9 +202,10 @@ fn record_denial(published: &Published, config: &EnvoyConfig, decision: &Decisio
     }
 }
 
-/// Names and amounts of the quotas that a request needs.
+/// Names and amounts of the quotas that a request needs. A quota that several rules charge is required once, with the sum of their charges:
+/// handlers take a second allocation under the deduplication id of the request for a repetition of the first.
 fn required_quotas<'c>(quotas: &'c [CheckQuota], bag: &AttributeBag<'_>) -> Vec<(&'c str, i64)> {
-    let mut required = Vec::new();
+    let mut required: Vec<(&str, i64)> = Vec::new();
     for quota in quotas {
         let holds = |tests: &Vec<(SlotId, TextTest)>| {
             tests.iter().all(|(slot, test)| match bag.peek(*slot) {
@@ -192,7 +214,12 @@ fn required_quotas<'c>(quotas: &'c [CheckQuota], bag: &AttributeBag<'_>) -> Vec<
             })
         };
         if quota.matches.is_empty() || quota.matches.iter().any(holds) {
-            required.extend(quota.quotas.iter().map(|(name, charge)| (name.as_str(), *charge)));
+            for (name, charge) in &quota.quotas {
+                match required.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, sum)) => *sum = charge.saturating_add(*sum),
+                    None => required.push((name.as_str(), *charge)),
+                }
+            }
         }
     }
     required

@@ -72,8 +72,17 @@ impl Decision {
 
     /// The decision when the evaluation failed.
     pub(super) fn failure(message: String, rules: Vec<String>) -> Self {
-        let verdict =
-            Verdict { code: 13, message, directive: None, rules, remaining_uses: AtomicI64::new(0) };
+        Self::failed_with(Code::Internal, message, rules)
+    }
+
+    /// The decision when the call failed before it had one.
+    pub(super) fn of_error(error: &GrpcError) -> Self {
+        Self::failed_with(error.code, error.message.clone(), Vec::new())
+    }
+
+    fn failed_with(code: Code, message: String, rules: Vec<String>) -> Self {
+        let (code, remaining_uses) = (code as i32, AtomicI64::new(0));
+        let verdict = Verdict { code, message, directive: None, rules, remaining_uses };
         Self { failed: true, ..Self::of(Arc::new(verdict)) }
     }
 }

@@ -2,10 +2,12 @@
 
 use http::HeaderMap;
 
+use super::super::check_request::CheckFacts;
 use super::super::check_response::{self, RequestChange, RequestInfo, Unsupported, request_changes};
 use super::EnvoyService;
 use super::decision::Decision;
 use super::response::Enforced;
+use crate::config::EnvoyConfig;
 use mixer_api::CallInfo;
 use mixer_api::grpc::GrpcError;
 use mixer_engine::snapshot::HeaderOperationKind;
@@ -36,19 +38,33 @@ impl EnvoyService {
         headers: &HeaderMap,
     ) -> Result<HttpCheckResponse, GrpcError> {
         let call = CallInfo { headers: Some(headers), ..CallInfo::default() };
-        self.decide_with(body, &[], &call, |decision, facts, config| {
-            let enforced = self.enforce(decision, config);
-            let request = RequestInfo {
-                is_http: true,
-                request_id: facts.request_id,
-                headers: facts.headers,
-                deny_body: config.settings.check.deny_body,
-            };
-            let (response, unsupported) = http_response(decision, &enforced, &request);
-            self.metrics.unsupported(unsupported);
-            response
-        })
-        .await
+        let respond = |decision: &Decision, facts: &CheckFacts<'_>, config: &EnvoyConfig| {
+            self.http_response(decision, facts, config)
+        };
+        self.decide_with(body, &[], &call, respond).await
+    }
+
+    /// As [`denial_of`](Self::denial_of), for a check over HTTP.
+    pub(crate) fn http_denial_of(&self, error: &GrpcError) -> Option<HttpCheckResponse> {
+        self.closed(error, |decision, config| self.http_response(decision, &CheckFacts::unknown(), config))
+    }
+
+    fn http_response(
+        &self,
+        decision: &Decision,
+        facts: &CheckFacts<'_>,
+        config: &EnvoyConfig,
+    ) -> HttpCheckResponse {
+        let enforced = self.enforce(decision, config);
+        let request = RequestInfo {
+            is_http: true,
+            request_id: facts.request_id,
+            headers: facts.headers,
+            deny_body: config.settings.check.deny_body,
+        };
+        let (response, unsupported) = http_response(decision, &enforced, &request);
+        self.metrics.unsupported(unsupported);
+        response
     }
 }
 
