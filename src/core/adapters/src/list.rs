@@ -8,6 +8,7 @@ mod addresses;
 mod entries;
 mod fetch;
 mod provider;
+mod reads;
 mod text;
 mod url;
 

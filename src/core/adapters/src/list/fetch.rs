@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::reads::{PENDING_READS, Unread};
 use super::{Params, url};
 use crate::causes::with_causes;
 use mixer_base::file_stamp::{FileStamp, SETTLED};
@@ -12,7 +13,7 @@ use mixer_base::regular_file;
 /// Largest list, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
 /// Longest timeout of a fetch, even if the refresh interval is longer.
-const MAX_FETCH_TIME: Duration = Duration::from_secs(30);
+pub(super) const MAX_FETCH_TIME: Duration = Duration::from_secs(30);
 /// The source of entries other than the overrides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListSource {
@@ -103,19 +104,14 @@ impl Fetcher {
                     |_| Err(format!("could not fetch list from {url}: no complete answer within {limit:?}"));
                 Ok(tokio::time::timeout(limit, self.get(url)).await.unwrap_or_else(late)?)
             }
-            ListSource::File(written, path) => {
-                let late = |_| {
-                    Err(format!("Could not read from {written}: no complete answer within {limit:?}").into())
-                };
-                tokio::time::timeout(limit, self.read(written, path)).await.unwrap_or_else(late)
-            }
+            ListSource::File(written, path) => self.read(written, path, limit).await,
         }
     }
 
     /// The bytes of a file that its writer has closed or, where writers are unknown, that is unchanged for [`SETTLED`].
-    async fn read(&mut self, written: &str, path: &Path) -> Result<Vec<u8>, FetchError> {
+    async fn read(&mut self, written: &str, path: &Path, limit: Duration) -> Result<Vec<u8>, FetchError> {
         let (owned, leases, before) = (path.to_owned(), self.leases, self.seen);
-        let look = tokio::task::spawn_blocking(move || look(&owned, leases, before));
+        let look = PENDING_READS.run(path, limit, move || look(&owned, leases, before));
         let failed = |cause: String| format!("could not fetch list from {written}: {cause}");
         match look.await {
             Ok(Ok((stamp, body))) => {
@@ -132,7 +128,10 @@ impl Fetcher {
                 Err(format!("Could not read from {written}: the list is larger than {MAX_BODY} bytes").into())
             }
             Ok(Err(error)) => Err(failed(error.to_string()).into()),
-            Err(error) => Err(failed(error.to_string()).into()),
+            Err(Unread::Late) => {
+                Err(format!("Could not read from {written}: no complete answer within {limit:?}").into())
+            }
+            Err(why) => Err(failed(why.to_string()).into()),
         }
     }
 

@@ -12,7 +12,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::EntryType;
 use super::entries::Entries;
-use super::fetch::{FetchError, Fetcher, ListSource};
+use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
+use super::reads::PENDING_READS;
 use mixer_attribute::SignedDuration;
 use mixer_base::file_stamp::SETTLED;
 
@@ -128,7 +129,7 @@ impl Refresher {
     /// The first fetch. It waits once for a file that may be in the middle of a change.
     pub(super) async fn load(&mut self) {
         // Before the file is read, so that no change is missed.
-        self.watcher = self.watch();
+        self.watcher = self.watch().await;
         self.fetch().await;
         if let Some(at) = self.looks_again_at() {
             sleep_until(at).await;
@@ -168,36 +169,39 @@ impl Refresher {
     }
 
     /// Watches the directory of a file, because the file or the target of its link may be replaced.
-    fn watch(&self) -> Option<notify::RecommendedWatcher> {
+    async fn watch(&self) -> Option<notify::RecommendedWatcher> {
         let ListSource::File(_, path) = &self.provider.source else { return None };
-        let (directory, name) = (path.parent()?, path.file_name()?.to_owned());
+        let (directory, name) = (path.parent()?.to_owned(), path.file_name()?.to_owned());
+        let shown = directory.display().to_string();
         let changed = Arc::clone(&self.changed);
         let concerns = move |path: &PathBuf| {
             // Kubernetes updates ConfigMaps through symbolic links whose names begin with two dots.
             path.file_name().is_some_and(|n| n == name || n.as_encoded_bytes().starts_with(b".."))
         };
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let closes = EventKind::Access(AccessKind::Close(AccessMode::Write));
-            let matters = event
-                .map_or(true, |e| (!e.kind.is_access() || e.kind == closes) && e.paths.iter().any(&concerns));
-            if matters {
-                changed.notify_one();
-            }
-        });
-        let watching = watcher.and_then(|mut watcher| {
-            watcher.watch(directory, notify::RecursiveMode::NonRecursive)?;
-            Ok(watcher)
-        });
-        watching
-            .inspect_err(|error| {
-                let directory = directory.display();
-                tracing::warn!(
-                    target: "adapters",
-                    adapter = &*self.provider.handler_name,
-                    "cannot watch {directory}: {error}; the list is reloaded on the refresh interval only"
-                );
-            })
-            .ok()
+        let start = move || {
+            let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+                let closes = EventKind::Access(AccessKind::Close(AccessMode::Write));
+                let matters = event.map_or(true, |e| {
+                    (!e.kind.is_access() || e.kind == closes) && e.paths.iter().any(&concerns)
+                });
+                if matters {
+                    changed.notify_one();
+                }
+            })?;
+            watcher.watch(&directory, notify::RecursiveMode::NonRecursive)?;
+            Ok::<_, notify::Error>(watcher)
+        };
+        let problem = match PENDING_READS.run(path, self.interval.min(MAX_FETCH_TIME), start).await {
+            Ok(Ok(watcher)) => return Some(watcher),
+            Ok(Err(error)) => error.to_string(),
+            Err(why) => why.to_string(),
+        };
+        tracing::warn!(
+            target: "adapters",
+            adapter = &*self.provider.handler_name,
+            "cannot watch {shown}: {problem}; the list is reloaded on the refresh interval only"
+        );
+        None
     }
 
     fn purge(&mut self) {
