@@ -24,11 +24,12 @@ use tokio_util::sync::CancellationToken;
 use self::call::{CallFuture, NextFrame, PendingCall, PendingFrame};
 use self::keep_alive::KeepAlive;
 use self::turn::Turn;
-use crate::accepted::Accepted;
+use crate::accepted::{Accepted, OpenError};
 use crate::peer::Peer;
 use crate::registry::{ConnectionInfo, ConnectionRegistry};
 use crate::service::{Answer, WorkerService};
 use crate::stream::Stream;
+use crate::turns::{CALL_WORK, OPEN_WORK, Place};
 use mixer_base::budget::{Account, Share};
 use mixer_http2::{ConnectionError, ErrorCode, IncomingRequest, Limits, MemoryAccount, Session};
 
@@ -90,15 +91,17 @@ pub(crate) async fn serve<S: WorkerService>(
     service: Rc<S>,
     limits: ConnectionLimits,
     stop: CancellationToken,
+    place: Place,
     registry: Arc<ConnectionRegistry>,
     worker: usize,
 ) {
+    let mut queue = place;
     let peer = accepted.peer.clone();
     let mut accepted = accepted;
     // Held until the connection is closed.
     let _place = accepted.place.take();
     let opened = tokio::select! {
-        opened = accepted.open() => opened,
+        opened = open(accepted, &mut queue) => opened,
         () = stop.cancelled() => return,
     };
     let (stream, peer) = match opened {
@@ -113,10 +116,10 @@ pub(crate) async fn serve<S: WorkerService>(
         }
     };
     let registration = registry.register(peer.to_string(), worker);
-    let mut driver = Driver::new(stream, service, Rc::new(peer), &limits, &registration.connection);
+    let mut driver = Driver::new(stream, service, Rc::new(peer), &limits, (&registration.connection, queue));
     let ended = tokio::select! {
         biased;
-        ended = std::future::poll_fn(|cx| driver.poll(cx)) => ended,
+        ended = driver.run() => ended,
         () = shutdown_due(stop, limits.max_age) => {
             if !driver.session.is_established() {
                 return;
@@ -136,6 +139,25 @@ pub(crate) async fn serve<S: WorkerService>(
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
+    // Freeing very many calls takes as long as answering some.
+    std::future::poll_fn(|cx| driver.queue.poll_open(cx)).await;
+}
+
+/// Opens a connection in its turn. Each step of a TLS handshake takes one.
+async fn open(accepted: Accepted, queue: &mut Place) -> Result<(Stream, Peer), OpenError> {
+    let mut opening = std::pin::pin!(accepted.open());
+    std::future::poll_fn(|cx| {
+        if queue.is_over() {
+            ready!(queue.poll_open(cx));
+        }
+        queue.count(OPEN_WORK);
+        let opened = opening.as_mut().poll(cx);
+        if opened.is_pending() {
+            queue.rest();
+        }
+        opened
+    })
+    .await
 }
 
 /// Completes at `stop` or at the maximum age. Jitter keeps connections that were opened together from closing together.
@@ -164,6 +186,7 @@ struct Driver<'c, S: WorkerService> {
     draining: Vec<PendingFrame<S::Body>>,
     keep_alive: KeepAlive,
     closing: bool,
+    queue: Place,
 }
 
 impl<'c, S: WorkerService> Driver<'c, S> {
@@ -172,7 +195,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         service: Rc<S>,
         peer: Rc<Peer>,
         limits: &ConnectionLimits,
-        info: &'c ConnectionInfo,
+        (info, queue): (&'c ConnectionInfo, Place),
     ) -> Self {
         let session_limits = Limits {
             max_streams: limits.max_concurrent_streams,
@@ -193,7 +216,20 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             draining: Vec::new(),
             keep_alive: KeepAlive::new(limits.keep_alive_timeout),
             closing: false,
+            queue,
         }
+    }
+
+    /// Serves a new connection until it is closed.
+    ///
+    /// The server preface is sent first: a client that has closed the connection meanwhile answers with a reset, and nothing that it sent is
+    /// served. Under a flood of connections most are closed before they are served.
+    async fn run(&mut self) -> Result<(), ConnectionEnd> {
+        std::future::poll_fn(|cx| Poll::Ready(self.poll_write(cx).map(drop))).await?;
+        if self.socket.is_reset() {
+            return Ok(());
+        }
+        std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
     /// Ready when the connection is closed; pending requests are dropped with it.
@@ -205,8 +241,19 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         let mut turn = Turn::begin(Instant::now());
         loop {
             if self.closing {
+                // The client may take its time.
+                self.queue.rest();
                 return self.poll_close(cx);
             }
+            if self.is_over(&turn) {
+                // Goes on after the event loop has looked for events of others, and after the others that wait for their turn.
+                ready!(self.queue.poll_next(cx));
+                if self.socket.is_reset() {
+                    return Poll::Ready(Ok(()));
+                }
+                turn = Turn::begin(Instant::now());
+            }
+            let is_behind = self.session.waiting_requests() > 0;
             let mut has_progress = match self.poll_read(&mut turn, cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(_)) => true,
@@ -217,15 +264,15 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                     return Poll::Ready(Err(error.into()));
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => false,
+                Poll::Pending => is_behind,
             };
             let mut arrived = 0;
-            while !turn.is_over()
+            while !self.is_over(&turn)
                 && let Some(request) = self.session.next_request()
             {
                 arrived += 1;
                 let bytes = request.body.size_hint().lower();
-                self.start_call(request, cx);
+                self.counted(|driver| driver.start_call(request, cx));
                 turn.count_request(usize::try_from(bytes).unwrap_or(usize::MAX), Instant::now);
             }
             if arrived > 0 {
@@ -241,17 +288,25 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 has_progress |= was_congested | self.session.send_blocked();
             }
             self.closing = self.session.is_finished();
-            if !has_progress && !turn.is_over() && !self.closing {
+            // What is left when a turn is over was not asked whether it has progress.
+            if !has_progress && !self.is_over(&turn) && !self.closing {
+                self.queue.rest();
                 return Poll::Pending;
             }
-            if turn.is_over() {
-                // Goes on after the event loop has looked for events of others, which a wake-up alone would not make it do.
-                let next_turn = std::pin::pin!(tokio::task::yield_now());
-                if next_turn.poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-            }
         }
+    }
+
+    /// Whether more work needs another turn.
+    fn is_over(&self, turn: &Turn) -> bool {
+        turn.is_over() || self.queue.is_over()
+    }
+
+    /// Counts the work of a call.
+    fn counted<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = S::work_done();
+        let result = work(self);
+        self.queue.count(CALL_WORK + S::work_done().wrapping_sub(before));
+        result
     }
 
     /// Reads until the socket is empty, or as much as one turn serves. Requests that the last turn left come before further input.
@@ -262,7 +317,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             return Poll::Pending;
         }
         while !self.session.is_congested()
-            && !turn.is_over()
+            && !self.is_over(turn)
             && all < turn::MAX_INPUT
             && self.session.waiting_requests() < turn::MAX_REQUESTS
         {
@@ -270,6 +325,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     all += count;
                     turn.count_input(count, Instant::now);
+                    self.queue.count(count);
                 }
                 Poll::Pending if all > 0 => return Poll::Ready(Ok(all)),
                 other => return other,
@@ -335,8 +391,9 @@ impl<'c, S: WorkerService> Driver<'c, S> {
     fn poll_pending(&mut self, turn: &mut Turn, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         if !self.calls.is_empty() {
-            while !turn.is_over()
-                && let Poll::Ready(Some((stream, response))) = self.calls.poll_next_unpin(cx)
+            while !self.is_over(turn)
+                && let Poll::Ready(Some((stream, response))) =
+                    self.counted(|driver| driver.calls.poll_next_unpin(cx))
             {
                 any = true;
                 turn.count_request(0, Instant::now);
@@ -351,8 +408,8 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             self.bodies.push(body);
         }
         if !self.bodies.is_empty() {
-            while !turn.is_over()
-                && let Poll::Ready(Some(next)) = self.bodies.poll_next_unpin(cx)
+            while !self.is_over(turn)
+                && let Poll::Ready(Some(next)) = self.counted(|driver| driver.bodies.poll_next_unpin(cx))
             {
                 any = true;
                 turn.count_request(0, Instant::now);

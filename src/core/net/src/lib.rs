@@ -22,4 +22,5 @@ pub mod registry;
 pub mod service;
 mod stream;
 pub mod tls;
+mod turns;
 pub mod workers;

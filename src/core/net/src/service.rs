@@ -35,6 +35,12 @@ pub trait WorkerService: 'static {
     /// The response to a request whose answer panicked.
     fn failed() -> Response<Answer<Self::Body>>;
 
+    /// The work of the service on this thread so far, in units of about 10 ns: what the time of its calls grows with besides their number
+    /// and their bytes. It wraps. A connection leaves the worker to others after a bounded amount of work.
+    fn work_done() -> usize {
+        0
+    }
+
     /// Answers one request.
     ///
     /// The connection polls the future once as soon as the request arrives; a future that completes then costs neither a task nor a

@@ -37,6 +37,18 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
+impl Stream {
+    /// Whether the client has reset the connection, though its input may not be read to the end. Cost: a system call.
+    pub(crate) fn is_reset(&self) -> bool {
+        let error = match self {
+            Stream::Tcp(stream) => stream.take_error(),
+            Stream::Tls(stream) => stream.get_ref().0.take_error(),
+            Stream::Unix(stream) => stream.take_error(),
+        };
+        error.is_ok_and(|error| error.is_some())
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(
         self: Pin<&mut Self>,

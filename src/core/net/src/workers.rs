@@ -19,6 +19,7 @@ use crate::accepted::Accepted;
 use crate::connection::{self, ConnectionLimits};
 use crate::registry::ConnectionRegistry;
 use crate::service::WorkerService;
+use crate::turns::Turns;
 use balance::{Balance, Claim};
 use mixer_base::task::{Group, Task};
 
@@ -124,8 +125,10 @@ impl WorkerGroup {
             // A panic of the loop closes the connections of this worker; the thread goes on with new ones.
             local.block_on(&runtime, async {
                 let service = Rc::new(service(number));
+                let (turns, mut ended_turns) = Turns::new();
                 tokio::select! {
-                    () = worker_loop.serve(service) => {}
+                    () = worker_loop.serve(service, &turns) => {}
+                    () = ended_turns.run() => {}
                     () = beat() => {}
                     () = fault.injected() => {}
                 }
@@ -202,7 +205,7 @@ struct WorkerLoop {
 
 impl WorkerLoop {
     /// Serves connections until `stop`, then until the last one is closed or `abort`.
-    async fn serve<S: WorkerService>(&mut self, service: Rc<S>) {
+    async fn serve<S: WorkerService>(&mut self, service: Rc<S>, turns: &Turns) {
         let group = Group::new("connection");
         let own = TaskTracker::new();
         loop {
@@ -214,8 +217,10 @@ impl WorkerLoop {
             let service = Rc::clone(&service);
             let (limits, stop) = (self.limits.clone(), self.stop.clone());
             let (registry, worker) = (Arc::clone(&self.registry), self.number);
+            // While connections wait for their turn to be opened or closed, further ones wait in the backlog of the socket.
+            let place = turns.open().await;
             group.spawn_local(self.running.track_future(own.track_future(async move {
-                connection::serve(accepted, service, limits, stop, registry, worker).await;
+                connection::serve(accepted, service, limits, stop, place, registry, worker).await;
                 drop(claim);
             })));
         }

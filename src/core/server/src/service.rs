@@ -86,6 +86,10 @@ impl WorkerService for ApiService {
         grpc::response(Err(GrpcError::panicked()))
     }
 
+    fn work_done() -> usize {
+        mixer_engine::dispatch::work_done()
+    }
+
     async fn call(
         self: Rc<Self>,
         head: Rc<RequestHead>,

@@ -264,6 +264,9 @@ fn the_elements_of_a_message_are_bounded() {
         ("values", values(MAX_ELEMENTS + 1), false),
         ("pairs", pairs(MAX_ELEMENTS - 1), true),
         ("pairs", pairs(MAX_ELEMENTS), false),
+        ("unknown fields", [0x52, 0].repeat(4 * MAX_ELEMENTS), true),
+        ("unknown fields", [0x52, 0].repeat(4 * MAX_ELEMENTS + 1), false),
+        ("unknown numbers", [0x50, 0].repeat(100_000), false),
         ("all", [words(1500), values(1500), pairs(1500)].concat(), false),
         ("long texts", [0x0a, 60].into_iter().chain([b'x'; 60]).cycle().take(62 * 4000).collect(), true),
     ] {

@@ -105,6 +105,9 @@ pub(crate) struct AttributeEntry<'a> {
 /// Most words, values and map entries of one message. Proxies send less than a thousand.
 pub const MAX_ELEMENTS: usize = 4 << 10;
 
+/// Most fields of a long message, unknown ones and those of map entries included.
+const MAX_FIELDS: usize = 4 * MAX_ELEMENTS;
+
 /// The words and entries of one attribute message, borrowed from its bytes.
 ///
 /// Shape: every entry of the typed maps in wire order, including repeated keys. String maps stay encoded until they are read.
@@ -144,6 +147,8 @@ impl<'a> CompressedAttributes<'a> {
 pub(crate) struct Parts<'a> {
     /// At least the number of elements, except for those of map entries in a message that is too short to have too many.
     elements: usize,
+    /// Fields that long parts may still have.
+    fields: usize,
     words: ArenaVec<'a, &'a [u8]>,
     entries: ArenaVec<'a, AttributeEntry<'a>>,
 }
@@ -153,6 +158,7 @@ impl<'a> Parts<'a> {
     pub(crate) fn new(len: usize, arena: &'a Bump) -> Self {
         Self {
             elements: 0,
+            fields: MAX_FIELDS,
             words: ArenaVec::with_capacity_in((len / 8).min(64), arena),
             entries: ArenaVec::with_capacity_in((len / 8).min(48), arena),
         }
@@ -166,7 +172,7 @@ impl<'a> Parts<'a> {
         // An element takes at least two bytes, so that short messages need no count.
         self.elements += match self.elements + body.len() / 2 {
             most if most <= MAX_ELEMENTS => body.len() / 2,
-            _ => count_elements(body, MAX_ELEMENTS - self.elements)?,
+            _ => count_elements(body, MAX_ELEMENTS.saturating_sub(self.elements), &mut self.fields)?,
         };
         let mut reader = Reader::new(body);
         loop {
@@ -204,32 +210,44 @@ impl<'a> Parts<'a> {
 
 /// The number of elements of a message.
 ///
-/// Errors: more than `most`. Bytes that are no message are left to the decoder.
-fn count_elements(body: &[u8], most: usize) -> Result<usize, DecodeError> {
-    let mut count = 0;
-    each_field(body, |number, bytes| {
-        count += usize::from(number <= 9);
-        if number == TypedMap::StringMaps as u32 {
-            each_field(bytes, |number, map| {
-                if number == 2 {
-                    each_field(map, |number, _| count += usize::from(number == 1));
-                }
+/// Cost: looks at no more than `fields`, whatever the length, and subtracts them. Errors: more than `most`, or more fields. Bytes that are
+/// no message are left to the decoder.
+fn count_elements(body: &[u8], most: usize, fields: &mut usize) -> Result<usize, DecodeError> {
+    let mut elements = 0;
+    let counted = each_field(body, fields, &mut |fields, number, bytes| {
+        elements += usize::from(number <= 9);
+        let is_map = number == TypedMap::StringMaps as u32;
+        let counted = !is_map
+            || each_field(bytes, fields, &mut |fields, number, map| {
+                number != 2
+                    || each_field(map, fields, &mut |_, number, _| {
+                        elements += usize::from(number == 1);
+                        elements <= most
+                    })
             });
-        }
+        counted && elements <= most
     });
-    if count > most { Err(DecodeError::TooManyElements { limit: MAX_ELEMENTS }) } else { Ok(count) }
+    if counted { Ok(elements) } else { Err(DecodeError::TooManyElements { limit: MAX_ELEMENTS }) }
 }
 
-/// Calls `take` for every length-delimited field up to the first that is malformed.
-fn each_field(body: &[u8], mut take: impl FnMut(u32, &[u8])) {
+/// Takes a field; returns whether to go on. The number is that of the fields which may follow.
+type TakeField<'t> = &'t mut dyn FnMut(&mut usize, u32, &[u8]) -> bool;
+
+/// Calls `take` for every length-delimited field up to the first that is malformed. Returns false if `take` does, or if there are more
+/// fields than `left`.
+fn each_field(body: &[u8], left: &mut usize, take: TakeField<'_>) -> bool {
     let mut reader = Reader::new(body);
     while let Ok(Some((number, wire_type))) = reader.tag() {
+        let Some(fewer) = left.checked_sub(1) else { return false };
+        *left = fewer;
         match reader.bytes_of(number, wire_type) {
-            Ok(bytes) => take(number, bytes),
+            Ok(bytes) if !take(left, number, bytes) => return false,
+            Ok(_) => {}
             Err(_) if reader.skip(wire_type).is_ok() => {}
-            Err(_) => return,
+            Err(_) => return true,
         }
     }
+    true
 }
 
 /// Reads one map entry: field 1 is the key, field 2 the value, both optional.

@@ -156,12 +156,22 @@ impl Session {
         if head.has(flag::END_HEADERS) {
             return self.header_block(head.stream, end_stream, block);
         }
+        self.hold_block(block.len())?;
         self.partial_block = Some(PartialBlock { stream: head.stream, end_stream, bytes: block.to_vec() });
         Ok(())
     }
 
+    /// Counts a part of a header block until the block is complete. Errors: the limits of the connection or of its account are reached;
+    /// without the block no later one can be decoded.
+    fn hold_block(&self, count: usize) -> Received {
+        if self.flow_control.hold(count) {
+            return Ok(());
+        }
+        connection_error(ErrorCode::ENHANCE_YOUR_CALM, "no memory for a header block")
+    }
+
     fn continuation(&mut self, head: FrameHeader, payload: &[u8]) -> Received {
-        let Some(block) = self.partial_block.as_mut().filter(|block| block.stream == head.stream) else {
+        let Some(block) = self.partial_block.as_ref().filter(|block| block.stream == head.stream) else {
             return protocol_error("CONTINUATION without HEADERS");
         };
         // Floods of empty frames are cheap to send and costly to process.
@@ -169,12 +179,15 @@ impl Session {
         {
             return connection_error(ErrorCode::ENHANCE_YOUR_CALM, "header block exceeds the limit");
         }
+        self.hold_block(payload.len())?;
+        let Some(mut block) = self.partial_block.take() else { return Ok(()) };
         block.bytes.extend_from_slice(payload);
-        if head.has(flag::END_HEADERS)
-            && let Some(PartialBlock { stream, end_stream, bytes }) = self.partial_block.take()
-        {
+        if head.has(flag::END_HEADERS) {
+            let PartialBlock { stream, end_stream, bytes } = block;
+            self.flow_control.release(bytes.len());
             return self.header_block(stream, end_stream, &bytes);
         }
+        self.partial_block = Some(block);
         Ok(())
     }
 

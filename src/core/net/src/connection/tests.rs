@@ -6,6 +6,7 @@ use mixer_http2::{FixedResponse, RequestBody, RequestHead};
 
 use super::*;
 use crate::listener::{Listener, bind_tcp};
+use crate::turns::{TURN_WORK, Turns};
 use crate::workers::WorkerGroup;
 
 /// Panics at some paths.
@@ -108,9 +109,15 @@ async fn a_panic_in_one_call_leaves_the_others_of_its_connection_alone() {
     accepting.await.unwrap();
 }
 
-/// Counts its calls.
-#[derive(Default)]
-struct Counting(std::cell::Cell<usize>);
+thread_local! {
+    static WORK: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts its calls, of which each is so much work.
+struct Counting {
+    calls: std::cell::Cell<usize>,
+    work: usize,
+}
 
 impl WorkerService for Counting {
     type Body = PanickingBody;
@@ -129,20 +136,35 @@ impl WorkerService for Counting {
         _: RequestBody,
         _: Rc<Peer>,
     ) -> Response<Answer<PanickingBody>> {
-        self.0.set(self.0.get() + 1);
+        self.calls.set(self.calls.get() + 1);
+        WORK.set(WORK.get().wrapping_add(self.work));
         Response::new(Answer::Empty)
+    }
+
+    fn work_done() -> usize {
+        WORK.get()
     }
 }
 
 #[tokio::test]
-async fn a_connection_with_much_input_gives_way_to_others() {
-    const CALLS: usize = 30_000;
-    // HEADERS with END_STREAM and END_HEADERS: :method POST, :scheme http, :path /.
+async fn a_connection_with_many_calls_gives_way_to_others() {
+    let most = most_calls_in_a_turn(30_000, 0).await;
+    assert!(most <= turn::MAX_REQUESTS, "{most} calls in one turn");
+}
+
+#[tokio::test]
+async fn a_connection_with_calls_of_much_work_gives_way_to_others() {
+    assert_eq!(most_calls_in_a_turn(500, TURN_WORK / 2).await, 2);
+}
+
+/// The most calls that a connection answers at once, of so many that arrive together and are so much work each.
+async fn most_calls_in_a_turn(calls: usize, work: usize) -> usize {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, address) = listener.accept().await.unwrap();
     let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
-    for call in 0..CALLS {
+    for call in 0..calls {
+        // HEADERS with END_STREAM and END_HEADERS: :method POST, :scheme http, :path /.
         let stream = u32::try_from(2 * call + 1).unwrap().to_be_bytes();
         input.extend([&[0, 0, 3, 1, 5], &stream[..], &[0x83, 0x86, 0x84]].concat());
     }
@@ -159,23 +181,56 @@ async fn a_connection_with_much_input_gives_way_to_others() {
         max_request_bytes: 64 << 20,
         memory: Arc::new(mixer_base::budget::Share::new(64 << 20)),
     };
-    let (service, registry) = (Rc::new(Counting::default()), Arc::new(ConnectionRegistry::default()));
+    let service = Rc::new(Counting { calls: Default::default(), work });
+    let registry = Arc::new(ConnectionRegistry::default());
     let registration = registry.register(address.to_string(), 0);
     let peer = Rc::new(Peer::Tcp(address));
     let stream = Stream::Tcp(server);
-    let mut driver = Driver::new(stream, Rc::clone(&service), peer, &limits, &registration.connection);
+    let (turns, mut ended) = Turns::new();
+    let info = &*registration.connection;
+    let mut driver = Driver::new(stream, Rc::clone(&service), peer, &limits, (info, turns.open().await));
     let (mut answered, mut most) = (0, 0);
-    std::future::poll_fn(|cx| {
+    let serving = std::future::poll_fn(|cx| {
         let polled = driver.poll(cx);
         assert!(polled.is_pending(), "{polled:?}");
-        most = most.max(service.0.get() - answered);
-        answered = service.0.get();
-        if answered == CALLS { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    assert!(most <= turn::MAX_REQUESTS, "{most} calls in one turn");
+        most = most.max(service.calls.get() - answered);
+        answered = service.calls.get();
+        if answered == calls { Poll::Ready(()) } else { Poll::Pending }
+    });
+    tokio::select! {
+        () = serving => {}
+        () = ended.run() => panic!("the connection is open"),
+    }
     drop((driver, writing.await.unwrap()));
     reading.await.unwrap().unwrap();
+    most
+}
+
+#[tokio::test]
+async fn a_client_that_has_left_is_not_served() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (server, address) = listener.accept().await.unwrap();
+    let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    input.extend([0, 0, 3, 1, 5, 0, 0, 0, 1, 0x83, 0x86, 0x84]);
+    tokio::io::AsyncWriteExt::write_all(&mut client, &input).await.unwrap();
+    drop(client);
+    let limits = ConnectionLimits {
+        max_concurrent_streams: 10,
+        keep_alive_timeout: Duration::from_secs(60),
+        max_age: None,
+        max_request_bytes: 1 << 20,
+        memory: Arc::new(mixer_base::budget::Share::new(1 << 20)),
+    };
+    let service = Rc::new(Counting { calls: Default::default(), work: 0 });
+    let registry = Arc::new(ConnectionRegistry::default());
+    let registration = registry.register(address.to_string(), 0);
+    let (turns, _ended) = Turns::new();
+    let info = (&*registration.connection, turns.open().await);
+    let mut driver =
+        Driver::new(Stream::Tcp(server), Rc::clone(&service), Rc::new(Peer::Tcp(address)), &limits, info);
+    driver.run().await.unwrap();
+    assert_eq!(service.calls.get(), 0);
 }
 
 #[tokio::test]

@@ -311,3 +311,26 @@ fn calls_whose_bodies_have_not_begun_count_in_memory() {
     drop(delivered);
     assert_eq!((session.flow_control.held(), account.taken()), (0, 0));
 }
+
+#[test]
+fn header_blocks_that_do_not_end_count_in_memory() {
+    let part = |kind: u8, flags: u8, bytes: usize| frame(kind, flags, 1, &vec![0; bytes]);
+    let account = Counted::of(1 << 20);
+    let mut session = open_with(LIMITS, account.clone());
+    receive(&mut session, &[part(frame_type::HEADERS, 0, FRAME)]).unwrap();
+    (0..6).for_each(|_| receive(&mut session, &[part(frame_type::CONTINUATION, 0, FRAME)]).unwrap());
+    assert!(account.taken() >= 6 * FRAME, "{} bytes", account.taken());
+    drop(session);
+    assert_eq!(account.taken(), 0);
+    // A complete block is decoded and freed.
+    let mut session = open_with(LIMITS, account.clone());
+    receive(&mut session, &[frame(frame_type::HEADERS, 0, 1, POST)]).unwrap();
+    receive(&mut session, &[frame(frame_type::CONTINUATION, flag::END_HEADERS, 1, &[])]).unwrap();
+    assert_eq!((next(&mut session).stream, account.taken()), (1, 0));
+    // Without memory the connection ends.
+    let mut session = open_with(LIMITS, Counted::of(FRAME));
+    receive(&mut session, &[part(frame_type::HEADERS, 0, FRAME)]).unwrap();
+    receive(&mut session, &[part(frame_type::CONTINUATION, 0, FRAME)]).unwrap();
+    let error = receive(&mut session, &[part(frame_type::CONTINUATION, 0, FRAME)]).unwrap_err();
+    assert_eq!(error.code, ErrorCode::ENHANCE_YOUR_CALM);
+}
