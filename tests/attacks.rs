@@ -9,6 +9,8 @@
 #[path = "support/support.rs"]
 mod support;
 
+#[path = "attacks/accounts.rs"]
+mod accounts;
 #[path = "attacks/bodies.rs"]
 mod bodies;
 #[path = "attacks/descriptors.rs"]
@@ -35,7 +37,7 @@ mod scene;
 mod wire;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 25] = [
+const ATTACKS: [&str; 26] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -61,4 +63,5 @@ const ATTACKS: [&str; 25] = [
     "patterns",
     "file of 200 MB",
     "pipe",
+    "everything at once",
 ];

@@ -213,23 +213,23 @@ fn verify(message: &[u8], is_denied: bool) -> Result<(), String> {
 }
 
 /// Kind, flags, stream and payload of a frame.
-type Frame = (u8, u8, u32, Vec<u8>);
+pub(crate) type Frame = (u8, u8, u32, Vec<u8>);
 
 /// Frames from a socket.
-struct Frames<'s> {
+pub(crate) struct Frames<'s> {
     socket: &'s TcpStream,
     bytes: Vec<u8>,
     begin: usize,
 }
 
 impl<'s> Frames<'s> {
-    fn new(socket: &'s TcpStream) -> Self {
+    pub(crate) fn new(socket: &'s TcpStream) -> Self {
         socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a duration above zero");
         Self { socket, bytes: Vec::new(), begin: 0 }
     }
 
     /// The next frame; `None` if there is none yet.
-    fn next(&mut self) -> Result<Option<Frame>, String> {
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>, String> {
         if let Some(frame) = self.take() {
             return Ok(Some(frame));
         }
