@@ -43,6 +43,8 @@ mod slices;
 mod stage;
 #[path = "engine/superseded.rs"]
 mod superseded;
+#[path = "engine/unapplied.rs"]
+mod unapplied;
 #[path = "engine/waiting.rs"]
 mod waiting;
 #[path = "engine/world.rs"]

@@ -1,6 +1,7 @@
 //! What a start serves whose configuration is late, broken or cached.
 
 use mixer_engine::runtime::OnConfigError;
+use mixer_expr::Language;
 
 use crate::refusal::{HANDLER, INSTANCE, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
@@ -27,6 +28,27 @@ fn a_damaged_cache_is_reported_and_ignored() {
     );
     stage.change(&good());
     assert_eq!(stage.check("bob"), Answer::Denied);
+}
+
+/// Its texts mean something else in another language.
+#[test]
+fn a_cache_of_another_language_is_ignored() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    stage.start(&good());
+    stage.stop();
+    stage.language = Some(Language::Cel);
+    stage.start(&Files { lost: true, ..Files::default() });
+    assert_eq!(stage.check("bob"), Answer::Unavailable);
+    let published = stage.published();
+    let found = published.diagnostics.iter().find(|problem| problem.code == "config-cache");
+    let text = "the configuration cache cache is ignored: it was written without ISTIO_LANG, and this server runs \
+                with ISTIO_LANG=CEL";
+    assert_eq!(found.map(|problem| problem.message.as_str()), Some(text));
+    drop(published);
+    stage.stop();
+    stage.language = None;
+    stage.start(&Files { lost: true, ..Files::default() });
+    assert_eq!(stage.check("bob"), Answer::Denied, "the same language");
 }
 
 #[test]

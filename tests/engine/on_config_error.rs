@@ -223,6 +223,10 @@ const STARTS: &[Row] = &[
         let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/defualt: deny}}");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
+    ("the prefix of an annotation of a check rule is misspelt", |files| {
+        let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dve/default: deny}}");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
     ("the value of an annotation of a check rule is misspelt", |files| {
         let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-error: dney}}");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));

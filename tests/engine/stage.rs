@@ -18,9 +18,11 @@ use mixer_config::{Diagnostic, FieldPath};
 use mixer_engine::adapter::{Clock, Commons};
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{
-    CacheMedium, ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Published, Runtime,
+    CacheMedium, ConfigPolicy, Configurator, ConfiguratorOptions, HistoryEntry, OnConfigError, Published,
+    Runtime,
 };
 use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
+use mixer_expr::Language;
 use parking_lot::Mutex;
 use prost::Message as _;
 
@@ -227,6 +229,8 @@ pub(crate) struct Stage {
     pub(crate) allow_empty: bool,
     /// The default namespace, also written in place of `istio-system` in the files.
     pub(crate) namespace: String,
+    /// The language of all expressions, if it is set.
+    pub(crate) language: Option<Language>,
     /// The adapters and kinds.
     registry: Registry,
     /// The time of the configurator, which passes only in [`run_until`](Self::run_until).
@@ -248,6 +252,7 @@ impl Stage {
             uses_cache,
             allow_empty: false,
             namespace: "istio-system".to_owned(),
+            language: None,
             registry: mixer_server::REGISTRY,
             ran: Duration::ZERO,
             process: None,
@@ -295,6 +300,7 @@ impl Stage {
         let metrics = Arc::new(Metrics::new());
         let builder = SnapshotBuilder::new(SnapshotOptions {
             default_namespace: self.namespace.as_str().into(),
+            language: self.language,
             ..SnapshotOptions::new(self.registry)
         });
         let runtime = Arc::new(Runtime::new(builder.empty(), None));
@@ -374,6 +380,11 @@ impl Stage {
 
     pub(crate) fn published(&self) -> Arc<Published> {
         self.process().runtime.load_full()
+    }
+
+    /// The versions that were dealt with, newest first.
+    pub(crate) fn history(&self) -> Vec<Arc<HistoryEntry>> {
+        self.process().runtime.history().list()
     }
 
     /// `KEY: WHY` of every resource that serves in its previous version.

@@ -148,7 +148,7 @@ fn the_configuration_cache_is_examined() {
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     let file = cache.join("last-good.cache");
     let (status, valid) = cached(&with_cache);
-    let detail = format!("ok: `{}` has 1 resources, format version 1, written ", file.display());
+    let detail = format!("ok: `{}` has 1 resources, format version 2, written ", file.display());
     assert!(status == 0 && valid[0].starts_with(&detail), "{valid:?}");
     assert!(valid[0].contains(" ago); ") || valid[0].contains("(just now); "), "{valid:?}");
     // What the store has no longer serves without the cache.
@@ -177,7 +177,7 @@ fn the_configuration_cache_is_examined() {
     );
     mode(&file, 0o600);
     let text = std::fs::read_to_string(&file).expect("it is there");
-    std::fs::write(&file, text.replacen("cache 1\n", "cache 9\n", 1)).expect("it is writable");
+    std::fs::write(&file, text.replacen("cache 2\n", "cache 9\n", 1)).expect("it is writable");
     let (status, newer) = cached(&with_cache);
     assert!(status == 1 && newer[0].contains(" is ignored: it has version 9 of the format"), "{newer:?}");
     std::fs::write(&file, &text[..text.len() / 2]).expect("it is writable");

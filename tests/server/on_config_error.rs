@@ -375,3 +375,67 @@ fn a_file_that_becomes_unreadable_goes_on_with_what_was_read() {
         assert!(wait_for(DEADLINE, is_mended).is_some(), "{mode}\n{}", server.log());
     }
 }
+
+/// A pattern that needs 1 MiB compiled, which counts as 4 MiB; patterns with other numbers match other paths.
+fn large_pattern(number: usize) -> String {
+    format!("^/{number}/|{}", "[ac]{1000}".repeat(20))
+}
+
+/// Rules that deny what 40 patterns match, which take more than half the budget for patterns.
+fn with_large_patterns(first: usize) -> String {
+    let rule = |number: usize| {
+        format!(
+            "---\nkind: rule\nmetadata: {{name: r{number}, namespace: istio-system}}\nspec: {{match: '\"{}\".matches(request.path | \
+             \"\")', actions: [{{handler: turn-away, instances: [nothing]}}]}}\n",
+            large_pattern(first + number)
+        )
+    };
+    let parts = "kind: handler\nmetadata: {name: turn-away, namespace: istio-system}\nspec: {compiledAdapter: denier}\n---\n\
+                 kind: instance\nmetadata: {name: nothing, namespace: istio-system}\nspec: {compiledTemplate: checknothing}\n";
+    parts.to_owned() + &(0..40).map(rule).collect::<String>()
+}
+
+/// Waits until a request with this attribute is denied.
+fn wait_until_denied(server: &Server, attribute: &str) {
+    let address = server.address();
+    let denied = || {
+        let answer = mixer(&["check", "-m", &address, "-s", attribute]);
+        answer.stdout.contains("FAILED_PRECONDITION").then_some(())
+    };
+    assert!(wait_for(DEADLINE, denied).is_some(), "{attribute} is not denied: {}", server.log());
+}
+
+#[test]
+fn a_configuration_that_takes_half_the_budget_of_patterns_can_be_changed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let put = |name: &str, text: &str| {
+        let beside = directory.path().join("new");
+        std::fs::write(&beside, text).expect("writable");
+        std::fs::rename(beside, directory.path().join(name)).expect("writable");
+    };
+    let words = |more: &str| {
+        format!(
+            "kind: attributemanifest\nmetadata: {{name: words, namespace: istio-system}}\nspec: {{attributes: {{source.user: \
+             {{valueType: STRING}}, request.path: {{valueType: STRING}}{more}}}}}\n"
+        )
+    };
+    put("words.yaml", &words(""));
+    put("patterns.yaml", &with_large_patterns(0));
+    let server = Server::on(directory.path()).native().start();
+    wait_until_denied(&server, "request.path=/39/");
+    // Every expression is compiled again.
+    put("words.yaml", &words(", test.word: {valueType: STRING}"));
+    put(
+        "bob.yaml",
+        "kind: rule\nmetadata: {name: no-bob, namespace: istio-system}\nspec: {match: '(source.user | \"\") == \"bob\" && \
+         (test.word | \"\") == \"\"', actions: [{handler: turn-away, instances: [nothing]}]}\n",
+    );
+    wait_until_denied(&server, "source.user=bob");
+    wait_for_kept(&server, 0.0);
+    wait_until_denied(&server, "request.path=/39/");
+    // All patterns change at once.
+    put("patterns.yaml", &with_large_patterns(100));
+    wait_until_denied(&server, "request.path=/139/");
+    wait_for_kept(&server, 0.0);
+    wait_until_denied(&server, "request.path=/100/");
+}

@@ -15,7 +15,7 @@ use mixer_engine::decision::undeclared_masks;
 use mixer_engine::runtime::{
     CacheDirectory, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError, forecast, read_cache,
 };
-use mixer_engine::snapshot::{SnapshotBuilder, SnapshotOptions, check_params, pitfalls};
+use mixer_engine::snapshot::{SnapshotBuilder, check_params, pitfalls};
 use mixer_server::ServerOptions;
 
 const CACHE: &str = "config cache";
@@ -35,10 +35,7 @@ pub(super) fn examine(options: &ServerOptions) -> Vec<Finding> {
         !options.config_cache.as_os_str().is_empty() && options.config_on_error != OnConfigError::ServeValid;
     let (cached, cache) = match uses_cache {
         true => {
-            let identity = CacheIdentity {
-                store: opened.url().to_owned(),
-                default_namespace: options.config_default_namespace.clone(),
-            };
+            let identity = CacheIdentity::new(opened.url(), &options.snapshot_options());
             let (cached, finding) = examine_cache(&options.config_cache, &identity);
             (cached, Some(finding))
         }
@@ -58,14 +55,7 @@ fn served(
 ) -> Finding {
     const CHECK: &str = "configuration";
     let url = options.config_store_url.as_str();
-    let builder = || {
-        SnapshotBuilder::new(SnapshotOptions {
-            default_namespace: options.config_default_namespace.as_str().into(),
-            adapter_kinds: options.use_adapter_crds,
-            template_kinds: options.use_template_crds,
-            ..SnapshotOptions::new(mixer_server::REGISTRY)
-        })
-    };
+    let builder = || SnapshotBuilder::new(options.snapshot_options());
     let snapshot = builder().build(contents);
     if options.decisions.is_enabled() {
         let problems = undeclared_masks(&options.decisions.masks, &snapshot.vocabulary);

@@ -30,7 +30,7 @@ use self::eval::Evaluator;
 use self::plan::{OpId, Plan};
 use self::source::{Problem, Source};
 use super::analysis::{Conversion, Decided, Read, SuspiciousCall};
-use super::{CompileError, EvalError, Language, Phase, Scope};
+use super::{CompileError, EvalError, Language, Scope};
 use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
 
 /// A compiled CEL expression.
@@ -58,8 +58,7 @@ impl CelProgram {
         };
         let (ast, root) = parser::parse(&tokens).map_err(|problem| reject(*problem))?;
         let found = check::check(&ast, root, scope).map_err(|problems| source.reject(problems))?;
-        let planned = plan::plan(&ast, root, scope);
-        let (plan, root) = planned.map_err(|text| CompileError::new(Phase::Static, text))?;
+        let (plan, root) = plan::plan(&ast, root, scope)?;
         Ok(CelProgram { plan, root, value_type: found.to_value_type() })
     }
 

@@ -30,12 +30,21 @@ pub struct CompileError {
     pub unknown_attribute: Option<String>,
     /// How to fix it, if known.
     pub hint: Option<String>,
+    /// Whether it is valid, and its patterns exceed what other expressions leave of a budget: it may compile later.
+    pub over_budget: bool,
 }
 
 impl CompileError {
     /// An error without a known position.
     pub(super) fn new(phase: Phase, message: String) -> CompileError {
-        CompileError { phase, message, position: None, unknown_attribute: None, hint: None }
+        CompileError {
+            phase,
+            message,
+            position: None,
+            unknown_attribute: None,
+            hint: None,
+            over_budget: false,
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) struct Entry {
     /// Unix time in milliseconds.
     published: u64,
     took_seconds: f64,
+    applied: bool,
     changed: usize,
     rules: usize,
     new_handlers: u64,
@@ -55,6 +56,7 @@ pub(super) fn json(server: &Server) -> Vec<Entry> {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
         took_seconds: e.took.as_secs_f64(),
+        applied: e.is_applied,
         changed: e.changed,
         rules: e.tally.rules,
         new_handlers: e.tally.new_handlers,
@@ -93,7 +95,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                         tr.here[entry.id == now] {
                             td data-label="From" { input type="radio" name="from" value=(entry.id) checked[Some(entry.id) == second] aria-label={ "from " (entry.id) }; }
                             td data-label="To" { input type="radio" name="to" value=(entry.id) checked[Some(entry.id) == newest] aria-label={ "to " (entry.id) }; }
-                            th scope="row" { (entry.id) @if entry.id == now { " " span.pill.good { "published" } } }
+                            th scope="row" { (entry.id) @if entry.id == now { " " span.pill.good { "published" } } @if !entry.is_applied { " " span.pill.bad { "not applied" } } }
                             td data-label="Published" { (format::ago(entry.published)) }
                             td.number data-label="Took" { (format::seconds(entry.took.as_secs_f64())) }
                             td data-label="Changes" { (changes(entry)) }

@@ -112,6 +112,7 @@ fn conditions(server: &Server, ready: bool) -> Markup {
 fn last_change(server: &Server) -> Markup {
     html! {
         @match server.runtime.history().latest() {
+            Some(entry) if !entry.is_applied => { "not applied: that of " (format::ago(entry.published)) }
             Some(entry) => { "published " (format::ago(entry.published)) }
             None => "nothing published yet",
         }

@@ -50,8 +50,8 @@ pub(crate) struct HandlerTransition {
 /// A table, how it differs from the previous one, and the handlers that failed to build.
 pub(crate) type BuiltHandlers = (HandlerTable, HandlerTransition, Vec<(ResourceKey, Diagnostic)>);
 
-/// The live handlers of one snapshot, by resource key.
-#[derive(Debug, Default)]
+/// The live handlers of one snapshot, by resource key. A clone has the same handlers.
+#[derive(Debug, Clone, Default)]
 pub struct HandlerTable {
     pub(super) handlers: BTreeMap<ResourceKey, Arc<LiveHandler>>,
     /// The bindings that they were built from.

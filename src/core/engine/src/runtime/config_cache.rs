@@ -16,12 +16,14 @@ use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
 use super::last_good::Resources;
+use crate::snapshot::SnapshotOptions;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::regular_file;
 use mixer_base::task::Group;
 use mixer_config::store::read_document;
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+use mixer_expr::Language;
 
 /// The name of the file in its directory.
 const FILE: &str = "last-good.cache";
@@ -32,7 +34,7 @@ const ROOT: u32 = 0;
 pub(super) const PROBLEM: &str = "config-cache";
 const MAGIC: &str = "mixer-config-cache";
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Largest file in bytes; a larger configuration is not cached.
 pub const MAX_CACHE_BYTES: u64 = 256 << 20;
 
@@ -133,6 +135,26 @@ pub struct CacheIdentity {
     pub store: String,
     /// The namespace of mesh-wide rules.
     pub default_namespace: String,
+    /// The language of all expressions, if the environment sets it.
+    pub language: Option<Language>,
+    /// Whether the legacy kinds named like adapters are known.
+    pub adapter_kinds: bool,
+    /// Whether the legacy kinds named like templates are known.
+    pub template_kinds: bool,
+}
+
+impl CacheIdentity {
+    /// That of a server whose configuration is at the URL `store`, and is built with these settings: what decides what the resources
+    /// mean.
+    pub fn new(store: &str, options: &SnapshotOptions) -> Self {
+        Self {
+            store: store.to_owned(),
+            default_namespace: options.default_namespace.to_string(),
+            language: options.language,
+            adapter_kinds: options.adapter_kinds,
+            template_kinds: options.template_kinds,
+        }
+    }
 }
 
 /// The configuration of a cache.
@@ -169,6 +191,10 @@ pub fn read_cache(
 struct Document {
     store: String,
     default_namespace: String,
+    /// The value of `ISTIO_LANG`, if it is set.
+    language: Option<String>,
+    adapter_kinds: bool,
+    template_kinds: bool,
     /// Seconds since 1970.
     written: i64,
     resources: Vec<Entry>,
@@ -195,9 +221,17 @@ pub(super) fn encode(
         line: resource.origin.first_line,
         text: resource.origin.text.to_string(),
     };
-    let CacheIdentity { store, default_namespace } = identity.clone();
-    let resources = resources.iter().map(entry).collect();
-    let document = Document { store, default_namespace, written: written.seconds, resources };
+    let CacheIdentity { store, default_namespace, language, adapter_kinds, template_kinds } =
+        identity.clone();
+    let document = Document {
+        store,
+        default_namespace,
+        language: language.map(|language| language.name().to_owned()),
+        adapter_kinds,
+        template_kinds,
+        written: written.seconds,
+        resources: resources.iter().map(entry).collect(),
+    };
     let body = serde_json::to_vec(&document)?;
     let mut bytes = format!("{MAGIC} {VERSION}\n{:016x} {}\n", checksum(&body), body.len()).into_bytes();
     bytes.extend(body);
@@ -237,6 +271,21 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
             "it is of the store {} with default namespace {}",
             document.store, document.default_namespace
         ));
+    }
+    let language = |name: Option<&str>| {
+        name.map_or_else(|| "without ISTIO_LANG".to_owned(), |name| format!("with ISTIO_LANG={name}"))
+    };
+    let (written, now) = (document.language.as_deref(), identity.language.map(Language::name));
+    if written != now {
+        return Err(format!("it was written {}, and this server runs {}", language(written), language(now)));
+    }
+    for (flag, written, now) in [
+        ("use-adapter-crds", document.adapter_kinds, identity.adapter_kinds),
+        ("use-template-crds", document.template_kinds, identity.template_kinds),
+    ] {
+        if written != now {
+            return Err(format!("it was written with --{flag}={written}, and this server runs with {now}"));
+        }
     }
     let mut resources = Vec::with_capacity(document.resources.len());
     for entry in document.resources {
@@ -373,9 +422,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::snapshot::Registry;
 
     fn identity() -> CacheIdentity {
-        CacheIdentity { store: "fs:///etc/mixer".to_owned(), default_namespace: "istio-system".to_owned() }
+        CacheIdentity::new("fs:///etc/mixer", &SnapshotOptions::new(Registry::default()))
     }
 
     fn resources() -> Resources {
@@ -416,8 +466,26 @@ mod tests {
         let bytes = encode(&resources(), &identity(), WRITTEN).unwrap();
         let other = CacheIdentity { store: "fs:///other".to_owned(), ..identity() };
         assert!(decode(&bytes, &other).unwrap_err().contains("of the store fs:///etc/mixer"));
-        let newer = String::from_utf8(bytes).unwrap().replacen("cache 1\n", "cache 2\n", 1);
-        assert!(decode(newer.as_bytes(), &identity()).unwrap_err().contains("version 2"));
+        for (other, why) in [
+            (
+                CacheIdentity { language: Some(Language::Cel), ..identity() },
+                "it was written without ISTIO_LANG, and this server runs with ISTIO_LANG=CEL",
+            ),
+            (
+                CacheIdentity { adapter_kinds: false, ..identity() },
+                "it was written with --use-adapter-crds=true, and this server runs with false",
+            ),
+            (
+                CacheIdentity { template_kinds: false, ..identity() },
+                "it was written with --use-template-crds=true, and this server runs with false",
+            ),
+        ] {
+            assert_eq!(decode(&bytes, &other).unwrap_err(), why);
+            let own = encode(&resources(), &other, WRITTEN).unwrap();
+            assert!(decode(&own, &other).is_ok(), "{why}");
+        }
+        let newer = String::from_utf8(bytes).unwrap().replacen("cache 2\n", "cache 3\n", 1);
+        assert!(decode(newer.as_bytes(), &identity()).unwrap_err().contains("version 3"));
         for foreign in ["", "\n", "hello", "kind: rule\n"] {
             assert_eq!(decode(foreign.as_bytes(), &identity()).unwrap_err(), "it is no configuration cache");
         }

@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::config_cache::{CacheIdentity, CacheMedium, ConfigCache};
-use super::differences::{ResourceChange, differences};
+use super::differences::differences;
 use super::history::{HistoryEntry, Tally};
 use super::kept::diagnose_kept;
 use super::last_good::{LastGood, OnConfigError};
 use super::problem_log::ProblemLog;
-use super::resolution::{Resolution, Resolved};
+use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
 use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
 use crate::routing::{RoutingTable, RuleKind};
@@ -28,17 +28,17 @@ use mixer_config::{Diagnostic, ResourceKey, Severity};
 /// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it.
 const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time from the first failure of a handler to the next attempt to build it; each further failure doubles it.
+/// The time from the first failure of a handler or an expression to the next attempt to build it; each further failure doubles it.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The longest time between attempts to build a handler.
+/// The longest time between attempts.
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// The next attempt to build handlers that failed.
+/// The next attempt to build handlers that failed, and expressions for whose patterns there was no room.
 #[derive(Debug)]
 struct Retry {
     after: Duration,
     at: tokio::time::Instant,
-    /// The handlers that failed.
+    /// What failed.
     failed: BTreeSet<ResourceKey>,
 }
 
@@ -139,10 +139,7 @@ impl Configurator {
     /// A configurator for `runtime`.
     pub fn new(runtime: Arc<Runtime>, builder: SnapshotBuilder, options: ConfiguratorOptions) -> Self {
         let ConfigPolicy { on_error, allow_empty, cache } = options.policy.clone();
-        let identity = CacheIdentity {
-            store: options.store.url().to_owned(),
-            default_namespace: builder.default_namespace().to_string(),
-        };
+        let identity = CacheIdentity::new(options.store.url(), builder.options());
         Self {
             runtime,
             options,
@@ -215,7 +212,7 @@ impl Configurator {
                 self.last_good.relocate(&contents.resources);
                 return Outcome::Done;
             }
-            (true, true) => tracing::debug!("Building handlers again that failed"),
+            (true, true) => tracing::debug!("Building again what failed"),
             (false, _) => tracing::info!("Publishing {events} events"),
         }
         let before = self.runtime.load_full();
@@ -255,7 +252,9 @@ impl Configurator {
             }
             attempts.push(built.0);
         };
-        let resolved = resolution.finish(&self.builder);
+        failures.extend(self.builder.over_budget().iter().cloned());
+        let id = resolution.snapshot().id;
+        let mut resolved = resolution.finish(before.withheld.is_none(), &self.builder);
         let before_retry = self.retry.take().filter(|_| is_unchanged);
         let is_as_before = before_retry.as_ref().is_some_and(|retry| retry.failed == failures);
         self.retry = Retry::next(before_retry, failures);
@@ -264,32 +263,40 @@ impl Configurator {
             self.retire(tables.flat_map(|table| replaced(table, serving)).collect());
             return Outcome::Done;
         }
-        if let Some(why) = resolved.withheld.as_ref().filter(|_| before.withheld.is_none()) {
-            // The table in use consists of live parts only, so that it goes on whatever cannot be built again.
-            tracing::error!("the configuration is not applied, the one in use stays: {why}");
-            let table = [&handlers].into_iter().chain(&attempts);
-            self.retire(table.flat_map(|table| replaced(table, serving)).collect());
-            return Outcome::Done;
-        }
-        let handlers = match resolved.withheld {
-            Some(_) => {
+        let handlers = match &resolved.verdict {
+            Verdict::Apply => handlers,
+            Verdict::Stay(why) => {
+                // The table in use consists of live parts only, so that it goes on whatever cannot be built again.
+                tracing::error!("the configuration is not applied, the one in use stays: {why}");
+                resolved.snapshot = Arc::clone(before.routes.snapshot());
+                attempts.push(handlers);
+                serving.clone()
+            }
+            Verdict::Withhold(_) => {
                 attempts.push(handlers);
                 HandlerTable::default()
             }
-            None => handlers,
         };
         let tables = std::iter::once(serving).chain(&attempts);
         let mut retired: Vec<Arc<LiveHandler>> =
             tables.flat_map(|table| replaced(table, &handlers)).collect();
         retired.sort_by_key(Arc::as_ptr);
         retired.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        let counts = resolved.counts;
+        let (counts, is_applied) = (resolved.counts, resolved.verdict == Verdict::Apply);
         let publication = self.publication(resolved, handlers, &before, failed);
         drop((before, attempts));
         self.log.update(&publication.diagnostics);
         drop(self.runtime.publish(publication));
         let published = self.runtime.load_full();
-        self.record(&published, transition, counts, events, changes.unwrap_or_default(), started.elapsed());
+        let took = started.elapsed();
+        let changes = changes.unwrap_or_default();
+        let entry = HistoryEntry::new(id, took, events, changes, tally(&published, &transition));
+        self.runtime.history.push(HistoryEntry { is_applied, ..entry });
+        record_metrics(&self.options.metrics, &published, transition, counts);
+        if is_applied {
+            let rules = published.routes.snapshot().rules.len();
+            tracing::info!(rules, ?took, "Built new config.Snapshot: id='{id}'");
+        }
         drop(published);
         self.retire(retired);
         Outcome::Done
@@ -330,7 +337,7 @@ impl Configurator {
         })
     }
 
-    /// What is published, recorded as the last good configuration unless it is withheld.
+    /// What is published, recorded as the last good configuration if it is applied.
     fn publication(
         &mut self,
         resolved: Resolved,
@@ -338,42 +345,31 @@ impl Configurator {
         before: &Published,
         failed: Vec<(ResourceKey, Diagnostic)>,
     ) -> Publication {
-        let Resolved { snapshot, resources, withheld, kept, mut diagnostics, .. } = resolved;
+        let Resolved { snapshot, resources, verdict, kept, mut diagnostics, .. } = resolved;
         let routes = before.routes.next(snapshot, handlers, &self.options.metrics);
         diagnostics.extend(failed.into_iter().map(|(_, problem)| problem));
         diagnostics.extend(routes.diagnostics().iter().cloned());
-        if withheld.is_none() {
-            let environment = &self.options.environment;
-            let now = environment.clock.now();
-            self.last_good.publish(resources.clone(), kept, now);
-            if let Some(cache) = &self.cache {
-                cache.save(resources, now, &environment.runtime, &self.options.metrics);
+        let environment = &self.options.environment;
+        let now = environment.clock.now();
+        let withheld = match verdict {
+            Verdict::Apply => {
+                self.last_good.publish(resources.clone(), kept, now);
+                if let Some(cache) = &self.cache {
+                    cache.save(resources, now, &environment.runtime, &self.options.metrics);
+                }
+                None
             }
-        }
+            Verdict::Stay(_) => {
+                self.last_good.keep(kept, now);
+                None
+            }
+            Verdict::Withhold(why) => Some(why),
+        };
         let kept = if withheld.is_none() { self.last_good.kept().to_vec() } else { Vec::new() };
         diagnostics.extend(diagnose_kept(&kept));
         diagnostics.extend(self.cache.as_ref().and_then(ConfigCache::diagnostic));
         let cached = self.restored;
         Publication { routes, withheld: withheld.map(Into::into), diagnostics, kept, cached }
-    }
-
-    /// Records a publication in history, metrics and log.
-    fn record(
-        &self,
-        published: &Published,
-        transition: HandlerTransition,
-        counts: SnapshotCounts,
-        events: usize,
-        changes: Vec<ResourceChange>,
-        took: Duration,
-    ) {
-        let (tally, id) = (tally(published, &transition), published.id());
-        self.runtime.history.push(HistoryEntry::new(id, took, events, changes, tally));
-        record_metrics(&self.options.metrics, published, transition, counts);
-        if published.withheld.is_none() {
-            let rules = published.routes.snapshot().rules.len();
-            tracing::info!(rules, ?took, "Built new config.Snapshot: id='{id}'");
-        }
     }
 
     /// Waits until the last good configuration is in the cache, if there is one.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::absences::has_effect;
-use super::kept::{Place, Reason};
+use super::kept::{CommonCause, Place, Reason};
 use super::last_good::{KeptReasons, LastGood, Resources};
+use super::withheld::Withheld;
 use crate::snapshot::{BuildStage, SnapshotBuilder};
 use rustc_hash::FxHashSet;
 
@@ -121,6 +122,27 @@ impl<'l> Corrections<'l> {
         let kept = self.overrides.iter().filter_map(|(key, Override { by, reason, .. })| {
             let place = self.place_of(key, by.as_ref()?, reason);
             Some((key.clone(), (reason.clone(), place)))
+        });
+        kept.collect()
+    }
+
+    /// What serves in its previous version if what serves stays as it is.
+    pub(super) fn untouched(&self, cause: &Withheld) -> KeptReasons {
+        let why = format!("the configuration is not applied: {}", cause.why);
+        let file = cause.problem.as_ref().and_then(|problem| problem.file.clone());
+        let common = Some(CommonCause { text: why.as_str().into(), file });
+        let reason = Reason { why, common, problem: cause.problem.clone() };
+        let none = SharedMap::default();
+        let changes = self
+            .last
+            .resources()
+            .unwrap_or(&none)
+            .changes(&self.read.resources, |a, b| a.revision == b.revision);
+        let changed = changes.into_iter().filter_map(|(old, _)| old);
+        let broken = self.overrides.keys().filter_map(|key| self.last.get(key));
+        let kept = changed.chain(broken).map(|old| {
+            let place = self.place_of(&old.key, old, &reason);
+            (old.key.clone(), (reason.clone(), place))
         });
         kept.collect()
     }

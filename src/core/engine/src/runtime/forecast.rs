@@ -44,7 +44,7 @@ pub fn forecast(
         }
     }
     let is_empty = resolution.is_empty();
-    let resolved = resolution.finish(builder);
+    let resolved = resolution.finish(false, builder);
     let withheld = resolved.diagnostics.into_iter().find(|problem| problem.code == WITHHELD);
     let kept = resolved.kept.into_iter().map(|(key, (reason, _))| (key, reason.why)).collect();
     Forecast { withheld, is_empty, kept }

@@ -46,6 +46,8 @@ pub struct HistoryEntry {
     pub published: SystemTime,
     /// Time from the start of the build to publication.
     pub took: Duration,
+    /// Whether it serves; otherwise the one before it went on, or none did.
+    pub is_applied: bool,
     /// Number of resources added, removed or changed.
     pub changed: usize,
     /// Its counts.
@@ -70,7 +72,7 @@ impl HistoryEntry {
         tally: Tally,
     ) -> Self {
         changes.truncate(MAX_CHANGES);
-        Self { id, published: SystemTime::now(), took, changed, tally, changes }
+        Self { id, published: SystemTime::now(), took, is_applied: true, changed, tally, changes }
     }
 
     /// Whether the list of changes is truncated.

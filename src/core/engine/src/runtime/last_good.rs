@@ -88,8 +88,14 @@ impl LastGood {
         }
     }
 
-    /// Records a publication. Returns the resources that serve in their previous version.
+    /// Records a publication.
     pub(super) fn publish(&mut self, served: Resources, kept: KeptReasons, now: Timestamp) {
+        self.keep(kept, now);
+        self.good = Some(served);
+    }
+
+    /// Records which resources serve in their previous version.
+    pub(super) fn keep(&mut self, kept: KeptReasons, now: Timestamp) {
         let since = self.restored.take().unwrap_or(now);
         let before = std::mem::take(&mut self.kept);
         let kept = kept.into_iter().map(|(key, (Reason { why, common, .. }, place))| {
@@ -97,7 +103,6 @@ impl LastGood {
             KeptResource { since: known.map_or(since, |kept| kept.since), key, why, common, place }
         });
         self.kept = kept.collect();
-        self.good = Some(served);
     }
 
     /// The resources that serve in their previous version, by key.

@@ -51,15 +51,25 @@ pub(super) struct Resolution<'l> {
     found: Found,
 }
 
+/// What is done with a version of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It serves, as far as it has no errors.
+    Apply,
+    /// What serves stays as it is, for this reason: not even the last good version can be built again.
+    Stay(String),
+    /// Nothing serves, for this reason.
+    Withhold(String),
+}
+
 /// A resolved version of the store.
 #[derive(Debug)]
 pub(super) struct Resolved {
-    /// What serves; empty if the configuration is withheld.
+    pub(super) verdict: Verdict,
+    /// The snapshot; empty unless it is applied.
     pub(super) snapshot: Arc<Snapshot>,
     /// Its resources.
     pub(super) resources: Resources,
-    /// Why there is nothing to serve.
-    pub(super) withheld: Option<String>,
     /// Why resources serve in their previous version.
     pub(super) kept: KeptReasons,
     /// Everything that is wrong with the store.
@@ -179,13 +189,14 @@ impl<'l> Resolution<'l> {
         true
     }
 
-    /// The result, once handlers are built.
-    pub(super) fn finish(mut self, builder: &SnapshotBuilder) -> Resolved {
+    /// The result, once handlers are built. `serves`: whether a configuration serves that may go on as it is.
+    pub(super) fn finish(mut self, serves: bool, builder: &SnapshotBuilder) -> Resolved {
         let withheld = self.reason_to_withhold();
         let resources = self.corrections.resources();
         let mut diagnostics = std::mem::take(&mut self.found.diagnostics);
         let mut kept = KeptReasons::new();
         match &withheld {
+            Some(withheld) if serves => kept = self.corrections.untouched(withheld),
             Some(withheld) => diagnostics.push(withheld.diagnostic()),
             None => {
                 let left_out = self.corrections.left_out().filter(|(resource, _)| {
@@ -200,7 +211,11 @@ impl<'l> Resolution<'l> {
             snapshot: if withheld.is_some() { builder.empty() } else { self.snapshot },
             resources,
             kept,
-            withheld: withheld.map(|withheld| withheld.why),
+            verdict: match withheld.map(|withheld| withheld.why) {
+                None => Verdict::Apply,
+                Some(why) if serves => Verdict::Stay(why),
+                Some(why) => Verdict::Withhold(why),
+            },
             diagnostics,
             counts: self.found.counts,
         }

@@ -8,8 +8,8 @@ use super::problems::ResourceProblems;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, FieldPath, RawResource};
 
-/// The prefix of our annotations.
-const PREFIX: &str = "mixer.dev/";
+/// The prefix of our annotations, before the slash.
+const PREFIX: &str = "mixer.dev";
 /// Puts a rule in dry run: `true` or `false`.
 pub(super) const DRY_RUN: &str = "mixer.dev/dry-run";
 
@@ -72,9 +72,16 @@ pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'
     }
 }
 
-/// Reports unknown annotations with our prefix.
+/// Whether an annotation is one of ours, or was meant to be: with our prefix, or with a prefix and a name that both resemble ours.
+fn is_ours(annotation: &str) -> bool {
+    let Some((prefix, name)) = annotation.split_once('/') else { return false };
+    let names = || OF_RULES.iter().filter_map(|ours| Some(ours.split_once('/')?.1));
+    prefix == PREFIX || (suggestion(prefix, [PREFIX]).is_some() && suggestion(name, names()).is_some())
+}
+
+/// Reports unknown annotations with our prefix, or one that resembles it.
 pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut ResourceProblems<'_>) {
-    for name in resource.annotations.keys().filter(|name| name.starts_with(PREFIX)) {
+    for name in resource.annotations.keys().filter(|name| is_ours(name)) {
         if known.contains(&name.as_str()) {
             continue;
         }

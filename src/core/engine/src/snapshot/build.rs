@@ -1,6 +1,6 @@
 //! Builds snapshots, each from the previous build and the resources that changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -62,6 +62,8 @@ pub struct SnapshotBuilder {
     bindings: Bindings,
     parts: SnapshotParts,
     interrupt: Interrupt,
+    /// Resources that were refused since the last [`build`](Self::build) began, because others use the budget of patterns.
+    over_budget: BTreeSet<ResourceKey>,
 }
 
 /// The parts of the next snapshot, updated unit by unit.
@@ -97,6 +99,7 @@ impl SnapshotBuilder {
             bindings: Bindings::default(),
             parts: SnapshotParts::default(),
             interrupt: Interrupt::default(),
+            over_budget: BTreeSet::new(),
         }
     }
 
@@ -144,14 +147,26 @@ impl SnapshotBuilder {
     /// Cost: proportional to the resources that changed since the last build, their dependents, and the number of problems.
     pub fn build(&mut self, contents: &StoreContents) -> Arc<Snapshot> {
         self.builds += 1;
-        self.rebuild(&contents.resources, &contents.diagnostics)
+        // What uses the budget may be gone.
+        let again = std::mem::take(&mut self.over_budget);
+        self.build_changes(&contents.resources, &contents.diagnostics, again)
     }
 
     /// Builds the last snapshot again, of other resources; it has the same id. `read` are the problems of the store. Cost: as
     /// [`build`](Self::build).
     pub(crate) fn rebuild(&mut self, resources: &Resources, read: &Diagnostics) -> Arc<Snapshot> {
+        self.build_changes(resources, read, BTreeSet::new())
+    }
+
+    /// Builds what changed, and `again` what may have another result now.
+    fn build_changes(
+        &mut self,
+        resources: &Resources,
+        read: &Diagnostics,
+        again: BTreeSet<ResourceKey>,
+    ) -> Arc<Snapshot> {
         let before = std::mem::replace(&mut self.resources, resources.clone());
-        let work = ResourceChanges::between(&before, resources, &self.options);
+        let work = ResourceChanges::between(&before, resources, &self.options, again);
         let same_vocabulary = self.build_vocabulary(&work);
         let all = (!same_vocabulary).then_some(resources);
         let mut changes = ChangedNames::default();
@@ -168,9 +183,15 @@ impl SnapshotBuilder {
         self.snapshot(read.clone())
     }
 
-    /// Namespace of mesh-wide rules.
-    pub(crate) fn default_namespace(&self) -> &str {
-        &self.options.default_namespace
+    /// Resources that were refused since the last [`build`](Self::build) began because others use the budget of patterns, perhaps for a
+    /// configuration that is being replaced: they may build later.
+    pub(crate) fn over_budget(&self) -> &BTreeSet<ResourceKey> {
+        &self.over_budget
+    }
+
+    /// The settings.
+    pub(crate) fn options(&self) -> &SnapshotOptions {
+        &self.options
     }
 
     /// How resources of a kind are built; for the order in which problems are corrected.
@@ -292,10 +313,14 @@ impl SnapshotBuilder {
             let failure = failure(self.builds, key);
             let language = self.options.language_of(resource);
             let programs = &mut self.programs;
-            let change = self.units.instances.update(resource, all.is_none(), |r| match template {
+            let usable = all.is_none() && !work.is_due_again(key);
+            let change = self.units.instances.update(resource, usable, |r| match template {
                 Some(template) => build_legacy_instance(r, template, language, programs, &failure),
                 None => build_instance(r, language, programs, &failure),
             });
+            if self.programs.take_over_budget() {
+                self.over_budget.insert(key.clone());
+            }
             changes.note(key, change);
             let state = self.units.instances.state(key).cloned();
             match &state {
@@ -325,14 +350,14 @@ impl SnapshotBuilder {
         let mut dirty: Vec<(Arc<RawResource>, bool)> = work
             .of(all, &self.options, is_rule)
             .into_iter()
-            .map(|(resource, _)| (resource.clone(), usable))
+            .map(|(resource, _)| (resource.clone(), usable && !work.is_due_again(&resource.key)))
             .collect();
         if usable && !changes.changed.is_empty() {
             // A rule that changed itself is built only once.
             let own: FxHashSet<ResourceKey> =
                 dirty.iter().map(|(resource, _)| resource.key.clone()).collect();
             for (resource, usable) in &mut dirty {
-                *usable = self.units.rules.state(&resource.key).is_none_or(|state| !changes.reach(state));
+                *usable &= self.units.rules.state(&resource.key).is_none_or(|state| !changes.reach(state));
             }
             let others = self.units.rules.iter().filter(|unit| !own.contains(&unit.latest.key));
             let reached = others.filter(|unit| unit.state.as_ref().is_some_and(|s| changes.reach(s)));
@@ -363,6 +388,9 @@ impl SnapshotBuilder {
         self.units
             .rules
             .update(resource, usable, |r| build_rule(r, language, known, names, programs, &failure));
+        if self.programs.take_over_budget() {
+            self.over_budget.insert(key.clone());
+        }
         let state = self.units.rules.state(key);
         if let Some(state) = state {
             self.parts.rule_errors += state.errors;

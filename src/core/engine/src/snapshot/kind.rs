@@ -1,5 +1,6 @@
 //! Resource kinds, and the changed resources of each.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::extension::{Registry, SnapshotExtension};
@@ -59,16 +60,19 @@ pub(super) struct ResourceChanges<'c> {
     /// New and modified resources.
     pub(super) changed: Vec<(&'c Arc<RawResource>, ResourceKind)>,
     pub(super) removed: Vec<(&'c ResourceKey, ResourceKind)>,
+    /// Unmodified resources, among the changed ones, that are built again all the same.
+    again: BTreeSet<ResourceKey>,
 }
 
 impl<'c> ResourceChanges<'c> {
-    /// The differences between two states of a store.
+    /// The differences between two states of a store, and the resources with the keys `again`.
     pub(super) fn between(
         before: &'c SharedMap<Arc<RawResource>>,
         after: &'c SharedMap<Arc<RawResource>>,
         options: &SnapshotOptions,
+        again: BTreeSet<ResourceKey>,
     ) -> Self {
-        let mut changes = Self::default();
+        let mut changes = Self { again, ..Self::default() };
         for (old, new) in before.changes(after, Arc::ptr_eq) {
             match (old, new) {
                 (_, Some(new)) => changes.changed.push((new, ResourceKind::find(&new.key.kind, options))),
@@ -78,7 +82,17 @@ impl<'c> ResourceChanges<'c> {
                 (None, None) => {}
             }
         }
+        let is_changed = |key: &ResourceKey| changes.changed.iter().any(|(resource, _)| resource.key == *key);
+        let unchanged = changes.again.iter().filter(|key| !is_changed(key));
+        let unchanged: Vec<_> = unchanged.filter_map(|key| after.get(key)).collect();
+        let unchanged = unchanged.into_iter().map(|new| (new, ResourceKind::find(&new.key.kind, options)));
+        changes.changed.extend(unchanged);
         changes
+    }
+
+    /// Whether a resource is to be built even if it is the same.
+    pub(super) fn is_due_again(&self, key: &ResourceKey) -> bool {
+        self.again.contains(key)
     }
 
     /// Whether any resource of a kind differs.

@@ -34,6 +34,8 @@ pub(super) struct Programs {
     /// By language and text.
     known: HashTable<Arc<Program>>,
     refused: FxHashMap<(Language, Box<str>), Arc<Refusal>>,
+    /// Whether a text was refused because others use the budget of patterns, since [`take_over_budget`](Self::take_over_budget).
+    over_budget: bool,
     /// Number of programs after the last sweep.
     swept: usize,
 }
@@ -47,7 +49,13 @@ fn program_hash(language: Language, text: &str) -> u64 {
 
 impl Programs {
     pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
-        Self { vocabulary, known: HashTable::new(), refused: FxHashMap::default(), swept: 0 }
+        Self {
+            vocabulary,
+            known: HashTable::new(),
+            refused: FxHashMap::default(),
+            over_budget: false,
+            swept: 0,
+        }
     }
 
     /// Compiles `text`, or returns the known program or refusal.
@@ -62,8 +70,13 @@ impl Programs {
         {
             return Err(found.clone());
         }
-        let vocabulary = &*self.vocabulary;
-        match mixer_expr::compile(language, text, vocabulary) {
+        let vocabulary = Arc::clone(&self.vocabulary);
+        let vocabulary = &*vocabulary;
+        let mut compiled = mixer_expr::compile(language, text, vocabulary);
+        if matches!(&compiled, Err(error) if error.over_budget) && self.drop_unused() {
+            compiled = mixer_expr::compile(language, text, vocabulary);
+        }
+        match compiled {
             Ok(program) => {
                 let program = Arc::new(program);
                 let rehash = |known: &Arc<Program>| program_hash(known.language(), known.text());
@@ -72,8 +85,14 @@ impl Programs {
             }
             Err(compile) => {
                 let check = mixer_expr::type_check(language, text, vocabulary).err();
+                let over_budget = compile.over_budget;
                 let refusal = Arc::new(Refusal { check, compile });
-                self.refused.insert((language, text.into()), refusal.clone());
+                // Another time there may be room.
+                if over_budget {
+                    self.over_budget = true;
+                } else {
+                    self.refused.insert((language, text.into()), refusal.clone());
+                }
                 Err(refusal)
             }
         }
@@ -82,10 +101,22 @@ impl Programs {
     /// Drops unused programs, once they may be as many as the used ones.
     pub(super) fn sweep(&mut self) {
         if self.known.len() + self.refused.len() > 2 * self.swept.max(MIN_SWEEP) {
-            self.known.retain(|program| Arc::strong_count(program) > 1);
+            self.drop_unused();
             self.refused.clear();
             self.swept = self.known.len();
         }
+    }
+
+    /// Drops unused programs; whether there were any.
+    fn drop_unused(&mut self) -> bool {
+        let before = self.known.len();
+        self.known.retain(|program| Arc::strong_count(program) > 1);
+        self.known.len() < before
+    }
+
+    /// Whether a text was refused since the last call because others use the budget of patterns.
+    pub(super) fn take_over_budget(&mut self) -> bool {
+        std::mem::take(&mut self.over_budget)
     }
 }
 

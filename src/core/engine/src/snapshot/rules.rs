@@ -9,12 +9,13 @@ use super::header_operations::HeaderOperations;
 use super::instances::InstanceState;
 use super::known::{KnownResources, NamePool};
 use super::model::{
-    ActionConfig, Condition, HandlerConfig, InstanceConfig, OnError, RuleConfig, denies_failed_condition,
+    ActionConfig, Condition, HandlerConfig, HeaderOperationConfig, HeaderOperationKind, InstanceConfig,
+    OnError, RuleConfig, denies_failed_condition,
 };
 use super::names;
 use super::problems::ResourceProblems;
 use super::programs::Programs;
-use super::suspicions;
+use super::suspicions::{self, WithoutRule};
 use super::unit::{Built, Located};
 use crate::adapter::CheckPower;
 use crate::template::{self, Variety};
@@ -102,13 +103,13 @@ pub(super) fn build_rule(
     let (request_headers, response_headers) = headers.unwrap_or_default();
     if let Condition::When(program) = &condition {
         let vocabulary = &builder.programs.vocabulary;
-        let refuses = match on_error {
-            None => actions.iter().any(can_refuse) && !denies_failed_condition(None, &actions, is_check),
+        let without = match on_error {
+            None => WithoutRule::of(&actions, &request_headers),
             // Without it, a default selects the requests for which its condition fails.
-            Some(OnError::Allow) => denies_by_default,
-            Some(OnError::Deny | OnError::LastKnown) => false,
+            Some(OnError::Allow) => denies_by_default.then_some(WithoutRule::Passes),
+            Some(OnError::Deny | OnError::LastKnown) => None,
         };
-        suspicions::condition(program, refuses, vocabulary, &mut builder.problems);
+        suspicions::condition(program, without, vocabulary, &mut builder.problems);
     }
     let broken_match = !empty && matches!(condition, Condition::Broken(_));
     let match_text = match &condition {
@@ -172,10 +173,29 @@ fn is_check(variety: Variety) -> bool {
     matches!(variety, Variety::Check | Variety::CheckWithOutput)
 }
 
-/// Whether an action can refuse a check.
-fn can_refuse(action: &ActionConfig) -> bool {
-    action.instances.iter().any(|instance| is_check(instance.template().variety))
-        && action.handler.adapter.check_power(&action.handler.params) != CheckPower::Allows
+impl WithoutRule {
+    /// What a rule with these parts, and without a policy of its own, prevents; `None` if nothing, or if a handler refuses then.
+    fn of(actions: &[ActionConfig], request_headers: &[HeaderOperationConfig]) -> Option<Self> {
+        let has = |action: &ActionConfig, is: fn(Variety) -> bool| {
+            action.instances.iter().any(|instance| is(instance.template().variety))
+        };
+        let can_refuse = |action: &ActionConfig| {
+            has(action, is_check)
+                && action.handler.adapter.check_power(&action.handler.params) != CheckPower::Allows
+        };
+        let is_quota = |variety| variety == Variety::Quota;
+        // An appended value leaves what the caller sent.
+        let protects = |operation: &HeaderOperationConfig| operation.kind != HeaderOperationKind::Append;
+        if denies_failed_condition(None, actions, is_check) {
+            None
+        } else if actions.iter().any(can_refuse) {
+            Some(Self::Passes)
+        } else if actions.iter().any(|action| has(action, is_quota)) {
+            (!denies_failed_condition(None, actions, is_quota)).then_some(Self::IsNotCharged)
+        } else {
+            request_headers.iter().any(protects).then_some(Self::KeepsHeaders)
+        }
+    }
 }
 
 /// Whether a rule might decide about requests if it were valid: false only if it is in dry run, or certainly only reports.

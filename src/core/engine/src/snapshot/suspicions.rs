@@ -69,10 +69,31 @@ pub(super) fn unused_namespaces(
     rules.iter().filter(closes_namespace).filter(is_unused).map(problem).collect()
 }
 
-/// Warns about a condition. `refuses`: the rule can refuse a check, and does not when its condition fails.
+/// What a request does to which a rule does not apply because its condition fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WithoutRule {
+    /// It is not refused.
+    Passes,
+    /// No quota is charged.
+    IsNotCharged,
+    /// It keeps headers that its caller sent.
+    KeepsHeaders,
+}
+
+impl WithoutRule {
+    fn text(self) -> &'static str {
+        match self {
+            WithoutRule::Passes => "is not refused",
+            WithoutRule::IsNotCharged => "is charged to no quota",
+            WithoutRule::KeepsHeaders => "keeps the headers that its caller sent",
+        }
+    }
+}
+
+/// Warns about a condition. `without`: what the rule prevents unless its condition fails.
 pub(super) fn condition(
     program: &Program,
-    refuses: bool,
+    without: Option<WithoutRule>,
     vocabulary: &Vocabulary,
     problems: &mut ResourceProblems<'_>,
 ) {
@@ -94,8 +115,10 @@ pub(super) fn condition(
         };
         problems.push(Diagnostic::warning(code, field(), message).with_hint(hint));
     }
+    let Some(without) = without else { return };
+    let does = without.text();
     let is_always_there = |read: Read<'_>| is_always_there(vocabulary.name(read.slot));
-    if refuses && let Some(read) = program.skipped_without(&is_always_there) {
+    if let Some(read) = program.skipped_without(&is_always_there) {
         let name = shown(read, vocabulary);
         let subject = match (program.language(), read.key) {
             // A missing key of a map that is there is empty.
@@ -103,7 +126,7 @@ pub(super) fn condition(
             _ => name.clone(),
         };
         let message = format!(
-            "a request without `{subject}` is not refused: the condition fails, so that the rule does not apply"
+            "a request without `{subject}` {does}: the condition fails, so that the rule does not apply"
         );
         let default = match vocabulary.value_type(read.slot) {
             Some(ValueType::String | ValueType::StringMap) => Some("\"\""),
@@ -118,9 +141,9 @@ pub(super) fn condition(
         let hint = format!("{default}annotate the rule with `mixer.dev/on-error: deny`");
         problems.push(Diagnostic::warning("match-absent", field(), message).with_hint(hint));
     }
-    if refuses && let Some((conversion, position)) = program.skipped_by_malformed() {
+    if let Some((conversion, position)) = program.skipped_by_malformed() {
         let message = format!(
-            "a request whose `{}` is no valid {} is not refused: the condition fails, so that the rule does not apply",
+            "a request whose `{}` is no valid {} {does}: the condition fails, so that the rule does not apply",
             shown(conversion.read, vocabulary),
             conversion.expected
         );

@@ -298,6 +298,7 @@ fn a_condition_that_absence_skips_is_reported_where_it_could_refuse() {
     let entry = "{compiledTemplate: listentry, params: {value: source.user}}";
     let report = "{compiledTemplate: reportnothing}";
     let quota = "{compiledTemplate: quota}";
+    let limits = "{compiledAdapter: memquota, params: {quotas: [{name: i.instance.istio-system, maxAmount: 1, validDuration: 1s}]}}";
     let condition = r#"source.user != "ann""#;
     for (adapter, instance, annotations, expected) in [
         (denier, nothing, "", true),
@@ -309,7 +310,9 @@ fn a_condition_that_absence_skips_is_reported_where_it_could_refuse() {
         (denier, nothing, "mixer.dev/dry-run: \"true\"", true),
         (noop, nothing, "", false),
         (noop, report, "", false),
-        (denier, quota, "", false),
+        (denier, quota, "", true),
+        (limits, quota, "", true),
+        (limits, quota, "mixer.dev/on-error: deny", false),
         (denier, nothing, "mixer.dev/on-error: deny", false),
         (denier, nothing, "mixer.dev/on-error: allow", false),
     ] {
@@ -343,6 +346,54 @@ fn a_condition_that_malformed_text_skips_is_reported_where_it_could_refuse() {
         let found = warnings(adapter, nothing, annotations, condition);
         let expected = if expected { vec!["match-malformed"] } else { vec![] };
         assert_eq!(found, expected, "{adapter} {annotations} {condition}");
+    }
+}
+
+#[test]
+fn a_condition_whose_failure_leaves_a_header_as_the_caller_sent_it_is_reported() {
+    let found = |operations: &str, annotations: &str| {
+        let text = format!(
+            r#"
+kind: attributemanifest
+metadata: {{name: m, namespace: istio-system}}
+spec: {{attributes: {{source.user: {{valueType: STRING}}}}}}
+---
+kind: rule
+metadata: {{name: r, namespace: istio-system, annotations: {{{annotations}}}}}
+spec: {{match: 'source.user != "admin"', {operations}}}
+"#
+        );
+        let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+        let snapshot = SnapshotBuilder::new(options()).build(&contents);
+        snapshot.diagnostics.iter().map(|d| (d.code, d.message.clone())).collect::<Vec<_>>()
+    };
+    let message = "a request without `source.user` keeps the headers that its caller sent: the condition fails, so that the \
+                   rule does not apply";
+    let replace = "requestHeaderOperations: [{name: x-user, values: ['\"guest\"'], operation: REPLACE}]";
+    for operations in [replace, "requestHeaderOperations: [{name: x-user, operation: REMOVE}]"] {
+        assert_eq!(found(operations, ""), [("match-absent", message.to_owned())], "{operations}");
+        assert_eq!(found(operations, "mixer.dev/on-error: deny"), [], "{operations}");
+    }
+    let response = "responseHeaderOperations: [{name: x-user, operation: REMOVE}]";
+    assert_eq!(found(response, ""), [], "the caller does not send it");
+}
+
+#[test]
+fn a_misspelt_prefix_of_our_annotations_is_an_error() {
+    let (denier, nothing) = ("{compiledAdapter: denier}", "{compiledTemplate: checknothing}");
+    for (annotation, expected) in [
+        ("mixer.dve/default: deny", true),
+        ("Mixer.dev/on-error: deny", true),
+        ("mixer-dev/dry-run: \"true\"", true),
+        ("mixre.dev/defualt: deny", true),
+        ("mixer.dev/default: deny", false),
+        ("example.com/default: deny", false),
+        ("policy.istio.io/lang: CEL", false),
+        ("mixer.dve/owner: ann", false),
+        ("default: deny", false),
+    ] {
+        let expected = if expected { vec!["annotation-unknown"] } else { vec![] };
+        assert_eq!(warnings(denier, nothing, annotation, ""), expected, "{annotation}");
     }
 }
 

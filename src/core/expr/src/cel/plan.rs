@@ -6,8 +6,8 @@ use super::ast::{ACCUMULATOR, Ast, Fold, Literal, NodeId, NodeKind, children};
 use super::check::Attributes;
 use super::types::Type;
 use super::value::Val;
-use crate::Scope;
 use crate::functions::{PatternError, Regex};
+use crate::{CompileError, Phase, Scope};
 use mixer_attribute::{SlotId, ValueType};
 
 /// An operation of a [`Plan`].
@@ -164,7 +164,7 @@ impl Plan {
 }
 
 /// Compiles a checked tree. Errors: a constant pattern is too large.
-pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> Result<(Plan, OpId), String> {
+pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> Result<(Plan, OpId), CompileError> {
     let mut planner = Planner {
         ast,
         scope,
@@ -179,7 +179,7 @@ pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> Result<(Plan, 
     let root = planner.node(root);
     match planner.too_large {
         None => Ok((planner.plan, root)),
-        Some(text) => Err(text),
+        Some(error) => Err(error),
     }
 }
 
@@ -194,7 +194,7 @@ struct Planner<'p> {
     /// The operations of nodes by block, because macros use nodes several times.
     done: FxHashMap<(NodeId, u32), OpId>,
     /// The first pattern that is too large.
-    too_large: Option<String>,
+    too_large: Option<CompileError>,
 }
 
 impl Planner<'_> {
@@ -289,9 +289,15 @@ impl Planner<'_> {
         if let ("matches", [subject, pattern]) = (function, args)
             && let NodeKind::Literal(Literal::String(pattern)) = &self.ast.node(*pattern).kind
         {
-            let regex = Regex::configured(pattern).map_err(|error| match error {
-                PatternError::Invalid(text) => text,
-                PatternError::TooLarge(text) => self.too_large.get_or_insert(text).clone(),
+            let regex = Regex::configured(pattern).map_err(|error| {
+                let (text, over_budget) = match error {
+                    PatternError::Invalid(text) => return text,
+                    PatternError::TooLarge(text) => (text, false),
+                    PatternError::OverBudget(text) => (text, true),
+                };
+                let error = CompileError::new(Phase::Static, text.clone());
+                self.too_large.get_or_insert(CompileError { over_budget, ..error });
+                text
             });
             return Op::MatchesConstant(self.planned(*subject), regex);
         }

@@ -138,6 +138,9 @@ impl Compiler<'_, '_> {
             // An invalid pattern fails the evaluation, as in Istio Mixer.
             Err(PatternError::Invalid(text)) => Err(text),
             Err(PatternError::TooLarge(text)) => return Err(self.error(id, text)),
+            Err(PatternError::OverBudget(text)) => {
+                return Err(Box::new(CompileError { over_budget: true, ..*self.error(id, text) }));
+            }
         };
         Ok(ExprKind::MatchesRegex { regex: Box::new(regex), subject: Box::new(subject) })
     }

@@ -1,6 +1,7 @@
 //! Regular expressions with the syntax and semantics of RE2: a byte that is not valid UTF-8 is one character, U+FFFD.
 
 mod set;
+mod shared;
 mod size;
 mod translate;
 
@@ -12,7 +13,8 @@ use bumpalo::collections::String as ArenaString;
 use rustc_hash::FxHashMap;
 
 use super::super::EvalError;
-use size::{CONFIGURED, Charge, Refused};
+use shared::{CONFIGURED, Compiled};
+use size::Refused;
 
 pub use set::RegexSet;
 
@@ -29,8 +31,8 @@ const MAX_CACHED_AUTOMATON: usize = 128 << 10;
 #[derive(Debug, Clone)]
 pub struct Regex {
     inner: regex::Regex,
-    /// Its share of the budget for configured patterns.
-    _charge: Option<Arc<Charge>>,
+    /// Its share of the budget for configured patterns, held for all that have the same.
+    _shared: Option<Arc<Compiled>>,
 }
 
 /// Why a pattern does not compile.
@@ -40,18 +42,22 @@ pub(crate) enum PatternError {
     Invalid(String),
     /// It exceeds a bound, which RE2 does not have.
     TooLarge(String),
+    /// It exceeds what is left of the budget: it may compile later.
+    OverBudget(String),
 }
 
 impl PatternError {
     fn into_text(self) -> String {
         match self {
-            PatternError::Invalid(text) | PatternError::TooLarge(text) => text,
+            PatternError::Invalid(text) | PatternError::TooLarge(text) | PatternError::OverBudget(text) => {
+                text
+            }
         }
     }
 }
 
 impl Regex {
-    /// Compiles a pattern of the configuration. All of them share a budget of 256 MiB.
+    /// Compiles a pattern of the configuration. All of them share a budget of 256 MiB, in which the same pattern counts once.
     ///
     /// Errors: `error parsing regexp: <detail>: ` and the invalid part in backquotes, as RE2; the pattern, or all patterns together,
     /// are too large.
@@ -62,8 +68,8 @@ impl Regex {
     /// As [`compile`](Self::compile), and tells the kinds of errors apart.
     pub(crate) fn configured(pattern: &[u8]) -> Result<Regex, PatternError> {
         let translated = translated(pattern)?;
-        let (inner, charge) = size::compile(&translated, &CONFIGURED).map_err(|why| refused(why, pattern))?;
-        Ok(Regex { inner, _charge: Some(Arc::new(charge)) })
+        let shared = CONFIGURED.compile(&translated).map_err(|why| refused(why, pattern))?;
+        Ok(Regex { inner: shared.regex.clone(), _shared: Some(shared) })
     }
 
     /// Compiles a pattern computed at run time; also returns its size in bytes.
@@ -72,7 +78,7 @@ impl Regex {
         let (inner, bytes) =
             size::compile_within(&translated, MAX_CACHED_PATTERN, Some(MAX_CACHED_AUTOMATON))
                 .map_err(|why| refused(why, pattern))?;
-        Ok((Regex { inner, _charge: None }, bytes))
+        Ok((Regex { inner, _shared: None }, bytes))
     }
 
     /// Whether the pattern matches somewhere in `subject`. Allocates only for a subject that is not UTF-8.
@@ -110,7 +116,7 @@ fn refused(why: Refused, pattern: &[u8]) -> PatternError {
     match why {
         Refused::Syntax => PatternError::Invalid(rejected("invalid or unsupported syntax", &pattern)),
         Refused::TooLarge => PatternError::TooLarge(rejected("expression is too large", &pattern)),
-        Refused::Budget => PatternError::TooLarge(rejected(
+        Refused::Budget => PatternError::OverBudget(rejected(
             "the patterns of the configuration are too large together",
             &pattern,
         )),

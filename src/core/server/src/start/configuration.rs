@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Start;
 use crate::components::StopStep;
 use crate::error::StartError;
+use crate::options::ServerOptions;
 use mixer_adapters::ListOptions;
 use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
@@ -28,6 +29,19 @@ const CACHE_BYTES_PER_ENTRY: u64 = 512;
 // Longer than the first fetch of a list (30 s): a hanging provider must fail the checks, not the handler.
 const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
 
+impl ServerOptions {
+    /// How the configuration is built: with the language of the environment.
+    pub fn snapshot_options(&self) -> SnapshotOptions {
+        SnapshotOptions {
+            registry: crate::REGISTRY,
+            default_namespace: self.config_default_namespace.as_str().into(),
+            language: std::env::var("ISTIO_LANG").ok().map(|name| Language::from_name(&name)),
+            adapter_kinds: self.use_adapter_crds,
+            template_kinds: self.use_template_crds,
+        }
+    }
+}
+
 impl Start<'_> {
     /// Steps 10 to 12: the first configuration.
     pub(super) async fn configure(
@@ -43,13 +57,7 @@ impl Start<'_> {
             entries,
             bytes: (entries as u64).saturating_mul(CACHE_BYTES_PER_ENTRY).min(most),
         });
-        let builder = SnapshotBuilder::new(SnapshotOptions {
-            registry: crate::REGISTRY,
-            default_namespace: options.config_default_namespace.as_str().into(),
-            language: std::env::var("ISTIO_LANG").ok().map(|name| Language::from_name(&name)),
-            adapter_kinds: options.use_adapter_crds,
-            template_kinds: options.use_template_crds,
-        });
+        let builder = SnapshotBuilder::new(options.snapshot_options());
         let runtime = self.effects.new_runtime(builder.empty(), cache);
         let denials: Arc<dyn Collect> = Arc::clone(runtime.denials()) as Arc<dyn Collect>;
         metrics.collect_from(Arc::downgrade(&denials));

@@ -1,0 +1,96 @@
+//! The patterns of configurations, compiled: each once, in however many expressions and configurations it is.
+//!
+//! A configuration that replaces another shares its patterns, so that both fit into the budget.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustc_hash::FxBuildHasher;
+
+use super::size::{self, Budget, Charge, Refused};
+
+/// The patterns of all configurations.
+pub(super) static CONFIGURED: Patterns = Patterns::new(&size::CONFIGURED);
+
+/// Fewest patterns worth a search for those that nothing uses.
+const MIN_SWEEP: usize = 256;
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) regex: regex::Regex,
+    /// Its share of the budget.
+    _charge: Charge,
+}
+
+/// Patterns with a common budget. Those that nothing uses are freed.
+pub(super) struct Patterns {
+    budget: &'static Budget,
+    by_text: Mutex<Table>,
+}
+
+struct Table {
+    /// By the text in the syntax of the crate.
+    known: HashMap<Box<str>, Weak<Compiled>, FxBuildHasher>,
+    /// The number of patterns in use at the last search.
+    used: usize,
+}
+
+impl Patterns {
+    pub(super) const fn new(budget: &'static Budget) -> Self {
+        let known = HashMap::with_hasher(FxBuildHasher);
+        Self { budget, by_text: Mutex::new(Table { known, used: 0 }) }
+    }
+
+    /// Compiles a pattern in the syntax of the crate, unless it is in use. No lock is held meanwhile.
+    pub(super) fn compile(&self, translated: &str) -> Result<Arc<Compiled>, Refused> {
+        let table = || self.by_text.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = |table: &Table| table.known.get(translated).and_then(Weak::upgrade);
+        if let Some(known) = known(&table()) {
+            return Ok(known);
+        }
+        let (regex, charge) = size::compile(translated, self.budget)?;
+        let mut table = table();
+        if let Some(known) = known(&table) {
+            return Ok(known);
+        }
+        if table.known.len() > 2 * table.used.max(MIN_SWEEP) {
+            table.known.retain(|_, compiled| compiled.strong_count() > 0);
+            table.used = table.known.len();
+        }
+        let compiled = Arc::new(Compiled { regex, _charge: charge });
+        table.known.insert(translated.into(), Arc::downgrade(&compiled));
+        Ok(compiled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_counts_once_while_it_is_used() {
+        // Two patterns fit.
+        static BUDGET: Budget = Budget::new(20 << 10);
+        static PATTERNS: Patterns = Patterns::new(&BUDGET);
+        let old = [PATTERNS.compile("^a$").unwrap(), PATTERNS.compile("^b$").unwrap()];
+        // The next configuration has them as well.
+        let new = [PATTERNS.compile("^a$").unwrap(), PATTERNS.compile("^b$").unwrap()];
+        assert!(old.iter().zip(&new).all(|(old, new)| Arc::ptr_eq(old, new)));
+        assert_eq!(PATTERNS.compile("^c$").map(|_| ()), Err(Refused::Budget));
+        drop(old);
+        assert_eq!(PATTERNS.compile("^c$").map(|_| ()), Err(Refused::Budget), "still used");
+        drop(new);
+        assert!(PATTERNS.compile("^c$").unwrap().regex.is_match("c"));
+    }
+
+    #[test]
+    fn the_table_of_patterns_is_bounded() {
+        static BUDGET: Budget = Budget::new(1 << 20);
+        static PATTERNS: Patterns = Patterns::new(&BUDGET);
+        for number in 0..5 * MIN_SWEEP {
+            PATTERNS.compile(&format!("^{number}$")).unwrap();
+        }
+        assert!(PATTERNS.by_text.lock().unwrap().known.len() <= 2 * MIN_SWEEP + 1);
+    }
+}
