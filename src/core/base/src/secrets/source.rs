@@ -101,6 +101,7 @@ fn keys(line: &str) -> impl Iterator<Item = (&str, usize, usize)> {
 /// Masks the values of the secret keys of a line.
 fn mask_keys(line: &str, out: &mut String) -> Open {
     let mut shown = 0;
+    let flow = line.find(['{', '[']);
     for (name, start, after) in keys(line) {
         if start < shown || !is_secret(name) {
             continue;
@@ -108,12 +109,13 @@ fn mask_keys(line: &str, out: &mut String) -> Open {
         let rest = line.get(after..).unwrap_or_default();
         let value = rest.trim_start();
         let at = after + rest.len() - value.len();
-        let column = line.get(..start).unwrap_or_default().trim_end_matches(['"', '\'']).chars().count();
-        let in_flow = line.get(..start).is_some_and(|before| before.contains(['{', '[']));
+        // Only for the last key: it looks at the whole line.
+        let column = || line.get(..start).unwrap_or_default().trim_end_matches(['"', '\'']).chars().count();
+        let in_flow = flow.is_some_and(|flow| flow < start);
         out.push_str(line.get(shown..at).unwrap_or_default());
         shown = at;
         let end = match value.chars().next() {
-            None | Some('#') => return finish(line, shown, out, Open::Pending(column)),
+            None | Some('#') => return finish(line, shown, out, Open::Pending(column())),
             Some('{') => continue,
             Some(quote @ ('"' | '\'')) => match closing(value.get(1..).unwrap_or_default(), quote) {
                 Some(length) => at + 1 + length + 1,
@@ -128,7 +130,7 @@ fn mask_keys(line: &str, out: &mut String) -> Open {
                 out.push_str(MASKED);
                 let comment = value.find(" #").and_then(|at| value.get(at..)).unwrap_or_default();
                 out.push_str(comment);
-                return Open::Indented(column);
+                return Open::Indented(column());
             }
         };
         out.push_str(MASKED);
