@@ -1,14 +1,29 @@
 //! Fetching a list by HTTP or from a file.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use flate2::read::MultiGzDecoder;
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue};
 
 use super::reads::{PENDING_READS, Unread};
 use super::{Params, url};
 use crate::causes::with_causes;
 use mixer_base::file_stamp::{FileStamp, SETTLED};
 use mixer_base::file_writer::{Writer, writer_of};
+use mixer_base::quote::quoted;
 use mixer_base::regular_file;
+
+/// The content encoding that is asked for and decoded. compat(1.3): as Go's HTTP client does.
+const GZIP: &str = "gzip";
+
+/// A content encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Identity,
+    Gzip,
+}
 
 /// Largest list, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -150,12 +165,14 @@ impl Fetcher {
         };
         let mut response = client
             .get(url)
+            .header(ACCEPT_ENCODING, GZIP)
             .send()
             .await
             .map_err(|e| failed(format!("Get \"{url}\": {}", sending(&e, &scheme, host))))?;
         if response.status() != reqwest::StatusCode::OK {
             return Err(failed(response.status().as_u16().to_string()));
         }
+        let encoding = content_encoding(response.headers()).map_err(failed)?;
         let broken = |cause: String| format!("Could not read from {url}: {cause}");
         let mut body = Vec::new();
         while let Some(part) = response.chunk().await.map_err(|e| broken(causes(&e)))? {
@@ -164,8 +181,39 @@ impl Fetcher {
             }
             body.extend_from_slice(&part);
         }
-        Ok(body)
+        decoded(encoding, body).await.map_err(broken)
     }
+}
+
+/// How a response is encoded. Errors: in a way that is not known.
+fn content_encoding(headers: &HeaderMap) -> Result<Encoding, String> {
+    let mut values =
+        headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes).filter(|value| !value.is_empty());
+    let Some(first) = values.next() else { return Ok(Encoding::Identity) };
+    match values.next() {
+        None if first.eq_ignore_ascii_case(b"identity") => Ok(Encoding::Identity),
+        None if first.eq_ignore_ascii_case(GZIP.as_bytes()) => Ok(Encoding::Gzip),
+        None => Err(format!("the content encoding {} is not supported", quoted(first))),
+        Some(_) => Err("more than one content encoding is not supported".to_owned()),
+    }
+}
+
+/// The bytes of the list. Errors: they cannot be decoded, or are too many.
+async fn decoded(encoding: Encoding, body: Vec<u8>) -> Result<Vec<u8>, String> {
+    if encoding == Encoding::Identity {
+        return Ok(body);
+    }
+    let decode = move || {
+        let mut list = Vec::new();
+        let most = MAX_BODY as u64 + 1;
+        MultiGzDecoder::new(&*body).take(most).read_to_end(&mut list).map(|_| list)
+    };
+    let list = tokio::task::spawn_blocking(decode).await.map_err(|error| error.to_string())?;
+    let list = list.map_err(|error| format!("gzip: {error}"))?;
+    if list.len() > MAX_BODY {
+        return Err(format!("the list is larger than {MAX_BODY} bytes"));
+    }
+    Ok(list)
 }
 
 /// An HTTP client: at most 10 redirects, proxies of the environment except for loopback hosts.

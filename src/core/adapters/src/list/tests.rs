@@ -8,6 +8,8 @@ use crate::testing::{problems, ready, test_env};
 use mixer_attribute::ValueType;
 use mixer_engine::template;
 
+mod encoding;
+
 /// An HTTP server that sends a configured response, byte for byte.
 struct Server {
     address: SocketAddr,
