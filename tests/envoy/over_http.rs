@@ -1,5 +1,8 @@
 //! Checks over HTTP: through Envoy, and what the endpoint answers by itself.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+
 use crate::fixture::{Fixture, Http};
 use crate::support::{DEADLINE, Server, free_port, http_with, wait_for};
 
@@ -229,5 +232,30 @@ async fn envoy_denies_what_is_denied_although_it_fails_open() {
     for path in ["/healthcheck", "/rlconfig", "/json", "/"] {
         let chosen = fixture.get_at(fixture.without_prefix, Http::One, path, &[("x-user", "ann")]).await;
         assert_eq!(chosen.status, 404, "{path}: {chosen:?}");
+    }
+}
+
+#[test]
+fn requests_that_are_no_http_are_bad_requests() {
+    let endpoint = Endpoint::start(&denials(), &[]);
+    let ask = |request: &str| {
+        let mut socket = TcpStream::connect(&endpoint.address).expect("it listens");
+        socket.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        socket.write_all(request.as_bytes()).expect("it is sent");
+        let mut line = String::new();
+        BufReader::new(socket).read_line(&mut line).expect("an answer");
+        line.trim_end().to_owned()
+    };
+    let chunked = |body: &str| {
+        ask(&format!("POST /check/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}"))
+    };
+    assert_eq!(chunked("1\r\nx\r\n0\r\n\r\n"), "HTTP/1.1 200 OK");
+    for broken in ["x\r\n", "1\r\nxx\r\n0\r\n\r\n", "ffffffffffffffffff\r\n"] {
+        assert_eq!(chunked(broken), "HTTP/1.1 400 Bad Request", "{broken:?}");
+    }
+    let hosts = |hosts: &str| ask(&format!("GET /check/ HTTP/1.1\r\n{hosts}\r\n"));
+    assert_eq!(hosts("Host: a\r\n"), "HTTP/1.1 200 OK");
+    for two in ["Host: a\r\nHost: b\r\n", "Host: a\r\nhost: a\r\n"] {
+        assert_eq!(hosts(two), "HTTP/1.1 400 Bad Request", "{two:?}");
     }
 }

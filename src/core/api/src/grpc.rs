@@ -8,6 +8,7 @@ pub use framing::{EMPTY_MESSAGE, finish_message, unframed};
 pub(crate) use request::read_message_by;
 pub use request::{Messages, is_grpc, require_post};
 pub use response::{ApiBody, OK_RESPONSE, response, unsupported_media_type};
+pub(crate) use response::{MAX_MESSAGE, cut_to, encoded_len};
 
 use mixer_attribute::DecodeError;
 use mixer_attribute::request::RequestError;

@@ -3,12 +3,13 @@
 //! A long report is decoded and delivered in slices, each in an arena of its own; the worker serves other calls between them and
 //! within them. It takes a permit of the pool of calls before the first slice, so that overload refuses all of it or nothing.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::call::CallInfo;
-use super::grpc::{Code, EMPTY_MESSAGE, GrpcError};
+use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, MAX_MESSAGE, cut_to, encoded_len};
 use super::principal::set_principal;
 use super::worker::{CallScope, Pace, SLICE, SliceEnd, WORK_PER_TURN, WorkerContext};
 use crate::load_shedding::{self, Demand};
@@ -100,7 +101,7 @@ async fn deliver<'a>(
     }
     let Some(text) = errors.text() else { return Ok(()) };
     tracing::error!(target: "api", "Report failed: {text}");
-    Err(GrpcError::new(Code::Unknown, text))
+    Err(GrpcError::new(Code::Unknown, errors.message().unwrap_or(text)))
 }
 
 /// Delivers a long report slice by slice. Between two of them the call has no memory for records, and other long calls have their turn.
@@ -232,6 +233,9 @@ pub struct ReportErrors {
     count: usize,
 }
 
+/// Before each failure.
+const SEPARATOR: &str = "\n\t* ";
+
 impl ReportErrors {
     /// Failures whose texts are kept.
     const MAX_KEPT: usize = 100;
@@ -259,15 +263,45 @@ impl ReportErrors {
         self.count
     }
 
-    /// The failures in Istio Mixer's form; `None` if there are none.
+    /// The failures in Istio Mixer's form, for the log; `None` if there are none.
     pub fn text(&self) -> Option<String> {
-        let left_out = self.count - self.kept.len();
+        self.of_first(&self.kept)
+    }
+
+    /// The failures that fit a `grpc-message`, in Istio Mixer's form; `None` if there are none.
+    pub fn message(&self) -> Option<String> {
+        let text = self.text()?;
+        if encoded_len(&text) <= MAX_MESSAGE {
+            return Some(text);
+        }
+        let frame = self.of_first::<&str>(&[])?;
+        let mut left = MAX_MESSAGE.saturating_sub(encoded_len(&frame));
+        let mut shown: Vec<Cow<'_, str>> = Vec::new();
+        for error in &self.kept {
+            let Some(rest) = left.checked_sub(encoded_len(SEPARATOR)) else { break };
+            if encoded_len(error) > rest && !shown.is_empty() {
+                break;
+            }
+            let error = cut_to(error, rest);
+            left = rest.saturating_sub(encoded_len(&error));
+            shown.push(error);
+        }
+        self.of_first(&shown)
+    }
+
+    /// The text of these failures, and how many there are besides them.
+    fn of_first<T: AsRef<str> + std::fmt::Display>(&self, shown: &[T]) -> Option<String> {
+        let left_out = self.count - shown.len();
         match self.count {
             0 => None,
-            _ if left_out == 0 => Some(join_errors(&self.kept)),
+            _ if left_out == 0 => Some(join_errors(shown)),
             count => {
-                let kept = self.kept.join("\n\t* ");
-                Some(format!("{count} errors occurred:\n\t* {kept}\n\t* and {left_out} more\n\n"))
+                let mut text = format!("{count} errors occurred:");
+                for error in shown {
+                    text.push_str(SEPARATOR);
+                    text.push_str(error.as_ref());
+                }
+                Some(format!("{text}{SEPARATOR}and {left_out} more\n\n"))
             }
         }
     }

@@ -151,6 +151,10 @@ struct Endpoint {
 impl Endpoint {
     async fn answer(&self, role: Role, request: Request<HttpBody>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
+        // Which of them a rule would see is a matter of chance. Spec: RFC 9112 section 3.2.
+        if head.headers.get_all(header::HOST).iter().nth(1).is_some() {
+            return plain(StatusCode::BAD_REQUEST, "more than one Host\n");
+        }
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let (check, source) = {
             let published = self.shared.runtime().load();

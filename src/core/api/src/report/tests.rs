@@ -93,3 +93,39 @@ async fn a_long_report_runs_one_slice_at_a_time() {
         assert_eq!((before, trace.borrow().record), (384, 400));
     }
 }
+
+#[test]
+fn a_message_of_many_failures_fits_the_headers_of_a_response() {
+    let errors = |texts: Vec<String>| {
+        let mut errors = ReportErrors::default();
+        errors.extend(texts);
+        errors
+    };
+    assert_eq!(errors(Vec::new()).message(), None);
+    let few = errors(vec!["a".to_owned(), "b".to_owned()]);
+    assert_eq!(
+        (few.message(), few.message()),
+        (few.text(), Some("2 errors occurred:\n\t* a\n\t* b\n\n".to_owned()))
+    );
+    for (count, length) in
+        [(1, 100_000), (2, 3000), (50, 100), (99, 50), (500, 10), (500, 100_000), (100_000, 1)]
+    {
+        for letter in ["x", "é", "%"] {
+            let all = errors((0..count).map(|_| letter.repeat(length)).collect());
+            let (message, text) = (all.message().unwrap(), all.text().unwrap());
+            let what = format!("{count} failures of {length} {letter}: {message}");
+            assert!(encoded_len(&message) <= MAX_MESSAGE, "{what}");
+            assert!(message.len() <= text.len(), "the log has at least as much");
+            let shown = message.matches("\n\t* ").count();
+            if count == 1 {
+                assert!(
+                    message.starts_with("1 error occurred:\n\t* ") && message.ends_with("…\n\n"),
+                    "{what}"
+                );
+            } else {
+                assert!(message.ends_with(&format!("\n\t* and {} more\n\n", count - (shown - 1))), "{what}");
+                assert!(shown > 1, "at least one is shown: {what}");
+            }
+        }
+    }
+}

@@ -20,7 +20,9 @@ pub(super) struct BodyLimits {
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The body is too large or did not arrive in time, or the connection ended.
+    /// The body is too large.
+    TooLarge,
+    /// The body is broken, or did not arrive in time.
     Incomplete,
     /// There is no memory for it.
     Busy,
@@ -29,7 +31,8 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) fn answer(self) -> (StatusCode, &'static str) {
         match self {
-            Refusal::Incomplete => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or incomplete\n"),
+            Refusal::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
+            Refusal::Incomplete => (StatusCode::BAD_REQUEST, "the body is broken or incomplete\n"),
             Refusal::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests are being received\n"),
         }
     }
@@ -48,7 +51,7 @@ impl BodyLimits {
             let frame = frame.map_err(|_| Refusal::Incomplete)?;
             let Ok(data) = frame.into_data() else { continue };
             if whole.len() + data.len() > self.bytes {
-                return Err(Refusal::Incomplete);
+                return Err(Refusal::TooLarge);
             }
             if !memory.grow(data.len()) {
                 return Err(Refusal::Busy);
@@ -69,7 +72,7 @@ mod tests {
     async fn bodies_are_bounded_in_bytes_and_memory() {
         let limits = BodyLimits { bytes: 100, memory: Arc::new(Share::new(150)) };
         let read = |size: usize| limits.read(Full::new(Bytes::from(vec![b'x'; size])));
-        assert_eq!(read(101).await.err(), Some(Refusal::Incomplete));
+        assert_eq!(read(101).await.err(), Some(Refusal::TooLarge));
         let (body, first) = read(100).await.unwrap();
         assert_eq!((body.len(), limits.memory.used()), (100, 100));
         assert_eq!(read(51).await.err(), Some(Refusal::Busy));

@@ -266,7 +266,7 @@ impl Batch<'_> {
         let Progress { errors, records, .. } = progress;
         let failed = errors.text().map(|text| {
             mixer_base::warn_limited!(1, errors = errors.count(), "access logs of Envoy: {text}");
-            GrpcError::new(Code::Unknown, text)
+            GrpcError::new(Code::Unknown, errors.message().unwrap_or(text))
         });
         if let (Some(observation), Some(records)) = (recorder, records) {
             record_report(observation, &records, failed.as_ref());
