@@ -11,7 +11,7 @@ use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::NamespaceFlags;
 use super::io::Io;
-use super::output::{self, OutputFormat, table};
+use super::output::{self, OutputFormat, escaped, table};
 use super::source;
 use mixer_engine::decision::Decision;
 use mixer_engine::snapshot::Snapshot;
@@ -168,7 +168,7 @@ fn show(
         writeln!(io.out, "{count} do not have the recorded result with --from: state or backends differ")?;
     }
     for (line, cause) in &replayed.skipped {
-        writeln!(io.err, "line {line} is skipped: {cause}")?;
+        writeln!(io.err, "line {line} is skipped: {}", escaped(cause))?;
     }
     Ok(())
 }

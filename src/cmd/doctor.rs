@@ -11,7 +11,7 @@ use finding::{CheckStatus, Finding};
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::{Io, Style};
-use super::output::{self, OutputFormat};
+use super::output::{self, OutputFormat, escaped};
 use super::server::ParseOptions;
 use mixer_config::store::EMBEDDED_SAMPLE;
 
@@ -80,9 +80,10 @@ fn print(findings: &[Finding], format: OutputFormat, io: &mut Io) -> Result<(), 
                 };
                 let status = io.paint(style, verdict.name());
                 let gap = " ".repeat(6 - verdict.name().len());
-                writeln!(io.out, "{status}{gap}{check:<16}{detail}")?;
+                let one_line = |text: &str| escaped(&text.trim_end().replace('\n', " ")).into_owned();
+                writeln!(io.out, "{status}{gap}{check:<16}{}", one_line(detail))?;
                 if let Some(hint) = hint.as_ref().filter(|_| *verdict != CheckStatus::Ok) {
-                    writeln!(io.out, "{:22}hint: {hint}", "")?;
+                    writeln!(io.out, "{:22}hint: {}", "", one_line(hint))?;
                 }
             }
         }

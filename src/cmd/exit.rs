@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::output::escaped_lines;
+
 /// The exit statuses of `mixer`. The legacy programs use 0 and 255 only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Exit {
@@ -150,12 +152,12 @@ impl Failure {
 
     /// The text that `mixer` prints.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("error: {}\n", self.what);
+        let mut text = format!("error: {}\n", escaped_lines(&self.what));
         if let Some(cause) = &self.cause {
-            let _ = writeln!(text, "  cause: {cause}");
+            let _ = writeln!(text, "  cause: {}", escaped_lines(cause));
         }
         if let Some(hint) = &self.hint {
-            let _ = writeln!(text, "  hint: {hint}");
+            let _ = writeln!(text, "  hint: {}", escaped_lines(hint));
         }
         text
     }

@@ -5,6 +5,7 @@ use tabled::settings::{Padding, Style};
 
 use super::io::Io;
 use mixer_attribute::SignedDuration;
+pub(crate) use mixer_base::log::escaped;
 
 /// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -51,8 +52,17 @@ pub(crate) fn yaml(document: &impl Serialize) -> String {
     serde_yaml::to_string(document).unwrap_or_default()
 }
 
+/// A text of several lines in which control characters other than line feeds are escaped.
+pub(crate) fn escaped_lines(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(escaped).collect();
+    lines.join("\n")
+}
+
 /// A table without borders; the last column wraps so that lines fit `width`.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> String {
+    // A cell is one line, whatever it names.
+    let escape = |row: &Vec<String>| row.iter().map(|cell| escaped(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(escape).collect();
     let last = headers.len().saturating_sub(1);
     let widest = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -62,7 +72,7 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], width: usize) -> Str
     let last_width = width.saturating_sub(others).max(16);
     let mut builder = tabled::builder::Builder::new();
     builder.push_record(headers.iter().copied());
-    for row in rows {
+    for row in &rows {
         let cells = row.iter().enumerate();
         builder.push_record(
             cells.map(|(i, cell)| if i == last { wrap(cell, last_width) } else { cell.clone() }),

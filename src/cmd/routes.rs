@@ -82,7 +82,7 @@ pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
     };
     filter(&mut found, args);
     match DumpFormat::or_default(args.output, io) {
-        DumpFormat::Debug => write!(io.out, "{found}")?,
+        DumpFormat::Debug => io.out.write_all(output::escaped_lines(&found.to_string()).as_bytes())?,
         DumpFormat::Json => writeln!(io.out, "{}", output::json(&document(&found, matches.as_ref())))?,
         DumpFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&found, matches.as_ref())))?,
         DumpFormat::Table => show_table(&found, matches.as_ref(), io.width, io)?,

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
     let text = match DumpFormat::or_default(args.output, io) {
         DumpFormat::Json => output::json(&selected(&found, &args.section)?) + "\n",
         DumpFormat::Yaml => output::yaml(&selected(&found, &args.section)?),
-        DumpFormat::Debug => debug::render(&found, &args.section),
+        DumpFormat::Debug => output::escaped_lines(&debug::render(&found, &args.section)),
         DumpFormat::Table => tables::render(&found, &args.section, io.width),
         DumpFormat::Plain => tables::render(&found, &args.section, usize::MAX),
     };

@@ -9,6 +9,7 @@ use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Stop};
 use super::flags::NamespaceFlags;
 use super::io::Io;
+use super::output::escaped;
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
 use mixer_config::{Diagnostics, Severity};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
@@ -89,10 +90,11 @@ pub(crate) fn left_out(url: &str, diagnostics: &Diagnostics) -> Option<String> {
         names.push_str(&format!(" and {} more", named.len() - MAX_NAMED));
     }
     let without = if names.is_empty() { String::new() } else { format!(" without {names}") };
-    Some(format!(
+    let note = format!(
         "warning: `{url}` has {count} and is evaluated{without}; a server goes on with the last good version, or \
          does not serve, unless --config-on-error is serve-valid; see `mixer validate {url}`"
-    ))
+    );
+    Some(escaped(&note).into_owned())
 }
 
 /// Reads configuration from paths and store URLs.

@@ -13,7 +13,7 @@ use location::location;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{EmptyConfigFlags, NamespaceFlags};
 use super::io::{Io, Style};
-use super::output::{self, OutputFormat};
+use super::output::{self, OutputFormat, escaped};
 use super::{snapshot, source};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
@@ -165,7 +165,7 @@ fn line(diagnostic: &Diagnostic) -> String {
         line.push_str(": ");
     }
     line.push_str(&diagnostic.message.replace('\n', " "));
-    line
+    escaped(&line).into_owned()
 }
 
 fn counted(count: usize, noun: &str) -> String {

@@ -158,3 +158,42 @@ fn crds_are_printed_in_both_api_versions() {
     let v1 = run(&["mixer", "crd", "instance", "--api-version", "v1"]);
     assert!(v1.out.contains("apiVersion: apiextensions.k8s.io/v1\n"), "{}", v1.out);
 }
+
+/// Names and texts of files neither begin a line nor reach the terminal.
+#[test]
+fn control_characters_of_files_are_escaped() {
+    let name = r#""bad\e[2J\nerror[forged]: x\u202e\x07""#;
+    let text = format!(
+        "kind: rule\nmetadata: {{name: {name}, namespace: {name}}}\nspec: {{match: {name}, actions: [{{handler: {name}, instances: [{name}]}}]}}\n\
+         ---\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\nspec: {{compiledAdapter: denier, params: {{status: {{message: {name}}}}}}}\n\
+         ---\nkind: handler\nmetadata: {{name: other, namespace: istio-system}}\nspec: {{compiledAdapter: {name}}}\n"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a\u{1b}[31m\nerror[forged]: b.yaml");
+    std::fs::write(&file, format!("{text}# \u{1b}[31m\nx: [\n")).unwrap();
+    let path = directory.path().display().to_string();
+    let url = format!("fs://{path}");
+    for arguments in [
+        &["validate", &path][..],
+        &["validate", "-o", "plain", &path],
+        &["validate", "-o", "table", "--lint", &path],
+        &["snapshot", "dump", "--config", &url, "-o", "plain"],
+        &["snapshot", "dump", "--config", &url, "-o", "table"],
+        &["snapshot", "dump", "--config", &url, "-o", "debug"],
+        &["routes", "show", "--config", &url, "-o", "plain"],
+        &["routes", "show", "--config", &url, "-o", "debug"],
+        &["doctor", "--config-store-url", &url],
+    ] {
+        let ran = run(&[&["mixer"][..], arguments].concat());
+        for shown in [&ran.out, &ran.err] {
+            let raw = shown.find(|c: char| c != '\n' && (c.is_control() || c == '\u{202e}'));
+            assert_eq!(raw, None, "{arguments:?}: {shown:?}");
+            let is_tree = arguments.contains(&"debug");
+            assert!(
+                is_tree || !shown.lines().any(|line| line.starts_with("error[forged]")),
+                "{arguments:?}: {shown}"
+            );
+        }
+        assert!(!(ran.out.is_empty() && ran.err.is_empty()), "{arguments:?}");
+    }
+}

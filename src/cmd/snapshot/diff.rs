@@ -54,7 +54,7 @@ pub(super) fn print(
         if shown == Shown::Nothing {
             continue;
         }
-        let heading = io.paint(Style::Bold, name);
+        let heading = io.paint(Style::Bold, &output::escaped(name));
         writeln!(io.out, "{heading}")?;
         if let Shown::Note(note) = shown {
             writeln!(io.out, "  {note}")?;
@@ -68,6 +68,7 @@ pub(super) fn print(
                 Some('@') => Some(Style::Dim),
                 _ => None,
             };
+            let line = &*output::escaped(line);
             let line = style.map_or_else(|| line.to_owned(), |style| io.paint(style, line));
             writeln!(io.out, "  {line}")?;
         }

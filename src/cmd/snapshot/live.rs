@@ -5,6 +5,7 @@ use std::io::Write as _;
 use super::diff::{self, Shown};
 use crate::cmd::exit::Stop;
 use crate::cmd::io::Io;
+use crate::cmd::output::escaped;
 use mixer_config::{Diagnostics, Severity};
 use mixer_engine::runtime::is_about_serving;
 use mixer_engine::snapshot::SnapshotDump;
@@ -27,7 +28,8 @@ pub(super) fn compare(
     io: &mut Io,
 ) -> Result<bool, Stop> {
     for problem in before.errors.iter().filter(|problem| is_about_serving(&problem.code)) {
-        writeln!(io.out, "{address}: {}[{}]: {}", problem.severity, problem.code, problem.message)?;
+        let line = format!("{address}: {}[{}]: {}", problem.severity, problem.code, problem.message);
+        writeln!(io.out, "{}", escaped(&line))?;
     }
     if before.errors.iter().any(|problem| problem.code == WITHHELD) {
         // Everything differs from nothing.

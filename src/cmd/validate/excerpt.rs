@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::location::location;
 use crate::cmd::io::{Io, Style};
+use crate::cmd::output::escaped;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Severity, Span};
 
@@ -28,20 +29,22 @@ pub(super) fn render(diagnostic: &Diagnostic, contents: &StoreContents, io: &Io)
         parts.extend(
             [diagnostic.resource.clone(), diagnostic.field.to_string()].into_iter().filter(|p| !p.is_empty()),
         );
-        let _ = writeln!(text, "{gutter} {} {}", io.paint(Style::Dim, "┌─"), parts.join("  "));
+        let _ = writeln!(text, "{gutter} {} {}", io.paint(Style::Dim, "┌─"), escaped(&parts.join("  ")));
     } else if !diagnostic.resource.is_empty() {
-        let _ = writeln!(text, "{gutter} {} {}", io.paint(Style::Dim, "┌─"), diagnostic.resource);
+        let _ = writeln!(text, "{gutter} {} {}", io.paint(Style::Dim, "┌─"), escaped(&diagnostic.resource));
     }
     if let (Some(source), Some(span)) = (source, diagnostic.span) {
         let bar = io.paint(Style::Dim, "│");
         let shown: String = source.chars().take(MAX_LINE_CHARS).collect();
-        let _ = writeln!(text, "{} {bar} {}", io.paint(Style::Dim, &number), shown.trim_end());
+        // A tab takes one column, as the caret counts.
+        let shown = shown.trim_end().replace('\t', " ");
+        let _ = writeln!(text, "{} {bar} {}", io.paint(Style::Dim, &number), escaped(&shown));
         let (column, note) = caret(diagnostic, &source, span);
         let blanks = " ".repeat(usize::try_from(column.saturating_sub(1)).unwrap_or(0).min(MAX_LINE_CHARS));
         let _ = writeln!(text, "{gutter} {bar} {blanks}{}{note}", io.paint(style, "^"));
     }
     if let Some(hint) = &diagnostic.hint {
-        let _ = writeln!(text, "{gutter} {} hint: {hint}", io.paint(Style::Dim, "="));
+        let _ = writeln!(text, "{gutter} {} hint: {}", io.paint(Style::Dim, "="), escaped(hint));
     }
     text
 }
@@ -52,7 +55,7 @@ fn heading(diagnostic: &Diagnostic) -> String {
         let marker = format!(" {}:{}: ", e.line, e.column);
         diagnostic.message.rfind(&marker).and_then(|at| diagnostic.message.get(at + marker.len()..))
     });
-    tail.unwrap_or(&diagnostic.message).replace('\n', " ")
+    escaped(&tail.unwrap_or(&diagnostic.message).replace('\n', " ")).into_owned()
 }
 
 /// The column of the caret and the note after it.

@@ -23,6 +23,7 @@ use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
 pub use crate::rate_limit::RateLimit;
+pub use escape::escaped;
 pub use format::json_record;
 pub use options::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
 

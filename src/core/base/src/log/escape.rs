@@ -3,6 +3,19 @@
 //! Escaped in every format: C0 and C1 control characters, DEL, line and paragraph separators, controls of the text direction, and
 //! bytes that are not UTF-8. Line feed, carriage return and tab have short escapes; all others are `\u` and four digits.
 
+use std::borrow::Cow;
+
+/// A text as it is shown in one line: escaped as in the log, without quotes. Escaping twice changes nothing.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Vec::with_capacity(text.len() + 16);
+    push_escaped(&mut out, text.as_bytes());
+    // Escapes are ASCII.
+    Cow::Owned(String::from_utf8(out).unwrap_or_default())
+}
+
 /// Appends `text` unquoted; quotes and backslashes stay.
 pub(super) fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
     push(out, text, false);
@@ -75,6 +88,9 @@ mod tests {
         ] {
             assert_eq!(pushed(push_escaped, text), escaped, "{what}");
             assert_eq!(pushed(push_quoted, text), format!("\"{escaped}\""), "{what}");
+            let lossy = String::from_utf8_lossy(text).replace('\u{fffd}', "\\ufffd");
+            assert_eq!(super::escaped(&lossy), escaped, "{what}");
+            assert!(matches!(super::escaped(escaped), Cow::Borrowed(_)), "{what}");
         }
         assert_eq!(pushed(push_escaped, br#"say "hi" \ there"#), r#"say "hi" \ there"#);
         assert_eq!(pushed(push_quoted, br#"say "hi" \ there"#), r#""say \"hi\" \\ there""#);
