@@ -27,6 +27,8 @@ mod good_client;
 mod labels;
 #[path = "attacks/memory.rs"]
 mod memory;
+#[path = "attacks/pages.rs"]
+mod pages;
 #[path = "attacks/quotas.rs"]
 mod quotas;
 #[path = "attacks/records.rs"]
@@ -37,7 +39,7 @@ mod scene;
 mod wire;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 26] = [
+const ATTACKS: [&str; 27] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -47,6 +49,7 @@ const ATTACKS: [&str; 26] = [
     "8 MB of empty log entries",
     "labels of 1 MB",
     "unread scrapes",
+    "unread configuration",
     "80 000 quotas",
     "slow readers",
     "INITIAL_WINDOW_SIZE",

@@ -50,6 +50,8 @@ pub enum Purpose {
     Series,
     /// Renderings of the metrics page for scrapes that run.
     Scrapes,
+    /// Large answers of ControlZ and of the monitoring endpoint.
+    Pages,
     /// Answers of handlers with `mixer.dev/on-error: lastKnown`.
     LastKnown,
     /// Cached checks.
@@ -62,13 +64,14 @@ pub enum Purpose {
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Purpose; 10] = [
+    pub const ALL: [Purpose; 11] = [
         Purpose::Connections,
         Purpose::QuotaCells,
         Purpose::Deduplication,
         Purpose::RateLimits,
         Purpose::Series,
         Purpose::Scrapes,
+        Purpose::Pages,
         Purpose::LastKnown,
         Purpose::CheckCache,
         Purpose::Queues,
@@ -84,6 +87,7 @@ impl Purpose {
             Purpose::RateLimits => "rate-limits",
             Purpose::Series => "series",
             Purpose::Scrapes => "scrapes",
+            Purpose::Pages => "pages",
             Purpose::LastKnown => "last-known",
             Purpose::CheckCache => "check-cache",
             Purpose::Queues => "queues",
@@ -103,8 +107,9 @@ impl Purpose {
             Purpose::QuotaCells => 5,
             Purpose::Deduplication => 1,
             Purpose::RateLimits => 3,
-            Purpose::Series => 5,
+            Purpose::Series => 4,
             Purpose::Scrapes => 2,
+            Purpose::Pages => 1,
             Purpose::LastKnown => 1,
             Purpose::CheckCache => 3,
             Purpose::Queues => 3,
@@ -307,6 +312,12 @@ impl Account {
     /// Acquires bytes until the charge is dropped; `None` if the share does not have them for this account.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         self.acquire(bytes).then(|| Charge { account: Arc::clone(self), bytes })
+    }
+
+    /// Acquires bytes until the charge is dropped even if the share does not have them, for what exists already.
+    pub fn overdrawn(self: &Arc<Self>, bytes: usize) -> Charge {
+        self.overdraw(bytes);
+        Charge { account: Arc::clone(self), bytes }
     }
 
     /// Acquires bytes even if the share does not have them, for what exists already.

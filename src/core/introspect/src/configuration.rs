@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::excerpt;
 use super::page::Page;
-use super::{Server, form, format, page, parameter, process};
+use super::{Server, form, format, page, parameter};
 use mixer_base::secrets::{mask_source, mask_text};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, RawResource, Severity};
@@ -22,14 +22,13 @@ const LISTED: usize = 200;
 /// Maximum number of diagnostics on the page.
 const SHOWN: usize = 50;
 
-/// The snapshot in the form of `snapshot dump`, with diagnostics of handlers and routes. Secret values are masked unless `reveal` is
-/// given and the guard permits it.
-pub(super) fn json(server: &Server, parameters: &[(String, String)]) -> SnapshotDump {
-    let published = server.runtime.load_full();
+/// The snapshot in the form of `snapshot dump`, with diagnostics of handlers and routes. Secret values are masked unless they are
+/// revealed.
+pub(super) fn json(published: &Published, reveals: bool) -> SnapshotDump {
     let mut found = dump(published.routes.snapshot());
     found.errors = published.diagnostics.iter().map(Into::into).collect();
     found.kept = published.kept.iter().map(|kept| kept.key.to_string()).collect();
-    if !process::reveals(server, parameters) {
+    if !reveals {
         found.mask_secrets();
     }
     found
@@ -51,8 +50,7 @@ pub(super) struct Problem {
 }
 
 /// All diagnostics.
-pub(super) fn diagnostics(server: &Server) -> Vec<Problem> {
-    let published = server.runtime.load_full();
+pub(super) fn diagnostics(published: &Published) -> Vec<Problem> {
     let problem = |d: &Diagnostic| Problem {
         severity: d.severity.name(),
         code: d.code,

@@ -9,6 +9,7 @@
 //! ```
 //! See docs/operations.md.
 
+mod answers;
 mod assets;
 mod cache;
 mod callers;
@@ -55,6 +56,7 @@ use mixer_base::log::Log;
 use mixer_base::metrics::Metrics;
 use mixer_config::store::ConfigStore;
 use mixer_engine::runtime::Runtime;
+use mixer_net::http::LargeAnswers;
 use mixer_net::registry::ConnectionRegistry;
 
 use form::Parameters;
@@ -89,6 +91,8 @@ pub struct Introspection {
     pub settings: Vec<(&'static str, String)>,
     /// Access control.
     pub guard: Guard,
+    /// Bounds large answers. Other endpoints may share it.
+    pub large_answers: Arc<LargeAnswers>,
 }
 
 type Shared = Arc<Server>;
@@ -100,6 +104,7 @@ pub(crate) struct Server {
     temporary: scopes::Temporary,
     /// Each explanation takes a thread while its handlers answer.
     explanations: Arc<Semaphore>,
+    answers: answers::Answers,
     started: SystemTime,
 }
 
@@ -137,9 +142,11 @@ pub fn routes(parts: Introspection) -> Router {
         trend: trend::Trend::new(&parts.metrics),
         temporary: scopes::Temporary::default(),
         explanations: Arc::new(Semaphore::new(explain::MAX_CONCURRENT)),
+        answers: answers::Answers::default(),
         started: SystemTime::now(),
         parts,
     });
+    let answering = axum::middleware::from_fn_with_state(Arc::clone(&shared), answers::bounded);
     let guarding = axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::guard);
     compatible_routes()
         .merge(native_routes())
@@ -148,6 +155,7 @@ pub fn routes(parts: Introspection) -> Router {
             get(async |State(s): State<Shared>| page::not_found(&s)).fallback(async || StatusCode::NOT_FOUND),
         )
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+        .layer(answering)
         .layer(guarding)
         .with_state(shared)
 }
@@ -229,7 +237,9 @@ fn native_routes() -> Router<Shared> {
         ))
         .merge(topic(
             "diagnosticsj",
-            get(async |State(s): State<Shared>| json(&configuration::diagnostics(&s))),
+            get(async |State(s): State<Shared>| {
+                answers::of_snapshot(&s, "diagnosticsj", configuration::diagnostics)
+            }),
         ))
         .route(
             "/configz/resource",
@@ -248,11 +258,16 @@ fn native_routes() -> Router<Shared> {
             "routesz",
             any(async |State(s): State<Shared>, Parameters(p): Parameters| routing::page(&s, &p)),
         ))
-        .merge(topic("routesj", get(async |State(s): State<Shared>| json(&routing::json(&s)))))
+        .merge(topic(
+            "routesj",
+            get(async |State(s): State<Shared>| answers::of_snapshot(&s, "routesj", routing::json)),
+        ))
         .merge(topic(
             "snapshotj",
             get(async |State(s): State<Shared>, Parameters(p): Parameters| {
-                json(&configuration::json(&s, &p))
+                let reveals = process::reveals(&s, &p);
+                let name = if reveals { "snapshotj, revealed" } else { "snapshotj" };
+                answers::of_snapshot(&s, name, |published| configuration::json(published, reveals))
             }),
         ))
         .merge(topic("explainz", any(explain::page)))
@@ -314,12 +329,14 @@ fn log_in(server: &Server, body: &str) -> Response {
 /// A JSON response.
 fn json<T: Serialize>(value: &T) -> Response {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => {
-            let kind = HeaderValue::from_static("application/json; charset=utf-8");
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
-        }
+        Ok(text) => json_text(text),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+fn json_text(text: impl axum::response::IntoResponse) -> Response {
+    let kind = HeaderValue::from_static("application/json; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 /// A plain text response.

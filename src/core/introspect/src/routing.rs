@@ -6,13 +6,13 @@ use maud::{Markup, html};
 use super::page::Page;
 use super::{Server, configuration, explain, form, format, parameter};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
+use mixer_engine::runtime::Published;
 
 /// Maximum number of routes on the page.
 const LISTED: usize = 300;
 
 /// The routing table in the form of `routes show`.
-pub(super) fn json(server: &Server) -> RoutingOutline {
-    let published = server.runtime.load_full();
+pub(super) fn json(published: &Published) -> RoutingOutline {
     let handlers = published.routes.handlers();
     outline(published.routes.snapshot(), &|handler| handlers.get(&handler.key).is_some())
 }
@@ -32,7 +32,7 @@ fn short(variety: &str) -> String {
 /// The page.
 pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
     let (q, variety) = (parameter(parameters, "q"), parameter(parameters, "variety"));
-    let outline = json(server);
+    let outline = json(&server.runtime.load_full());
     let rows = rows(&outline, q, variety);
     Page {
         path: "/routesz/",

@@ -4,9 +4,11 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use tower::ServiceExt as _;
 
 use super::*;
+use mixer_base::budget::Share;
 use mixer_base::log::LogOptions;
 use mixer_config::store::MemoryStore;
 use mixer_engine::adapter::{Commons, SystemClock};
@@ -74,6 +76,8 @@ struct Fixture {
     store: Arc<MemoryStore>,
     configurator: Configurator,
     runtime: Arc<Runtime>,
+    /// The threads that rendered pages.
+    rendered_on: Arc<Mutex<Vec<std::thread::ThreadId>>>,
 }
 
 impl Fixture {
@@ -101,19 +105,25 @@ impl Fixture {
         };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         configurator.apply().await;
+        let rendered_on = Arc::new(Mutex::new(Vec::new()));
+        let rendering = Arc::clone(&rendered_on);
         let router = routes(Introspection {
             runtime: Arc::clone(&runtime),
             store: Arc::clone(&store) as Arc<dyn ConfigStore>,
             metrics,
             log: Log::new(&LogOptions { targets: Vec::new(), ..LogOptions::default() }).unwrap(),
             connections: Arc::new(ConnectionRegistry::default()),
-            conditions: Arc::new(|| vec![("configuration".to_owned(), Ok(()))]),
+            conditions: Arc::new(move || {
+                rendering.lock().push(std::thread::current().id());
+                vec![("configuration".to_owned(), Ok(()))]
+            }),
+            large_answers: Arc::new(LargeAnswers::new(&Arc::new(Share::new(8 << 20)))),
             degradations: Degradations::default(),
             actions: vec![Action { name: "SIGUSR1", about: "tells", run: Arc::new(|| {}) }],
             settings: vec![("APIPort", "9091".to_owned())],
             guard,
         });
-        Self { router, store, configurator, runtime }
+        Self { router, store, configurator, runtime, rendered_on }
     }
 
     async fn ask(&self, method: Method, path: &str, body: &str) -> (u16, BTreeMap<String, String>, String) {
@@ -378,4 +388,15 @@ async fn browsers_get_a_sign_in_form() {
     assert_eq!(status, 303);
     let cookie = headers.get("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     assert_eq!(ask("/memz/", "cookie", &cookie).await, 200);
+}
+
+#[tokio::test]
+async fn pages_are_rendered_on_other_threads_than_that_of_the_endpoints() {
+    let fixture = Fixture::new(Guard::default()).await;
+    for path in ["/", "/configz/", "/routesz/", "/explainz/"] {
+        fixture.get(path).await;
+    }
+    let here = std::thread::current().id();
+    let threads = fixture.rendered_on.lock();
+    assert!(threads.len() >= 4 && threads.iter().all(|thread| *thread != here), "{threads:?}");
 }

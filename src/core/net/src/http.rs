@@ -1,6 +1,7 @@
 //! HTTP/1 endpoints: bounded connections and times, graceful shutdown, responses in the form of Istio Mixer.
 
 mod connections;
+mod large;
 mod server;
 mod stream;
 mod timeouts;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
+pub use large::{Busy, LargeAnswers, MAX_LARGE_ANSWERS, Rendering};
 use mixer_base::task::{Group, Task};
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
 pub use stream::streamed;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use super::{Controls, IntrospectionOptions, ServerOptions};
 use mixer_base::regular_file;
 use mixer_introspect::{Action, Guard, Introspection};
+use mixer_net::http::LargeAnswers;
 
 /// The sources and actions of ControlZ.
 pub(super) fn introspection(
     controls: &Arc<Controls>,
     options: &ServerOptions,
     guard: Guard,
+    large_answers: Arc<LargeAnswers>,
 ) -> Introspection {
     let readiness = controls.health.readiness.clone();
     let degradations = controls.health.degradations.clone();
@@ -25,6 +27,7 @@ pub(super) fn introspection(
         actions: actions(controls),
         settings: options.settings_in_effect(),
         guard,
+        large_answers,
     }
 }
 

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use crate::pprof;
 use mixer_base::exposition::CONTENT_TYPE;
 use mixer_base::metrics::Metrics;
-use mixer_net::http::{answer, compressible};
+use mixer_net::http::{LargeAnswers, answer, compressible};
 
 /// Content type of `/version`.
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -25,22 +25,38 @@ pub(crate) fn routes(
     version: &str,
     profile: bool,
     legacy: Option<SnapshotNumber>,
+    answers: Arc<LargeAnswers>,
 ) -> Router {
     let version: Arc<str> = version.into();
-    let text = async move |headers: HeaderMap| metrics_text(&metrics, legacy.as_ref(), &headers);
+    let text = async move |headers: HeaderMap| metrics_page(metrics, legacy, &answers, headers).await;
     let routes = Router::new()
         .route("/metrics", any(text))
         .route("/version", any(async move || answer(StatusCode::OK, PLAIN, version.to_string())));
     if profile { routes.merge(pprof::routes()) } else { routes }
 }
 
-fn metrics_text(metrics: &Metrics, legacy: Option<&SnapshotNumber>, request: &HeaderMap) -> Response {
-    let mut text = Vec::new();
-    metrics.write(&mut text);
-    if let Some(snapshot) = legacy {
-        metrics.write_legacy(snapshot(), &mut text);
+/// The metrics. They are written on another thread, because many of them would keep the readiness probe waiting.
+async fn metrics_page(
+    metrics: Arc<Metrics>,
+    legacy: Option<SnapshotNumber>,
+    answers: &LargeAnswers,
+    request: HeaderMap,
+) -> Response {
+    let written = tokio::task::spawn_blocking(move || {
+        let mut text = Vec::new();
+        metrics.write(&mut text);
+        if let Some(snapshot) = legacy {
+            metrics.write_legacy(snapshot(), &mut text);
+        }
+        text
+    });
+    match written.await {
+        Ok(text) if LargeAnswers::is_large(text.len()) => {
+            answers.answer_with(&request, answer(StatusCode::OK, CONTENT_TYPE, ""), text.into())
+        }
+        Ok(text) => compressible(&request, CONTENT_TYPE, text),
+        Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, "cannot write the metrics\n"),
     }
-    compressible(request, CONTENT_TYPE, text)
 }
 
 #[cfg(test)]
@@ -53,7 +69,12 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
+    use mixer_base::budget::Share;
     use mixer_base::metrics::Family;
+
+    fn answers() -> Arc<LargeAnswers> {
+        Arc::new(LargeAnswers::new(&Arc::new(Share::new(8 << 20))))
+    }
 
     async fn get(routes: &Router, path: &str) -> (u16, String, String) {
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
@@ -68,7 +89,7 @@ mod tests {
     async fn paths_answer() {
         let metrics = Arc::new(Metrics::new());
         metrics.gauge(Family::ConfigRules, &[]).set(7_u64);
-        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", true, None)
+        let with_profile = routes(Arc::clone(&metrics), "a@b-c-d-e-f", true, None, answers())
             .fallback(async || mixer_net::http::not_found());
         let (status, kind, body) = get(&with_profile, "/metrics").await;
         assert_eq!((status, kind.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
@@ -86,21 +107,21 @@ mod tests {
                 (404, plain.clone(), "404 page not found\n".to_owned())
             );
         }
-        let without = routes(metrics, "v", false, None);
+        let without = routes(metrics, "v", false, None, answers());
         assert_eq!(get(&without, "/debug/pprof/").await.0, 404);
     }
 
     #[cfg(feature = "profiling")]
     #[tokio::test]
     async fn a_bad_profile_length_is_refused() {
-        let routes = routes(Arc::new(Metrics::new()), "v", true, None);
+        let routes = routes(Arc::new(Metrics::new()), "v", true, None, answers());
         assert_eq!(get(&routes, "/debug/pprof/profile?seconds=x").await.0, 400);
     }
 
     #[cfg(not(feature = "profiling"))]
     #[tokio::test]
     async fn a_build_without_profiler_answers_501() {
-        let routes = routes(Arc::new(Metrics::new()), "v", true, None);
+        let routes = routes(Arc::new(Metrics::new()), "v", true, None, answers());
         let text = "this build has no profiler; build it with `cargo build --release --features profiling`\n";
         let expected = (501, "text/plain; charset=utf-8".to_owned(), text.to_owned());
         assert_eq!(get(&routes, "/debug/pprof/profile?seconds=1").await, expected);
@@ -112,7 +133,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
-        let router = routes(Arc::new(Metrics::new()), "v", false, None);
+        let router = routes(Arc::new(Metrics::new()), "v", false, None, answers());
         let served = mixer_net::http::serve(
             mixer_base::task::Task::restarted("test"),
             listener,

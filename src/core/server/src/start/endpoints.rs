@@ -12,6 +12,7 @@ use crate::controls::Controls;
 use crate::controlz;
 use crate::error::StartError;
 use crate::monitor;
+use mixer_base::budget::Purpose;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::task::Task;
 use mixer_envoy::EndpointContext;
@@ -19,7 +20,7 @@ use mixer_envoy::http_endpoint::HttpListeners;
 use mixer_net::accepted::Accepted;
 use mixer_net::address::ListenAddress;
 use mixer_net::descriptors::DescriptorPlan;
-use mixer_net::http::{self, HttpLimits};
+use mixer_net::http::{self, HttpLimits, LargeAnswers};
 use mixer_net::listener::{ListenError, Listener, inherit_tcp};
 use mixer_net::tls::ServerTls;
 use mixer_net::workers::WorkerGroup;
@@ -95,8 +96,9 @@ impl Start<'_> {
         let runtime = Arc::clone(&controls.runtime);
         let snapshot: monitor::SnapshotNumber = Arc::new(move || runtime.load().id().0);
         let legacy = self.options.legacy_metrics.then_some(snapshot);
+        let answers = Arc::new(LargeAnswers::new(self.memory.share(Purpose::Pages)));
         let mut routes =
-            monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile, legacy);
+            monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile, legacy, answers);
         if self.options.health_endpoints {
             routes = routes.merge(controls.health.routes(Arc::clone(&controls.runtime)));
         }
@@ -127,7 +129,9 @@ impl Start<'_> {
                         "ControlZ listens beyond this machine without a token; --ctrlz-token-file sets one"
                     );
                 }
-                let routes = mixer_introspect::routes(controlz::introspection(controls, self.options, guard));
+                let answers = Arc::new(LargeAnswers::new(self.memory.share(Purpose::Pages)));
+                let introspection = controlz::introspection(controls, self.options, guard, answers);
+                let routes = mixer_introspect::routes(introspection);
                 self.serve_http(StopStep::Introspection, "ControlZ", listener, routes);
             }
             Err(error) => tracing::error!("Unable to start ControlZ: {error}"),
