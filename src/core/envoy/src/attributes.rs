@@ -2,6 +2,7 @@
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
+use foldhash::HashMap;
 
 use crate::config::StaticAttribute;
 use mixer_attribute::{
@@ -186,19 +187,30 @@ pub(super) fn set_static<'a>(constants: &'a [StaticAttribute], out: &mut Attribu
     }
 }
 
+/// Values of which the names are indexed; fewer are compared one by one.
+const INDEXED: usize = 64;
+
 /// The attributes of one message. A later value of a name replaces an earlier one.
 pub struct Attributes<'a> {
     plan: &'a AttributePlan<'a>,
     arena: &'a Bump,
     values: ArenaVec<'a, ReceivedValue<'a>>,
     /// By [`Known`]: one more than the index in `values`.
-    at: [u8; KNOWN.len()],
+    at: [u32; KNOWN.len()],
+    /// The index of each name, if there are [`INDEXED`] values or more. Seeded: callers choose the names.
+    index: HashMap<&'a [u8], usize>,
 }
 
 impl<'a> Attributes<'a> {
     /// No attributes yet.
     pub fn new(plan: &'a AttributePlan<'a>, arena: &'a Bump) -> Self {
-        Self { plan, arena, values: ArenaVec::with_capacity_in(48, arena), at: [0; KNOWN.len()] }
+        Self {
+            plan,
+            arena,
+            values: ArenaVec::with_capacity_in(48, arena),
+            at: [0; KNOWN.len()],
+            index: HashMap::default(),
+        }
     }
 
     pub(super) fn arena(&self) -> &'a Bump {
@@ -223,13 +235,11 @@ impl<'a> Attributes<'a> {
         if slot.is_none() && !self.plan.everything {
             return;
         }
-        let Some(at) = self.at.get_mut(known as usize) else { return };
-        match usize::from(*at).checked_sub(1).and_then(|index| self.values.get_mut(index)) {
+        match self.index_of(known).and_then(|index| self.values.get_mut(index)) {
             Some(existing) => existing.value = value,
             None => {
-                self.values.push(ReceivedValue { name: known.name().as_bytes(), slot, value });
-                // An index that does not fit a byte counts as unset.
-                *at = u8::try_from(self.values.len()).unwrap_or(0);
+                let at = self.push(ReceivedValue { name: known.name().as_bytes(), slot, value });
+                self.note(known, at);
             }
         }
     }
@@ -275,17 +285,48 @@ impl<'a> Attributes<'a> {
             }
             other => other,
         };
-        match self.values.iter_mut().find(|value| value.name == name) {
+        match self.position(name).and_then(|at| self.values.get_mut(at)) {
             Some(existing) => existing.value = value,
-            None => self.values.push(ReceivedValue { name, slot, value }),
+            None => {
+                let at = self.push(ReceivedValue { name, slot, value });
+                // A later `set` of the same known attribute must find this value.
+                if let Some((known, ..)) = KNOWN.iter().find(|(_, known, _)| known.as_bytes() == name) {
+                    self.note(*known, at);
+                }
+            }
         }
-        // A later `set` of the same known attribute must find this value.
-        if let Some((known, ..)) = KNOWN.iter().find(|(_, known, _)| known.as_bytes() == name)
-            && let Some(at) = self.values.iter().position(|value| value.name == name)
-            && let Some(index) = self.at.get_mut(*known as usize)
-        {
-            *index = u8::try_from(at + 1).unwrap_or(0);
+    }
+
+    /// Adds a value with a new name. Returns its index.
+    fn push(&mut self, value: ReceivedValue<'a>) -> usize {
+        let at = self.values.len();
+        if at == INDEXED {
+            self.index = self.values.iter().enumerate().map(|(at, value)| (value.name, at)).collect();
         }
+        if at >= INDEXED {
+            self.index.insert(value.name, at);
+        }
+        self.values.push(value);
+        at
+    }
+
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        if self.values.len() <= INDEXED {
+            self.values.iter().position(|value| value.name == name)
+        } else {
+            self.index.get(name).copied()
+        }
+    }
+
+    fn note(&mut self, known: Known, at: usize) {
+        if let Some(place) = self.at.get_mut(known as usize) {
+            // No message has so many values.
+            *place = u32::try_from(at + 1).unwrap_or(0);
+        }
+    }
+
+    fn index_of(&self, known: Known) -> Option<usize> {
+        usize::try_from(*self.at.get(known as usize)?).ok()?.checked_sub(1)
     }
 
     /// Sets a map by name.
@@ -296,13 +337,12 @@ impl<'a> Attributes<'a> {
 
     /// Whether an attribute of this name is set.
     pub(super) fn has(&self, name: &[u8]) -> bool {
-        self.values.iter().any(|value| value.name == name)
+        self.position(name).is_some()
     }
 
     /// The value of a known attribute.
     pub(super) fn get(&self, known: Known) -> Option<Value<'a>> {
-        let index = usize::from(*self.at.get(known as usize)?).checked_sub(1)?;
-        Some(self.values.get(index)?.value)
+        Some(self.values.get(self.index_of(known)?)?.value)
     }
 
     /// The value of a known attribute, if it is a string.
@@ -321,5 +361,35 @@ impl<'a> Attributes<'a> {
     /// A copy of these attributes.
     pub fn to_owned_attributes(&self) -> OwnedAttributes {
         self.values.iter().map(|received| (received.name, received.value)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1 000 names would be enough to lose known ones, and comparing each with all before takes minutes with this many.
+    const NAMES: usize = 200_000;
+
+    #[test]
+    fn many_names_cost_no_more_each_than_few_and_lose_nothing() {
+        let (vocabulary, arena) = (Vocabulary::builder().build(), Bump::new());
+        let plan = AttributePlan::complete(&vocabulary);
+        let mut attributes = Attributes::new(&plan, &arena);
+        for round in 0..2 {
+            for number in 0..NAMES {
+                let name = arena.alloc_str(&format!("name.{number}"));
+                attributes.set_named(name.as_bytes(), Value::Int64(round));
+            }
+            attributes.text(Known::RequestHost, b"first");
+            attributes.text(Known::RequestHost, b"second");
+            attributes.set_named(b"request.method", Value::String(b"GET"));
+        }
+        assert_eq!(attributes.text_of(Known::RequestHost), Some(&b"second"[..]));
+        assert_eq!(attributes.text_of(Known::RequestMethod), Some(&b"GET"[..]));
+        assert!(attributes.has(b"name.7") && !attributes.has(b"name."));
+        assert_eq!(attributes.values.len(), NAMES + 2);
+        let is_latest = |value: &ReceivedValue<'_>| matches!(value.value, Value::Int64(1));
+        assert!(attributes.values.iter().take(NAMES).all(is_latest));
     }
 }

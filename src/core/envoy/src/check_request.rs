@@ -66,7 +66,7 @@ struct Peer<'a> {
 
 /// Sets the attributes of a CheckRequest.
 ///
-/// `now` is the receive time, for connections. Errors: the bytes are no CheckRequest.
+/// `now` is the receive time, for connections and for requests without a time. Errors: the bytes are no CheckRequest.
 pub fn set_check_request<'a>(
     body: &'a [u8],
     metadata: Metadata<'a>,
@@ -91,7 +91,8 @@ pub fn set_check_request<'a>(
     match request.http {
         Some(body) => {
             http = http::read(body, out)?;
-            http::set(&http, request.time.and_then(instant), config.settings.check.include_body, out);
+            let time = request.time.and_then(instant).unwrap_or(now);
+            http::set(&http, time, config.settings.check.include_body, out);
             facts.request_id = out.text_of(Known::RequestId).unwrap_or_default();
         }
         None => {

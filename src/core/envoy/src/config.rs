@@ -16,8 +16,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use foldhash::HashMap;
 use regex::bytes::Regex;
-use rustc_hash::FxHashMap;
 
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_config::message::{Message, decode_over};
@@ -63,7 +63,7 @@ pub struct EnvoyConfig {
     /// Quotas of Mixer for descriptors; the first match counts.
     pub(crate) quotas: Vec<QuotaSelector>,
     /// Limits by domain.
-    pub(crate) domains: FxHashMap<Box<[u8]>, Arc<Domain>>,
+    pub(crate) domains: HashMap<Box<[u8]>, Arc<Domain>>,
     /// The quotas of `check_quotas` and `quotas`.
     quota_names: Vec<QuotaReference>,
 }

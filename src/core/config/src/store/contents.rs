@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::{FILE_EMPTY, FileContents};
 use crate::{Chunk, Diagnostic, Diagnostics, FieldPath, RawResource, ResourceKey, Severity, Span};
@@ -151,7 +151,7 @@ impl StoreContents {
     /// a resource is defined more than once; the contents are then inconsistent and must be discarded.
     pub(super) fn replace(&mut self, old: Option<&FileContents>, new: Option<&FileContents>) -> Option<()> {
         let before = old.map_or(&[][..], |file| &file.resources);
-        let mut removed: FxHashMap<&ResourceKey, &Arc<RawResource>> =
+        let mut removed: HashMap<&ResourceKey, &Arc<RawResource>> =
             before.iter().map(|r| (&r.key, r)).collect();
         for resource in new.map_or(&[][..], |file| &file.resources) {
             match removed.remove(&resource.key) {

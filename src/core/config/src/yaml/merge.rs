@@ -1,6 +1,6 @@
 //! Builds mappings, with merge keys.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::{Node, NodeKind, Span, YamlError};
 use crate::MappingEntry;
@@ -19,7 +19,8 @@ pub(super) struct Duplicate {
 #[derive(Default)]
 pub(super) struct MappingBuilder {
     entries: Vec<MappingEntry>,
-    index: FxHashMap<Box<str>, usize>,
+    /// Seeded: files choose the keys.
+    index: HashMap<Box<str>, usize>,
 }
 
 impl MappingBuilder {

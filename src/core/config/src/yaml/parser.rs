@@ -2,7 +2,7 @@
 //!
 //! The grammar is parsed by recursive descent; the receiver of the events bounds the depth, by refusing the start of a collection.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::YamlError;
 use super::cursor::Mark;
@@ -77,7 +77,7 @@ pub(super) fn parse(
         scanner: Scanner::new(text),
         receive,
         tags: vec![("!".to_owned(), "!".to_owned()), ("!!".to_owned(), CORE.to_owned())],
-        anchors: FxHashMap::default(),
+        anchors: HashMap::default(),
         last_anchor: 0,
     };
     parser.document()?;
@@ -91,7 +91,8 @@ struct Parser<'p> {
     receive: &'p mut dyn FnMut(Placed) -> Result<(), YamlError>,
     /// Handles and prefixes of tags; the later one of two counts.
     tags: Vec<(String, String)>,
-    anchors: FxHashMap<String, AnchorId>,
+    /// Seeded: files choose the names.
+    anchors: HashMap<String, AnchorId>,
     last_anchor: AnchorId,
 }
 

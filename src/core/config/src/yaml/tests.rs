@@ -324,3 +324,15 @@ fn what_aliases_copy_is_bounded() {
         }
     }
 }
+
+#[test]
+fn keys_that_an_unseeded_hash_maps_to_one_value_are_read_like_others() {
+    // Keys and names of anchors for which rustc-hash computes the same hash; comparing each with all before takes minutes.
+    const KEYS: usize = 60_000;
+    let key = |number| format!("eqfjvlkkeiwpesbs0123456789abcdefizF99KtF{number:08}");
+    let text: String =
+        (0..KEYS).map(|number| format!("{}: &{} {number}\n", key(number), key(number))).collect();
+    let NodeKind::Mapping(entries) = parse(&text).unwrap().root.kind else { panic!("a mapping") };
+    assert_eq!(entries.len(), KEYS);
+    assert_eq!(&*entries[7].key, key(7));
+}

@@ -3,8 +3,8 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
 
 /// Average number of entries per shard above which the shards are doubled.
 const MAX_SHARD_LEN: usize = 48;
@@ -18,16 +18,14 @@ pub(super) struct Branches<V> {
     /// A power of two of them.
     shards: Vec<Arc<Shard<V>>>,
     len: usize,
+    /// Seeded: rules choose the keys.
+    hasher: RandomState,
 }
 
 impl<V> Default for Branches<V> {
     fn default() -> Self {
-        Self { shards: Vec::new(), len: 0 }
+        Self { shards: Vec::new(), len: 0, hasher: RandomState::default() }
     }
-}
-
-fn hash(text: &[u8]) -> u64 {
-    FxBuildHasher.hash_one(text)
 }
 
 /// The shard of a hash. The table in it uses the lowest and the highest bits.
@@ -43,14 +41,14 @@ impl<V: Clone> Branches<V> {
 
     /// The value of a key.
     pub(super) fn get(&self, text: &[u8]) -> Option<&V> {
-        let hash = hash(text);
+        let hash = self.hasher.hash_one(text);
         let shard = self.shards.get(shard_of(hash, self.shards.len()))?;
         shard.find(hash, |(known, _)| **known == *text).map(|(_, value)| value)
     }
 
     /// The value of a key, for modification.
     pub(super) fn get_mut(&mut self, text: &[u8]) -> Option<&mut V> {
-        let hash = hash(text);
+        let hash = self.hasher.hash_one(text);
         let at = shard_of(hash, self.shards.len());
         let shard = Arc::make_mut(self.shards.get_mut(at)?);
         shard.find_mut(hash, |(known, _)| **known == *text).map(|(_, value)| value)
@@ -61,17 +59,18 @@ impl<V: Clone> Branches<V> {
         if self.len >= self.shards.len() * MAX_SHARD_LEN {
             self.split();
         }
-        let hash = hash(&text);
+        let hash = self.hasher.hash_one(&*text);
         let at = shard_of(hash, self.shards.len());
         if let Some(shard) = self.shards.get_mut(at) {
-            Arc::make_mut(shard).insert_unique(hash, (text, value), |(known, _)| self::hash(known));
+            Arc::make_mut(shard)
+                .insert_unique(hash, (text, value), |(known, _)| self.hasher.hash_one(&**known));
             self.len += 1;
         }
     }
 
     /// Removes a key.
     pub(super) fn remove(&mut self, text: &[u8]) {
-        let hash = hash(text);
+        let hash = self.hasher.hash_one(text);
         let at = shard_of(hash, self.shards.len());
         let Some(shard) = self.shards.get_mut(at) else { return };
         if let Ok(found) = Arc::make_mut(shard).find_entry(hash, |(known, _)| **known == *text) {
@@ -87,9 +86,9 @@ impl<V: Clone> Branches<V> {
         for shard in std::mem::take(&mut self.shards) {
             let entries = Arc::try_unwrap(shard).unwrap_or_else(|shared| HashTable::clone(&shared));
             for entry in entries {
-                let hash = hash(&entry.0);
+                let hash = self.hasher.hash_one(&*entry.0);
                 if let Some(shard) = shards.get_mut(shard_of(hash, count)) {
-                    shard.insert_unique(hash, entry, |(known, _)| self::hash(known));
+                    shard.insert_unique(hash, entry, |(known, _)| self.hasher.hash_one(&**known));
                 }
             }
         }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::HashMap;
+use rustc_hash::FxHashSet;
 
 use super::route::{RouteAction, RouteInstance};
 use super::rule_set::RuleSet;
@@ -12,7 +13,7 @@ use mixer_attribute::{AttributeBag, Value};
 #[derive(Debug, Clone, Default)]
 pub(super) struct NamespaceRules {
     pub(super) default: RuleSet,
-    pub(super) own: Arc<FxHashMap<Box<[u8]>, Arc<RuleSet>>>,
+    pub(super) own: Arc<HashMap<Box<[u8]>, Arc<RuleSet>>>,
 }
 
 impl NamespaceRules {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::model::{HandlerBinding, HandlerConfig, InstanceConfig, RuleConfig};
 use mixer_config::ResourceKey;
@@ -11,9 +11,9 @@ use mixer_config::ResourceKey;
 /// The bindings of all rules.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
-    uses: FxHashMap<ResourceKey, HandlerUses>,
+    uses: HashMap<ResourceKey, HandlerUses>,
     /// Handlers whose published binding is outdated.
-    stale: FxHashSet<ResourceKey>,
+    stale: HashSet<ResourceKey>,
     published: Arc<BTreeMap<ResourceKey, Arc<HandlerBinding>>>,
 }
 

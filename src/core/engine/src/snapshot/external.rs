@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::decode::{Info, Template};
 use super::model::SnapshotCounts;
@@ -46,15 +46,12 @@ pub(super) fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) ->
 
 /// All templates and adapters out of process.
 pub(super) struct ExternalResources<'o> {
-    units: FxHashMap<String, &'o Unit<ExternalResource>>,
+    units: HashMap<String, &'o Unit<ExternalResource>>,
     inventory: Inventory,
 }
 
 impl<'o> ExternalResources<'o> {
-    pub(super) fn new(
-        units: &'o FxHashMap<ResourceKey, Unit<ExternalResource>>,
-        inventory: Inventory,
-    ) -> Self {
+    pub(super) fn new(units: &'o HashMap<ResourceKey, Unit<ExternalResource>>, inventory: Inventory) -> Self {
         Self { units: units.iter().map(|(key, unit)| (key.to_string(), unit)).collect(), inventory }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::handlers::HandlerState;
 use super::instances::InstanceState;
@@ -10,13 +10,13 @@ use super::instances::InstanceState;
 /// Handlers and instances by full name.
 #[derive(Debug, Default)]
 pub(super) struct KnownResources {
-    pub(super) handlers: FxHashMap<Arc<str>, HandlerState>,
-    pub(super) instances: FxHashMap<Arc<str>, InstanceState>,
+    pub(super) handlers: HashMap<Arc<str>, HandlerState>,
+    pub(super) instances: HashMap<Arc<str>, InstanceState>,
 }
 
 /// Interned texts that many rules contain.
 #[derive(Debug, Default)]
-pub(super) struct NamePool(FxHashSet<Arc<str>>);
+pub(super) struct NamePool(HashSet<Arc<str>>);
 
 impl NamePool {
     /// The interned text.

@@ -13,21 +13,18 @@ use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall};
 /// Attributes that every HTTP request of Envoy and of the proxies of Istio has; a connection has those that apply to it. Their
 /// absence is no way around a rule.
 ///
-/// Maps are not among them: callers of the API leave them out, and a missing key fails in CEL.
-const ALWAYS_THERE: [&str; 13] = [
+/// Maps are not among them: callers of the API leave them out, and a missing key fails in CEL. Neither are the addresses, which a check of
+/// ext_authz over HTTP does not have, nor `context.time`, which only connections have.
+const ALWAYS_THERE: [&str; 9] = [
     "connection.mtls",
     "context.protocol",
     "context.reporter.kind",
-    "context.time",
-    "destination.ip",
-    "destination.port",
     "request.host",
     "request.method",
     "request.path",
     "request.scheme",
     "request.time",
     "request.url_path",
-    "source.ip",
 ];
 
 /// Whether every request has the attribute.

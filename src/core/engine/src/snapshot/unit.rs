@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
 
 use mixer_config::{Diagnostic, Origin, RawResource, ResourceKey};
 
@@ -173,24 +173,22 @@ impl<T: Located> Unit<T> {
 #[derive(Debug)]
 pub(super) struct Units<T> {
     table: HashTable<Unit<T>>,
+    /// Seeded: files choose the keys.
+    hasher: RandomState,
     /// Keys of units with problems.
     problematic: BTreeSet<ResourceKey>,
 }
 
 impl<T> Default for Units<T> {
     fn default() -> Self {
-        Self { table: HashTable::new(), problematic: BTreeSet::new() }
+        Self { table: HashTable::new(), hasher: RandomState::default(), problematic: BTreeSet::new() }
     }
-}
-
-fn key_hash(key: &ResourceKey) -> u64 {
-    FxBuildHasher.hash_one(key)
 }
 
 impl<T> Units<T> {
     /// The unit of a resource.
     pub(super) fn get(&self, key: &ResourceKey) -> Option<&Unit<T>> {
-        self.table.find(key_hash(key), |unit| unit.latest.key == *key)
+        self.table.find(self.hasher.hash_one(key), |unit| unit.latest.key == *key)
     }
 
     /// The build result of a resource.
@@ -205,7 +203,7 @@ impl<T> Units<T> {
 
     /// Reserves room for `more` units.
     pub(super) fn reserve(&mut self, more: usize) {
-        self.table.reserve(more, |unit| key_hash(&unit.latest.key));
+        self.table.reserve(more, |unit| self.hasher.hash_one(&unit.latest.key));
     }
 
     /// Removes the unit of a resource; true if there was one.
@@ -214,7 +212,7 @@ impl<T> Units<T> {
     }
 
     fn take(&mut self, key: &ResourceKey) -> Option<Unit<T>> {
-        let found = self.table.find_entry(key_hash(key), |unit| unit.latest.key == *key).ok()?;
+        let found = self.table.find_entry(self.hasher.hash_one(key), |unit| unit.latest.key == *key).ok()?;
         let unit = found.remove().0;
         if unit.problems.is_some() {
             self.problematic.remove(key);
@@ -235,7 +233,8 @@ impl<T: Located> Units<T> {
         if unit.problems.is_some() {
             self.problematic.insert(resource.key.clone());
         }
-        self.table.insert_unique(key_hash(&resource.key), unit, |unit| key_hash(&unit.latest.key));
+        let hash = |key: &ResourceKey| self.hasher.hash_one(key);
+        self.table.insert_unique(hash(&resource.key), unit, |unit| hash(&unit.latest.key));
         change
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::extension::{ExtensionConfigs, ExtensionState, Registry};
 use super::external::{ExternalResource, ExternalResources};
@@ -39,7 +39,7 @@ pub(super) struct UnitTables {
     pub(super) handlers: Units<HandlerState>,
     pub(super) instances: Units<InstanceState>,
     pub(super) rules: Units<RuleState>,
-    pub(super) external: FxHashMap<ResourceKey, Unit<ExternalResource>>,
+    pub(super) external: HashMap<ResourceKey, Unit<ExternalResource>>,
     pub(super) extended: BTreeMap<ResourceKey, Unit<ExtensionState>>,
     pub(super) extensions: ExtensionConfigs,
     pub(super) unknown: Units<UnknownResource>,
@@ -54,7 +54,7 @@ impl UnitTables {
             handlers: Units::default(),
             instances: Units::default(),
             rules: Units::default(),
-            external: FxHashMap::default(),
+            external: HashMap::default(),
             extended: BTreeMap::new(),
             extensions,
             unknown: Units::default(),

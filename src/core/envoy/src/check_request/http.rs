@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 
 use bumpalo::collections::Vec as ArenaVec;
+use foldhash::HashMap;
 use rustc_hash::FxHashMap;
 
 use super::super::attributes::{Attributes, Known};
@@ -65,7 +66,8 @@ fn read_header_map<'a>(
 ) -> Result<(), DecodeError> {
     let arena = out.bump();
     let mut result = Ok(());
-    let mut indices: FxHashMap<&'a [u8], usize> = FxHashMap::default();
+    // Seeded: callers choose the names.
+    let mut indices: HashMap<&'a [u8], usize> = HashMap::default();
     for (at, (name, _)) in out.iter().enumerate() {
         indices.entry(name).or_insert(at);
     }
@@ -113,7 +115,7 @@ fn read_header_map<'a>(
 /// Sets the attributes of an HTTP request. `includes_body` sets the body too.
 pub(super) fn set<'a>(
     http: &HttpRequest<'a>,
-    time: Option<Timestamp>,
+    time: Timestamp,
     includes_body: bool,
     out: &mut Attributes<'a>,
 ) {
@@ -126,9 +128,7 @@ pub(super) fn set<'a>(
             .filter(|(name, _)| *name != FORWARDED_ATTRIBUTES && *name != PARTIAL_BODY),
     );
     out.map(Known::RequestHeaders, headers);
-    if let Some(time) = time {
-        out.set(Known::RequestTime, Value::Timestamp(time));
-    }
+    out.set(Known::RequestTime, Value::Timestamp(time));
     out.text(Known::RequestMethod, http.method);
     out.text(Known::RequestHost, http.host);
     out.text(Known::RequestScheme, if http.scheme.is_empty() { b"http" } else { http.scheme });
@@ -151,5 +151,35 @@ pub(super) fn set<'a>(
         if !raw.is_empty() {
             out.set(Known::RequestBodyRaw, Value::Bytes(raw));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bumpalo::Bump;
+
+    use super::*;
+
+    /// A field with this content.
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(content.len()).expect("a short field");
+        assert!(length < 0x80);
+        [&[number << 3 | 2, length], content].concat()
+    }
+
+    #[test]
+    fn names_that_an_unseeded_hash_maps_to_one_value_are_read_like_others() {
+        // rustc-hash computes the same hash for all names that begin so; comparing each with all before takes minutes.
+        const NAMES: u64 = 100_000;
+        let name = |number: u64| [0x243f_6a88_85a3_08d3_u64.to_le_bytes(), number.to_le_bytes()].concat();
+        let map: Vec<u8> = (0..NAMES)
+            .chain([7])
+            .flat_map(|n| field(1, &[field(1, &name(n)), field(2, b"x")].concat()))
+            .collect();
+        let arena = Bump::new();
+        let mut headers = ArenaVec::new_in(&arena);
+        read_header_map(&map, &mut headers).unwrap();
+        assert_eq!(headers.len() as u64, NAMES);
+        assert_eq!(headers[7], (&name(7)[..], &b"x,x"[..]));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use mixer_config::message::{DecodeContext, Field, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
@@ -190,13 +190,13 @@ pub(crate) struct DescriptorNode {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct DescriptorTree {
     /// By key.
-    keys: FxHashMap<Box<[u8]>, KeyNodes>,
+    keys: HashMap<Box<[u8]>, KeyNodes>,
 }
 
 /// The entries of one key.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct KeyNodes {
-    exact: FxHashMap<Box<[u8]>, DescriptorNode>,
+    exact: HashMap<Box<[u8]>, DescriptorNode>,
     /// In the order of the file.
     wildcards: Vec<(Box<str>, DescriptorNode)>,
     any: Option<Box<DescriptorNode>>,
@@ -290,7 +290,7 @@ impl Builder<'_, '_> {
 
     fn level(&mut self, configs: &[DescriptorConfig], path: &FieldPath) -> DescriptorTree {
         let mut tree = DescriptorTree::default();
-        let mut seen = FxHashSet::default();
+        let mut seen = HashSet::default();
         for (index, config) in configs.iter().enumerate() {
             let path = path.index(index);
             if config.key.0.is_empty() {

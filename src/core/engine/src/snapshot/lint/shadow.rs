@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::place::{name_field, placed};
 use crate::snapshot::{Condition, OnError, RuleConfig, Snapshot};
@@ -25,7 +25,7 @@ type Likeness<'s> = (&'s str, &'static str, (Option<OnError>, bool), BTreeSet<&'
 /// condition, with one operand of the top-level `&&` less, or with none or one of their operands. Cost: linear in the rules.
 pub(super) fn shadowed(snapshot: &Snapshot, out: &mut Diagnostics) {
     let rules: Vec<_> = snapshot.rules.iter().filter(|rule| is_comparable(rule)).collect();
-    let mut known: FxHashMap<Likeness<'_>, Vec<usize>> = FxHashMap::default();
+    let mut known: HashMap<Likeness<'_>, Vec<usize>> = HashMap::default();
     for (at, rule) in rules.iter().enumerate() {
         for effect in effects(rule) {
             let alike = known.entry(likeness(rule, operands(rule), effect)).or_default();
