@@ -20,8 +20,7 @@ pub(super) fn set_path<'a>(path: &'a [u8], out: &mut Attributes<'a>) {
         None => (path, &[][..]),
     };
     out.text(Known::RequestPath, path);
-    // Also without a path, such as that of CONNECT: conditions on an absent attribute do not apply.
-    out.text(Known::RequestUrlPath, url_path);
+    out.some_text(Known::RequestUrlPath, url_path);
     if query.is_empty() || !out.wants(Known::RequestQueryParams) {
         return;
     }

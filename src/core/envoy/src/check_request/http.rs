@@ -132,6 +132,8 @@ pub(super) fn set<'a>(
     out.text(Known::RequestMethod, http.method);
     out.text(Known::RequestHost, http.host);
     out.text(Known::RequestScheme, if http.scheme.is_empty() { b"http" } else { http.scheme });
+    // Also without a path, such as that of CONNECT: conditions on an absent attribute do not apply.
+    out.text(Known::RequestUrlPath, b"");
     set_path(http.path, out);
     out.some_text(Known::RequestId, header(b"x-request-id").filter(|id| !id.is_empty()).unwrap_or(http.id));
     out.some_text(Known::RequestUserAgent, header(b"user-agent").unwrap_or_default());
