@@ -9,7 +9,7 @@ use super::pipeline::{self, PhaseError};
 use super::principal::set_principal;
 use super::response::ResponseBuilder;
 use super::waiting;
-use super::worker::{MessageLimits, WorkerContext};
+use super::worker::{CallScope, MessageLimits, WorkerContext};
 use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_count};
 use mixer_attribute::{AttributeBag, SignedDuration};
@@ -39,9 +39,21 @@ pub(super) async fn respond(
     if let Some(framed) = cache.and_then(|cache| cached_response(cache, published, body, &request, &bag)) {
         return Ok(framed);
     }
-    let decided = decide(published, body, &request, bag, cache, &scope.context);
     // Boxed, so that the future of a cache hit stays small.
-    Box::pin(waiting::counted(&worker.engine.requests, &scope.arena, Code::Unavailable, decided)).await?
+    Box::pin(decide_counted(worker, &scope, body, &request, bag, cache)).await
+}
+
+/// Decides a check that is not cached; while it waits for handlers, its memory counts.
+async fn decide_counted<'a>(
+    worker: &WorkerContext,
+    scope: &'a CallScope<'_>,
+    body: &[u8],
+    request: &CheckRequest<'a>,
+    bag: AttributeBag<'a>,
+    cache: Option<&CheckCache<CheckAnswer>>,
+) -> Result<Bytes, GrpcError> {
+    let decided = decide(&scope.published, body, request, bag, cache, &scope.context);
+    waiting::counted(&worker.engine.requests, &scope.arena, Code::Unavailable, decided).await?
 }
 
 /// Decodes a CheckRequest. Errors: INTERNAL for bytes that are no CheckRequest, and for an impossible number of global words;

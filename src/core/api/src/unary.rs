@@ -43,17 +43,18 @@ impl UnaryMethod {
     ///
     /// `handle` returns a framed message. It is a function that returns a future, not an async closure, so that its future is not
     /// wrapped in another one.
-    pub async fn call<'c, F>(
-        &self,
+    pub fn call<'c, F>(
+        &'c self,
         head: &'c RequestHead,
         body: RequestBody,
         peer: &'c Peer,
         handle: impl FnOnce(Bytes, CallInfo<'c>) -> F,
-    ) -> Response<ApiBody>
+    ) -> impl Future<Output = Response<ApiBody>>
     where
         F: Future<Output = Result<Bytes, GrpcError>>,
     {
-        self.call_or(head, body, peer, handle, Err).await
+        // Not awaited in a future of its own, which would hold the arguments a second time.
+        self.call_or(head, body, peer, handle, Err)
     }
 
     /// As [`call`](Self::call); `otherwise` may answer a call that failed, for whatever reason.

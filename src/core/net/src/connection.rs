@@ -40,6 +40,9 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 /// Size of the input buffer in bytes. Less than a frame stays between reads.
 const READ_BYTES: usize = 64 << 10;
 
+/// The wait for a turn after which it is worth a system call to know whether the client has left.
+const LONG_WAIT: Duration = Duration::from_millis(10);
+
 /// Limits of one connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
@@ -187,6 +190,8 @@ struct Driver<'c, S: WorkerService> {
     keep_alive: KeepAlive,
     closing: bool,
     queue: Place,
+    /// Since when the connection waits for its turn.
+    waiting_since: Option<Instant>,
 }
 
 impl<'c, S: WorkerService> Driver<'c, S> {
@@ -217,6 +222,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             keep_alive: KeepAlive::new(limits.keep_alive_timeout),
             closing: false,
             queue,
+            waiting_since: None,
         }
     }
 
@@ -247,11 +253,17 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             }
             if self.is_over(&turn) {
                 // Goes on after the event loop has looked for events of others, and after the others that wait for their turn.
-                ready!(self.queue.poll_next(cx));
-                if self.socket.is_reset() {
+                if self.queue.poll_next(cx).is_pending() {
+                    self.waiting_since.get_or_insert_with(Instant::now);
+                    return Poll::Pending;
+                }
+                let now = Instant::now();
+                let waited = self.waiting_since.take().map(|since| now.saturating_duration_since(since));
+                // Whoever waited long may have left.
+                if waited.is_some_and(|waited| waited >= LONG_WAIT) && self.socket.is_reset() {
                     return Poll::Ready(Ok(()));
                 }
-                turn = Turn::begin(Instant::now());
+                turn = Turn::begin(now);
             }
             let is_behind = self.session.waiting_requests() > 0;
             let mut has_progress = match self.poll_read(&mut turn, cx) {

@@ -2,12 +2,14 @@
 //!
 //! A connection does a little work whenever something arrives, and more only in its turn. One connection of a worker at a time has
 //! a turn, in the order in which they asked for it; the next turn begins after the event loop has looked for events. A call on a quiet
-//! connection therefore waits for one turn, however many others are busy.
+//! connection therefore waits for one turn, however many others are busy. Short turns of connections that have nothing left follow each other at
+//! once, until together they are as long as half of one.
 //!
 //! A connection whose last work was more than a little has nothing without a turn: what hundreds of them do at once is bounded as well.
 //! To be opened and closed, connections take turns of their own, so that those which are served do not wait behind a flood of new ones.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -24,24 +26,34 @@ pub(crate) const OPEN_WORK: usize = LITTLE + 1;
 /// The work of a turn, at most; its time ends it earlier.
 pub(crate) const TURN_WORK: usize = 512 << 10;
 
+/// The work of short turns after which the event loop looks for events: about half a millisecond.
+const LOOK_WORK: usize = 48 << 10;
+
 /// The turns of one worker.
 #[derive(Debug)]
 pub(crate) struct Turns {
     serving: Arc<Semaphore>,
     opening: Arc<Semaphore>,
     ended: UnboundedSender<OwnedSemaphorePermit>,
+    unseen: Arc<AtomicUsize>,
 }
 
 /// Ends turns once the event loop has looked for events.
 #[derive(Debug)]
-pub(crate) struct EndedTurns(UnboundedReceiver<OwnedSemaphorePermit>);
+pub(crate) struct EndedTurns {
+    ended: UnboundedReceiver<OwnedSemaphorePermit>,
+    /// Work since the event loop looked for events because a turn had ended. Written by the worker only.
+    unseen: Arc<AtomicUsize>,
+}
 
 impl Turns {
     /// The turns of a worker, which must run the second part.
     pub(crate) fn new() -> (Self, EndedTurns) {
         let (ended, receiver) = unbounded_channel();
         let one = || Arc::new(Semaphore::new(1));
-        (Self { serving: one(), opening: one(), ended }, EndedTurns(receiver))
+        let unseen = Arc::new(AtomicUsize::new(0));
+        let turns = Self { serving: one(), opening: one(), ended, unseen: Arc::clone(&unseen) };
+        (turns, EndedTurns { ended: receiver, unseen })
     }
 
     /// The work of a connection, which begins with the turn in which it is opened.
@@ -50,6 +62,8 @@ impl Turns {
             serving: PollSemaphore::new(Arc::clone(&self.serving)),
             opening: PollSemaphore::new(Arc::clone(&self.opening)),
             ended: self.ended.clone(),
+            unseen: Arc::clone(&self.unseen),
+            in_turn: 0,
             permit: None,
             left: 0,
             done: 0,
@@ -64,8 +78,9 @@ impl EndedTurns {
     /// Runs as long as a connection is left.
     pub(crate) async fn run(&mut self) {
         let mut ended = Vec::new();
-        while self.0.recv_many(&mut ended, 2).await > 0 {
+        while self.ended.recv_many(&mut ended, 2).await > 0 {
             tokio::task::yield_now().await;
+            self.unseen.store(0, Ordering::Relaxed);
             ended.clear();
         }
     }
@@ -77,6 +92,9 @@ pub(crate) struct Place {
     serving: PollSemaphore,
     opening: PollSemaphore,
     ended: UnboundedSender<OwnedSemaphorePermit>,
+    unseen: Arc<AtomicUsize>,
+    /// Work of the turn.
+    in_turn: usize,
     /// Held during a turn.
     permit: Option<OwnedSemaphorePermit>,
     /// Work that it may do.
@@ -92,6 +110,7 @@ impl Place {
     pub(crate) fn count(&mut self, work: usize) {
         self.left = self.left.saturating_sub(work);
         self.done = self.done.saturating_add(work);
+        self.in_turn = self.in_turn.saturating_add(work);
     }
 
     /// Whether more work needs a turn.
@@ -125,10 +144,16 @@ impl Place {
             self.done = 0;
         }
         self.left = self.without_turn;
+        let unseen = self.unseen.load(Ordering::Relaxed).saturating_add(self.in_turn);
+        if unseen < LOOK_WORK && self.permit.take().is_some() {
+            self.unseen.store(unseen, Ordering::Relaxed);
+        }
         self.end();
     }
 
+    /// Ends the turn; the next one begins after a look for events.
     fn end(&mut self) {
+        self.in_turn = 0;
         if let Some(permit) = self.permit.take() {
             // Without a receiver the worker has ended.
             let _ = self.ended.send(permit);
@@ -179,7 +204,7 @@ mod tests {
         };
         with_turns(async |turns| {
             // While the first one has its turn, the others ask for theirs.
-            let wanted = [("first", 1), ("a", 2 * TURN_WORK), ("b", 1), ("c", 2 * TURN_WORK)];
+            let wanted = [("first", LOOK_WORK), ("a", 2 * TURN_WORK), ("b", 1), ("c", 2 * TURN_WORK)];
             let mut connections = Vec::new();
             for (name, work) in wanted {
                 let mut turn = turns.open().await;
@@ -220,6 +245,29 @@ mod tests {
             assert!(!turn.is_over());
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn short_turns_follow_each_other_until_they_are_long_together() {
+        let (turns, mut ended) = Turns::new();
+        let mut turn = turns.open().await;
+        turn.count(OPEN_WORK);
+        turn.rest();
+        let mut turns = 0;
+        while poll!(std::pin::pin!(next(&mut turn))).is_ready() {
+            turns += 1;
+            turn.count(LITTLE + 1);
+            turn.rest();
+        }
+        assert_eq!(turns, LOOK_WORK / (LITTLE + 1), "the event loop has not looked");
+        let mut run = std::pin::pin!(ended.run());
+        assert!(poll!(run.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+        assert!(poll!(run.as_mut()).is_pending());
+        assert!(poll!(std::pin::pin!(next(&mut turn))).is_ready());
+        turn.count(LITTLE + 1);
+        turn.rest();
+        assert!(poll!(std::pin::pin!(next(&mut turn))).is_ready(), "it has looked");
     }
 
     #[tokio::test]
