@@ -52,7 +52,7 @@ async fn decide_counted<'a>(
     bag: AttributeBag<'a>,
     cache: Option<&CheckCache<CheckAnswer>>,
 ) -> Result<Bytes, GrpcError> {
-    let decided = decide(&scope.published, body, request, bag, cache, &scope.context);
+    let decided = std::pin::pin!(decide(&scope.published, body, request, bag, cache, &scope.context));
     waiting::counted(&worker.engine.requests, &scope.arena, Code::Unavailable, decided).await?
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bumpalo::Bump;
+use futures_util::FutureExt as _;
 
 use crate::grpc::{Code, GrpcError};
 use crate::load_shedding::OVERLOADED;
@@ -14,19 +15,18 @@ use mixer_base::budget::{Reservation, Share};
 
 /// Runs a call whose memory is `arena`. Each time it waits, what it keeps there is reserved from `share`.
 ///
-/// A call that does not wait reserves nothing. Cost: two atomic additions for one that does, and more if it grows.
+/// A call is given by reference: to move it costs as much as deciding a small part of it. A call that does not wait reserves nothing. Cost: two atomic additions for one that does, and more if it grows.
 ///
 /// Errors: `rejection` if waiting calls would leave less than half of the share to requests that are being read.
-pub async fn counted<F: Future>(
+pub fn counted<F: Future + Unpin>(
     share: &Arc<Share>,
     arena: &Bump,
     rejection: Code,
-    call: F,
-) -> Result<F::Output, GrpcError> {
-    let mut call = std::pin::pin!(call);
+    mut call: F,
+) -> impl Future<Output = Result<F::Output, GrpcError>> {
     let mut held: Option<Reservation> = None;
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(output) = call.as_mut().poll(cx) {
+    std::future::poll_fn(move |cx| {
+        if let Poll::Ready(output) = call.poll_unpin(cx) {
             return Poll::Ready(Ok(output));
         }
         let kept = kept(arena);
@@ -39,7 +39,6 @@ pub async fn counted<F: Future>(
             None => Poll::Ready(Err(GrpcError::new(rejection, OVERLOADED))),
         }
     })
-    .await
 }
 
 /// What a call keeps in an arena, which may be larger: it is reused.
@@ -61,11 +60,11 @@ mod tests {
         let ready = counted(&share, &arena, Code::Unavailable, std::future::ready(7));
         assert_eq!((ready.await, share.used()), (Ok(7), 0), "no call that is answered at once");
 
-        let growing = async {
+        let growing = Box::pin(async {
             tokio::task::yield_now().await;
             arena.alloc_slice_fill_copy(200_000, 7_u8);
             tokio::task::yield_now().await;
-        };
+        });
         let mut call = Box::pin(counted(&share, &arena, Code::Unavailable, growing));
         assert!(futures_util::poll!(call.as_mut()).is_pending());
         let first = share.used();

@@ -137,8 +137,9 @@ impl EnvoyService {
             // Boxed, so that the future of a cache hit stays small.
             (Ok(()), None) => {
                 let (requests, arena) = (&self.worker.engine.requests, bag.arena());
-                let decided = self.decide_uncached(call, &mut bag, cache, &required, recorder.is_some());
-                Box::pin(waiting::counted(requests, arena, Code::ResourceExhausted, decided)).await?
+                let decided =
+                    Box::pin(self.decide_uncached(call, &mut bag, cache, &required, recorder.is_some()));
+                waiting::counted(requests, arena, Code::ResourceExhausted, decided).await?
             }
         };
         record_denial(call.published, config, &decision, &bag);

@@ -80,7 +80,7 @@ impl EnvoyService {
         if !config.quotas.is_empty() || records_payload {
             for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
                 let requests = &self.worker.engine.requests;
-                let applied = self.apply_quota(call, &request, descriptor, status, arena);
+                let applied = std::pin::pin!(self.apply_quota(call, &request, descriptor, status, arena));
                 let applied = waiting::counted(requests, arena, Code::ResourceExhausted, applied).await;
                 if let Err(error) = applied.and_then(|applied| applied) {
                     self.metrics.rate_limit(config, request.domain, "error");
