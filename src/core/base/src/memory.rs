@@ -21,6 +21,17 @@ pub fn release() {
     }
 }
 
+/// Bounds the arenas of the allocator: each reserves 64 MiB of address space, and by default there are eight for each core. To be called before
+/// the threads start.
+pub fn limit_arenas(arenas: usize) {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "glibc has no safe interface to its allocator")]
+    // SAFETY: mallopt is thread-safe and takes no pointer.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, libc::c_int::try_from(arenas).unwrap_or(libc::c_int::MAX));
+    }
+}
+
 /// Decides when to return memory: the process is quiet, and resident memory is well above what the last return left.
 #[derive(Debug, Default)]
 pub struct Trimmer {

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderMap, StatusCode};
+use tokio::sync::Semaphore;
 
 use crate::pprof;
 use mixer_base::exposition::CONTENT_TYPE;
@@ -28,20 +29,28 @@ pub(crate) fn routes(
     answers: Arc<LargeAnswers>,
 ) -> Router {
     let version: Arc<str> = version.into();
-    let text = async move |headers: HeaderMap| metrics_page(metrics, legacy, &answers, headers).await;
+    let writing = Arc::new(Semaphore::new(WRITING));
+    let text =
+        async move |headers: HeaderMap| metrics_page(metrics, legacy, &answers, &writing, headers).await;
     let routes = Router::new()
         .route("/metrics", any(text))
         .route("/version", any(async move || answer(StatusCode::OK, PLAIN, version.to_string())));
     if profile { routes.merge(pprof::routes()) } else { routes }
 }
 
+/// Pages of metrics that are written at the same time. Each has a thread, whose allocator reserves address space.
+const WRITING: usize = 2;
+
 /// The metrics. They are written on another thread, because many of them would keep the readiness probe waiting.
 async fn metrics_page(
     metrics: Arc<Metrics>,
     legacy: Option<SnapshotNumber>,
     answers: &LargeAnswers,
+    writing: &Semaphore,
     request: HeaderMap,
 ) -> Response {
+    // The semaphore is never closed.
+    let _place = writing.acquire().await;
     let written = tokio::task::spawn_blocking(move || {
         let mut text = Vec::new();
         metrics.write(&mut text);

@@ -251,8 +251,9 @@ fn causes(error: &reqwest::Error) -> String {
     with_causes(error.to_string(), error)
 }
 
-/// The body with LF in place of CR LF. Bodies of URLs are kept: entries with CR are those of Istio Mixer.
+/// The body without a byte order mark and with LF in place of CR LF. Bodies of URLs are kept: entries with CR are those of Istio Mixer.
 fn with_unix_lines(body: Vec<u8>) -> Vec<u8> {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(body);
     if !body.contains(&b'\r') {
         return body;
     }

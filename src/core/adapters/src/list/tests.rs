@@ -386,10 +386,10 @@ async fn an_emptied_file_keeps_its_list_unless_that_is_meant() {
 
 /// An entry with a carriage return would match nothing: a denylist that was edited on Windows would let everybody pass.
 #[tokio::test]
-async fn lines_of_a_file_may_end_in_cr_lf() {
+async fn a_file_may_begin_with_a_byte_order_mark_and_its_lines_end_in_cr_lf() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("list");
-    std::fs::write(&path, "a\r\n\r\nb\rc\r\nd\r\ne").unwrap();
+    std::fs::write(&path, "\u{feff}a\r\n\r\nb\rc\r\nd\r\ne").unwrap();
     let provider_file = path.display().to_string();
     let f = Fixture::new(Params { provider_file, blacklist: true, ..Params::default() }).await;
     let denied = ["a", "b\rc", "d", "e", "b", "a\r", ""].map(|symbol| !f.has(symbol));

@@ -36,6 +36,8 @@ impl FileContents {
 
 /// The code of a file without text.
 pub const FILE_EMPTY: &str = "file-empty";
+/// What some editors write first, also into an empty file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The code of a document that begins within the chunk of another.
 pub(super) const DOCUMENT_IGNORED: &str = "document-ignored";
 
@@ -61,7 +63,7 @@ pub(super) fn read_file(file: &Arc<str>, bytes: &[u8], previous: Option<&FileCon
         contents.diagnostics.extend(part.diagnostics);
         contents.broken.extend(part.broken);
     }
-    if bytes.trim_ascii().is_empty() {
+    if bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).trim_ascii().is_empty() {
         contents.diagnostics.push(empty(file));
     }
     contents

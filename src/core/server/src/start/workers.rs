@@ -32,6 +32,9 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Memory of the requests of a connection: two access log messages of the largest size.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
 
+/// Arenas of the allocator for the threads beside the workers.
+const OTHER_ARENAS: usize = 4;
+
 impl Start<'_> {
     /// Step 14: starts the workers.
     pub(super) fn start_workers(
@@ -50,6 +53,7 @@ impl Start<'_> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             count => count as usize,
         };
+        mixer_base::memory::limit_arenas(count + OTHER_ARENAS);
         let connection_limits = ConnectionLimits {
             max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
             keep_alive_timeout: KEEP_ALIVE_TIMEOUT,

@@ -195,6 +195,14 @@ fn an_emptied_file_is_empty_after_a_second() {
 }
 
 #[test]
+fn a_file_of_a_byte_order_mark_is_empty() {
+    let mut tree = Tree::new();
+    tree.write("\u{feff}\r\n");
+    assert_eq!(tree.after(2000), [] as [&str; 0]);
+    assert_eq!(tree.problems(), [("file-empty", Severity::Error)]);
+}
+
+#[test]
 fn a_directory_read_as_istio_mixer_does_it_forgets_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut scanner = Scanner::new(directory.path().into(), WhenLost::Drop);
