@@ -23,6 +23,7 @@
 //! | [`rotate`] | log file rotation |
 //! | [`rpc_code`] | names of gRPC status codes |
 //! | [`sample`] | random sampling |
+//! | [`scheduling`] | time slices of threads that answer calls |
 //! | [`secrets`] | masking of secrets |
 //! | [`shard`] | per-worker shards and sharded counters |
 //! | [`shared_map`] | persistent sorted map |
@@ -50,6 +51,7 @@ pub mod regular_file;
 pub mod rotate;
 pub mod rpc_code;
 pub mod sample;
+pub mod scheduling;
 pub mod secrets;
 pub mod shard;
 pub mod shared_map;

@@ -6,14 +6,13 @@
 
 mod call;
 mod keep_alive;
-mod turn;
 
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::Response;
@@ -23,13 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::call::{CallFuture, NextFrame, PendingCall, PendingFrame};
 use self::keep_alive::KeepAlive;
-use self::turn::Turn;
 use crate::accepted::{Accepted, OpenError};
 use crate::peer::Peer;
 use crate::registry::{ConnectionInfo, ConnectionRegistry};
 use crate::service::{Answer, WorkerService};
 use crate::stream::Stream;
-use crate::turns::{CALL_WORK, OPEN_WORK, Place};
+use crate::turns::{MAX_INPUT, MAX_REQUESTS, Place};
 use mixer_base::budget::{Account, Share};
 use mixer_http2::{ConnectionError, ErrorCode, IncomingRequest, Limits, MemoryAccount, Session};
 
@@ -98,13 +96,13 @@ pub(crate) async fn serve<S: WorkerService>(
     registry: Arc<ConnectionRegistry>,
     worker: usize,
 ) {
-    let mut queue = place;
+    let mut place = place;
     let peer = accepted.peer.clone();
     let mut accepted = accepted;
     // Held until the connection is closed.
-    let _place = accepted.place.take();
+    let _descriptor = accepted.place.take();
     let opened = tokio::select! {
-        opened = open(accepted, &mut queue) => opened,
+        opened = open(accepted, &mut place) => opened,
         () = stop.cancelled() => return,
     };
     let (stream, peer) = match opened {
@@ -119,7 +117,7 @@ pub(crate) async fn serve<S: WorkerService>(
         }
     };
     let registration = registry.register(peer.to_string(), worker);
-    let mut driver = Driver::new(stream, service, Rc::new(peer), &limits, (&registration.connection, queue));
+    let mut driver = Driver::new(stream, service, Rc::new(peer), &limits, (&registration.connection, place));
     let ended = tokio::select! {
         biased;
         ended = driver.run() => ended,
@@ -143,20 +141,21 @@ pub(crate) async fn serve<S: WorkerService>(
         tracing::debug!(%error, "connection ended");
     }
     // Freeing very many calls takes as long as answering some.
-    std::future::poll_fn(|cx| driver.queue.poll_open(cx)).await;
+    std::future::poll_fn(|cx| driver.place.poll_open(cx)).await;
 }
 
 /// Opens a connection in its turn. Each step of a TLS handshake takes one.
-async fn open(accepted: Accepted, queue: &mut Place) -> Result<(Stream, Peer), OpenError> {
+async fn open(accepted: Accepted, place: &mut Place) -> Result<(Stream, Peer), OpenError> {
     let mut opening = std::pin::pin!(accepted.open());
     std::future::poll_fn(|cx| {
-        if queue.is_over() {
-            ready!(queue.poll_open(cx));
+        place.looked();
+        if place.is_over() {
+            ready!(place.poll_open(cx));
         }
-        queue.count(OPEN_WORK);
+        place.count_opening();
         let opened = opening.as_mut().poll(cx);
         if opened.is_pending() {
-            queue.rest();
+            place.rest();
         }
         opened
     })
@@ -189,9 +188,7 @@ struct Driver<'c, S: WorkerService> {
     draining: Vec<PendingFrame<S::Body>>,
     keep_alive: KeepAlive,
     closing: bool,
-    queue: Place,
-    /// Since when the connection waits for its turn.
-    waiting_since: Option<Instant>,
+    place: Place,
 }
 
 impl<'c, S: WorkerService> Driver<'c, S> {
@@ -200,7 +197,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         service: Rc<S>,
         peer: Rc<Peer>,
         limits: &ConnectionLimits,
-        (info, queue): (&'c ConnectionInfo, Place),
+        (info, place): (&'c ConnectionInfo, Place),
     ) -> Self {
         let session_limits = Limits {
             max_streams: limits.max_concurrent_streams,
@@ -221,8 +218,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             draining: Vec::new(),
             keep_alive: KeepAlive::new(limits.keep_alive_timeout),
             closing: false,
-            queue,
-            waiting_since: None,
+            place,
         }
     }
 
@@ -244,29 +240,23 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             return Poll::Ready(Err(ConnectionEnd::Unresponsive));
         }
         self.session.register_waker(cx.waker());
-        let mut turn = Turn::begin(Instant::now());
+        self.place.looked();
         loop {
             if self.closing {
                 // The client may take its time.
-                self.queue.rest();
+                self.place.rest();
                 return self.poll_close(cx);
             }
-            if self.is_over(&turn) {
+            if self.place.is_over() {
                 // Goes on after the event loop has looked for events of others, and after the others that wait for their turn.
-                if self.queue.poll_next(cx).is_pending() {
-                    self.waiting_since.get_or_insert_with(Instant::now);
-                    return Poll::Pending;
-                }
-                let now = Instant::now();
-                let waited = self.waiting_since.take().map(|since| now.saturating_duration_since(since));
+                let waited = ready!(self.place.poll_next(cx));
                 // Whoever waited long may have left.
-                if waited.is_some_and(|waited| waited >= LONG_WAIT) && self.socket.is_reset() {
+                if waited >= LONG_WAIT && self.socket.is_reset() {
                     return Poll::Ready(Ok(()));
                 }
-                turn = Turn::begin(now);
             }
             let is_behind = self.session.waiting_requests() > 0;
-            let mut has_progress = match self.poll_read(&mut turn, cx) {
+            let mut has_progress = match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(_)) => true,
                 Poll::Ready(Err(ConnectionEnd::Protocol(error))) => {
@@ -279,19 +269,19 @@ impl<'c, S: WorkerService> Driver<'c, S> {
                 Poll::Pending => is_behind,
             };
             let mut arrived = 0;
-            while !self.is_over(&turn)
+            while !self.place.is_over()
                 && let Some(request) = self.session.next_request()
             {
                 arrived += 1;
                 let bytes = request.body.size_hint().lower();
                 self.counted(|driver| driver.start_call(request, cx));
-                turn.count_request(usize::try_from(bytes).unwrap_or(usize::MAX), Instant::now);
+                self.place.count_request(usize::try_from(bytes).unwrap_or(usize::MAX));
             }
             if arrived > 0 {
                 has_progress = true;
                 self.info.count(arrived);
             }
-            has_progress |= self.poll_pending(&mut turn, cx);
+            has_progress |= self.poll_pending(cx);
             self.session.send_window_updates();
             self.session.send_blocked();
             let was_congested = self.session.is_congested();
@@ -301,43 +291,37 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             }
             self.closing = self.session.is_finished();
             // What is left when a turn is over was not asked whether it has progress.
-            if !has_progress && !self.is_over(&turn) && !self.closing {
-                self.queue.rest();
+            if !has_progress && !self.place.is_over() && !self.closing {
+                self.place.rest();
                 return Poll::Pending;
             }
         }
-    }
-
-    /// Whether more work needs another turn.
-    fn is_over(&self, turn: &Turn) -> bool {
-        turn.is_over() || self.queue.is_over()
     }
 
     /// Counts the work of a call.
     fn counted<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = S::work_done();
         let result = work(self);
-        self.queue.count(CALL_WORK + S::work_done().wrapping_sub(before));
+        self.place.count_call(S::work_done().wrapping_sub(before));
         result
     }
 
     /// Reads until the socket is empty, or as much as one turn serves. Requests that the last turn left come before further input.
     /// `Ok(0)`: end of stream.
-    fn poll_read(&mut self, turn: &mut Turn, cx: &mut Context<'_>) -> Poll<Result<usize, ConnectionEnd>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ConnectionEnd>> {
         let mut all = 0;
         if self.session.waiting_requests() > 0 {
             return Poll::Pending;
         }
         while !self.session.is_congested()
-            && !self.is_over(turn)
-            && all < turn::MAX_INPUT
-            && self.session.waiting_requests() < turn::MAX_REQUESTS
+            && !self.place.is_over()
+            && all < MAX_INPUT
+            && self.session.waiting_requests() < MAX_REQUESTS
         {
             match INPUT.with_borrow_mut(|input| self.read_once(input, cx)) {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     all += count;
-                    turn.count_input(count, Instant::now);
-                    self.queue.count(count);
+                    self.place.count_input(count);
                 }
                 Poll::Pending if all > 0 => return Poll::Ready(Ok(all)),
                 other => return other,
@@ -400,15 +384,15 @@ impl<'c, S: WorkerService> Driver<'c, S> {
     }
 
     /// Polls pending requests and bodies until the turn is over. Returns whether any made progress.
-    fn poll_pending(&mut self, turn: &mut Turn, cx: &mut Context<'_>) -> bool {
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         if !self.calls.is_empty() {
-            while !self.is_over(turn)
+            while !self.place.is_over()
                 && let Poll::Ready(Some((stream, response))) =
                     self.counted(|driver| driver.calls.poll_next_unpin(cx))
             {
                 any = true;
-                turn.count_request(0, Instant::now);
+                self.place.count_request(0);
                 if let Some(response) = response {
                     self.answer(stream, response);
                 }
@@ -420,11 +404,11 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             self.bodies.push(body);
         }
         if !self.bodies.is_empty() {
-            while !self.is_over(turn)
+            while !self.place.is_over()
                 && let Poll::Ready(Some(next)) = self.counted(|driver| driver.bodies.poll_next_unpin(cx))
             {
                 any = true;
-                turn.count_request(0, Instant::now);
+                self.place.count_request(0);
                 if let Some((body, frame)) = next {
                     self.send_frame(body, frame);
                 }

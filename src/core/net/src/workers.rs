@@ -121,6 +121,7 @@ impl WorkerGroup {
         let is_stopping = move || stop.is_cancelled() || abort.is_cancelled();
         let thread = task.spawn_thread(format!("{name}-{number}"), is_stopping, move |fault| {
             mixer_base::shard::claim(number);
+            mixer_base::scheduling::prefer_short_waits();
             let local = tokio::task::LocalSet::new();
             // A panic of the loop closes the connections of this worker; the thread goes on with new ones.
             local.block_on(&runtime, async {

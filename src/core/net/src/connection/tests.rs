@@ -149,7 +149,7 @@ impl WorkerService for Counting {
 #[tokio::test]
 async fn a_connection_with_many_calls_gives_way_to_others() {
     let most = most_calls_in_a_turn(30_000, 0).await;
-    assert!(most <= turn::MAX_REQUESTS, "{most} calls in one turn");
+    assert!(most <= MAX_REQUESTS, "{most} calls in one turn");
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ impl Start<'_> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             count => count as usize,
         };
-        mixer_base::memory::limit_arenas(count + OTHER_ARENAS);
+        mixer_base::memory::set_up_allocator(count + OTHER_ARENAS);
         let connection_limits = ConnectionLimits {
             max_concurrent_streams: u32::try_from(options.max_concurrent_streams).unwrap_or(u32::MAX),
             keep_alive_timeout: KEEP_ALIVE_TIMEOUT,

@@ -1,13 +1,13 @@
-//! The turn of a connection at its worker.
+//! How long a turn is.
 
 use std::time::{Duration, Instant};
 
 /// Time after which other connections of the worker have their turn: some hundred checks, or the batches of twenty proxies.
 const LENGTH: Duration = Duration::from_millis(1);
 /// Input that is read before the requests in it are served, in bytes: the answers to all of them leave in one write.
-pub(super) const MAX_INPUT: usize = 256 << 10;
+pub(crate) const MAX_INPUT: usize = 256 << 10;
 /// Requests after which other connections have their turn, however short they were.
-pub(super) const MAX_REQUESTS: usize = 256;
+pub(crate) const MAX_REQUESTS: usize = 256;
 /// Bytes of input and of requests after which the clock is read again: often enough for long requests, and less than 1 % of the time of
 /// short ones.
 const BYTES_PER_READING: usize = 4 << 10;
@@ -17,7 +17,7 @@ const REQUEST_BYTES: usize = 512;
 /// How long a worker has served one connection without a look at its others. A turn ends by time and by requests, which are checked
 /// after each piece of work that a caller can make long.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct Length {
     end: Instant,
     requests: usize,
     /// Bytes since the clock was read.
@@ -25,7 +25,7 @@ pub(super) struct Turn {
     is_over: bool,
 }
 
-impl Turn {
+impl Length {
     /// A turn that begins at `now`.
     pub(super) fn begin(now: Instant) -> Self {
         Self { end: now + LENGTH, requests: 0, bytes: 0, is_over: false }
@@ -60,33 +60,33 @@ mod tests {
     #[test]
     fn a_turn_ends_by_its_time() {
         let begin = Instant::now();
-        let mut turn = Turn::begin(begin);
-        turn.count_input(BYTES_PER_READING, || begin + LENGTH / 2);
-        turn.count_request(BYTES_PER_READING, || begin + LENGTH / 2);
-        assert!(!turn.is_over());
-        turn.count_request(BYTES_PER_READING, || begin + LENGTH);
-        assert!(turn.is_over());
+        let mut length = Length::begin(begin);
+        length.count_input(BYTES_PER_READING, || begin + LENGTH / 2);
+        length.count_request(BYTES_PER_READING, || begin + LENGTH / 2);
+        assert!(!length.is_over());
+        length.count_request(BYTES_PER_READING, || begin + LENGTH);
+        assert!(length.is_over());
     }
 
     #[test]
     fn a_turn_ends_by_its_requests() {
         let begin = Instant::now();
-        let mut turn = Turn::begin(begin);
+        let mut length = Length::begin(begin);
         for _ in 1..MAX_REQUESTS {
-            turn.count_request(0, || begin);
-            assert!(!turn.is_over());
+            length.count_request(0, || begin);
+            assert!(!length.is_over());
         }
-        turn.count_request(0, || begin);
-        assert!(turn.is_over());
+        length.count_request(0, || begin);
+        assert!(length.is_over());
     }
 
     #[test]
     fn the_clock_is_read_once_for_several_short_requests() {
         let begin = Instant::now();
-        let mut turn = Turn::begin(begin);
+        let mut length = Length::begin(begin);
         let mut readings = 0;
         for _ in 0..64 {
-            turn.count_request(100, || {
+            length.count_request(100, || {
                 readings += 1;
                 begin
             });
