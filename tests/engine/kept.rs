@@ -77,6 +77,40 @@ fn nothing_is_deleted_while_a_file_is_empty() {
 }
 
 #[test]
+fn a_rule_that_moves_into_a_file_that_is_being_written_stays() {
+    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        let mut stage = Stage::new(policy, false);
+        let mut files = good();
+        files.put("/conf/target.yaml", "# Nothing yet.\n");
+        stage.start(&files);
+        // The writer of the target is slow; the rule is gone from its old file already.
+        files.changing.push("/conf/target.yaml".to_owned());
+        files.put("/conf/target.yaml", RULE);
+        files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+        files.put("/conf/beside.yaml", BESIDE);
+        stage.change(&files);
+        let why = "no-bob.rule.istio-system: it is gone, perhaps moved: /conf/target.yaml is being changed";
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, vec![why.to_owned()]), "{policy:?}");
+        assert_eq!(stage.check("carol"), Answer::Denied, "other changes apply");
+        // It is in the target.
+        let mut closed = files.clone();
+        closed.changing.clear();
+        stage.change(&closed);
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
+        // It is not: it was deleted, and the file that was written is as it was.
+        let mut before = good();
+        before.put("/conf/target.yaml", "# Nothing yet.\n");
+        stage.start(&before);
+        files.put("/conf/target.yaml", "# Nothing yet.\n");
+        stage.change(&files);
+        assert_eq!(stage.check("bob"), Answer::Denied);
+        files.changing.clear();
+        stage.change(&files);
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()), "{policy:?}");
+    }
+}
+
+#[test]
 fn a_rule_that_was_moved_with_a_mistake_stays_when_its_new_file_is_emptied() {
     for mistake in [("closed-list", "closed-lsit"), ("spec: {", "spec: {{"), ("kind: rule", "knd: rule")] {
         let mut stage = Stage::new(OnConfigError::KeepLast, true);

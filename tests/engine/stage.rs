@@ -49,6 +49,8 @@ pub(crate) struct Files {
     pub(crate) texts: BTreeMap<String, String>,
     /// Files and directories that cannot be read.
     pub(crate) unreadable: Vec<String>,
+    /// Files that are being written: the last contents stay in effect, and it is unknown what they are going to have.
+    pub(crate) changing: Vec<String>,
     /// The whole directory cannot be read: the store keeps what it had.
     pub(crate) lost: bool,
     /// The store failed at its first read.
@@ -101,14 +103,18 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
             }
             None if self.lost => StoreContents::default(),
             None => {
-                known.retain(|file, _| self.unreadable.contains(file));
-                let readable = self.texts.iter().filter(|(file, _)| !self.unreadable.contains(file));
+                let is_held = |file: &String| self.unreadable.contains(file) || self.changing.contains(file);
+                known.retain(|file, _| is_held(file));
+                let readable = self.texts.iter().filter(|(file, _)| !is_held(file));
                 known.extend(readable.map(|(file, text)| (file.clone(), text.clone())));
                 let files = known.iter().map(|(file, text)| (file.as_str(), text.as_str()));
                 StoreContents::clone(&MemoryStore::new("memory://", files).contents())
             }
         };
-        let unreadable = self.unreadable.iter().map(String::as_str).filter(|_| !self.lost);
+        let changing = self.changing.iter().filter(|file| !self.lost && !self.unreadable.contains(file));
+        let (changing, new): (Vec<_>, Vec<_>) = changing.partition(|file| known.contains_key(*file));
+        contents.changing = changing.into_iter().map(|file| file.as_str().into()).collect();
+        let unreadable = self.unreadable.iter().chain(new).map(String::as_str).filter(|_| !self.lost);
         for path in unreadable.chain(self.lost.then_some(ROOT)) {
             let text = format!("open {path}: permission denied");
             let mut problem = Diagnostic::error("store-unreadable", FieldPath::root(), text.clone());

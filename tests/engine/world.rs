@@ -173,6 +173,8 @@ pub(crate) struct World {
     /// The file of each document.
     files: BTreeMap<Name, usize>,
     unreadable: Option<usize>,
+    /// A file that is being written.
+    written: Option<usize>,
     /// The directory cannot be read.
     lost: bool,
     /// A file that is empty, as a writer leaves it whose disk is full.
@@ -195,6 +197,7 @@ impl World {
             aliases: [0; USERS],
             files: names.iter().map(|name| (*name, random.below(FILES))).collect(),
             unreadable: None,
+            written: None,
             lost: false,
             emptied: None,
             joined: None,
@@ -223,6 +226,7 @@ impl World {
             files.put(&format!("/conf/{file}.yaml"), "");
         }
         files.unreadable.extend(self.unreadable.map(|file| format!("/conf/{file}.yaml")));
+        files.changing.extend(self.written.map(|file| format!("/conf/{file}.yaml")));
         files
     }
 
@@ -230,7 +234,7 @@ impl World {
     pub(crate) fn event(&mut self, random: &mut Random) -> (&'static str, Consequence) {
         let names: Vec<Name> = self.versions.keys().copied().collect();
         let name = names[random.below(names.len())];
-        let kind = match random.below(19) {
+        let kind = match random.below(20) {
             0..=2 => {
                 self.versions.insert(name, Version::Good(random.below(8)));
                 "edit"
@@ -280,8 +284,12 @@ impl World {
                 self.joined = self.joined.is_none().then(|| random.below(FILES));
                 "separators broken or mended"
             }
-            16 => return ("disk of the cache full or free", Consequence::CacheDisk),
-            17 => return ("restart with the cache", Consequence::Restart(random.below(2) == 0)),
+            16 => {
+                self.written = self.written.is_none().then(|| random.below(FILES));
+                "writer comes or goes"
+            }
+            17 => return ("disk of the cache full or free", Consequence::CacheDisk),
+            18 => return ("restart with the cache", Consequence::Restart(random.below(2) == 0)),
             _ => {
                 return ("restart without the cache", Consequence::RestartWithoutCache(random.below(2) == 0));
             }
@@ -311,7 +319,8 @@ impl World {
                 *version = Version::Good(random.below(8));
             }
         }
-        (self.unreadable, self.lost, self.emptied, self.joined) = (None, false, None, None);
+        (self.unreadable, self.written, self.lost) = (None, None, false);
+        (self.emptied, self.joined) = (None, None);
     }
 
     fn file_of(&self, name: Name) -> usize {
@@ -338,14 +347,16 @@ impl World {
     /// Whether the file of a document is read, and the document as one of its own.
     fn is_read(&self, name: Name) -> bool {
         let file = Some(self.file_of(name));
-        !self.lost && self.unreadable != file && self.emptied != file && !self.is_joined(name)
+        let is_hidden = [self.unreadable, self.written, self.emptied].contains(&file);
+        !self.lost && !is_hidden && !self.is_joined(name)
     }
 
     /// Whether every file and document is read, with or without errors.
     fn is_whole(&self) -> bool {
         let hides = |version| matches!(version, Version::Bad(_, mistake) if mistake.hides());
         let are_read = self.documents().all(|(name, version)| self.is_read(name) && !hides(version));
-        are_read && !self.lost && self.unreadable.is_none() && self.emptied.is_none()
+        let any_hidden = [self.unreadable, self.written, self.emptied].iter().any(Option::is_some);
+        are_read && !self.lost && !any_hidden
     }
 
     /// Whether everything is read, nothing has an error, and no rule lacks what it may name.

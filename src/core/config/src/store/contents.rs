@@ -20,6 +20,9 @@ pub struct StoreContents {
     /// The parts of the configuration that cannot be read now, in file order. What they define is unknown: a resource that is
     /// missing although its file defined it before was not deleted while a part of the file is broken.
     pub broken: Vec<Broken>,
+    /// The files that are in the middle of a change, and of which the last contents stay in effect meanwhile; in order. What they are going
+    /// to define is unknown: a resource that is missing elsewhere may be moving there.
+    pub changing: Vec<Arc<str>>,
     /// Unreadable files and documents, duplicates, and so on.
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
@@ -169,12 +172,14 @@ impl StoreContents {
         Some(())
     }
 
-    /// Whether the contents are equal, apart from the origins of resources.
-    pub(super) fn same_as(&self, other: &StoreContents) -> bool {
-        self.unavailable == other.unavailable
-            && self.diagnostics == other.diagnostics
-            && self.resources.len() == other.resources.len()
-            && self.resources.changes(&other.resources, |a, b| a.revision == b.revision).is_empty()
+    /// Whether the contents tell no more than those before them: they are equal, apart from the origins of resources, and no change of a
+    /// file has ended.
+    pub(super) fn same_as(&self, before: &StoreContents) -> bool {
+        before.changing.iter().all(|file| self.changing.contains(file))
+            && self.unavailable == before.unavailable
+            && self.diagnostics == before.diagnostics
+            && self.resources.len() == before.resources.len()
+            && self.resources.changes(&before.resources, |a, b| a.revision == b.revision).is_empty()
     }
 }
 

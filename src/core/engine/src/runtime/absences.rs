@@ -8,8 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::kept::{CommonCause, Reason};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
-use mixer_base::shared_map::SharedMap;
-use mixer_config::store::Unread;
+use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{RawResource, ResourceKey};
 
 /// Files that serve in their previous version although they can be read, because each has a new resource with an error; with the
@@ -22,22 +21,25 @@ pub(super) struct Absences<'r> {
     /// What may have any resource that is missing.
     any: Option<&'r Unread>,
     held: &'r HeldFiles,
+    /// A file that is in the middle of a change.
+    changing: Option<&'r Arc<str>>,
     /// Resources of unknown kinds, by file, namespace and name.
     ignored: FxHashMap<[&'r str; 3], &'r RawResource>,
 }
 
 impl<'r> Absences<'r> {
     pub(super) fn new(
-        read: &'r SharedMap<Arc<RawResource>>,
+        read: &'r StoreContents,
         unread: &'r [Unread],
         held: &'r HeldFiles,
         builder: &SnapshotBuilder,
     ) -> Self {
-        let ignored = read.iter().filter(|resource| !has_effect(&resource.key, builder));
+        let ignored = read.resources.iter().filter(|resource| !has_effect(&resource.key, builder));
         Self {
             unread: unread.iter().map(|unread| (Path::new(&*unread.path), unread)).collect(),
             any: unread.iter().find(|unread| unread.certain).or_else(|| unread.iter().find(may_have_any)),
             held,
+            changing: read.changing.first(),
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
         }
     }
@@ -65,7 +67,14 @@ impl<'r> Absences<'r> {
             let why = format!("it is gone, perhaps moved: {}", cause.text);
             return Some(Reason { why, common: Some(cause.clone()), problem: None });
         }
-        None
+        // It may be moving to a file that its writer has not closed.
+        let changing = self.changing?;
+        let cause = CommonCause {
+            text: format!("{changing} is being changed").into(),
+            file: Some(Arc::clone(changing)),
+        };
+        let why = format!("it is gone, perhaps moved: {}", cause.text);
+        Some(Reason { why, common: Some(cause), problem: None })
     }
 }
 

@@ -332,8 +332,12 @@ impl Configurator {
 
     /// Whether a store with the same resources differs in what it could not read, which is shown, and may decide what serves.
     fn reads_differently(&self, contents: &StoreContents) -> bool {
+        // What is kept may wait for the end of a change.
+        let keeps_any = !self.last_good.kept().is_empty();
         self.applied.as_ref().is_some_and(|applied| {
-            applied.diagnostics != contents.diagnostics || applied.unavailable != contents.unavailable
+            applied.diagnostics != contents.diagnostics
+                || applied.unavailable != contents.unavailable
+                || (keeps_any && applied.changing != contents.changing)
         })
     }
 

@@ -262,7 +262,7 @@ impl<'l> Resolution<'l> {
         if missing.is_empty() {
             return;
         }
-        let absences = Absences::new(&self.corrections.read.resources, &self.unread, &self.held, builder);
+        let absences = Absences::new(&self.corrections.read, &self.unread, &self.held, builder);
         let kept = missing.into_iter();
         let kept = kept.filter_map(|old| Some((Arc::clone(old), absences.why_kept(old, builder)?)));
         let kept: Vec<_> = kept.collect();

@@ -424,16 +424,23 @@ impl Scanner {
         contents
     }
 
-    /// Replaces the lists of problems and broken parts, but not those about duplicates.
+    /// Replaces the lists of problems, of broken parts and of files that are being changed, but not the problems of duplicates.
     fn relist(&self, contents: &mut StoreContents, now: Instant) {
         let files = || self.files.values().map(|file| &*file.contents);
         contents.diagnostics.retain(|problem| problem.code == RESOURCE_DUPLICATE);
         contents.diagnostics.splice(0..0, files().flat_map(|file| file.diagnostics.iter().cloned()));
         contents.broken = files().flat_map(|file| file.broken.iter().cloned()).collect();
+        contents.changing.clear();
         for (path, unsettled) in &self.unsettled {
-            let known = self.files.contains_key(path);
-            if unsettled.why == Why::Vanished || (known && !unsettled.is_overdue(now)) {
+            if unsettled.why == Why::Vanished {
                 continue;
+            }
+            let known = self.files.contains_key(path);
+            if known {
+                contents.changing.push(path.display().to_string().into());
+                if !unsettled.is_overdue(now) {
+                    continue;
+                }
             }
             let problem = unsettled.problem(path, known);
             if !known {

@@ -89,6 +89,33 @@ fn a_file_is_read_when_its_writer_has_closed_it() {
 }
 
 #[test]
+fn a_file_that_is_being_changed_is_named_until_that_has_ended() {
+    let mut tree = Tree::new();
+    let changing = |tree: &Tree| tree.scanner.contents().changing.clone();
+    let writer = OpenOptions::new().append(true).open(tree.path()).unwrap();
+    let scan = |tree: &mut Tree| tree.scanner.scan(Scope::Everything, Noted::default(), tree.now);
+    assert!(!scan(&mut tree), "nothing changed yet");
+    assert_eq!(changing(&tree), [Arc::<str>::from(tree.path().display().to_string())]);
+    assert_eq!(tree.problems(), []);
+    assert!(!scan(&mut tree));
+    drop(writer);
+    assert!(scan(&mut tree), "who waits for the end of the change looks again");
+    assert_eq!(
+        (changing(&tree).len(), held(tree.scanner.contents()).as_slice()),
+        (0, &OLD.map(String::from)[..])
+    );
+    // A new file is one that cannot be read.
+    let new = File::create(tree.directory.path().join("b.yaml")).unwrap();
+    scan(&mut tree);
+    assert_eq!((changing(&tree).len(), tree.scanner.contents().broken.len()), (0, 1));
+    drop(new);
+    // A file that is removed is not being changed.
+    fs::remove_file(tree.path()).unwrap();
+    scan(&mut tree);
+    assert_eq!(changing(&tree).len(), 0);
+}
+
+#[test]
 fn writing_within_a_file_does_not_truncate_it() {
     let mut tree = Tree::new();
     let mut writer = OpenOptions::new().write(true).open(tree.path()).unwrap();
