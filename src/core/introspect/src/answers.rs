@@ -13,11 +13,10 @@ use http_body::Body as _;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
 use super::{MAX_BODY, Server, Shared, explain, json_text};
 use mixer_engine::runtime::Published;
-use mixer_net::http::{LargeAnswers, Rendering};
+use mixer_net::http::{LargeAnswers, Places, Rendering};
 
 /// Requests that are answered at a time, each on a thread. Others wait.
 const MAX_RENDERINGS: usize = 2;
@@ -25,9 +24,9 @@ const MAX_RENDERINGS: usize = 2;
 /// The requests that are being answered, and the large texts of the published snapshot.
 #[derive(Debug)]
 pub(super) struct Answers {
-    renderings: Semaphore,
+    renderings: Places,
     /// Explanations have places of their own: they wait for handlers.
-    explanations: Semaphore,
+    explanations: Places,
     of_snapshot: Mutex<BTreeMap<&'static str, SnapshotText>>,
 }
 
@@ -37,9 +36,9 @@ type SnapshotText = (Weak<Published>, Weak<Rendering>);
 impl Default for Answers {
     fn default() -> Self {
         Self {
-            renderings: Semaphore::new(MAX_RENDERINGS),
+            renderings: Places::new(MAX_RENDERINGS),
             // More than are evaluated: the others are told so meanwhile.
-            explanations: Semaphore::new(2 * explain::MAX_CONCURRENT),
+            explanations: Places::new(2 * explain::MAX_CONCURRENT),
             of_snapshot: Mutex::default(),
         }
     }
@@ -67,14 +66,9 @@ pub(super) async fn bounded(State(server): State<Shared>, request: Request, next
     let is_explanation = head.uri.path() == "/explainz/";
     let request = Request::from_parts(head, Body::from(body));
     let shared = Arc::clone(&server);
-    let answered = {
-        let places = if is_explanation { &server.answers.explanations } else { &server.answers.renderings };
-        // The semaphores are never closed.
-        let _place = places.acquire().await;
-        let runtime = Handle::current();
-        tokio::task::spawn_blocking(move || runtime.block_on(next.run(request))).await
-    };
-    match answered {
+    let places = if is_explanation { &server.answers.explanations } else { &server.answers.renderings };
+    let runtime = Handle::current();
+    match places.run(move || runtime.block_on(next.run(request))).await {
         Ok(response) => streamed_if_large(&shared, &accepted, response).await,
         Err(error) => match error.try_into_panic() {
             // Counted and answered by the endpoint.

@@ -2,6 +2,7 @@
 
 mod connections;
 mod large;
+mod places;
 mod server;
 mod stream;
 mod timeouts;
@@ -22,6 +23,7 @@ use tower::Service as _;
 
 pub use large::{Busy, LargeAnswers, MAX_LARGE_ANSWERS, Rendering};
 use mixer_base::task::{Group, Task};
+pub use places::Places;
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
 pub use stream::streamed;
 

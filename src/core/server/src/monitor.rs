@@ -6,12 +6,11 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderMap, StatusCode};
-use tokio::sync::Semaphore;
 
 use crate::pprof;
 use mixer_base::exposition::CONTENT_TYPE;
 use mixer_base::metrics::Metrics;
-use mixer_net::http::{LargeAnswers, answer, compressible};
+use mixer_net::http::{LargeAnswers, Places, answer, compressible};
 
 /// Content type of `/version`.
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -29,7 +28,7 @@ pub(crate) fn routes(
     answers: Arc<LargeAnswers>,
 ) -> Router {
     let version: Arc<str> = version.into();
-    let writing = Arc::new(Semaphore::new(WRITING));
+    let writing = Places::new(WRITING);
     let text =
         async move |headers: HeaderMap| metrics_page(metrics, legacy, &answers, &writing, headers).await;
     let routes = Router::new()
@@ -46,12 +45,10 @@ async fn metrics_page(
     metrics: Arc<Metrics>,
     legacy: Option<SnapshotNumber>,
     answers: &LargeAnswers,
-    writing: &Semaphore,
+    writing: &Places,
     request: HeaderMap,
 ) -> Response {
-    // The semaphore is never closed.
-    let _place = writing.acquire().await;
-    let written = tokio::task::spawn_blocking(move || {
+    let written = writing.run(move || {
         let mut text = Vec::new();
         metrics.write(&mut text);
         if let Some(snapshot) = legacy {

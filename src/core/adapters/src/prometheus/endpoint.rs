@@ -178,11 +178,12 @@ async fn scrape(
         return busy();
     };
     let share = Arc::clone(share);
-    // Collecting many series would block the other tasks of the runtime.
+    // Collecting many series would block the other tasks of the runtime. It counts until it ends, also when the client has left.
     let rendered = tokio::task::spawn_blocking(move || {
-        endpoint.scrapes.rendering(&share, |paid| Rendering::new(endpoint.metrics(), paid))
+        let rendering = endpoint.scrapes.rendering(&share, |paid| Rendering::new(endpoint.metrics(), paid));
+        (permit, rendering)
     });
-    let Ok(rendering) = rendered.await else {
+    let Ok((permit, rendering)) = rendered.await else {
         let text = "cannot render the metrics\n";
         return http::answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text);
     };
@@ -269,5 +270,33 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use mixer_base::metrics::Metrics;
+
+    #[tokio::test]
+    async fn scrapes_count_until_they_end_also_when_their_clients_have_left() {
+        let (endpoint, share) = (Arc::new(Endpoint::default()), Arc::new(Share::new(64 << 20)));
+        let refused = Metrics::new().counter(Family::PrometheusScrapesRefused, &[]);
+        // No rendering ends meanwhile.
+        let state = endpoint.state.lock();
+        for _ in 0..MAX_SCRAPES {
+            let mut left = pin!(scrape(Arc::clone(&endpoint), &share, &refused, HeaderMap::new()));
+            assert!(left.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        assert!(endpoint.scrapes.enter(&share).is_none());
+        drop(state);
+        while share.used() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let answer = scrape(Arc::clone(&endpoint), &share, &refused, HeaderMap::new()).await;
+        assert_eq!((answer.status(), refused.get()), (StatusCode::OK, 0));
     }
 }
