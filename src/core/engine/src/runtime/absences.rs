@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::kept::{CommonCause, Reason};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
@@ -17,14 +17,14 @@ pub(super) type HeldFiles = BTreeMap<Arc<str>, CommonCause>;
 
 /// Distinguishes resources that were deleted from those that only cannot be read.
 pub(super) struct Absences<'r> {
-    unread: FxHashMap<&'r Path, &'r Unread>,
+    unread: HashMap<&'r Path, &'r Unread>,
     /// What may have any resource that is missing.
     any: Option<&'r Unread>,
     held: &'r HeldFiles,
     /// A file that is in the middle of a change.
     changing: Option<&'r Arc<str>>,
     /// Resources of unknown kinds, by file, namespace and name.
-    ignored: FxHashMap<[&'r str; 3], &'r RawResource>,
+    ignored: HashMap<[&'r str; 3], &'r RawResource>,
 }
 
 impl<'r> Absences<'r> {

@@ -8,7 +8,7 @@ use super::kept::{CommonCause, Place, Reason};
 use super::last_good::{KeptReasons, LastGood, Resources};
 use super::withheld::Withheld;
 use crate::snapshot::{BuildStage, SnapshotBuilder};
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
 use mixer_base::shared_map::SharedMap;
 use mixer_config::store::StoreContents;
@@ -54,7 +54,7 @@ impl<'l> Corrections<'l> {
 
     /// The problems that the store found, without those of replaced resources.
     pub(super) fn diagnostics(&self) -> Diagnostics {
-        let replaced: FxHashSet<String> = self.overrides.keys().map(ResourceKey::to_string).collect();
+        let replaced: HashSet<String> = self.overrides.keys().map(ResourceKey::to_string).collect();
         let problems = self.read.diagnostics.iter();
         problems.filter(|problem| !replaced.contains(&problem.resource)).cloned().collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
 use super::corrections::Corrections;
 use super::kept::Reason;
@@ -26,7 +26,7 @@ pub(super) struct Fault {
 pub(super) fn faults(
     snapshot: &Snapshot,
     corrections: &Corrections<'_>,
-    faulty: &FxHashSet<String>,
+    faulty: &HashSet<String>,
     builder: &SnapshotBuilder,
 ) -> BTreeMap<ResourceKey, Fault> {
     let mut errors: BTreeMap<ResourceKey, (bool, &Diagnostic)> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use mixer_attribute::Timestamp;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Location, Origin, RawResource, ResourceKey, Span};
@@ -85,7 +85,7 @@ pub struct KeptResource {
 /// One diagnostic for each cause.
 pub(super) fn diagnose_kept(kept: &[KeptResource]) -> Diagnostics {
     let mut groups: Vec<Vec<&KeptResource>> = Vec::new();
-    let mut by_cause: FxHashMap<&CommonCause, usize> = FxHashMap::default();
+    let mut by_cause: HashMap<&CommonCause, usize> = HashMap::default();
     for resource in kept {
         let next = groups.len();
         let index = resource.common.as_ref().map_or(next, |cause| *by_cause.entry(cause).or_insert(next));

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
 use super::absences::{Absences, HeldFiles, has_effect};
 use super::corrections::Corrections;
@@ -28,7 +28,7 @@ struct Found {
     counts: SnapshotCounts,
     diagnostics: Diagnostics,
     /// The resources with errors of their own.
-    faulty: FxHashSet<String>,
+    faulty: HashSet<String>,
     /// Resources that were left out although they might decide about requests.
     refused: Vec<Reason>,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
 use super::bindings::Bindings;
 use super::extension::{ExtensionConfigs, ExtensionState};
@@ -354,8 +354,7 @@ impl SnapshotBuilder {
             .collect();
         if usable && !changes.changed.is_empty() {
             // A rule that changed itself is built only once.
-            let own: FxHashSet<ResourceKey> =
-                dirty.iter().map(|(resource, _)| resource.key.clone()).collect();
+            let own: HashSet<ResourceKey> = dirty.iter().map(|(resource, _)| resource.key.clone()).collect();
             for (resource, usable) in &mut dirty {
                 *usable &= self.units.rules.state(&resource.key).is_none_or(|state| !changes.reach(state));
             }
@@ -536,7 +535,7 @@ fn sort(diagnostics: &mut Diagnostics) {
 /// Changed handlers and instances, by full name. Rules do not depend on positions.
 #[derive(Default)]
 struct ChangedNames {
-    changed: FxHashSet<String>,
+    changed: HashSet<String>,
 }
 
 impl ChangedNames {

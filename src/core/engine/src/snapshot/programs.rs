@@ -3,8 +3,9 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_expr::{CompileError, Language, Phase, Program};
@@ -33,7 +34,9 @@ pub(super) struct Programs {
     pub(super) vocabulary: Arc<Vocabulary>,
     /// By language and text.
     known: HashTable<Arc<Program>>,
-    refused: FxHashMap<(Language, Box<str>), Arc<Refusal>>,
+    /// Seeded: files choose the texts.
+    hasher: RandomState,
+    refused: HashMap<(Language, Box<str>), Arc<Refusal>>,
     /// Whether a text was refused because others use the budget of patterns, since [`take_over_budget`](Self::take_over_budget).
     over_budget: bool,
     /// Number of programs after the last sweep.
@@ -43,16 +46,13 @@ pub(super) struct Programs {
 /// Fewest programs worth sweeping.
 const MIN_SWEEP: usize = 256;
 
-fn program_hash(language: Language, text: &str) -> u64 {
-    FxBuildHasher.hash_one((language, text))
-}
-
 impl Programs {
     pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
         Self {
             vocabulary,
             known: HashTable::new(),
-            refused: FxHashMap::default(),
+            hasher: RandomState::default(),
+            refused: HashMap::default(),
             over_budget: false,
             swept: 0,
         }
@@ -60,7 +60,7 @@ impl Programs {
 
     /// Compiles `text`, or returns the known program or refusal.
     pub(super) fn compile(&mut self, language: Language, text: &str) -> Compiled {
-        let hash = program_hash(language, text);
+        let hash = self.hasher.hash_one((language, text));
         let same = |known: &Arc<Program>| known.language() == language && known.text() == text;
         if let Some(found) = self.known.find(hash, same) {
             return Ok(found.clone());
@@ -79,7 +79,7 @@ impl Programs {
         match compiled {
             Ok(program) => {
                 let program = Arc::new(program);
-                let rehash = |known: &Arc<Program>| program_hash(known.language(), known.text());
+                let rehash = |known: &Arc<Program>| self.hasher.hash_one((known.language(), known.text()));
                 self.known.insert_unique(hash, program.clone(), rehash);
                 Ok(program)
             }
@@ -133,4 +133,23 @@ pub(super) fn refusal_code(error: &CompileError) -> &'static str {
 /// The text of a type in an error.
 pub(super) fn type_name(value_type: ValueType) -> &'static str {
     value_type.name()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_an_unseeded_hash_maps_to_one_value_are_compiled_like_others() {
+        // Expressions for which rustc-hash computes the same hash; comparing each with all before takes minutes.
+        const TEXTS: usize = 30_000;
+        let mut programs = Programs::new(Arc::new(Vocabulary::builder().build()));
+        for _ in 0..2 {
+            for number in 0..TEXTS {
+                let text = format!("eqfjvlkkeiwpesbs0123456789abcdefizF99KtF{number:08}");
+                assert!(programs.compile(Language::Cexl, &text).is_err(), "an unknown attribute");
+            }
+        }
+        assert_eq!(programs.refused.len(), TEXTS);
+    }
 }

@@ -2,15 +2,14 @@
 //!
 //! A configuration that replaces another shares its patterns, so that both fit into the budget.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-use rustc_hash::FxBuildHasher;
+use foldhash::HashMap;
 
 use super::size::{self, Budget, Charge, Refused};
 
 /// The patterns of all configurations.
-pub(super) static CONFIGURED: Patterns = Patterns::new(&size::CONFIGURED);
+pub(super) static CONFIGURED: LazyLock<Patterns> = LazyLock::new(|| Patterns::new(&size::CONFIGURED));
 
 /// Fewest patterns worth a search for those that nothing uses.
 const MIN_SWEEP: usize = 256;
@@ -30,16 +29,15 @@ pub(super) struct Patterns {
 }
 
 struct Table {
-    /// By the text in the syntax of the crate.
-    known: HashMap<Box<str>, Weak<Compiled>, FxBuildHasher>,
+    /// By the text in the syntax of the crate. Seeded: files choose the patterns.
+    known: HashMap<Box<str>, Weak<Compiled>>,
     /// The number of patterns in use at the last search.
     used: usize,
 }
 
 impl Patterns {
-    pub(super) const fn new(budget: &'static Budget) -> Self {
-        let known = HashMap::with_hasher(FxBuildHasher);
-        Self { budget, by_text: Mutex::new(Table { known, used: 0 }) }
+    pub(super) fn new(budget: &'static Budget) -> Self {
+        Self { budget, by_text: Mutex::new(Table { known: HashMap::default(), used: 0 }) }
     }
 
     /// Compiles a pattern in the syntax of the crate, unless it is in use. No lock is held meanwhile.
@@ -72,25 +70,25 @@ mod tests {
     fn a_pattern_counts_once_while_it_is_used() {
         // Two patterns fit.
         static BUDGET: Budget = Budget::new(20 << 10);
-        static PATTERNS: Patterns = Patterns::new(&BUDGET);
-        let old = [PATTERNS.compile("^a$").unwrap(), PATTERNS.compile("^b$").unwrap()];
+        let patterns = Patterns::new(&BUDGET);
+        let old = [patterns.compile("^a$").unwrap(), patterns.compile("^b$").unwrap()];
         // The next configuration has them as well.
-        let new = [PATTERNS.compile("^a$").unwrap(), PATTERNS.compile("^b$").unwrap()];
+        let new = [patterns.compile("^a$").unwrap(), patterns.compile("^b$").unwrap()];
         assert!(old.iter().zip(&new).all(|(old, new)| Arc::ptr_eq(old, new)));
-        assert_eq!(PATTERNS.compile("^c$").map(|_| ()), Err(Refused::Budget));
+        assert_eq!(patterns.compile("^c$").map(|_| ()), Err(Refused::Budget));
         drop(old);
-        assert_eq!(PATTERNS.compile("^c$").map(|_| ()), Err(Refused::Budget), "still used");
+        assert_eq!(patterns.compile("^c$").map(|_| ()), Err(Refused::Budget), "still used");
         drop(new);
-        assert!(PATTERNS.compile("^c$").unwrap().regex.is_match("c"));
+        assert!(patterns.compile("^c$").unwrap().regex.is_match("c"));
     }
 
     #[test]
     fn the_table_of_patterns_is_bounded() {
         static BUDGET: Budget = Budget::new(1 << 20);
-        static PATTERNS: Patterns = Patterns::new(&BUDGET);
+        let patterns = Patterns::new(&BUDGET);
         for number in 0..5 * MIN_SWEEP {
-            PATTERNS.compile(&format!("^{number}$")).unwrap();
+            patterns.compile(&format!("^{number}$")).unwrap();
         }
-        assert!(PATTERNS.by_text.lock().unwrap().known.len() <= 2 * MIN_SWEEP + 1);
+        assert!(patterns.by_text.lock().unwrap().known.len() <= 2 * MIN_SWEEP + 1);
     }
 }
