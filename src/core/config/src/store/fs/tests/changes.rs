@@ -92,7 +92,8 @@ fn a_file_is_read_when_its_writer_has_closed_it() {
 fn a_file_that_is_being_changed_is_named_until_that_has_ended() {
     let mut tree = Tree::new();
     let changing = |tree: &Tree| tree.scanner.contents().changing.clone();
-    let writer = OpenOptions::new().append(true).open(tree.path()).unwrap();
+    let mut writer = OpenOptions::new().append(true).open(tree.path()).unwrap();
+    writer.write_all(b"\n").unwrap();
     let scan = |tree: &mut Tree| tree.scanner.scan(Scope::Everything, Noted::default(), tree.now);
     assert!(!scan(&mut tree), "nothing changed yet");
     assert_eq!(changing(&tree), [Arc::<str>::from(tree.path().display().to_string())]);
