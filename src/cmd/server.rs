@@ -38,13 +38,16 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     }
     // compat(1.3): mixs does not serve these paths; pinned by the cases in cli/monitoring.yaml.
     options.health_endpoints = !personality.is_legacy();
+    // compat(1.3): they belong to other programs; pinned by the scenario kinds-unknown-ignored.
+    options.hides_unknown_kinds = personality.is_legacy();
     // compat(1.3): lumberjack creates it.
     options.log.create_rotate_directory = personality.is_legacy();
     if args.print_config {
         config_file::print(&args.settings, io)?;
         return Ok(Exit::Success);
     }
-    if !personality.is_legacy() {
+    // An invalid setting is the error of the start itself.
+    if !personality.is_legacy() && options.check().is_ok() {
         options
             .check_effects()
             .map_err(|error| start_failure(&StartError { text: error.0, detail: None }, &options))?;

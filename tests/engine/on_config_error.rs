@@ -45,6 +45,19 @@ fn dedented() -> String {
         .replace("]}]}", "]}]")
 }
 
+/// What is left of a document that was cut off after its first line.
+const GROUP: &str = "apiVersion: config.istio.io/v1alpha2\n";
+
+/// The rule with another API group and kind.
+fn in_group(api_version: &str, kind: &str) -> String {
+    format!("apiVersion: {api_version}\n{}", RULE.replace("kind: rule", &format!("kind: {kind}")))
+}
+
+/// The rule with an annotation.
+fn annotated(annotation: &str) -> String {
+    RULE.replace("istio-system}", &format!("istio-system, annotations: {{{annotation}}}}}"))
+}
+
 /// `(row, edit)`: the first column of the table, and the mistake.
 type Row = (&'static str, fn(&mut Files));
 
@@ -89,6 +102,16 @@ const EDITS: &[Row] = &[
     ("a kind is misspelt", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: ruel")]));
     }),
+    ("a document is cut off before its kind", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, GROUP]));
+    }),
+    ("a document is `{}`", |files| files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, "{}\n"]))),
+    ("a kind is misspelt, in another API group", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &in_group("security.istio.io/v1", "Ruel")]));
+    }),
+    ("a rule has the kind of another program", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &in_group("policy.example.com/v1", "policy")]));
+    }),
     ("a file is empty", |files| files.put("/conf/deny.yaml", "")),
     ("a file has comments only", |files| files.put("/conf/deny.yaml", "# Everybody is welcome.\n")),
     ("a file cannot be read", |files| files.unreadable.push("/conf/deny.yaml".to_owned())),
@@ -104,7 +127,7 @@ const EDITS: &[Row] = &[
         let rule = RULE.replace("\"bob\"'", "\"bob\"', match: 'source.user == \"adam\"'");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
-    ("the separator of two documents is lost", |files| {
+    ("the separator of a rule and the document after it is lost", |files| {
         let other = RULE.replace("no-bob", "no-adam").replace("\"bob\"", "\"adam\"");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]) + &other);
     }),
@@ -227,6 +250,15 @@ const STARTS: &[Row] = &[
         let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dve/default: deny}}");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
+    ("an annotation of a check rule has the prefix `mixer.io`", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("mixer.io/default: deny")]));
+    }),
+    ("an annotation of a check rule has no prefix", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("default: deny")]));
+    }),
+    ("a check rule has an annotation of another program", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("example.com/default: deny")]));
+    }),
     ("the value of an annotation of a check rule is misspelt", |files| {
         let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-error: dney}}");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
@@ -247,6 +279,26 @@ const STARTS: &[Row] = &[
             "/conf/more.yaml",
             "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: x}\n",
         );
+    }),
+    ("a check rule is cut off before its kind", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, GROUP]));
+    }),
+    ("a check rule is cut off behind its kind", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &format!("{GROUP}kind: rule")]));
+    }),
+    ("a document is `{}`", |files| files.put("/conf/more.yaml", "{}\n")),
+    ("a document is `null`, `~` or nothing", |files| {
+        files.put("/conf/more.yaml", "null\n---\n~\n---\n---\n# nothing\n");
+    }),
+    ("a document is a list or a text", |files| files.put("/conf/more.yaml", "- kind: rule\n---\ntext\n")),
+    ("the kind of a check rule is misspelt, in another API group", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &in_group("security.istio.io/v1", "Ruel")]));
+    }),
+    ("a check rule has the kind of another program", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &in_group("policy.example.com/v1", "policy")]));
+    }),
+    ("a check rule has another API group", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &in_group("security.istio.io/v1", "rule")]));
     }),
     ("a check rule has its spec beside `spec`", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &dedented()]));
@@ -477,6 +529,54 @@ fn a_server_reports_the_errors_that_validate_finds() {
             let kept = !stage.kept().is_empty();
             assert_eq!(kept, mode != OnConfigError::ServeValid, "{mode:?}, {wanted:?}");
             assert_eq!(stage.published().problems(Severity::Error), wanted.len(), "{mode:?}");
+        }
+    }
+}
+
+/// As in Istio Mixer, a resource with an unknown field goes on in its previous version with `serve-valid`, too: that is told like others.
+#[test]
+fn with_serve_valid_a_resource_that_does_not_convert_is_kept_and_told() {
+    let mut stage = Stage::new(OnConfigError::ServeValid, false);
+    stage.start(&good());
+    let mut files = good();
+    files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("actions", "actoins")]));
+    stage.change(&files);
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    let kept = stage.kept();
+    assert!(
+        matches!(kept.as_slice(), [one] if one.starts_with("no-bob.rule.istio-system: its new version has an error: ")),
+        "{kept:?}"
+    );
+    let published = stage.published();
+    let told =
+        published.diagnostics.iter().find(|problem| problem.code == "config-kept").expect("it is told");
+    assert_eq!((told.severity, &*told.resource), (Severity::Warning, "no-bob.rule.istio-system"));
+    assert_eq!(published.problems(Severity::Error), 1, "{:?}", published.diagnostics);
+    // What does not compile is left out, as before.
+    files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("closed-list", "closed-lsit")]));
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+    stage.change(&good());
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
+}
+
+/// The severity of a problem does not depend on what serves.
+#[test]
+fn every_mode_reports_the_same_errors() {
+    for (name, text) in [
+        ("kind-unknown", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: ruel")])),
+        ("kind-unknown", deny([HANDLER, INSTANCE, &in_group("security.istio.io/v1", "Ruel")])),
+        ("document-identity", deny([HANDLER, INSTANCE, "{}\n"])),
+        ("file-empty", String::new()),
+    ] {
+        let mut files = good();
+        files.put("/conf/deny.yaml", text);
+        for mode in MODES {
+            let mut stage = Stage::new(mode, false);
+            stage.start(&files);
+            let published = stage.published();
+            let found = published.diagnostics.iter().find(|problem| problem.code == name);
+            assert_eq!(found.map(|problem| problem.severity), Some(Severity::Error), "{name}, {mode:?}");
         }
     }
 }

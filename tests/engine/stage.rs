@@ -328,7 +328,12 @@ impl Stage {
                 build_timeout: Duration::from_secs(10),
             },
             metrics: Arc::clone(&metrics),
-            policy: ConfigPolicy { on_error: self.policy, allow_empty: self.allow_empty, cache },
+            policy: ConfigPolicy {
+                on_error: self.policy,
+                allow_empty: self.allow_empty,
+                cache,
+                ..ConfigPolicy::default()
+            },
         };
         let configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         let service = MixerService::new(Arc::clone(&runtime), metrics, Arc::default(), None);

@@ -111,7 +111,7 @@ fn configurator(store: Arc<dyn ConfigStore>, on_error: OnConfigError) -> (Arc<Ru
         commons: Arc::new(Commons::default()),
         build_timeout: Duration::from_secs(3600),
     };
-    let policy = ConfigPolicy { on_error, allow_empty: true, cache: None };
+    let policy = ConfigPolicy { on_error, allow_empty: true, ..ConfigPolicy::default() };
     let options = ConfiguratorOptions { store, environment, metrics, policy };
     (Arc::clone(&runtime), Configurator::new(runtime, builder, options))
 }

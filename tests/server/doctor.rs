@@ -255,10 +255,23 @@ fn settings_that_the_server_refuses_fail() {
         ("--trace-sampling-rate=7", "trace sampling rate must be from 0 to 1, got 7"),
         ("--liveness-probe-path=/nowhere/live", "the liveness probe file `/nowhere/live` is never written"),
         ("--config-store-url=/tmp/conf", "unknown config URL `/tmp/conf`"),
+        (
+            "--max-requests-per-second=5",
+            "--max-requests-per-second has no effect: it needs --load-shedding-mode",
+        ),
+        ("--decision-log-select=denied", "--decision-log-select has no effect: it needs --decision-log;"),
     ] {
         let finished = mixer(&["doctor", flag]);
         let told = finished.stdout.lines().any(|line| line.starts_with("fail") && line.contains(text));
         assert!(finished.status == 1 && told, "{flag}: {}", finished.stdout);
+    }
+    for flag in ["--envoy-http-address", "--envoy-ratelimit-http-address"] {
+        let flags = ["--envoy-bridge=false", flag, "127.0.0.1:1"];
+        let text = format!("{flag} has no effect: it needs --envoy-bridge=true; add that, or omit {flag}");
+        let diagnosed = mixer(&[&["doctor"], &flags[..]].concat());
+        assert!(diagnosed.status == 1 && diagnosed.stdout.contains(&text), "{diagnosed:?}");
+        let started = mixer(&[&["server"], &flags[..]].concat());
+        assert!(started.status == 3 && started.stderr.contains(&text), "{started:?}");
     }
     let masked = mixer(&["doctor", "--decision-log=/tmp/decisions", "--decision-mask=request.haders[x]"]);
     let text =

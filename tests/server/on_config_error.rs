@@ -439,3 +439,71 @@ fn a_configuration_that_takes_half_the_budget_of_patterns_can_be_changed() {
     wait_for_kept(&server, 0.0);
     wait_until_denied(&server, "request.path=/100/");
 }
+
+/// A document that was cut off before its kind, or whose kind cannot be told: one error for everybody, and a start serves nothing.
+#[test]
+fn every_command_refuses_a_document_that_is_no_resource() {
+    for (text, told) in [
+        ("{}\n", "[document-identity]"),
+        ("apiVersion: config.istio.io/v1alpha2\n", "[document-identity]"),
+        ("apiVersion: config.istio.io/v1alpha2\nkind: rule\n", "[document-identity]"),
+        (
+            "apiVersion: security.istio.io/v1\nkind: Ruel\nmetadata: {name: no-bob, namespace: istio-system}\n",
+            "[kind-unknown]",
+        ),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("base.yaml"), REFUSAL).expect("writable");
+        std::fs::write(path("bob.yaml"), text).expect("writable");
+        let root = directory.path().display().to_string();
+        let validated = mixer(&["validate", "-o", "plain", &root]);
+        assert!(validated.status == 1 && validated.stdout.contains(&format!("error{told}")), "{validated:?}");
+        let store = format!("fs://{root}");
+        let flags = ["--config-store-url", &store, "--address", "tcp://127.0.0.1:0"];
+        let diagnosed = mixer(&[&["doctor", "-o", "plain"], &flags[..]].concat());
+        let finding = diagnosed.stdout.lines().find(|line| line.contains("configuration"));
+        assert!(
+            finding.is_some_and(|line| line.starts_with("fail") && line.contains(" 1 errors, ")),
+            "{diagnosed:?}"
+        );
+        let rehearsed = mixer(&[&["server", "--dry-run"], &flags[..]].concat());
+        assert!(rehearsed.status == 3 && rehearsed.stdout.contains(" 1 errors, 0 warnings"), "{rehearsed:?}");
+        for mode in ["keep-last", "refuse"] {
+            let server = Server::on(directory.path()).native().with(&["--config-on-error", mode]).start();
+            let said = check(&server);
+            assert!(
+                said.contains("no configuration is served: ") && said.contains("bob.yaml:"),
+                "{mode}: {said}"
+            );
+        }
+        // As Istio Mixer the server serves the rest, and logs the same error.
+        let server =
+            Server::on(directory.path()).native().with(&["--config-on-error", "serve-valid"]).start();
+        assert!(check(&server).contains("Check status was OK"), "{}", server.log());
+        server.wait_for_log("\terror\t");
+        let errors = server.log().lines().filter(|line| line.contains("\terror\t")).count();
+        assert_eq!(errors, 1, "{}", server.log());
+    }
+}
+
+/// With `serve-valid`, and only with it, a link that leads nowhere leaves the rest serving; the server is not ready.
+#[test]
+fn a_dangling_link_at_the_start_is_not_ready() {
+    for (mode, answer) in [("keep-last", "Unavailable"), ("serve-valid", "FAILED_PRECONDITION")] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("base.yaml"), REFUSAL).expect("writable");
+        std::fs::write(path("bob.yaml"), denial("bob")).expect("writable");
+        std::os::unix::fs::symlink("nowhere", path("carol.yaml")).expect("writable");
+        let server = Server::on(directory.path()).native().with(&["--config-on-error", mode]).start();
+        let is_ready = || http("GET", &server.monitoring_url("/readyz"), "").is_ok_and(|a| a.status == 200);
+        let said = mixer(&["check", "-m", &server.address(), "-s", "source.user=bob"]).stdout;
+        assert!(said.contains(answer), "{mode}: {said}");
+        assert!(!is_ready(), "{mode}");
+        std::fs::remove_file(path("carol.yaml")).expect("it is there");
+        std::fs::write(path("carol.yaml"), denial("carol")).expect("writable");
+        wait_until_denied(&server, "source.user=carol");
+        assert!(wait_for(DEADLINE, || is_ready().then_some(())).is_some(), "{mode}\n{}", server.log());
+    }
+}

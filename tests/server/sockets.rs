@@ -69,6 +69,17 @@ fn a_socket_with_an_unknown_name_is_a_startup_error() {
     assert!(log.contains(reason), "{log}");
 }
 
+#[test]
+fn a_socket_that_nothing_serves_is_a_startup_error() {
+    for name in ["envoy", "envoy-ratelimit"] {
+        let sockets = [format!("grpc={}", free_port()), format!("{name}={}", free_port())];
+        let mut server = activated(&sockets).with(&["--envoy-bridge=false"]).spawn().expect("python starts");
+        assert_eq!(server.exit_code(), Ok(Some(3)));
+        let reason = format!("the inherited socket `{name}` is not served: it needs --envoy-bridge=true");
+        assert!(server.log().contains(&reason), "{}", server.log());
+    }
+}
+
 /// Whether the client chose a connection that it was closing itself. gRPC libraries retry such calls transparently; tonic leaves
 /// that to its user.
 fn never_sent(error: &tonic::Status) -> bool {

@@ -14,8 +14,8 @@ use mixer_engine::snapshot::SnapshotDump;
 const WITHHELD: &str = "config-withheld";
 
 /// Shown for a resource whose new version has an error.
-const HAS_ERROR: &str =
-    "has an error: the server goes on with its version, unless --config-on-error is serve-valid";
+const HAS_ERROR: &str = "has an error: the server goes on with its version, or leaves the resource out with \
+                         --config-on-error serve-valid, unless the error is a field that it does not know";
 
 /// Prints what is served in its last good version, since when and why, then the differences; returns whether there is anything.
 ///

@@ -81,6 +81,8 @@ pub struct Envelope {
     pub api_version: Arc<str>,
     /// Fields that have no effect where they are.
     pub unknown: Box<[UnknownField]>,
+    /// Whether it is written like a rule, a handler, an instance or a manifest, whatever its kind says.
+    pub is_like_ours: bool,
 }
 
 /// A field of a document, or of its `metadata`, that belongs elsewhere or is misspelt.

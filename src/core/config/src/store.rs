@@ -17,8 +17,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use contents::{Broken, StoreContents, Unread};
-pub use document::{FILE_EMPTY, read_document};
-use document::{FileContents, read_file};
+pub use document::read_document;
+use document::{FILE_EMPTY, FileContents, read_file};
 use fs::FsStore;
 pub use fs::WhenLost;
 pub use memory::MemoryStore;

@@ -52,3 +52,4 @@ pub use model::{
 pub use options::SnapshotOptions;
 pub use problems::ResourceProblems;
 pub(crate) use quotas::names_quota;
+pub(crate) use unit::KeptUnit;

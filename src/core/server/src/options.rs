@@ -1,5 +1,7 @@
 //! Settings of a server as plain data.
 
+mod effects;
+
 use std::path::PathBuf;
 
 use mixer_api::load_shedding::LoadSheddingOptions;
@@ -75,6 +77,8 @@ pub struct ServerOptions {
     pub config_on_error: OnConfigError,
     /// Whether a configuration without resources is meant.
     pub allow_empty_config: bool,
+    /// compat(1.3): whether resources of unknown kinds are not logged.
+    pub hides_unknown_kinds: bool,
     /// Directory with the last good configuration for the next start; empty: none.
     pub config_cache: PathBuf,
     /// Client certificate for `mcps://`.
@@ -157,6 +161,7 @@ impl Default for ServerOptions {
             drop_lost_configuration: false,
             config_on_error: OnConfigError::KeepLast,
             allow_empty_config: false,
+            hides_unknown_kinds: false,
             config_cache: PathBuf::new(),
             cert_file: PathBuf::from("/etc/certs/cert-chain.pem"),
             key_file: PathBuf::from("/etc/certs/key.pem"),
@@ -230,32 +235,18 @@ impl ServerOptions {
         }
         self.decisions.check()?;
         if self.config_on_error == OnConfigError::ServeValid && !self.config_cache.as_os_str().is_empty() {
-            return refuse("a configuration cache is not used with config-on-error serve-valid".to_owned());
+            return refuse(
+                "--config-cache has no effect with --config-on-error serve-valid, which serves what is valid at once; \
+                 it needs --config-on-error keep-last or refuse"
+                    .to_owned(),
+            );
         }
         if self.drop_lost_configuration && self.config_on_error != OnConfigError::ServeValid {
             let policy = self.config_on_error.name();
             return refuse(format!(
-                "config-loss drop has no effect with config-on-error {policy}, which keeps the last good configuration; \
-                 it needs config-on-error serve-valid"
+                "--config-loss drop has no effect with --config-on-error {policy}, which keeps the last good configuration; \
+                 it needs --config-on-error serve-valid"
             ));
-        }
-        Ok(())
-    }
-
-    /// Validates what Istio Mixer accepts without effect. Errors: the first such setting.
-    pub fn check_effects(&self) -> Result<(), OptionsError> {
-        let rate = self.tracing.sampling_rate;
-        if !(0.0..=1.0).contains(&rate) {
-            return Err(OptionsError(format!("trace sampling rate must be from 0 to 1, got {rate}")));
-        }
-        for (name, probe) in [("liveness", &self.liveness_probe), ("readiness", &self.readiness_probe)] {
-            if !probe.path.as_os_str().is_empty() && !probe.is_enabled() {
-                let (path, interval) = (probe.path.display(), probe.interval);
-                return Err(OptionsError(format!(
-                    "the {name} probe file `{path}` is never written with --{name}-probe-interval {interval}: \
-                     it must be > 0s"
-                )));
-            }
         }
         Ok(())
     }
@@ -437,7 +428,7 @@ mod tests {
     #[test]
     fn validation_errors_have_the_texts_of_1_3() {
         type Change = fn(&mut ServerOptions);
-        let cases: [(Change, &str); 15] = [
+        let cases: [(Change, &str); 16] = [
             (|o| o.max_message_size = 0, "max message size must be > 0, got 0"),
             (|o| o.memory_limit = 1 << 20, "memory limit must be >= 16MiB, got 1048576 bytes"),
             (|o| o.max_concurrent_streams = 0, "max concurrent streams must be > 0, got 0"),
@@ -458,8 +449,16 @@ mod tests {
             (|o| o.adapter_worker_pool_size = -1, "adapter worker pool size must be > 0 , got pool size -1"),
             (
                 |o| o.drop_lost_configuration = true,
-                "config-loss drop has no effect with config-on-error keep-last, which keeps the last good configuration; \
-                 it needs config-on-error serve-valid",
+                "--config-loss drop has no effect with --config-on-error keep-last, which keeps the last good configuration; \
+                 it needs --config-on-error serve-valid",
+            ),
+            (
+                |o| {
+                    o.config_on_error = OnConfigError::ServeValid;
+                    o.config_cache = PathBuf::from("/var/lib/mixer");
+                },
+                "--config-cache has no effect with --config-on-error serve-valid, which serves what is valid at once; \
+                 it needs --config-on-error keep-last or refuse",
             ),
             (|o| o.num_check_cache_entries = -1, "# check cache entries must be >= 0 and <= 2^31-1, got -1"),
             (
@@ -476,27 +475,6 @@ mod tests {
             change(&mut options);
             assert_eq!(options.check(), Err(OptionsError(text.to_owned())));
         }
-    }
-
-    #[test]
-    fn settings_without_effect_are_refused() {
-        let mut options = ServerOptions::default();
-        let text = |options: &ServerOptions| options.check_effects().map_err(|error| error.0);
-        assert_eq!(text(&options), Ok(()));
-        options.readiness_probe.path = PathBuf::from("/run/ready");
-        assert_eq!(
-            text(&options),
-            Err(
-                "the readiness probe file `/run/ready` is never written with --readiness-probe-interval 0s: \
-                 it must be > 0s"
-                    .to_owned()
-            )
-        );
-        options.readiness_probe.interval = SignedDuration::from_secs(1);
-        assert_eq!(text(&options), Ok(()));
-        options.tracing.sampling_rate = 7.0;
-        assert_eq!(text(&options), Err("trace sampling rate must be from 0 to 1, got 7".to_owned()));
-        assert_eq!(options.check(), Ok(()), "Istio Mixer accepts it while no spans are made");
     }
 
     #[test]

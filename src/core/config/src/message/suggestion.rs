@@ -19,14 +19,20 @@ pub fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>)
         .map(|(_, c)| format!("did you mean `{c}`?"))
 }
 
-/// Most edits of a [`misspelling`].
-const MAX_EDITS: usize = 2;
+/// Names up to this length, in bytes, become another word by two edits.
+const SHORT: usize = 5;
 
-/// Whether a name is another one with one or two mistakes: for names that others like them surround, such as API groups.
+/// Whether a name is another one with a mistake, or with two if it is not short: for names that others like them surround, such as API
+/// groups.
 pub fn misspelling(name: &str, of: &str) -> bool {
+    let edits = if of.len() <= SHORT { 1 } else { 2 };
+    name != of && is_within(name, of, edits)
+}
+
+/// Whether a name of at most 256 bytes is another one with at most so many mistakes, in capitals or not.
+pub fn is_within(name: &str, of: &str, edits: usize) -> bool {
     name.len() <= MAX_MISSPELLED
-        && name != of
-        && strsim::damerau_levenshtein(&name.to_lowercase(), &of.to_lowercase()) <= MAX_EDITS
+        && strsim::damerau_levenshtein(&name.to_lowercase(), &of.to_lowercase()) <= edits
 }
 
 #[cfg(test)]

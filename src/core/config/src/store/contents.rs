@@ -54,9 +54,6 @@ pub struct Unread {
     pub why: String,
     /// What is wrong with it.
     pub problem: Diagnostic,
-    /// Whether it counts as missing configuration wherever it is. A document without kind and metadata is suspicious only where there was
-    /// a resource before.
-    pub certain: bool,
 }
 
 impl Unread {
@@ -67,8 +64,7 @@ impl Unread {
             true => problem.message.clone(),
             false => format!("{path}{line}: {}", problem.message),
         };
-        let certain = problem.severity == Severity::Error;
-        Self { path: Arc::clone(path), why, problem: problem.clone(), certain }
+        Self { path: Arc::clone(path), why, problem: problem.clone() }
     }
 
     /// Whether a file is this one, or is below this directory.

@@ -35,9 +35,11 @@ impl FileContents {
 }
 
 /// The code of a file without text.
-pub const FILE_EMPTY: &str = "file-empty";
+pub(super) const FILE_EMPTY: &str = "file-empty";
 /// What some editors write first, also into an empty file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The code of a document that defines no resource.
+const DOCUMENT_IDENTITY: &str = "document-identity";
 /// The code of a document that begins within the chunk of another.
 pub(super) const DOCUMENT_IGNORED: &str = "document-ignored";
 
@@ -162,7 +164,15 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
         Ok(text) => text,
         Err(error) => {
             let place = ChunkPlace { file, index, line: chunk.line };
-            out.push_broken(file, place.syntax_error(&YamlError::not_utf8(error)));
+            let is_cut = error.error_len().is_none();
+            let problem = place.syntax_error(&YamlError::not_utf8(error));
+            out.push_broken(
+                file,
+                problem.with_hint(match is_cut {
+                    true => "it ends within a character: it was cut off".to_owned(),
+                    false => conversion(chunk.bytes),
+                }),
+            );
             return;
         }
     };
@@ -181,7 +191,14 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
     let parsed = match yaml::parse(trimmed) {
         Ok(parsed) => parsed,
         Err(error) => {
-            out.push_broken(file, place.syntax_error(&error));
+            let problem = place.syntax_error(&error);
+            out.push_broken(
+                file,
+                match text.contains('\0') {
+                    true => problem.with_hint(conversion(chunk.bytes)),
+                    false => problem,
+                },
+            );
             return;
         }
     };
@@ -219,11 +236,29 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
                 keep.then(|| Box::new(parsed.root)),
             )));
         }
-        Err(Unidentified::Empty) if matches!(parsed.root.kind, crate::NodeKind::Null) => {}
+        Err(Unidentified::Nothing) => {}
         Err(problem) => {
             out.push_broken(file, place.unidentified(&problem, trimmed));
         }
     }
+}
+
+/// How to convert a text that is not UTF-8.
+fn conversion(bytes: &[u8]) -> String {
+    let (name, encoding) = match bytes {
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => ("UTF-32", "utf-32"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => ("UTF-16", "utf-16"),
+        [0, _, ..] => ("UTF-16 without a byte order mark", "utf-16be"),
+        [_, 0, ..] => ("UTF-16 without a byte order mark", "utf-16le"),
+        bytes if bytes.contains(&0) => return "it has NUL bytes: it is no text, or is damaged".to_owned(),
+        _ => ("not UTF-8, perhaps Latin-1", "latin1"),
+    };
+    format!("the text is {name}: convert it with `iconv -f {encoding} -t utf-8 FILE > NEW`")
+}
+
+/// Istio Mixer's text for a document without kind, name or namespace.
+fn incomplete_key(extracted: &str, text: &str) -> String {
+    format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>")
 }
 
 /// The position of a chunk, for diagnostics.
@@ -308,27 +343,38 @@ impl ChunkPlace<'_> {
     fn unidentified(&self, problem: &Unidentified, text: &str) -> Diagnostic {
         let start = Span { start: Location { line: 1, column: 1 }, end: Location { line: 1, column: 1 } };
         match problem {
-            Unidentified::Empty => self.diagnostic(
-                Severity::Warning,
-                "document-identity",
-                start,
-                "the document has neither kind nor metadata and is ignored".to_owned(),
-            ),
+            Unidentified::Nothing | Unidentified::NoResource => {
+                let message = "the document has neither kind nor metadata".to_owned();
+                self.diagnostic(Severity::Error, DOCUMENT_IDENTITY, start, message).with_hint(
+                    "every resource has kind, metadata.name and metadata.namespace; move what is no configuration of this \
+                     server out of its directory, or comment it out",
+                )
+            }
+            Unidentified::List { extracted, kind, span } => {
+                let message = format!("a list of resources, kind `{kind}`, is not read");
+                let hint = "make each of its `items` a document of its own, separated by lines that are exactly `---`";
+                let problem =
+                    self.diagnostic(Severity::Error, DOCUMENT_IDENTITY, *span, message).with_hint(hint);
+                match extracted {
+                    Some(extracted) => problem.with_legacy(incomplete_key(extracted, text)),
+                    None => problem,
+                }
+            }
             Unidentified::Missing { extracted, missing } => self
                 .diagnostic(
                     Severity::Error,
-                    "document-identity",
+                    DOCUMENT_IDENTITY,
                     start,
                     format!("key elements are empty: {} missing", missing.join(", ")),
                 )
-                .with_legacy(format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>"))
+                .with_legacy(incomplete_key(extracted, text))
                 .with_hint("every resource has kind, metadata.name and metadata.namespace"),
             Unidentified::Limits { message, hint, span } => {
-                let problem = self.diagnostic(Severity::Error, "document-identity", *span, message.clone());
+                let problem = self.diagnostic(Severity::Error, DOCUMENT_IDENTITY, *span, message.clone());
                 problem.with_hint(hint.clone())
             }
             Unidentified::Type { message, span } => self
-                .diagnostic(Severity::Error, "document-identity", *span, message.clone())
+                .diagnostic(Severity::Error, DOCUMENT_IDENTITY, *span, message.clone())
                 .with_legacy(format!("error unmarshaling JSON: {message}"))
                 .with_hint("a document is a mapping with apiVersion, kind, metadata and spec"),
         }

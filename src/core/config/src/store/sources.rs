@@ -9,6 +9,10 @@ use mixer_base::regular_file;
 use super::fs::file::{MAX_FILE, MAX_FILES_BYTES, ReadError, broken_file};
 use super::fs::walk;
 use super::{StoreContents, StoreError, open, read_file};
+use crate::{Diagnostic, FieldPath, Severity};
+
+/// The code of files that look like configuration and are not read.
+const FILE_IGNORED: &str = "file-ignored";
 
 /// Why a source could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -65,8 +69,9 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
             Err(error) => refuse(path, &shown(path), error, contents),
         };
     }
-    let mut found = walk::Walk::default();
+    let mut found = walk::Walk { ignored: Some(walk::Ignored::default()), ..walk::Walk::default() };
     walk::walk(path, &mut found);
+    contents.diagnostics.extend(found.ignored.as_ref().and_then(|ignored| unread_names(path, ignored)));
     for (lost, cause) in found.errors {
         // Without the directory that the user names there is nothing to read.
         if lost == path {
@@ -93,6 +98,26 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
     }
     contents.add(&read);
     Ok(())
+}
+
+/// What a user may take for configuration, and no server reads.
+fn unread_names(root: &Path, ignored: &walk::Ignored) -> Option<Diagnostic> {
+    let mut names: Vec<String> = ignored
+        .named
+        .iter()
+        .map(|path| path.strip_prefix(root).unwrap_or(path).display().to_string())
+        .collect();
+    if ignored.count > names.len() {
+        names.push(format!("{} more", ignored.count - names.len()));
+    }
+    let last = names.pop()?;
+    let names = if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) };
+    let message = format!("not read: {names}");
+    let mut problem = Diagnostic::new(Severity::Info, FILE_IGNORED, FieldPath::root(), message).with_hint(
+        "configuration is read from files whose names end in `.yaml` or `.yml`; links to directories are not followed",
+    );
+    problem.file = Some(root.display().to_string().into());
+    Some(problem)
 }
 
 /// The bytes of a stream of the size that a file may have.
@@ -161,6 +186,32 @@ mod tests {
     }
 
     #[test]
+    fn what_looks_like_configuration_and_is_not_read_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let told = || {
+            let source = directory.path().display().to_string();
+            let contents = read_sources(&[source], &mut std::io::empty()).unwrap();
+            assert_eq!(contents.resources.len(), 1);
+            contents.diagnostics.into_iter().map(|d| (d.code, d.severity, d.message)).collect::<Vec<_>>()
+        };
+        std::fs::create_dir(path("below")).unwrap();
+        std::fs::write(path("below/a.yaml"), RULE).unwrap();
+        for name in ["README.md", ".b.json", "a.yaml~", ".#a.yaml", "._a.yaml"] {
+            std::fs::write(path(name), RULE).unwrap();
+        }
+        assert_eq!(told(), []);
+        std::fs::write(path("B.YAML"), RULE).unwrap();
+        let info = |text: &str| [("file-ignored", Severity::Info, text.to_owned())];
+        assert_eq!(told(), info("not read: B.YAML"));
+        std::fs::write(path("below/c.json"), "{}").unwrap();
+        std::os::unix::fs::symlink("below", path("link")).unwrap();
+        assert_eq!(told(), info("not read: B.YAML, below/c.json and link"));
+        (0..4).for_each(|n| std::fs::write(path(&format!("z{n}.yml.txt")), "").unwrap());
+        assert_eq!(told(), info("not read: B.YAML, below/c.json, link, z0.yml.txt, z1.yml.txt and 2 more"));
+    }
+
+    #[test]
     fn sources_are_one_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let source = |name: &str, text: String| {
@@ -174,7 +225,7 @@ mod tests {
             let found = contents.diagnostics.iter().map(|d| (d.code, d.severity));
             (contents.resources.len(), found.collect::<Vec<_>>())
         };
-        let error = vec![("resource-duplicate", crate::Severity::Error)];
+        let error = vec![("resource-duplicate", Severity::Error)];
         let other = source("b.yaml", format!("{RULE}spec: {{}}"));
         assert_eq!(found(&[one.clone(), other.clone()]), (1, error.clone()));
         assert_eq!(found(&["-".to_owned(), other]), (1, error.clone()));

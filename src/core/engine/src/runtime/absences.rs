@@ -37,7 +37,7 @@ impl<'r> Absences<'r> {
         let ignored = read.resources.iter().filter(|resource| !has_effect(&resource.key, builder));
         Self {
             unread: unread.iter().map(|unread| (Path::new(&*unread.path), unread)).collect(),
-            any: unread.iter().find(|unread| unread.certain).or_else(|| unread.iter().find(may_have_any)),
+            any: unread.first(),
             held,
             changing: read.changing.first(),
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
@@ -76,13 +76,6 @@ impl<'r> Absences<'r> {
         let why = format!("it is gone, perhaps moved: {}", cause.text);
         Some(Reason { why, common: Some(cause), problem: None })
     }
-}
-
-/// Whether something suspicious may have resources that are missing from elsewhere. A key of a value that is there twice is no sign of a
-/// missing separator, which leaves the keys of two documents.
-fn may_have_any(unread: &&Unread) -> bool {
-    let is_top_level = unread.problem.span.is_some_and(|span| span.start.column == 1);
-    unread.problem.code != "key-duplicate" || is_top_level
 }
 
 fn because_of(unread: &Unread, what: &str) -> Reason {

@@ -51,7 +51,8 @@ pub(super) fn faults(
     errors.collect()
 }
 
-fn its_own(problem: &Diagnostic) -> Reason {
+/// Because of an error of its new version.
+pub(super) fn its_own(problem: &Diagnostic) -> Reason {
     let why = format!("its new version has an error: {}", problem.one_line());
     Reason::new(why, Some(Arc::new(problem.clone())))
 }

@@ -26,17 +26,17 @@ impl Problem {
     }
 
     /// Other components store resources of other kinds in the same directory.
-    fn is_minor(&self) -> bool {
-        self.code == KIND_UNKNOWN && self.severity != Severity::Error
+    fn is_minor(&self, hides_unknown_kinds: bool) -> bool {
+        self.code == KIND_UNKNOWN && (hides_unknown_kinds || self.severity != Severity::Error)
     }
 
     /// Logs that it is there. `line`: from 1, if it has one.
-    fn log(&self, line: Option<u32>) {
+    fn log(&self, line: Option<u32>, is_minor: bool) {
         let Self { code, text, .. } = self;
         let resource = Some(&*self.resource).filter(|name| !name.is_empty());
         let (file, hint) = (self.file.as_deref(), self.hint.as_deref());
         match self.severity {
-            _ if self.is_minor() => tracing::debug!(code, resource, file, line, hint, "{text}"),
+            _ if is_minor => tracing::debug!(code, resource, file, line, hint, "{text}"),
             Severity::Error => tracing::error!(code, resource, file, line, hint, "{text}"),
             Severity::Warning => tracing::warn!(code, resource, file, line, hint, "{text}"),
             Severity::Info => tracing::info!(code, resource, file, line, hint, "{text}"),
@@ -44,11 +44,11 @@ impl Problem {
     }
 
     /// Logs that it has gone.
-    fn log_gone(&self) {
+    fn log_gone(&self, is_minor: bool) {
         let Self { code, text, .. } = self;
         let resource = Some(&*self.resource).filter(|name| !name.is_empty());
         let file = self.file.as_deref();
-        match self.is_minor() {
+        match is_minor {
             true => tracing::debug!(code, resource, file, "no longer a problem: {text}"),
             false => tracing::info!(code, resource, file, "no longer a problem: {text}"),
         }
@@ -59,6 +59,7 @@ impl Problem {
 #[derive(Debug, Default)]
 pub(super) struct ProblemLog {
     known: BTreeMap<Problem, usize>,
+    hides_unknown_kinds: bool,
 }
 
 /// What changed.
@@ -70,11 +71,17 @@ struct News {
 }
 
 impl ProblemLog {
+    /// Nothing is logged yet. `hides_unknown_kinds`: as [`ConfigPolicy`](super::ConfigPolicy).
+    pub(super) fn new(hides_unknown_kinds: bool) -> Self {
+        Self { known: BTreeMap::new(), hides_unknown_kinds }
+    }
+
     /// Logs what is new or gone. A problem whose text changed is both.
     pub(super) fn update(&mut self, diagnostics: &[Diagnostic]) {
         let News { new, gone } = self.note(diagnostics);
-        new.iter().for_each(|(problem, line)| problem.log(*line));
-        gone.iter().for_each(Problem::log_gone);
+        let is_minor = |problem: &Problem| problem.is_minor(self.hides_unknown_kinds);
+        new.iter().for_each(|(problem, line)| problem.log(*line, is_minor(problem)));
+        gone.iter().for_each(|problem| problem.log_gone(is_minor(problem)));
     }
 
     fn note(&mut self, diagnostics: &[Diagnostic]) -> News {
@@ -106,6 +113,19 @@ mod tests {
         span.start.line = line;
         problem.span = Some(span);
         problem
+    }
+
+    #[test]
+    fn kinds_of_others_are_not_worth_a_warning() {
+        let of = |severity, code| Problem { code, severity, ..Problem::of(&problem("a", 3)) };
+        for (code, severity, hides, is_minor) in [
+            (KIND_UNKNOWN, Severity::Warning, false, true),
+            (KIND_UNKNOWN, Severity::Error, false, false),
+            (KIND_UNKNOWN, Severity::Error, true, true),
+            ("document-identity", Severity::Error, true, false),
+        ] {
+            assert_eq!(of(severity, code).is_minor(hides), is_minor, "{code}, {hides}");
+        }
     }
 
     #[test]

@@ -14,12 +14,12 @@ use foldhash::HashSet;
 
 use super::absences::{Absences, HeldFiles, has_effect};
 use super::corrections::Corrections;
-use super::faults::{Fault, faults};
-use super::kept::{CommonCause, Reason, diagnose_left_out};
+use super::faults::{Fault, faults, its_own};
+use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::withheld::Withheld;
-use crate::snapshot::{BuildStage, KIND_UNKNOWN, Snapshot, SnapshotBuilder, SnapshotCounts, names_quota};
-use mixer_config::store::{FILE_EMPTY, StoreContents, Unread};
+use crate::snapshot::{BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, names_quota};
+use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
 
 /// What the first build found, and what was found since.
@@ -104,13 +104,7 @@ impl<'l> Resolution<'l> {
             diagnostics: read.diagnostics.clone(),
             ..StoreContents::default()
         });
-        let mut diagnostics = resolution.snapshot.diagnostics.clone();
-        if last.policy == OnConfigError::ServeValid {
-            // As in Istio Mixer, for which every kind that it does not know belongs to another program, and which reads an empty file.
-            let lenient =
-                diagnostics.iter_mut().filter(|problem| [KIND_UNKNOWN, FILE_EMPTY].contains(&problem.code));
-            lenient.for_each(|problem| problem.severity = Severity::Warning);
-        }
+        let diagnostics = resolution.snapshot.diagnostics.clone();
         let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
         let faulty = errors.map(|problem| problem.resource.clone()).collect();
         let counts = resolution.snapshot.counts;
@@ -205,6 +199,11 @@ impl<'l> Resolution<'l> {
                 });
                 diagnostics.extend(left_out.map(|(resource, reason)| diagnose_left_out(resource, reason)));
                 kept = self.corrections.kept();
+                // As in Istio Mixer, a resource that does not convert goes on in its previous version whatever the policy is.
+                for KeptUnit { in_force, problem } in builder.kept() {
+                    let place = Place::of_problem(&problem).unwrap_or_else(|| Place::of(&in_force.origin));
+                    kept.entry(in_force.key.clone()).or_insert_with(|| (its_own(&problem), place));
+                }
             }
         }
         Resolved {
@@ -285,16 +284,13 @@ impl<'l> Resolution<'l> {
 
     /// What is wrong with the store as a whole.
     fn flaw(&self) -> Option<Withheld> {
-        if let Some(unread) = self.unread.iter().find(|unread| unread.certain) {
+        if let Some(unread) = self.unread.first() {
             return Some(Withheld::by(&Arc::new(unread.problem.clone())));
         }
         if let Some(why) = &self.corrections.read.unavailable {
             return Some(Withheld { why: why.clone(), problem: None });
         }
-        let why = match self.unread.first() {
-            Some(unread) => format!("the store has no configuration: {}", unread.why),
-            None => "the store has no configuration; --allow-empty-config serves it".to_owned(),
-        };
+        let why = "the store has no configuration; --allow-empty-config serves it".to_owned();
         self.empty.then_some(Withheld { why, problem: None })
     }
 

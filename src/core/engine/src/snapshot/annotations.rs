@@ -3,8 +3,11 @@
 //! Most of them are about safety, so that one that is not understood is an error of its resource, as an unknown field is. A build
 //! ignores it, as Istio Mixer does; whether the resource then serves is decided above the builder.
 
+mod misspelt;
+
 use super::model::OnError;
 use super::problems::ResourceProblems;
+use misspelt::meant;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, FieldPath, RawResource};
 
@@ -72,24 +75,20 @@ pub(super) fn on_error(resource: &RawResource, problems: &mut ResourceProblems<'
     }
 }
 
-/// Whether an annotation is one of ours, or was meant to be: with our prefix, or with a prefix and a name that both resemble ours.
-fn is_ours(annotation: &str) -> bool {
-    let Some((prefix, name)) = annotation.split_once('/') else { return false };
-    let names = || OF_RULES.iter().filter_map(|ours| Some(ours.split_once('/')?.1));
-    prefix == PREFIX || (suggestion(prefix, [PREFIX]).is_some() && suggestion(name, names()).is_some())
-}
-
-/// Reports unknown annotations with our prefix, or one that resembles it.
+/// Reports annotations with our prefix that are unknown here, and those that were probably meant to have it.
 pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut ResourceProblems<'_>) {
-    for name in resource.annotations.keys().filter(|name| is_ours(name)) {
-        if known.contains(&name.as_str()) {
+    for name in resource.annotations.keys() {
+        let meant = meant(name);
+        let is_ours = meant.is_some() || name.split_once('/').is_some_and(|(prefix, _)| prefix == PREFIX);
+        if !is_ours || known.contains(&name.as_str()) {
             continue;
         }
         let kind = &resource.key.kind;
         let message = format!("annotation {name} is not supported on a {kind}");
-        let hint = match name.as_str() {
-            ON_ERROR => "it belongs on a rule or a handler".to_owned(),
-            rule if OF_RULES.contains(&rule) => "it belongs on a rule".to_owned(),
+        let hint = match (name.as_str(), meant) {
+            (ON_ERROR, _) => "it belongs on a rule or a handler".to_owned(),
+            (rule, _) if OF_RULES.contains(&rule) => "it belongs on a rule".to_owned(),
+            (_, Some(meant)) if known.contains(&meant) => format!("did you mean `{meant}`?"),
             _ => suggestion(name, known.iter().copied()).unwrap_or_else(|| match known {
                 [] => "remove it".to_owned(),
                 known => format!("known here: {}", known.join(", ")),

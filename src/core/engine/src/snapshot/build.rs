@@ -19,7 +19,7 @@ use super::programs::Programs;
 use super::quotas;
 use super::rules::{RuleState, build_rule, may_enforce};
 use super::suspicions;
-use super::unit::{Unit, UnitChange};
+use super::unit::{KeptUnit, Unit, UnitChange};
 use super::units::{UnitTables, UnknownResource};
 use super::vocabulary::{build_manifest, merge};
 use mixer_base::shared_map::SharedMap;
@@ -210,6 +210,11 @@ impl SnapshotBuilder {
     /// The full names that the last build of a rule looked up; none for other resources.
     pub(crate) fn references_of(&self, rule: &ResourceKey) -> &[Arc<str>] {
         self.units.rules.state(rule).map_or(&[], |state| &state.references)
+    }
+
+    /// The resources of the last build that go on in the version of an earlier one, because the latest does not convert.
+    pub(crate) fn kept(&self) -> Vec<KeptUnit> {
+        self.units.kept()
     }
 
     /// What could not be read of a store, with the resources whose kind is misspelt.

@@ -185,16 +185,33 @@ impl Guess {
         let is_meant = match group_of(resource) {
             // Istio Mixer reads documents without it.
             "" => suggestion(kind, candidates(registry)).is_some() || resembles_rule(resource),
-            group => group == GROUP || misspelling(group, GROUP),
+            group if group == GROUP || misspelling(group, GROUP) => true,
+            _ => resource.envelope.is_like_ours || is_misspelt_among_others(kind, registry),
         };
         if is_meant && !is_known { Self::Misspelt } else { Self::Foreign }
     }
 }
 
-/// Whether a resource is written like a rule.
+/// Whether a resource is written like one of ours, also if only roughly so.
 fn resembles_rule(resource: &RawResource) -> bool {
-    resource.annotations.keys().any(|name| name.starts_with("mixer.dev/"))
+    resource.envelope.is_like_ours
         || resource.document().get("spec").is_some_and(|spec| spec.get("actions").is_some())
+}
+
+/// Kinds of other programs that resemble one of ours.
+const LIKE_OURS: [&str; 2] = ["RateLimit", "Role"];
+
+/// Whether a kind in an API group of another program is one of ours with a typing error.
+///
+/// Only kinds that act by themselves count, and manifests: a rule does not find a handler or an instance of an adapter's or template's
+/// own kind, and has an error. Nor does one of ours in the spelling of Kubernetes, such as `Instance`, which another program may have,
+/// unless it is one that only this program has.
+fn is_misspelt_among_others(kind: &str, registry: Registry) -> bool {
+    let is_camel = kind.starts_with(|first: char| first.is_ascii_uppercase());
+    let is_of_others = |known: &str| is_camel && kind.eq_ignore_ascii_case(known);
+    !LIKE_OURS.contains(&kind)
+        && !MODERN.into_iter().any(is_of_others)
+        && MODERN.into_iter().chain(registry.kinds()).any(|known| misspelling(kind, known))
 }
 
 /// The resources whose kind is misspelt: they have no effect, and whatever they should decide is lost.
@@ -215,10 +232,12 @@ pub(super) fn misspelt<'r>(
     unknown.filter(|resource| matches!(Guess::of(resource, options.registry), Guess::Misspelt)).collect()
 }
 
+/// The kinds of which every configuration consists.
+const MODERN: [&str; 4] = ["attributemanifest", "handler", "instance", "rule"];
+
 /// Every kind of this build.
 fn candidates(registry: Registry) -> impl Iterator<Item = &'static str> {
-    let modern = ["attributemanifest", "handler", "instance", "rule", "template", "adapter"];
-    let modern = modern.into_iter().chain(registry.kinds());
+    let modern = MODERN.into_iter().chain(["template", "adapter"]).chain(registry.kinds());
     modern.chain(registry.adapters.names()).chain(TEMPLATES.iter().map(|t| t.name))
 }
 
@@ -235,8 +254,18 @@ pub(super) fn unknown_kind(resource: &RawResource, registry: Registry) -> Diagno
     let mut problem = Diagnostic::new(severity, KIND_UNKNOWN, field, text);
     problem.resource = resource.key.to_string();
     let group = group_of(resource);
-    let group = misspelling(group, GROUP).then(|| format!("the API group is `{GROUP}`, not `{group}`"));
-    let hints = [suggestion(kind, candidates(registry)), group];
+    let group = match severity {
+        _ if misspelling(group, GROUP) => Some(format!("the API group is `{GROUP}`, not `{group}`")),
+        Severity::Error if !group.is_empty() && group != GROUP => Some(format!(
+            "a resource of this server has `apiVersion: {GROUP}/v1alpha2` and one of its kinds; keep those of other \
+             programs in another directory"
+        )),
+        _ => None,
+    };
+    // In another group most kinds are no misspelling.
+    let near =
+        suggestion(kind, candidates(registry)).filter(|_| severity == Severity::Error || group.is_some());
+    let hints = [near, group];
     problem.hint =
         Some(hints.into_iter().flatten().collect::<Vec<_>>().join("; ")).filter(|hint| !hint.is_empty());
     problem.span = Some(span);

@@ -101,7 +101,7 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
         true => (
             root.field("metadata").field(name),
             format!("unknown field \"{name}\" in metadata"),
-            match name.contains('/') {
+            match name.contains(['/', '.']) {
                 true => "an annotation belongs below metadata.annotations".to_owned(),
                 false => "did you mean `annotations`?".to_owned(),
             },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-use mixer_config::{Diagnostic, Origin, RawResource, ResourceKey};
+use mixer_config::{Diagnostic, Origin, RawResource, ResourceKey, Severity};
 
 /// The result of building a resource.
 pub(super) enum Built<T> {
@@ -60,10 +60,25 @@ pub(super) enum UnitChange {
     Changed,
 }
 
+/// A resource whose latest version does not convert, so that the one before is in force.
+#[derive(Debug)]
+pub(crate) struct KeptUnit {
+    /// The version in force.
+    pub(crate) in_force: Arc<RawResource>,
+    /// Why the latest does not convert.
+    pub(crate) problem: Diagnostic,
+}
+
 /// A build result that records the position of its resource.
 pub(super) trait Located {
     /// Updates the position.
     fn relocate(&mut self, origin: &Origin);
+}
+
+/// A problem of a resource, with its position in the file.
+fn placed(origin: &Origin, problem: &Diagnostic) -> Diagnostic {
+    let span = problem.span.map(|span| origin.in_file(span));
+    Diagnostic { file: Some(Arc::clone(&origin.file)), span, ..problem.clone() }
 }
 
 fn same_place(a: &Origin, b: &Origin) -> bool {
@@ -151,20 +166,22 @@ impl<T: Located> Unit<T> {
         )
     }
 
+    /// The version in force, if it is not the latest, and why that does not convert.
+    pub(super) fn kept(&self) -> Option<KeptUnit> {
+        let in_force = self.in_force.as_ref().filter(|good| good.revision != self.latest.revision)?;
+        let refused = self.problems.iter().flat_map(|problems| &problems.refused);
+        let problem = refused.into_iter().find(|problem| problem.severity == Severity::Error)?;
+        Some(KeptUnit { in_force: Arc::clone(in_force), problem: placed(&self.latest.origin, problem) })
+    }
+
     /// All problems, with positions in their files.
     pub(super) fn diagnostics(&self) -> impl Iterator<Item = Diagnostic> + '_ {
-        let place = |origin: &Origin, diagnostic: &Diagnostic| {
-            let mut diagnostic = diagnostic.clone();
-            diagnostic.file = Some(origin.file.clone());
-            diagnostic.span = diagnostic.span.map(|span| origin.in_file(span));
-            diagnostic
-        };
         let problems = self.problems.iter();
         problems.flat_map(move |problems| {
             let current = self.in_force.iter();
             let current =
-                current.flat_map(move |r| problems.in_force.iter().map(move |d| place(&r.origin, d)));
-            current.chain(problems.refused.iter().map(move |d| place(&self.latest.origin, d)))
+                current.flat_map(move |r| problems.in_force.iter().map(move |d| placed(&r.origin, d)));
+            current.chain(problems.refused.iter().map(move |d| placed(&self.latest.origin, d)))
         })
     }
 }
@@ -236,6 +253,11 @@ impl<T: Located> Units<T> {
         let hash = |key: &ResourceKey| self.hasher.hash_one(key);
         self.table.insert_unique(hash(&resource.key), unit, |unit| hash(&unit.latest.key));
         change
+    }
+
+    /// The units whose latest version is not in force.
+    pub(super) fn kept(&self) -> impl Iterator<Item = KeptUnit> {
+        self.problematic.iter().filter_map(|key| self.get(key)?.kept())
     }
 
     /// The problems of all units, with the keys of their resources.

@@ -11,7 +11,7 @@ use super::instances::InstanceState;
 use super::kind::unknown_kind;
 use super::model::SnapshotCounts;
 use super::rules::RuleState;
-use super::unit::{Built, Located, Unit, Units};
+use super::unit::{Built, KeptUnit, Located, Unit, Units};
 use super::vocabulary::Manifest;
 use crate::adapter::Inventory;
 use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
@@ -59,6 +59,15 @@ impl UnitTables {
             extensions,
             unknown: Units::default(),
         }
+    }
+
+    /// The resources that go on in their previous version because the latest does not convert.
+    pub(super) fn kept(&self) -> Vec<KeptUnit> {
+        let manifests = self.manifests.values().filter_map(Unit::kept);
+        let parts = self.handlers.kept().chain(self.instances.kept()).chain(self.rules.kept());
+        let external = self.external.values().filter_map(Unit::kept);
+        let extended = self.extended.values().filter_map(Unit::kept);
+        manifests.chain(parts).chain(external).chain(extended).collect()
     }
 
     /// The problems of all units, by key, then those across extension resources.

@@ -47,6 +47,18 @@ impl Start<'_> {
         }
     }
 
+    /// Sockets of the service manager that nothing would serve: their clients would wait for ever. Errors: there is one.
+    pub(super) fn refuse_unserved_sockets(&self) -> Result<(), StartError> {
+        let name = match (&self.inherited.envoy, &self.inherited.envoy_rate_limits) {
+            _ if self.options.envoy_bridge => return Ok(()),
+            (Some(_), _) => "envoy",
+            (None, Some(_)) => "envoy-ratelimit",
+            (None, None) => return Ok(()),
+        };
+        let text = format!("the inherited socket `{name}` is not served: it needs --envoy-bridge=true");
+        Err(StartError::because("unable to listen", text))
+    }
+
     /// A socket of Envoy's services over HTTP, if configured.
     fn listen_envoy(&mut self, endpoint: Endpoint) -> Result<Option<TcpListener>, StartError> {
         let (address, is_inherited) = match endpoint {

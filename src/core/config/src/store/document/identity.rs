@@ -1,5 +1,7 @@
 //! Kind, name, namespace and annotations of a document, extracted as by Go's JSON decoder.
 
+mod likeness;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +19,17 @@ pub(super) struct Identity {
 
 /// Why a document has no identity.
 pub(super) enum Unidentified {
-    /// The document has no part of a resource and is skipped.
-    Empty,
+    /// There is no document: nothing, comments only, or null.
+    Nothing,
+    /// A mapping without any part of a resource: of a document that was cut off, what it was to define is unknown.
+    NoResource,
+    /// A list of resources, as Kubernetes returns it.
+    List {
+        /// As of [`Missing`](Self::Missing), if that is so as well.
+        extracted: Option<String>,
+        kind: String,
+        span: Span,
+    },
     /// Parts of the key are missing.
     Missing {
         /// `name.kind.namespace`, missing parts empty.
@@ -37,7 +48,7 @@ const MAX_NAME: usize = 1024;
 /// Extracts the identity of a document.
 pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
     match root.kind {
-        NodeKind::Null => return Err(Unidentified::Empty),
+        NodeKind::Null => return Err(Unidentified::Nothing),
         NodeKind::Mapping(_) => {}
         _ => return Err(type_error(root, "Go value of type store.BackEndResource")),
     }
@@ -65,10 +76,17 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
         let message = format!("{part} has {} bytes, more than {MAX_NAME}", text.len());
         return Err(Unidentified::Type { message, span: root.span });
     }
+    if let Some(items) = list_items(root, &kind) {
+        let extracted = (!missing.is_empty()).then(|| format!("{name}.{kind}.{namespace}"));
+        return Err(Unidentified::List { extracted, kind, span: items.span });
+    }
     if missing.is_empty() {
         let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
-        let envelope = envelope(root, metadata);
-        return Ok(Identity { key, annotations: annotations.unwrap_or_default(), envelope });
+        let annotations = annotations.unwrap_or_default();
+        let is_like_ours =
+            likeness::has_our_annotation(&annotations) || spec.is_some_and(likeness::is_our_spec);
+        let envelope = Envelope { is_like_ours, ..envelope(root, metadata) };
+        return Ok(Identity { key, annotations, envelope });
     }
     if missing.len() == 3
         && annotations.is_none()
@@ -76,7 +94,7 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
         && revision.is_empty()
         && spec.is_none()
     {
-        return Err(Unidentified::Empty);
+        return Err(Unidentified::NoResource);
     }
     Err(Unidentified::Missing { extracted: format!("{name}.{kind}.{namespace}"), missing })
 }
@@ -100,11 +118,21 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
         let is_misspelt = || {
             !entry.key.eq_ignore_ascii_case(ANNOTATIONS) && suggestion(&entry.key, [ANNOTATIONS]).is_some()
         };
-        entry.key.contains('/') || is_misspelt()
+        entry.key.contains('/') || likeness::names_us(&entry.key) || is_misspelt()
     };
-    let lost = metadata.map_or(&[][..], Node::entries).iter().filter(is_lost).map(unknown(true));
+    let labels = metadata.and_then(|metadata| member(metadata, "labels")).map_or(&[][..], Node::entries);
+    let labels = labels.iter().filter(|label| likeness::names_us(&label.key)).map(unknown(true));
+    let lost =
+        metadata.map_or(&[][..], Node::entries).iter().filter(is_lost).map(unknown(true)).chain(labels);
     let api_version = member(root, "apiVersion").and_then(Node::as_str).unwrap_or_default();
-    Envelope { api_version: shared(api_version.to_owned()), unknown: beside.chain(lost).collect() }
+    let unknown = beside.chain(lost).collect();
+    Envelope { api_version: shared(api_version.to_owned()), unknown, is_like_ours: false }
+}
+
+/// The resources in a list, such as `kubectl get -o yaml` prints.
+fn list_items<'n>(root: &'n Node, kind: &str) -> Option<&'n Node> {
+    let items = member(root, "items").filter(|_| kind.ends_with("List"));
+    items.filter(|items| matches!(items.kind, NodeKind::Sequence(_)))
 }
 
 /// Interns a text per thread: resources share few kinds and namespaces.

@@ -49,7 +49,7 @@ fn invalid_chunks_are_diagnosed_with_their_position() {
             "4:5 error[yaml-syntax] yaml: mapping values are not allowed in this context",
             "6:1 error[document-identity] key elements are empty: metadata.namespace missing",
             "9:1 error[document-identity] json: cannot unmarshal array into Go value of type store.BackEndResource",
-            "11:1 warning[document-identity] the document has neither kind nor metadata and is ignored",
+            "11:1 error[document-identity] the document has neither kind nor metadata",
         ]
     );
     assert_eq!(
@@ -174,6 +174,11 @@ fn fields_beside_the_spec_are_noted() {
     assert_eq!(shown(&format!("{metadata}  annotations: {{a/b: c}}\n")), [] as [&str; 0]);
     assert_eq!(shown(&format!("{metadata}  anotations: {{a/b: c}}\n")), ["anotations true 6"]);
     assert_eq!(shown(&format!("{metadata}  mixer.dev/default: deny\n")), ["mixer.dev/default true 6"]);
+    assert_eq!(shown(&format!("{metadata}  mixer.dev.default: deny\n")), ["mixer.dev.default true 6"]);
+    assert_eq!(
+        shown(&format!("{metadata}  labels: {{app: a, mixer.dev/default: deny}}\n")),
+        ["mixer.dev/default true 6"]
+    );
     assert_eq!(shown("domain: a\ndescriptors: []"), [] as [&str; 0]);
 }
 
@@ -195,12 +200,9 @@ fn rate_limits_with_a_misspelt_field_are_errors() {
         ),
         (
             "domain: a\ndescription: b",
-            "1:1 warning[document-identity] the document has neither kind nor metadata and is ignored",
+            "1:1 error[document-identity] the document has neither kind nor metadata",
         ),
-        (
-            "domain: a",
-            "1:1 warning[document-identity] the document has neither kind nor metadata and is ignored",
-        ),
+        ("domain: a", "1:1 error[document-identity] the document has neither kind nor metadata"),
     ] {
         let contents = read(text);
         assert_eq!(problems(&contents), [expected]);
@@ -218,5 +220,119 @@ fn a_document_is_read_again_from_a_cache_with_what_follows_it() {
             read_document(origin).map(|resource| resource.key.to_string()).as_deref(),
             Some("a.rule.x")
         );
+    }
+}
+
+/// What a document is: a resource, unidentified, or nothing.
+#[test]
+fn a_document_without_a_kind_is_an_error_unless_there_is_nothing() {
+    let nothing = [
+        "",
+        "\n\n",
+        "# c",
+        "# c\n---\n# d",
+        "null",
+        "~",
+        "--- # c\n",
+        "---",
+        "---\n",
+        "---\n---\n",
+        "---\n~\n",
+    ];
+    for text in nothing {
+        let contents = read(text);
+        let problems: Vec<_> =
+            contents.diagnostics.iter().map(|d| d.code).filter(|code| *code != FILE_EMPTY).collect();
+        assert!(problems.is_empty() && contents.broken.is_empty(), "{text:?}: {problems:?}");
+    }
+    for text in [
+        "{}",
+        "apiVersion: config.istio.io/v1alpha2",
+        "apiVersion: config.istio.io/v1alpha2\nkind:",
+        "apiVersion: config.istio.io/v1alpha2\nkind: rule",
+        "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy",
+        "apiVersion: config.istio.io/v1alpha2\nkind: ''\nmetadata: {}",
+        "metadata: {}",
+        "spec: {}",
+        "a: b",
+        "[]",
+        "''",
+        "text",
+        "17",
+        "true",
+        "kind: rule\nmetadata: {name: a, namespace: ''}",
+        "kind: rule\nmetadata: null",
+    ] {
+        let contents = read(text);
+        let problems: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.severity)).collect();
+        assert_eq!(problems, [("document-identity", Severity::Error)], "{text:?}");
+        assert_eq!((contents.broken.len(), contents.resources.len()), (1, 0), "{text:?}");
+        assert!(contents.diagnostics[0].hint.is_some(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_list_of_kubectl_is_not_read_and_says_so() {
+    let items = format!("items:\n- {}\n", A.replace('\n', "\n  "));
+    for (text, legacy) in [
+        (format!("apiVersion: v1\nkind: List\n{items}"), true),
+        (format!("apiVersion: v1\nkind: List\nmetadata: {{name: a, namespace: b}}\n{items}"), false),
+        (format!("apiVersion: config.istio.io/v1alpha2\nkind: ruleList\n{items}"), true),
+    ] {
+        let contents = read(&text);
+        let problem = contents.diagnostics[0].clone();
+        assert!(problem.message.starts_with("a list of resources, kind `"), "{problem:?}");
+        assert!(problem.hint.is_some_and(|hint| hint.contains("a document of its own")));
+        assert_eq!(
+            (problem.legacy.is_some(), contents.broken.len(), contents.resources.len()),
+            (legacy, 1, 0)
+        );
+    }
+}
+
+#[test]
+fn a_text_that_is_not_utf8_says_how_to_convert_it() {
+    let utf16 =
+        |order: fn(u16) -> [u8; 2], text: &str| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
+    let mark = |text: &str| format!("\u{feff}{text}");
+    let latin1 = A.replace("name: a", "name: caf\u{e9}").chars().map(|c| c as u8).collect::<Vec<u8>>();
+    for (bytes, encoding) in [
+        (utf16(u16::to_le_bytes, &mark(A)), "-f utf-16 "),
+        (utf16(u16::to_be_bytes, &mark(A)), "-f utf-16 "),
+        (utf16(u16::to_le_bytes, A), "-f utf-16le "),
+        (utf16(u16::to_be_bytes, A), "-f utf-16be "),
+        (mark(A).chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(), "-f utf-32 "),
+        (latin1, "-f latin1 "),
+        (A.replace("name: a", "name: \0a").into_bytes(), "NUL bytes"),
+        ([A.as_bytes(), b"\n# \xc3"].concat(), "cut off"),
+    ] {
+        let contents = read_file(&Arc::from("conf/a.yaml"), &bytes, None);
+        let [problem] = contents.diagnostics.as_slice() else {
+            panic!("{encoding}: {:?}", contents.diagnostics)
+        };
+        assert_eq!((problem.code, problem.severity), ("yaml-syntax", Severity::Error), "{encoding}");
+        assert!(problem.hint.as_ref().is_some_and(|hint| hint.contains(encoding)), "{encoding}: {problem:?}");
+        assert_eq!((contents.broken.len(), contents.resources.len()), (1, 0), "{encoding}");
+    }
+}
+
+#[test]
+fn a_resource_is_known_by_its_fields_whatever_its_kind() {
+    let is_like_ours = |text: &str| read(&format!("kind: x\n{text}")).resources[0].envelope.is_like_ours;
+    let plain = "metadata: {name: a, namespace: b}";
+    for (text, expected) in [
+        (plain.to_owned(), false),
+        (format!("{plain}\nspec: {{actions: [{{handler: a, instances: [b]}}]}}"), true),
+        (format!("{plain}\nspec: {{actions: [{{instances: [b]}}]}}"), true),
+        (format!("{plain}\nspec: {{actions: {{handler: a}}}}"), true),
+        (format!("{plain}\nspec: {{actions: [notify]}}"), false),
+        (format!("{plain}\nspec: {{compiledAdapter: denier}}"), true),
+        (format!("{plain}\nspec: {{compiledTemplate: metric}}"), true),
+        (format!("{plain}\nspec: {{attributes: {{source.user: {{valueType: STRING}}}}}}"), true),
+        (format!("{plain}\nspec: {{attributes: {{a: b}}, template: {{}}}}"), false),
+        ("metadata: {name: a, namespace: b, annotations: {mixer.dev/default: deny}}".to_owned(), true),
+        ("metadata: {name: a, namespace: b, annotations: {helm.sh/hook: pre-install}}".to_owned(), false),
+    ] {
+        assert_eq!(is_like_ours(&text), expected, "{text}");
     }
 }

@@ -32,6 +32,39 @@ pub(in crate::store) struct Walk {
     pub(in crate::store) errors: Vec<(PathBuf, std::io::Error)>,
     /// Directories that have the name of a file, and whether no file is below them; links to such, below which nothing is read.
     pub(in crate::store) directories: Vec<(PathBuf, bool)>,
+    /// What is not read, if that is asked for.
+    pub(in crate::store) ignored: Option<Ignored>,
+}
+
+/// What looks like configuration and is not read, for tools: a server does not look behind links.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Ignored {
+    /// The first ones.
+    pub(in crate::store) named: Vec<PathBuf>,
+    pub(in crate::store) count: usize,
+}
+
+impl Ignored {
+    /// Maximum number of paths that are named.
+    const NAMED: usize = 5;
+
+    fn push(&mut self, path: PathBuf) {
+        self.count += 1;
+        if self.named.len() < Self::NAMED {
+            self.named.push(path);
+        }
+    }
+
+    /// Adds a path that is no file of configuration, if it looks like one or is a link to a directory.
+    fn consider(&mut self, path: PathBuf, is_link: bool) {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes().to_ascii_lowercase();
+        let ends = |ending: &&[u8]| name.ends_with(ending);
+        let endings: [&[u8]; 5] = [b".yaml", b".yml", b".json", b".yaml.txt", b".yml.txt"];
+        let is_hidden = name.starts_with(b".");
+        if !is_hidden && (endings.iter().any(ends) || (is_link && path.is_dir())) {
+            self.push(path);
+        }
+    }
 }
 
 /// Whether the name of a file ends in `.yaml` or `.yml`. Hidden files count, but not the locks of Emacs (`.#NAME`) and the attributes
@@ -87,6 +120,9 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
             continue;
         }
         if !is_configuration(&path) {
+            if let Some(ignored) = &mut out.ignored {
+                ignored.consider(path, kind.is_symlink());
+            }
             continue;
         }
         match std::fs::metadata(&path) {

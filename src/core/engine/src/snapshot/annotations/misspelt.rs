@@ -1,0 +1,176 @@
+//! Annotations that were meant to be ours.
+//!
+//! An annotation that nobody knows has no effect, and what it should have refused passes. On kinds that only this program reads, an
+//! annotation with one of our names, or nearly one, is therefore taken for ours, unless its prefix is the domain of somebody else.
+
+use super::{OF_RULES, PREFIX};
+use mixer_config::message::is_within;
+
+/// Longer annotations are not examined: the search is quadratic. Kubernetes permits 253 and 63 characters.
+const MAX_LENGTH: usize = 512;
+
+/// The name of this program.
+const PROGRAM: &str = "mixer";
+/// Words in the domains that count as ours: whoever annotates a resource of Istio Mixer knows both.
+const OUR_LABELS: [&str; 2] = [PROGRAM, "istio"];
+
+/// The annotation of ours that one was probably meant to be; none for ours themselves.
+pub(super) fn meant(annotation: &str) -> Option<&'static str> {
+    if annotation.len() > MAX_LENGTH || OF_RULES.contains(&annotation) {
+        return None;
+    }
+    match annotation.rsplit_once('/') {
+        Some((prefix, name)) => {
+            let name = letters(name);
+            let within = || letters(prefix).contains(PROGRAM).then(|| ours_in(&name)).flatten();
+            ours_like(&name).filter(|_| is_our_prefix(prefix)).or_else(within)
+        }
+        None => without_slash(&letters(annotation)),
+    }
+}
+
+/// The annotation of ours whose name is nearly this one.
+fn ours_like(name: &str) -> Option<&'static str> {
+    OF_RULES.iter().copied().find(|ours| is_near(name, &name_of(ours)))
+}
+
+/// The annotation of ours whose name is a part of this one: `default-deny`.
+fn ours_in(name: &str) -> Option<&'static str> {
+    OF_RULES.iter().copied().find(|ours| name.contains(&name_of(ours)))
+}
+
+/// The letters of the name of one of ours, without its prefix.
+fn name_of(ours: &str) -> String {
+    letters(ours.rsplit_once('/').map_or(ours, |(_, name)| name))
+}
+
+/// Letters and digits in lower case: `dry-run`, `dry_run`, `dryRun` and `DRY RUN` are the same.
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Whether a text is another one with at most one mistake in three letters.
+fn is_near(text: &str, of: &str) -> bool {
+    let limit = of.len() / 3;
+    // An edit adds or removes at most four bytes.
+    text.len().abs_diff(of.len()) <= 4 * limit && is_within(text, of, limit)
+}
+
+/// Whether a prefix is ours with mistakes, or nobody's: only a domain belongs to somebody.
+fn is_our_prefix(prefix: &str) -> bool {
+    if !prefix.contains('.') || is_near(&letters(prefix), &letters(PREFIX)) {
+        return true;
+    }
+    let mut words = prefix.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| {
+        let word = letters(word);
+        OUR_LABELS.iter().any(|ours| is_near(&word, ours) || word.starts_with(PROGRAM))
+    })
+}
+
+/// The letters of an annotation without a slash: a name alone, or behind our prefix.
+fn without_slash(annotation: &str) -> Option<&'static str> {
+    let ours = letters(PREFIX);
+    let is_ours = |prefix: &str| {
+        prefix.is_empty() || prefix.contains(PROGRAM) || is_near(prefix, &ours) || is_near(prefix, PROGRAM)
+    };
+    OF_RULES.iter().copied().find(|ours| {
+        let name = name_of(ours);
+        let limit = name.len() / 3;
+        let rests = annotation.char_indices().map(|(at, _)| annotation.split_at(at));
+        let mut plausible = rests.filter(|(_, rest)| rest.len() <= name.len() + limit);
+        plausible.any(|(prefix, rest)| is_ours(prefix) && is_near(rest, &name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DEFAULT, DRY_RUN, ON_ERROR};
+    use super::*;
+
+    #[test]
+    fn no_plausible_misspelling_is_somebody_elses() {
+        for (annotation, ours) in [
+            ("mixer.io/default", DEFAULT),
+            ("mixer.dev.default", DEFAULT),
+            ("mixer/default", DEFAULT),
+            ("default", DEFAULT),
+            ("Default", DEFAULT),
+            ("/default", DEFAULT),
+            ("mixer.dve/default", DEFAULT),
+            ("mixer.dev/defualt", DEFAULT),
+            ("mixer.dev/Default", DEFAULT),
+            ("Mixer.Dev/default", DEFAULT),
+            ("MIXER.DEV/DEFAULT", DEFAULT),
+            ("mixer-dev/default", DEFAULT),
+            ("mixer_dev/default", DEFAULT),
+            ("mixerdev/default", DEFAULT),
+            ("dev.mixer/default", DEFAULT),
+            ("mixer.dev/rule/default", DEFAULT),
+            ("mixer.dev//default", DEFAULT),
+            ("mixer.dev/default ", DEFAULT),
+            (" mixer.dev/default", DEFAULT),
+            ("mixer.dev:default", DEFAULT),
+            ("mixer.dev\\default", DEFAULT),
+            ("mixer.deva/default", DEFAULT),
+            ("mixr.dev/default", DEFAULT),
+            ("mixers.dev/default", DEFAULT),
+            ("www.mixer.dev/default", DEFAULT),
+            ("mixer.com/default", DEFAULT),
+            ("istio.io/default", DEFAULT),
+            ("policy.istio.io/default", DEFAULT),
+            ("mixer.istio.io/default", DEFAULT),
+            ("default-", DEFAULT),
+            ("defaults", DEFAULT),
+            ("mixer-default", DEFAULT),
+            ("mixer.dev.defualt", DEFAULT),
+            ("mxier.dev.default", DEFAULT),
+            ("on-error", ON_ERROR),
+            ("onError", ON_ERROR),
+            ("on_error", ON_ERROR),
+            ("ON-ERROR", ON_ERROR),
+            ("mixer.dev/on_error", ON_ERROR),
+            ("mixer.dev/onErrors", ON_ERROR),
+            ("mixer.io/onerror", ON_ERROR),
+            ("mixer.dev.on-error", ON_ERROR),
+            ("dry-run", DRY_RUN),
+            ("dryRun", DRY_RUN),
+            ("dry_run", DRY_RUN),
+            ("mixer.io/dry-run", DRY_RUN),
+            ("mixer.io/default-deny", DEFAULT),
+            ("istio.io/dry-run", DRY_RUN),
+            ("mixer/dryrun", DRY_RUN),
+        ] {
+            assert_eq!(meant(annotation), Some(ours), "{annotation}");
+        }
+    }
+
+    #[test]
+    fn annotations_of_others_are_theirs() {
+        for annotation in [
+            DEFAULT,
+            DRY_RUN,
+            ON_ERROR,
+            "policy.istio.io/lang",
+            "mixer.dev/team",
+            "mixer.com/team",
+            "example.com/default",
+            "storageclass.kubernetes.io/is-default-class",
+            "kubernetes.io/default",
+            "argocd.argoproj.io/sync-options",
+            "kubectl.kubernetes.io/last-applied-configuration",
+            "meta.helm.sh/release-name",
+            "helm.sh/hook",
+            "com.example.default",
+            "team",
+            "owner",
+            "description",
+            "note",
+            "",
+            "/",
+        ] {
+            assert_eq!(meant(annotation), None, "{annotation}");
+        }
+        assert_eq!(meant(&format!("{}/default", "a".repeat(MAX_LENGTH))), None);
+    }
+}
