@@ -1,5 +1,6 @@
 //! What is kept in its previous version, how long, and what is said of it.
 
+use mixer_config::Severity;
 use mixer_engine::runtime::OnConfigError;
 
 use crate::refusal::{BESIDE, HANDLER, INSTANCE, RULE, deny, good};
@@ -173,4 +174,26 @@ fn a_cause_that_concerns_many_resources_is_reported_once() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].1.starts_with("3 resources serve in their previous version"), "{found:?}");
     assert!(found[0].1.contains(": /conf/deny.yaml:"), "{found:?}");
+}
+
+/// Kinds that clusters have beside Mixer's stay those of their programs.
+#[test]
+fn resources_of_other_programs_are_no_mistake() {
+    const OTHERS: &str = "ConfigMap CronJob DaemonSet Deployment Endpoints Event HorizontalPodAutoscaler Ingress Job Lease Namespace \
+        Node Pod PodDisruptionBudget Policy ReplicaSet Role RoleBinding Secret Service ServiceAccount StatefulSet StorageClass \
+        AuthorizationPolicy DestinationRule EnvoyFilter Gateway HTTPRoute PeerAuthentication RequestAuthentication ServiceEntry \
+        Sidecar Telemetry VirtualService WorkloadEntry Certificate Issuer Prometheus PrometheusRule ServiceMonitor Template \
+        Instance Handler Rule RateLimit Listener Application Rollout Workflow Kustomization HelmRelease ConstraintTemplate";
+    let mut files = good();
+    let document = |kind: &str| {
+        format!(
+            "apiVersion: other.example.com/v1\nkind: {kind}\nmetadata: {{name: n, namespace: x}}\nspec: {{a: b}}\n"
+        )
+    };
+    let texts: Vec<String> = OTHERS.split_whitespace().map(document).collect();
+    files.put("/conf/others.yaml", texts.join("---\n"));
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&files);
+    let errors = stage.published().problems(Severity::Error);
+    assert_eq!((errors, stage.check("bob")), (0, Answer::Denied), "{:?}", stage.published().diagnostics);
 }
