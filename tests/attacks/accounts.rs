@@ -11,7 +11,9 @@ use prost::encoding::{encode_key, encode_varint};
 
 use crate::good_client::Frames;
 use crate::scene::{Attacker, Scene, attributes};
-use crate::support::http2::{CONTINUATION, DATA, END_STREAM, GOAWAY, HEADERS, RST_STREAM, frame};
+use crate::support::http2::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, frame,
+};
 use crate::support::rpc::{CHECK, REPORT, mixer};
 use crate::support::{DEADLINE, http, wait_for};
 use crate::wire::{call, call_headers, connect, wide_open};
@@ -176,6 +178,16 @@ fn bodies(port: u16, count: usize) -> Result<Vec<TcpStream>, String> {
     (0..count).map(|_| connect(port, &bytes)).collect()
 }
 
+/// Connections with frames that do not end and as much as fits in the tables for header fields.
+fn unfinished_frames(port: u16, count: usize) -> Result<Vec<TcpStream>, String> {
+    let fields = (0..100_u8).flat_map(|n| [0x40, 1, b'x', 1, b'a' + n % 26]);
+    let block: Vec<u8> = [0x83, 0x86].into_iter().chain(fields).collect();
+    let mut bytes =
+        [wide_open(), call_headers(1, CHECK, &[]), frame(HEADERS, END_HEADERS, 3, &block)].concat();
+    bytes.extend(&frame(DATA, 0, 1, &[0; 16_000])[..15_900]);
+    (0..count).map(|_| connect(port, &bytes)).collect()
+}
+
 /// What the server counts, by share, and its private memory after free memory went back.
 struct Memory {
     counted: BTreeMap<String, f64>,
@@ -254,12 +266,15 @@ fn every_share_takes_what_it_counts() {
         let counted = || (Memory::of(&scene).counted.get("connections")? > &least).then_some(());
         wait_for(DEADLINE, counted).is_some()
     };
+    held.extend(unfinished_frames(port, 60).expect("connections"));
+    assert!(connections(60.0 * 8192.0), "connections are counted: {:?}", Memory::of(&scene).counted);
+    compare("unfinished frames and tables", 60.0 * 8192.0, &scene);
     // Less than the half of the share that is for all: nobody is refused.
     held.extend(header_blocks(port, 30).expect("connections"));
-    assert!(connections(2.0 * mib), "header blocks are counted: {:?}", Memory::of(&scene).counted);
-    compare("unfinished header blocks", 2.0 * mib, &scene);
+    assert!(connections(2.8 * mib), "header blocks are counted: {:?}", Memory::of(&scene).counted);
+    compare("unfinished header blocks", 1.5 * mib, &scene);
     held.extend(bodies(port, 20).expect("connections"));
-    assert!(connections(2.5 * mib), "bodies are counted: {:?}", Memory::of(&scene).counted);
+    assert!(connections(3.4 * mib), "bodies are counted: {:?}", Memory::of(&scene).counted);
     compare("unfinished bodies", 0.25 * mib, &scene);
     assert!(wrong.is_empty(), "{wrong:#?}");
     let end = Memory::of(&scene);
@@ -299,6 +314,7 @@ fn everything(port: u16) -> Vec<Attacker> {
         filler(ACCESS_LOG, connections, 5),
         holder(bodies),
         holder(header_blocks),
+        holder(unfinished_frames),
     ]
 }
 

@@ -37,7 +37,7 @@ fn request(number: i64) -> Bytes {
 #[test]
 fn a_check_that_waits_counts_what_it_decoded_and_is_refused_beyond_the_bound() {
     let (background, runtime, metrics) = serve(&format!("{BASE}{RULES}"), None);
-    let service = |requests: &Arc<Share>| {
+    let service = |share: &Arc<Share>| {
         MixerService::over(Engine {
             runtime: Arc::clone(&runtime),
             metrics: Arc::clone(&metrics),
@@ -45,7 +45,7 @@ fn a_check_that_waits_counts_what_it_decoded_and_is_refused_beyond_the_bound() {
             shedder: None,
             observers: None,
             limits: MessageLimits::default(),
-            requests: Arc::clone(requests),
+            waiting: Arc::clone(share),
         })
     };
     background.block_on(async {
@@ -60,8 +60,8 @@ fn a_check_that_waits_counts_what_it_decoded_and_is_refused_beyond_the_bound() {
         assert!(unlimited.check(request(2), None).await.is_ok());
         assert_eq!((share.used(), share.exhausted()), (0, 0), "a check that does not wait counts nothing");
 
-        // Half of the share has room for one such check.
-        let share = Arc::new(Share::new(3 * kept));
+        // Room for one such check.
+        let share = Arc::new(Share::new(kept + kept / 2));
         let limited = service(&share);
         let mut first = Box::pin(limited.check(request(1), None));
         assert!(futures_util::poll!(first.as_mut()).is_pending());

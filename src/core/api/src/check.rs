@@ -53,7 +53,7 @@ async fn decide_counted<'a>(
     cache: Option<&CheckCache<CheckAnswer>>,
 ) -> Result<Bytes, GrpcError> {
     let decided = std::pin::pin!(decide(&scope.published, body, request, bag, cache, &scope.context));
-    waiting::counted(&worker.engine.requests, &scope.arena, Code::Unavailable, decided).await?
+    waiting::counted(&worker.engine.waiting, &scope.arena, Code::Unavailable, decided).await?
 }
 
 /// Decodes a CheckRequest. Errors: INTERNAL for bytes that are no CheckRequest, and for an impossible number of global words;

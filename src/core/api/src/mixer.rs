@@ -29,8 +29,8 @@ impl MixerService {
         shedder: Option<Arc<LoadShedder>>,
     ) -> Self {
         let limits = MessageLimits::default();
-        let requests = Arc::clone(MemoryBudget::default().share(Purpose::Connections));
-        Self::over(Engine { runtime, metrics, last_known, shedder, observers: None, limits, requests })
+        let waiting = Arc::clone(MemoryBudget::default().share(Purpose::WaitingCalls));
+        Self::over(Engine { runtime, metrics, last_known, shedder, observers: None, limits, waiting })
     }
 
     /// A service over an engine.

@@ -17,7 +17,7 @@ use mixer_base::budget::{Reservation, Share};
 ///
 /// A call is given by reference: to move it costs as much as deciding a small part of it. A call that does not wait reserves nothing. Cost: two atomic additions for one that does, and more if it grows.
 ///
-/// Errors: `rejection` if waiting calls would leave less than half of the share to requests that are being read.
+/// Errors: `rejection` if the share has no memory for it.
 pub fn counted<F: Future + Unpin>(
     share: &Arc<Share>,
     arena: &Bump,
@@ -32,7 +32,7 @@ pub fn counted<F: Future + Unpin>(
         let kept = kept(arena);
         if held.as_ref().is_none_or(|held| held.bytes() < kept) {
             // Counted twice for a moment.
-            held = share.reserve_below_half(kept);
+            held = share.reserve(kept);
         }
         match held {
             Some(_) => Poll::Pending,
@@ -74,12 +74,11 @@ mod tests {
         assert_eq!(call.await, Ok(()));
         assert_eq!(share.used(), 0);
 
-        // Half of the share is for requests that are being read.
-        let read = share.reserve(400_000).unwrap();
+        let others = share.reserve(800_000).unwrap();
         let rejected = counted(&share, &arena, Code::Unavailable, std::future::pending::<()>()).await;
         assert_eq!(rejected, Err(GrpcError::new(Code::Unavailable, OVERLOADED)));
-        assert_eq!((share.used(), share.exhausted()), (400_000, 1));
-        drop(read);
+        assert_eq!((share.used(), share.exhausted()), (800_000, 1));
+        drop(others);
         let mut waiting = Box::pin(counted(&share, &arena, Code::Unavailable, std::future::pending::<()>()));
         assert!(futures_util::poll!(waiting.as_mut()).is_pending());
         drop(waiting);

@@ -58,8 +58,8 @@ pub struct Engine {
     pub observers: Option<Arc<Observers>>,
     /// Bounds of messages.
     pub limits: MessageLimits,
-    /// Memory of requests. What calls decoded counts while they wait for handlers.
-    pub requests: Arc<Share>,
+    /// Memory of what calls decoded that wait for handlers.
+    pub waiting: Arc<Share>,
 }
 
 /// The engine, and the memory that one worker reuses without locks.

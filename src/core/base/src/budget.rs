@@ -40,6 +40,8 @@ const PARTS: usize = 32;
 pub enum Purpose {
     /// Requests that are being read, and answers that are not sent yet.
     Connections,
+    /// What checks and rate limit calls decoded that wait for handlers.
+    WaitingCalls,
     /// Amounts in use of memquota.
     QuotaCells,
     /// Answers of memquota by deduplication id.
@@ -64,8 +66,9 @@ pub enum Purpose {
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Purpose; 11] = [
+    pub const ALL: [Purpose; 12] = [
         Purpose::Connections,
+        Purpose::WaitingCalls,
         Purpose::QuotaCells,
         Purpose::Deduplication,
         Purpose::RateLimits,
@@ -82,6 +85,7 @@ impl Purpose {
     pub fn name(self) -> &'static str {
         match self {
             Purpose::Connections => "connections",
+            Purpose::WaitingCalls => "waiting-calls",
             Purpose::QuotaCells => "quota-cells",
             Purpose::Deduplication => "deduplication",
             Purpose::RateLimits => "rate-limits",
@@ -103,8 +107,9 @@ impl Purpose {
     /// Its part of the limit, in parts of 32.
     fn parts(self) -> usize {
         match self {
-            Purpose::Connections => 8,
-            Purpose::QuotaCells => 5,
+            Purpose::Connections => 7,
+            Purpose::WaitingCalls => 2,
+            Purpose::QuotaCells => 4,
             Purpose::Deduplication => 1,
             Purpose::RateLimits => 3,
             Purpose::Series => 4,
@@ -197,11 +202,6 @@ impl Share {
     /// Acquires bytes until the reservation is dropped; `None` if the share does not have them.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         self.add(bytes, self.limit).then(|| Reservation { share: Arc::clone(self), bytes })
-    }
-
-    /// As [`reserve`](Self::reserve), of one half of the share: `None` if more than that would be in use.
-    pub fn reserve_below_half(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
-        self.add(bytes, self.limit / 2).then(|| Reservation { share: Arc::clone(self), bytes })
     }
 
     /// Opens an account, which holds nothing yet.

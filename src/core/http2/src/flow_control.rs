@@ -28,8 +28,9 @@ impl MemoryAccount for UnlimitedMemory {
 
 /// Bytes that a connection acquires from its account at once.
 const GRAIN: usize = 4 << 10;
-/// Bytes of requests that do not count in the account: a connection with one call at a time is served although others took all.
-const FREE: usize = 16 << 10;
+/// Bytes of requests, and of what the connection keeps, that do not count in the account: a connection with one call at a time is served
+/// although others took all.
+const FREE: usize = 24 << 10;
 
 /// Shared by a session and its request bodies, which other threads may read.
 #[derive(Debug)]

@@ -1,19 +1,20 @@
 //! The state of one connection.
 
 pub(super) mod fuzzing;
+mod head_cache;
+mod kept;
 mod output;
 mod receive;
 mod requests;
 mod send;
 
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
 use rustc_hash::FxBuildHasher;
 
-use super::RequestHead;
+use self::head_cache::HeadCache;
 use super::flow_control::{FlowControl, MemoryAccount};
 use super::frame::{
     DEFAULT_WINDOW, ErrorCode, MAX_FRAME, frame_type, push_frame_header, push_number, setting,
@@ -111,6 +112,8 @@ pub struct Session {
     sent: usize,
     /// Whether the output counts in the memory of requests.
     holds_output: bool,
+    /// What counts in it of what the connection keeps between two events.
+    kept: usize,
     /// Streams that wait for flow-control window or output space.
     blocked: VecDeque<u32>,
     /// Whether windows, output space or streams changed since the blocked streams were last tried.
@@ -165,6 +168,7 @@ impl Session {
             output,
             sent: 0,
             holds_output: false,
+            kept: 0,
             blocked: VecDeque::new(),
             may_unblock: false,
             max_send_credit: 0,
@@ -294,49 +298,6 @@ impl Session {
             self.receive_window = CONNECTION_WINDOW;
             push_number(&mut self.output, frame_type::WINDOW_UPDATE, 0, missing as u32);
         }
-    }
-}
-
-/// Heads of the last requests by header block; clients repeat identical blocks.
-#[derive(Debug, Default)]
-struct HeadCache {
-    entries: Vec<CachedHead>,
-    next: usize,
-}
-
-#[derive(Debug)]
-struct CachedHead {
-    block: Vec<u8>,
-    /// Version of the dynamic table for which the entry is valid.
-    changes: u64,
-    head: Rc<RequestHead>,
-}
-
-impl HeadCache {
-    /// Number of entries.
-    const COUNT: usize = 4;
-    /// Maximum size of a cached block.
-    const MAX_BLOCK: usize = 1024;
-    /// Maximum memory of a cached head: few bytes of a block may refer to many of the dynamic table.
-    const MAX_HEAD: usize = 16 << 10;
-
-    fn find(&self, block: &[u8], changes: u64) -> Option<&Rc<RequestHead>> {
-        self.entries
-            .iter()
-            .find(|entry| entry.changes == changes && entry.block == block)
-            .map(|entries| &entries.head)
-    }
-
-    fn insert(&mut self, block: &[u8], changes: u64, head: &Rc<RequestHead>) {
-        if block.len() > Self::MAX_BLOCK || head.memory() > Self::MAX_HEAD {
-            return;
-        }
-        let entry = CachedHead { block: block.to_vec(), changes, head: Rc::clone(head) };
-        match self.entries.get_mut(self.next) {
-            Some(old) => *old = entry,
-            None => self.entries.push(entry),
-        }
-        self.next = (self.next + 1) % Self::COUNT;
     }
 }
 

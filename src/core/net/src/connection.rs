@@ -73,7 +73,14 @@ impl MemoryAccount for ConnectionAccount {
 thread_local! {
     /// The connections of a worker share an input buffer.
     static INPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+    /// They also share an output buffer; what a client does not read at once is moved to one of its connection.
+    static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
+
+/// Memory of a connection besides its input, output and requests: its sockets, its task, its tables.
+const CONNECTION_BYTES: usize = 4 << 10;
+/// The same with TLS, which keeps keys, certificates and parts of records.
+const TLS_CONNECTION_BYTES: usize = 20 << 10;
 
 /// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +108,11 @@ pub(crate) async fn serve<S: WorkerService>(
     let mut accepted = accepted;
     // Held until the connection is closed.
     let _descriptor = accepted.place.take();
+    let account = ConnectionAccount(limits.memory.open());
+    if !account.acquire(if accepted.tls.is_some() { TLS_CONNECTION_BYTES } else { CONNECTION_BYTES }) {
+        mixer_base::warn_limited!(10, caller = %peer, "a connection was refused: no memory (--memory-limit, share connections)");
+        return;
+    }
     let opened = tokio::select! {
         opened = open(accepted, &mut place) => opened,
         () = stop.cancelled() => return,
@@ -117,7 +129,8 @@ pub(crate) async fn serve<S: WorkerService>(
         }
     };
     let registration = registry.register(peer.to_string(), worker);
-    let mut driver = Driver::new(stream, service, Rc::new(peer), &limits, (&registration.connection, place));
+    let mut driver =
+        Driver::new(stream, service, Rc::new(peer), &limits, account, (&registration.connection, place));
     let ended = tokio::select! {
         biased;
         ended = driver.run() => ended,
@@ -197,6 +210,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         service: Rc<S>,
         peer: Rc<Peer>,
         limits: &ConnectionLimits,
+        account: ConnectionAccount,
         (info, place): (&'c ConnectionInfo, Place),
     ) -> Self {
         let session_limits = Limits {
@@ -204,7 +218,6 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             max_header_bytes: MAX_HEADER_BYTES,
             max_request_bytes: limits.max_request_bytes,
         };
-        let account = ConnectionAccount(limits.memory.open());
         let session = Session::new(session_limits, S::fixed_response(), account);
         Self {
             info,
@@ -236,6 +249,25 @@ impl<'c, S: WorkerService> Driver<'c, S> {
 
     /// Ready when the connection is closed; pending requests are dropped with it.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionEnd>> {
+        OUTPUT.with_borrow_mut(|output| self.session.borrow_output(output));
+        let polled = self.poll_in_turns(cx);
+        OUTPUT.with_borrow_mut(|output| self.session.return_output(output));
+        if polled.is_pending()
+            && let Err(error) = self.session.count_kept(self.partial.capacity())
+        {
+            return self.abort(error, cx);
+        }
+        polled
+    }
+
+    /// Tells the client why its connection is closed, if the socket is writable.
+    fn abort(&mut self, error: ConnectionError, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionEnd>> {
+        self.session.abort(error.code);
+        let _ = self.poll_write(cx);
+        Poll::Ready(Err(error.into()))
+    }
+
+    fn poll_in_turns(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionEnd>> {
         if self.keep_alive.poll(cx, &mut self.session).is_ready() {
             return Poll::Ready(Err(ConnectionEnd::Unresponsive));
         }
@@ -259,12 +291,7 @@ impl<'c, S: WorkerService> Driver<'c, S> {
             let mut has_progress = match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(_)) => true,
-                Poll::Ready(Err(ConnectionEnd::Protocol(error))) => {
-                    self.session.abort(error.code);
-                    // Best effort: GOAWAY is lost if the socket is not writable.
-                    let _ = self.poll_write(cx);
-                    return Poll::Ready(Err(error.into()));
-                }
+                Poll::Ready(Err(ConnectionEnd::Protocol(error))) => return self.abort(error, cx),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => is_behind,
             };

@@ -29,7 +29,7 @@ fn worker() -> Rc<MixerService> {
         shedder: None,
         observers: None,
         limits: MessageLimits::default(),
-        requests: Arc::new(Share::new(1 << 20)),
+        waiting: Arc::new(Share::new(1 << 20)),
     }))
 }
 

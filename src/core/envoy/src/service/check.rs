@@ -136,10 +136,10 @@ impl EnvoyService {
             }
             // Boxed, so that the future of a cache hit stays small.
             (Ok(()), None) => {
-                let (requests, arena) = (&self.worker.engine.requests, bag.arena());
+                let (waiting, arena) = (&self.worker.engine.waiting, bag.arena());
                 let decided =
                     Box::pin(self.decide_uncached(call, &mut bag, cache, &required, recorder.is_some()));
-                waiting::counted(requests, arena, Code::ResourceExhausted, decided).await?
+                waiting::counted(waiting, arena, Code::ResourceExhausted, decided).await?
             }
         };
         record_denial(call.published, config, &decision, &bag);

@@ -79,9 +79,9 @@ impl EnvoyService {
         let records_payload = call.observation.is_some_and(Observation::records_payload);
         if !config.quotas.is_empty() || records_payload {
             for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
-                let requests = &self.worker.engine.requests;
+                let waiting = &self.worker.engine.waiting;
                 let applied = std::pin::pin!(self.apply_quota(call, &request, descriptor, status, arena));
-                let applied = waiting::counted(requests, arena, Code::ResourceExhausted, applied).await;
+                let applied = waiting::counted(waiting, arena, Code::ResourceExhausted, applied).await;
                 if let Err(error) = applied.and_then(|applied| applied) {
                     self.metrics.rate_limit(config, request.domain, "error");
                     return Err(error);

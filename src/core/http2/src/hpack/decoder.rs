@@ -70,6 +70,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// Memory of the decoder in bytes.
+    pub(in super::super) fn memory(&self) -> usize {
+        self.table.memory() + self.scratch.capacity()
+    }
+
     /// Bytes of the dynamic table.
     pub(super) fn table_bytes(&self) -> usize {
         self.table.size()

@@ -159,6 +159,11 @@ impl DynamicTable {
         self.size
     }
 
+    /// Memory in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.fields.capacity() * size_of::<Field>() + self.size
+    }
+
     /// Applies a size update.
     pub(super) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size;

@@ -61,6 +61,10 @@ impl WorkerService for Panicking {
     }
 }
 
+fn account(limits: &ConnectionLimits) -> ConnectionAccount {
+    ConnectionAccount(limits.memory.open())
+}
+
 #[tokio::test]
 async fn a_panic_in_one_call_leaves_the_others_of_its_connection_alone() {
     let listener = Listener::Tcp(bind_tcp("tcp", "127.0.0.1:0").unwrap());
@@ -188,7 +192,8 @@ async fn most_calls_in_a_turn(calls: usize, work: usize) -> usize {
     let stream = Stream::Tcp(server);
     let (turns, mut ended) = Turns::new();
     let info = &*registration.connection;
-    let mut driver = Driver::new(stream, Rc::clone(&service), peer, &limits, (info, turns.open().await));
+    let mut driver =
+        Driver::new(stream, Rc::clone(&service), peer, &limits, account(&limits), (info, turns.open().await));
     let (mut answered, mut most) = (0, 0);
     let serving = std::future::poll_fn(|cx| {
         let polled = driver.poll(cx);
@@ -227,8 +232,14 @@ async fn a_client_that_has_left_is_not_served() {
     let registration = registry.register(address.to_string(), 0);
     let (turns, _ended) = Turns::new();
     let info = (&*registration.connection, turns.open().await);
-    let mut driver =
-        Driver::new(Stream::Tcp(server), Rc::clone(&service), Rc::new(Peer::Tcp(address)), &limits, info);
+    let mut driver = Driver::new(
+        Stream::Tcp(server),
+        Rc::clone(&service),
+        Rc::new(Peer::Tcp(address)),
+        &limits,
+        account(&limits),
+        info,
+    );
     driver.run().await.unwrap();
     assert_eq!(service.calls.get(), 0);
 }

@@ -77,7 +77,7 @@ impl Start<'_> {
                 quotas: options.max_check_quotas as usize,
                 records: options.max_report_records as usize,
             },
-            requests: Arc::clone(self.memory.share(Purpose::Connections)),
+            waiting: Arc::clone(self.memory.share(Purpose::WaitingCalls)),
         };
         let pool = Pool::new(options.api_pool());
         let adapters = Arc::clone(&self.adapter_pools);
