@@ -12,7 +12,7 @@ use crate::support::rpc::Client;
 use crate::support::{DEADLINE, put, wait_for};
 
 /// Most memory that reading one file may take, in MiB.
-const BOUND: u64 = 128;
+const BOUND: u64 = 160;
 
 /// Attacks with one file, which is written again and again. Beside it, a later edit is made each time that must come to serve.
 fn attack_with(name: &'static str, scene: &mut Scene, write: impl Fn(&Path) + Send + Sync + 'static) {
