@@ -30,13 +30,16 @@ pub fn counted<F: Future + Unpin>(
             return Poll::Ready(Ok(output));
         }
         let kept = kept(arena);
-        if held.as_ref().is_none_or(|held| held.bytes() < kept) {
-            // Counted twice for a moment.
-            held = share.reserve(kept);
-        }
-        match held {
-            Some(_) => Poll::Pending,
-            None => Poll::Ready(Err(GrpcError::new(rejection, OVERLOADED))),
+        let has_memory = match &mut held {
+            Some(held) => held.bytes() >= kept || held.grow(kept - held.bytes()),
+            None => {
+                held = share.reserve(kept);
+                held.is_some()
+            }
+        };
+        match has_memory {
+            true => Poll::Pending,
+            false => Poll::Ready(Err(GrpcError::new(rejection, OVERLOADED))),
         }
     })
 }

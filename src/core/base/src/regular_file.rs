@@ -88,6 +88,9 @@ pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     read_open(&file, &metadata, max)
 }
 
+/// Bytes that are read at once: the system may run nothing else on a core while it copies them.
+const PIECE: u64 = 128 << 10;
+
 /// The bytes of an open file of at most `max` bytes, also if it grows meanwhile.
 ///
 /// Errors: those of the system; [`io::ErrorKind::FileTooLarge`].
@@ -96,7 +99,12 @@ pub fn read_open(file: &File, metadata: &Metadata, max: u64) -> io::Result<Vec<u
         return Err(too_large(max));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    while bytes.len() as u64 <= max {
+        let left = max.saturating_add(1).saturating_sub(bytes.len() as u64);
+        if file.take(left.min(PIECE)).read_to_end(&mut bytes)? == 0 {
+            break;
+        }
+    }
     if bytes.len() as u64 > max { Err(too_large(max)) } else { Ok(bytes) }
 }
 

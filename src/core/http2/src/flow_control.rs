@@ -28,9 +28,8 @@ impl MemoryAccount for UnlimitedMemory {
 
 /// Bytes that a connection acquires from its account at once.
 const GRAIN: usize = 4 << 10;
-/// Bytes of requests, and of what the connection keeps, that do not count in the account: a connection with one call at a time is served
-/// although others took all.
-const FREE: usize = 24 << 10;
+/// Bytes of requests that do not count in the account: a connection with one call at a time is served although others took all.
+const FREE: usize = 16 << 10;
 
 /// Shared by a session and its request bodies, which other threads may read.
 #[derive(Debug)]
@@ -95,6 +94,16 @@ impl FlowControl {
             self.account.release(held.acquired - needed);
             held.acquired = needed;
         }
+    }
+
+    /// Acquires bytes for what the connection keeps besides requests. Returns false, and changes nothing, if its account has none left.
+    pub(super) fn keep(&self, count: usize) -> bool {
+        self.account.acquire(count)
+    }
+
+    /// Returns bytes that [`keep`](Self::keep) acquired.
+    pub(super) fn give_up(&self, count: usize) {
+        self.account.release(count);
     }
 
     /// Bytes of requests in memory.

@@ -112,7 +112,7 @@ pub struct Session {
     sent: usize,
     /// Whether the output counts in the memory of requests.
     holds_output: bool,
-    /// What counts in it of what the connection keeps between two events.
+    /// What the account counts of what the connection keeps between two events.
     kept: usize,
     /// Streams that wait for flow-control window or output space.
     blocked: VecDeque<u32>,

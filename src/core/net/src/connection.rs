@@ -79,8 +79,8 @@ thread_local! {
 
 /// Memory of a connection besides its input, output and requests: its sockets, its task, its tables.
 const CONNECTION_BYTES: usize = 4 << 10;
-/// The same with TLS, which keeps keys, certificates and parts of records.
-const TLS_CONNECTION_BYTES: usize = 20 << 10;
+/// Memory of TLS once the handshake is complete: keys, certificates and parts of records.
+const TLS_BYTES: usize = 16 << 10;
 
 /// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
@@ -109,8 +109,14 @@ pub(crate) async fn serve<S: WorkerService>(
     // Held until the connection is closed.
     let _descriptor = accepted.place.take();
     let account = ConnectionAccount(limits.memory.open());
-    if !account.acquire(if accepted.tls.is_some() { TLS_CONNECTION_BYTES } else { CONNECTION_BYTES }) {
-        mixer_base::warn_limited!(10, caller = %peer, "a connection was refused: no memory (--memory-limit, share connections)");
+    let has_memory = |bytes: usize| {
+        let acquired = account.acquire(bytes);
+        if !acquired {
+            mixer_base::warn_limited!(10, caller = %peer, "a connection was refused: no memory (--memory-limit, share connections)");
+        }
+        acquired
+    };
+    if !has_memory(CONNECTION_BYTES) {
         return;
     }
     let opened = tokio::select! {
@@ -128,6 +134,9 @@ pub(crate) async fn serve<S: WorkerService>(
             return;
         }
     };
+    if matches!(stream, Stream::Tls(_)) && !has_memory(TLS_BYTES) {
+        return;
+    }
     let registration = registry.register(peer.to_string(), worker);
     let mut driver =
         Driver::new(stream, service, Rc::new(peer), &limits, account, (&registration.connection, place));
@@ -368,7 +377,10 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         self.partial.clear();
         let received = input.get(..kept + count).unwrap_or_default();
         let taken = self.session.receive(received)?;
-        self.partial.extend_from_slice(received.get(taken..).unwrap_or_default());
+        let rest = received.get(taken..).unwrap_or_default();
+        // Not more than the frame.
+        self.partial.reserve_exact(rest.len());
+        self.partial.extend_from_slice(rest);
         Poll::Ready(Ok(count))
     }
 

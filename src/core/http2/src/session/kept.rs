@@ -1,23 +1,33 @@
-//! What a connection keeps between two events.
+//! What a connection keeps between two events, besides requests and answers.
 
 use super::head_cache::HeadCache;
-use super::output::COUNTED_OUTPUT;
 use super::{ConnectionError, ErrorCode, Session};
-use crate::stream::Stream;
 
 /// Bytes in which it is counted, so that small changes cost nothing.
 const GRAIN: usize = 4 << 10;
+/// Bytes that do not count: the frame that arrives, tables of usual size, and the output that there is before reading pauses. A connection
+/// with one call at a time is served although others took all memory.
+const FREE: usize = 40 << 10;
+/// Entries of empty queues and maps that are kept.
+const KEPT_ENTRIES: usize = 256;
 
 impl Session {
     /// Counts what the connection keeps until something happens: `input` bytes of its driver, unsent output, tables and caches.
     ///
     /// Errors: there is no memory for it, also without caches.
     pub fn count_kept(&mut self, input: usize) -> Result<(), ConnectionError> {
+        if self.streams.is_empty() && self.streams.capacity() > 4 * KEPT_ENTRIES {
+            self.streams.shrink_to(KEPT_ENTRIES);
+        }
+        for queue in [&mut self.new_requests, &mut self.blocked] {
+            if queue.is_empty() && queue.capacity() > 4 * KEPT_ENTRIES {
+                queue.shrink_to(KEPT_ENTRIES);
+            }
+        }
         if self.adjust_kept(input) {
             return Ok(());
         }
         self.head_cache = HeadCache::default();
-        self.streams.shrink_to_fit();
         self.output.shrink_to_fit();
         if self.adjust_kept(input) {
             return Ok(());
@@ -30,22 +40,22 @@ impl Session {
 
     /// Returns false, and counts as before, if there is no memory.
     fn adjust_kept(&mut self, input: usize) -> bool {
-        let kept = (input + self.memory()).div_ceil(GRAIN) * GRAIN;
+        let bytes = input + self.output.capacity() + self.head_cache.memory() + self.decoder.memory();
+        let kept = bytes.saturating_sub(FREE).div_ceil(GRAIN) * GRAIN;
         if kept < self.kept {
-            self.flow_control.release(self.kept - kept);
-        } else if kept > self.kept && !self.flow_control.hold(kept - self.kept) {
+            self.flow_control.give_up(self.kept - kept);
+        } else if kept > self.kept && !self.flow_control.keep(kept - self.kept) {
             return false;
         }
         self.kept = kept;
         true
     }
+}
 
-    /// Bytes that requests do not count.
-    fn memory(&self) -> usize {
-        let output =
-            self.output.capacity().saturating_sub(if self.holds_output { COUNTED_OUTPUT } else { 0 });
-        let streams = self.streams.capacity() * size_of::<(u32, Stream)>();
-        let queues = self.new_requests.capacity() + self.blocked.capacity() + self.recently_reset.capacity();
-        output + streams + queues * size_of::<u32>() + self.head_cache.memory() + self.decoder.memory()
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.kept > 0 {
+            self.flow_control.give_up(self.kept);
+        }
     }
 }

@@ -7,7 +7,7 @@ pub(super) const MAX_OUTPUT: usize = 256 << 10;
 /// Queued output that needs no memory of the account, and bytes of the sent prefix beyond which it is freed.
 pub(super) const FREE_OUTPUT: usize = 16 << 10;
 /// What the output of a connection counts in its memory while it exceeds [`FREE_OUTPUT`].
-pub(super) const COUNTED_OUTPUT: usize = MAX_OUTPUT - FREE_OUTPUT;
+const COUNTED_OUTPUT: usize = MAX_OUTPUT - FREE_OUTPUT;
 /// Capacity of a buffer that is lent again.
 const LENT_OUTPUT: usize = 256 << 10;
 
@@ -54,7 +54,8 @@ impl Session {
     /// Gives the buffer of the output back, unless more than half of it is not sent.
     pub fn return_output(&mut self, buffer: &mut Vec<u8>) {
         let unsent = self.output.len() - self.sent;
-        if unsent <= FREE_OUTPUT && std::mem::take(&mut self.holds_output) {
+        if std::mem::take(&mut self.holds_output) {
+            // Between events what there is counts, see `count_kept`.
             self.flow_control.release(COUNTED_OUTPUT);
         }
         if unsent > self.output.capacity() / 2 {
