@@ -17,6 +17,8 @@ mod health;
 mod hostile;
 #[path = "server/http_ports.rs"]
 mod http_ports;
+#[path = "server/kept.rs"]
+mod kept;
 #[path = "server/lifecycle.rs"]
 mod lifecycle;
 #[path = "server/log.rs"]

@@ -15,6 +15,11 @@ use super::output::{self, OutputFormat, escaped};
 use super::server::ParseOptions;
 use mixer_config::store::EMBEDDED_SAMPLE;
 
+/// Width of the column of statuses, with its gap.
+const STATUS_WIDTH: usize = 6;
+/// Least width of the column of names, with its gap.
+const CHECK_WIDTH: usize = 16;
+
 /// Flags of `doctor`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -27,6 +32,8 @@ pub(crate) struct DoctorArgs {
 }
 
 /// Runs all checks and prints the findings.
+///
+/// Exit status: 0 if there is no `fail`, 1 if there is one, 2 for flags that `mixer server` refuses.
 pub(crate) fn run(args: &DoctorArgs, parse: ParseOptions, io: &mut Io) -> Outcome {
     let command_line =
         ["mixer", "server"].map(OsString::from).into_iter().chain(args.flags.clone()).collect();
@@ -72,6 +79,8 @@ fn print(findings: &[Finding], format: OutputFormat, io: &mut Io) -> Result<(), 
         OutputFormat::Json => writeln!(io.out, "{}", output::json(&document))?,
         OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document))?,
         OutputFormat::Plain | OutputFormat::Table => {
+            let names = findings.iter().map(|finding| finding.check.len() + 1);
+            let width = names.max().unwrap_or_default().max(CHECK_WIDTH);
             for Finding { check, verdict, detail, hint } in findings {
                 let style = match verdict {
                     CheckStatus::Ok => Style::Good,
@@ -79,11 +88,17 @@ fn print(findings: &[Finding], format: OutputFormat, io: &mut Io) -> Result<(), 
                     CheckStatus::Fail => Style::Error,
                 };
                 let status = io.paint(style, verdict.name());
-                let gap = " ".repeat(6 - verdict.name().len());
+                let gap = " ".repeat(STATUS_WIDTH - verdict.name().len());
                 let one_line = |text: &str| escaped(&text.trim_end().replace('\n', " ")).into_owned();
-                writeln!(io.out, "{status}{gap}{check:<16}{}", one_line(detail))?;
+                writeln!(io.out, "{status}{gap}{check:<width$}{}", one_line(detail))?;
                 if let Some(hint) = hint.as_ref().filter(|_| *verdict != CheckStatus::Ok) {
-                    writeln!(io.out, "{:22}hint: {}", "", one_line(hint))?;
+                    writeln!(
+                        io.out,
+                        "{:indent$}hint: {}",
+                        "",
+                        one_line(hint),
+                        indent = STATUS_WIDTH + width
+                    )?;
                 }
             }
         }

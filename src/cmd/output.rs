@@ -52,6 +52,14 @@ pub(crate) fn yaml(document: &impl Serialize) -> String {
     serde_yaml::to_string(document).unwrap_or_default()
 }
 
+/// A number of things: `1 rule`, `2 rules`.
+pub(crate) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
 /// A text of several lines in which control characters other than line feeds are escaped.
 pub(crate) fn escaped_lines(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(escaped).collect();

@@ -11,7 +11,7 @@ use matching::Matches;
 use super::attributes::{AttributeSet, AttributeType};
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
-use super::output::{self, DumpFormat, table};
+use super::output::{self, DumpFormat, counted, table};
 use super::source::{self, ConfigSource};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 use mixer_engine::snapshot::Snapshot;
@@ -182,7 +182,7 @@ fn show_table(
         headers.insert(0, "MATCH");
     }
     io.out.write_all(table(&headers, &rows, width).as_bytes())?;
-    let count = if rows.len() == 1 { "1 route".to_owned() } else { format!("{} routes", rows.len()) };
+    let count = counted(rows.len(), "route");
     let note =
         if inherited { format!("  * inherited from {}", found.default_namespace) } else { String::new() };
     writeln!(io.out, "{count}, snapshot {}.{note}", found.id)?;

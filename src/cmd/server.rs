@@ -13,6 +13,7 @@ pub(crate) use config_file::{MergedArgs, variable, with_config_file};
 
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
+use super::output::counted;
 use super::personality::Personality;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     if !personality.is_legacy() && options.check().is_ok() {
         options
             .check_effects()
+            .and_then(|()| options.check_addresses())
             .map_err(|error| start_failure(&StartError { text: error.0, detail: None }, &options))?;
     }
     if args.dry_run {
@@ -94,7 +96,8 @@ fn announce(server: &Server, options: &ServerOptions) {
     }
 }
 
-/// Runs `--dry-run` and prints its result. Configuration errors are a failure, although a server would serve the valid rest.
+/// Runs `--dry-run` and prints its result. Configuration errors are a failure, although a server would serve the valid rest, or what
+/// its cache has.
 fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
     let report = Server::rehearse(options).map_err(|reason| start_failure(&reason, options))?;
     let [rules, handlers, instances] = report.configured;
@@ -108,10 +111,16 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
     }
     writeln!(io.out, "  workers        {}", report.workers)?;
     writeln!(io.out, "  configuration  {}", options.config_store_url)?;
-    writeln!(io.out, "                 {rules} rules, {handlers} handlers, {instances} instances")?;
-    writeln!(io.out, "                 {errors} errors, {warnings} warnings")?;
-    if errors > 0 {
-        let failure = Failure::local(format!("the configuration has {errors} errors"));
+    let (rules, handlers) = (counted(rules, "rule"), counted(handlers, "handler"));
+    writeln!(io.out, "                 {rules}, {handlers}, {}", counted(instances, "instance"))?;
+    let (errors, has_errors) = (counted(errors, "error"), errors > 0);
+    writeln!(io.out, "                 {errors}, {}", counted(warnings, "warning"))?;
+    if report.kept > 0 {
+        let kept = counted(report.kept, "resource");
+        writeln!(io.out, "                 {kept} in the version of --config-cache: ready, degraded")?;
+    }
+    if has_errors {
+        let failure = Failure::local(format!("the configuration has {errors}"));
         return Err(failure.hint("see the log above, or `mixer validate`").into());
     }
     Ok(Exit::Success)
@@ -140,7 +149,8 @@ pub(super) fn store_hint(url: &str) -> String {
 const START_HINTS: &[(&str, &str)] = &[
     (
         "address already in use",
-        "another process uses the port: stop it (`ss -ltnp` shows it), or choose another address or port",
+        "another process uses the port, or another flag of this server has it: `ss -ltnp` shows processes; choose another \
+         address or port",
     ),
     (
         "names no attribute to mask",

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+pub(crate) use live::FileProblems;
 use section::Section;
 
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
 use super::output::{self, DumpFormat};
 use super::source::{self, ConfigSource};
-use mixer_config::Diagnostics;
 use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
 
 /// Flags of `snapshot`.
@@ -89,14 +89,14 @@ fn running(address: &str, reveal: bool) -> Result<SnapshotDump, Stop> {
 }
 
 /// Prints what `snapshot` would change in a running server, and which resources the server serves in their last good version; returns
-/// whether there is anything. `diagnostics` are those of the configuration of `snapshot`.
+/// whether there is anything. `problems` are those of the configuration of `snapshot`.
 pub(crate) fn compare_with(
     address: &str,
     snapshot: &Snapshot,
-    diagnostics: &Diagnostics,
+    problems: &FileProblems,
     io: &mut Io,
 ) -> Result<bool, Stop> {
-    live::compare(address, running(address, false)?, dump(snapshot), diagnostics, io)
+    live::compare(address, running(address, false)?, dump(snapshot), problems, io)
 }
 
 /// The document with the selected sections.

@@ -9,7 +9,7 @@ use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Stop};
 use super::flags::NamespaceFlags;
 use super::io::Io;
-use super::output::escaped;
+use super::output::{counted, escaped};
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
 use mixer_config::{Diagnostics, Severity};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
@@ -82,7 +82,7 @@ pub(crate) fn left_out(url: &str, diagnostics: &Diagnostics) -> Option<String> {
     if errors.is_empty() {
         return None;
     }
-    let count = if errors.len() == 1 { "1 error".to_owned() } else { format!("{} errors", errors.len()) };
+    let count = counted(errors.len(), "error");
     let named: BTreeSet<&str> = errors.iter().map(|problem| problem.resource.as_str()).collect();
     let named: Vec<&str> = named.into_iter().filter(|name| !name.is_empty()).collect();
     let mut names = named.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");

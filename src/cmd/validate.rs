@@ -13,8 +13,9 @@ use location::location;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{EmptyConfigFlags, NamespaceFlags};
 use super::io::{Io, Style};
-use super::output::{self, OutputFormat, escaped};
-use super::{snapshot, source};
+use super::output::{self, OutputFormat, counted, escaped};
+use super::snapshot::{self, FileProblems};
+use super::source;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_engine::runtime::{OnConfigError, forecast};
@@ -89,7 +90,12 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         }
     }
     if let Some(address) = &args.live
-        && !snapshot::compare_with(address, &source::build(&contents, &args.namespace), &diagnostics, io)?
+        && !snapshot::compare_with(
+            address,
+            &source::build(&contents, &args.namespace),
+            &FileProblems::of(&contents, &diagnostics),
+            io,
+        )?
     {
         writeln!(io.err, "the server at {address} has the same configuration")?;
     }
@@ -166,10 +172,6 @@ fn line(diagnostic: &Diagnostic) -> String {
     }
     line.push_str(&diagnostic.message.replace('\n', " "));
     escaped(&line).into_owned()
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn summary(io: &mut Io, totals: &Totals) -> Result<(), Stop> {

@@ -197,3 +197,76 @@ fn resources_of_other_programs_are_no_mistake() {
     let errors = stage.published().problems(Severity::Error);
     assert_eq!((errors, stage.check("bob")), (0, Answer::Denied), "{:?}", stage.published().diagnostics);
 }
+
+/// The store still has what it read before.
+#[test]
+fn what_can_no_longer_be_read_is_kept_as_after_a_restart() {
+    let reported = |stage: &Stage| -> Vec<(String, String)> {
+        let found = stage.published();
+        let found = found.diagnostics.iter().filter(|problem| problem.code == "config-kept");
+        found.map(|d| (d.file.as_deref().unwrap_or_default().to_owned(), d.message.clone())).collect()
+    };
+    let unreadable = |path: &str| {
+        let mut files = good();
+        files.put("/conf/beside.yaml", BESIDE);
+        files.unreadable.push(path.to_owned());
+        files
+    };
+    let lost = Files { lost: true, ..unreadable("") };
+    for (path, files, count) in [("/conf/deny.yaml", unreadable("/conf/deny.yaml"), 3), ("/conf", lost, 7)] {
+        for policy in OnConfigError::ALL {
+            let mut stage = Stage::new(policy, policy != OnConfigError::ServeValid);
+            let mut before = good();
+            before.put("/conf/beside.yaml", BESIDE);
+            stage.start(&before);
+            stage.advance(5);
+            stage.change(&files);
+            assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?} {path}");
+            let kept = stage.kept();
+            assert_eq!(kept.len(), count, "{policy:?} {path}: {kept:?}");
+            let why = format!("its file cannot be read: open {path}: permission denied");
+            assert!(kept.iter().all(|kept| kept.ends_with(&why)), "{policy:?} {path}: {kept:?}");
+            let running = reported(&stage);
+            let text = format!(
+                "{count} resources serve in their previous version, since 2023-11-14T22:13:25.000000Z: open {path}: \
+                 permission denied ("
+            );
+            assert!(running.len() == 1 && running[0].0 == path, "{policy:?} {path}: {running:?}");
+            assert!(running[0].1.starts_with(&text), "{policy:?} {path}: {running:?}");
+            if policy == OnConfigError::KeepLast {
+                stage.advance(60);
+                stage.stop();
+                stage.start(&files);
+                assert_eq!(reported(&stage), running, "{path}: after a restart with the cache");
+            }
+            stage.change(&before);
+            assert_eq!((stage.kept(), reported(&stage)), (Vec::new(), Vec::new()), "{policy:?} {path}");
+        }
+    }
+}
+
+#[test]
+fn the_time_since_when_a_resource_is_kept_survives_restarts() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    stage.start(&good());
+    let mut files = good();
+    files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("closed-list", "closed-lsit")]));
+    stage.advance(5);
+    stage.change(&files);
+    let since = |stage: &Stage| {
+        let published = stage.published();
+        published.kept.iter().map(|kept| kept.since.rfc3339_micros().to_string()).collect::<Vec<_>>()
+    };
+    let first = since(&stage);
+    assert_eq!(first, ["2023-11-14T22:13:25.000000Z"]);
+    for _ in 0..2 {
+        stage.advance(60);
+        stage.stop();
+        stage.start(&files);
+        assert_eq!(since(&stage), first);
+    }
+    // Mended and broken again, it is another time.
+    stage.change(&good());
+    stage.change(&files);
+    assert_eq!(since(&stage), ["2023-11-14T22:15:25.000000Z"]);
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -119,8 +120,9 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
             let text = format!("open {path}: permission denied");
             let mut problem = Diagnostic::error("store-unreadable", FieldPath::root(), text.clone());
             problem.file = Some(path.into());
-            let file = path.into();
-            contents.broken.push(Broken { file, document: None, problem: problem.clone() });
+            let keeps_last = contents.resources.iter().any(|r| Path::new(&*r.origin.file).starts_with(path));
+            let (file, problem) = (path.into(), problem.clone());
+            contents.broken.push(Broken { file, document: None, problem: problem.clone(), keeps_last });
             contents.diagnostics.push(problem);
             contents.unavailable.get_or_insert(text);
         }

@@ -104,7 +104,7 @@ fn pitfalls_of_the_configuration_are_counted() {
     let (_, findings) = diagnosed(&["--config-store-url", &config]);
     let found = of(&findings, "configuration")[0];
     assert_eq!(found["verdict"], "warn", "{found}");
-    assert!(found["detail"].as_str().is_some_and(|text| text.contains(" 0 errors, 1 warnings")), "{found}");
+    assert!(found["detail"].as_str().is_some_and(|text| text.contains(" 0 errors, 1 warning")), "{found}");
 }
 
 /// What a start would find in `--config-cache`, and what it would serve.
@@ -148,7 +148,7 @@ fn the_configuration_cache_is_examined() {
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     let file = cache.join("last-good.cache");
     let (status, valid) = cached(&with_cache);
-    let detail = format!("ok: `{}` has 1 resources, format version 2, written ", file.display());
+    let detail = format!("ok: `{}` has 1 resource, format version 2, written ", file.display());
     assert!(status == 0 && valid[0].starts_with(&detail), "{valid:?}");
     assert!(valid[0].contains(" ago); ") || valid[0].contains("(just now); "), "{valid:?}");
     // What the store has no longer serves without the cache.
@@ -157,9 +157,16 @@ fn the_configuration_cache_is_examined() {
     assert!(status == 1 && alone[0].contains("; no configuration is served: "), "{alone:?}");
     let (status, kept) = cached(&with_cache);
     assert!(
-        status == 0 && kept[1].ends_with("; 1 resources would serve in the version of the cache"),
+        status == 1
+            && kept[1].starts_with("fail: ")
+            && kept[1].ends_with("; 1 resource would serve in the version of the cache"),
         "{kept:?}"
     );
+    // The dry run agrees.
+    let rehearsed = mixer(&[&["server", "--dry-run", "--log-target", "stderr"], &with_cache[..]].concat());
+    assert_eq!(rehearsed.status, 3, "{rehearsed:?}");
+    let shown = "1 resource in the version of --config-cache: ready, degraded\n";
+    assert!(rehearsed.stdout.ends_with(shown), "{rehearsed:?}");
     let mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
     };

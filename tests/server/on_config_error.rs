@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{DEADLINE, Server, free_port, http, run_mixer as mixer, sample_configuration, wait_for};
 
-fn copy_of_the_sample(to: &Path) {
+pub(crate) fn copy_of_the_sample(to: &Path) {
     for entry in std::fs::read_dir(sample_configuration()).expect("the sample is there").flatten() {
         let name = entry.file_name();
         if entry.path().is_file() {
@@ -17,7 +17,7 @@ fn copy_of_the_sample(to: &Path) {
 }
 
 /// Replaces text in a file, as an editor does: by a rename.
-fn edit(file: &Path, from: &str, to: &str) {
+pub(crate) fn edit(file: &Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).expect("readable");
     assert!(text.contains(from), "{from}\n{text}");
     let beside = file.with_extension("new");
@@ -26,19 +26,19 @@ fn edit(file: &Path, from: &str, to: &str) {
 }
 
 /// The first line of what `check` prints for the client that the sample denies.
-fn check(server: &Server) -> String {
+pub(crate) fn check(server: &Server) -> String {
     let address = server.address();
     let request = ["-s", "destination.service=shop", "--stringmap-attributes", "request.headers=clnt:abc"];
     let finished = mixer(&[&["check", "-m", &address][..], &request].concat());
     format!("{}{}", finished.stdout, finished.stderr)
 }
 
-fn verbose(server: &Server) -> Value {
+pub(crate) fn verbose(server: &Server) -> Value {
     let answer = http("GET", &server.monitoring_url("/readyz?verbose"), "").expect("an answer");
     serde_json::from_str(&answer.body).expect("JSON")
 }
 
-fn wait_for_kept(server: &Server, wanted: f64) {
+pub(crate) fn wait_for_kept(server: &Server, wanted: f64) {
     let kept = || (server.metric("mixer_last_good_resources") == wanted).then_some(());
     assert!(wait_for(DEADLINE, kept).is_some(), "{}", server.log());
 }
@@ -242,11 +242,11 @@ fn a_misspelt_annotation_is_one_error_for_everybody() {
     let store = format!("fs://{root}");
     let address = ["--address", "tcp://127.0.0.1:0"];
     let rehearsed = mixer(&[&["server", "--dry-run", "--config-store-url", &store], &address[..]].concat());
-    assert!(rehearsed.status != 0 && rehearsed.stdout.contains(" 1 errors, 0 warnings"), "{rehearsed:?}");
+    assert!(rehearsed.status != 0 && rehearsed.stdout.contains(" 1 error, 0 warnings"), "{rehearsed:?}");
     let diagnosed = mixer(&[&["doctor", "-o", "plain", "--config-store-url", &store], &address[..]].concat());
     let finding = diagnosed.stdout.lines().find(|line| line.contains("configuration"));
     assert!(
-        finding.is_some_and(|line| line.starts_with("fail") && line.contains(" 1 errors, ")),
+        finding.is_some_and(|line| line.starts_with("fail") && line.contains(" 1 error, ")),
         "{diagnosed:?}"
     );
     assert_eq!(diagnosed.status, 1, "{diagnosed:?}");
@@ -464,11 +464,11 @@ fn every_command_refuses_a_document_that_is_no_resource() {
         let diagnosed = mixer(&[&["doctor", "-o", "plain"], &flags[..]].concat());
         let finding = diagnosed.stdout.lines().find(|line| line.contains("configuration"));
         assert!(
-            finding.is_some_and(|line| line.starts_with("fail") && line.contains(" 1 errors, ")),
+            finding.is_some_and(|line| line.starts_with("fail") && line.contains(" 1 error, ")),
             "{diagnosed:?}"
         );
         let rehearsed = mixer(&[&["server", "--dry-run"], &flags[..]].concat());
-        assert!(rehearsed.status == 3 && rehearsed.stdout.contains(" 1 errors, 0 warnings"), "{rehearsed:?}");
+        assert!(rehearsed.status == 3 && rehearsed.stdout.contains(" 1 error, 0 warnings"), "{rehearsed:?}");
         for mode in ["keep-last", "refuse"] {
             let server = Server::on(directory.path()).native().with(&["--config-on-error", mode]).start();
             let said = check(&server);

@@ -187,9 +187,7 @@ fn dry_run_prints_what_would_be_served() {
     );
     assert!(finished.stdout.starts_with(&expected), "{}", finished.stdout);
     assert!(
-        finished
-            .stdout
-            .ends_with(" 1 rules, 1 handlers, 1 instances\n                 0 errors, 0 warnings\n")
+        finished.stdout.ends_with(" 1 rule, 1 handler, 1 instance\n                 0 errors, 0 warnings\n")
     );
     assert!(!directory.path().join("pid").exists());
 

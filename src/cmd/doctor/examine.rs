@@ -24,7 +24,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Runs all checks for a server with these settings. Must run on an event loop.
 pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let settings = options.check().and_then(|()| options.check_effects()).and_then(|()| options.log.check());
+    let settings = options.check().and_then(|()| options.check_effects());
+    let settings = settings.and_then(|()| options.check_addresses()).and_then(|()| options.log.check());
     findings.push(match settings {
         Ok(()) => ok("settings", "valid".to_owned()),
         Err(error) => fail("settings", error.0, "see `mixer server --help`"),

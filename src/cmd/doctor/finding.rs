@@ -10,7 +10,7 @@ pub(super) enum CheckStatus {
     Ok,
     /// The server would start, with a problem.
     Warn,
-    /// The server would not start, or not serve.
+    /// The server would not start, not serve, or not serve all that its configuration says.
     Fail,
 }
 

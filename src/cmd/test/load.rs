@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::cmd::exit::{Exit, Failure, Stop};
 use crate::cmd::flags::NamespaceFlags;
 use crate::cmd::io::Io;
+use crate::cmd::output::counted;
 use crate::cmd::source;
 use mixer_config::{Diagnostic, Location, Severity};
 use mixer_engine::snapshot::{Snapshot, check_params};
@@ -68,7 +69,7 @@ pub(super) fn problems_failure(problems: &[SuiteProblem], io: &mut Io) -> Stop {
         // The exit status remains if standard error is closed.
         let _ = writeln!(io.err, "{problem}");
     }
-    let what = if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") };
+    let what = counted(count, "problem");
     Failure::new(Exit::Usage, format!("{what} in the tests or their configuration; no test was run")).into()
 }
 

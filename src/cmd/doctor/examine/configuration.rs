@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{fail, ok, try_to_write, warn};
 use crate::cmd::doctor::finding::Finding;
+use crate::cmd::output::counted;
 use crate::cmd::server::store_hint;
 use mixer_attribute::Timestamp;
 use mixer_base::rotate::os_text;
@@ -67,17 +68,22 @@ fn served(
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let forecast =
         forecast(contents, &mut builder(), options.config_on_error, options.allow_empty_config, cached);
-    let found = format!("{url}: {} rules, {errors} errors, {warnings} warnings", snapshot.rules.len());
+    let rules = counted(snapshot.rules.len(), "rule");
+    let problems = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
+    let found = format!("{url}: {rules}, {problems}");
     let validate = format!("`mixer validate {url}` lists them");
-    let kept = match forecast.kept.len() {
-        0 => String::new(),
-        kept => format!("; {kept} resources would serve in the version of the cache"),
+    let is_kept = !forecast.kept.is_empty();
+    let kept = match is_kept {
+        false => String::new(),
+        true => {
+            format!("; {} would serve in the version of the cache", counted(forecast.kept.len(), "resource"))
+        }
     };
     match (&contents.unavailable, forecast.withheld) {
         (Some(why), _) => {
-            let hint = match forecast.kept.is_empty() {
-                true => "the server would start, but not become ready",
-                false => "the server would be ready with the configuration in --config-cache",
+            let hint = match is_kept {
+                false => "the server would start, but not become ready",
+                true => "the server would be ready with the configuration in --config-cache, degraded",
             };
             fail(CHECK, format!("{url}: {why}{kept}"), hint)
         }
@@ -85,9 +91,15 @@ fn served(
             let hint = if errors > 0 { validate } else { problem.hint.unwrap_or_default() };
             fail(CHECK, format!("{found}; {}", problem.message), &hint)
         }
-        (None, None) if errors + warnings > 0 || !kept.is_empty() => {
-            warn(CHECK, format!("{found}{kept}"), &validate)
+        // Ready or not, it does not serve what the store has: as `mixer server --dry-run`, which fails.
+        (None, None) if errors > 0 || is_kept => {
+            let state = match is_kept {
+                true => "the server would be ready, degraded",
+                false => "the server would be ready without what has an error",
+            };
+            fail(CHECK, format!("{found}{kept}"), &format!("{state}; {validate}"))
         }
+        (None, None) if warnings > 0 => warn(CHECK, found, &validate),
         (None, None) => ok(CHECK, found),
     }
 }
@@ -113,7 +125,8 @@ fn examine_cache(directory: &Path, identity: &CacheIdentity) -> (Option<CachedCo
     };
     let (version, count) = (found.version, found.resource_count());
     let detail = format!(
-        "`{name}` has {count} resources, format version {version}, written {} ({}); they serve if the configuration breaks",
+        "`{name}` has {}, format version {version}, written {} ({}); served if the configuration breaks",
+        counted(count, "resource"),
         found.written,
         age(found.written)
     );

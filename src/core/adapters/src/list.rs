@@ -7,6 +7,7 @@
 mod addresses;
 mod entries;
 mod fetch;
+mod inheritance;
 mod provider;
 mod reads;
 mod text;
@@ -27,6 +28,7 @@ use mixer_expr::functions::Regex;
 use addresses::Network;
 use entries::Lookup;
 use fetch::ListSource;
+use inheritance::KnownProviders;
 use provider::Provider;
 
 mixer_config::message_enum! {
@@ -73,8 +75,9 @@ mixer_config::message! {
 /// How the lists of a server are read; shared by its handlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListOptions {
-    /// Whether a provider without entries is an empty list, as in Istio Mixer, for every handler. Otherwise `allowEmptyList` decides.
-    pub accepts_empty: bool,
+    /// As Istio Mixer: a provider without entries is an empty list for every handler, whatever its `allowEmptyList`; every answer of a
+    /// URL is a list, also an HTML page; and a handler begins without a list until it has fetched one.
+    pub as_istio_mixer: bool,
 }
 
 /// INVALID_ARGUMENT of `google.rpc.Code`.
@@ -149,13 +152,22 @@ impl Adapter for ListChecker {
     ) -> Result<Box<dyn Handler>, BuildError> {
         let positions = instances.iter().map(|i| i.position("value")).collect();
         let source = ListSource::of(&params);
-        let accepts_empty = params.allow_empty_list || env.commons.get::<ListOptions>().accepts_empty;
+        let as_istio_mixer = env.commons.get::<ListOptions>().as_istio_mixer;
+        let accepts_empty = params.allow_empty_list || as_istio_mixer;
         let name = env.handler_name.clone();
         let provider = Provider::new(source, params.entry_type, params.overrides, name, accepts_empty);
         let provider = Arc::new(provider);
         let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
+        if as_istio_mixer {
+            refresher = refresher.like_istio_mixer();
+        }
         // The handler answers as soon as it is built; a failed first fetch is retried like any other.
         refresher.load().await;
+        if provider.has_source() && !as_istio_mixer {
+            let known = env.commons.get::<KnownProviders>();
+            refresher.inherit(&known);
+            known.add(&provider);
+        }
         if provider.has_source() {
             let refresher = Arc::new(tokio::sync::Mutex::new(refresher));
             env.tasks.spawn(Task::restarted("list refresher").of(&*env.handler_name), move || {

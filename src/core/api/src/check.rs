@@ -14,7 +14,7 @@ use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{CheckRequest, QuotaParams, check_global_word_count};
 use mixer_attribute::{AttributeBag, SignedDuration};
 use mixer_engine::adapter::Status;
-use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache};
+use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache, Miss};
 use mixer_engine::dispatch::{DispatchContext, DispatchError, QuotaRequest, Trace};
 use mixer_engine::runtime::Published;
 
@@ -36,9 +36,10 @@ pub(super) async fn respond(
     // Cached answers are shared by all callers.
     let depends_on_caller = set_principal(call.principal, published, &mut bag);
     let cache = published.cache.as_deref().filter(|_| !depends_on_caller);
-    if let Some(framed) = cache.and_then(|cache| cached_response(cache, published, body, &request, &bag)) {
-        return Ok(framed);
-    }
+    let cache = match looked_up(cache, published, body, &request, &bag) {
+        Ok(framed) => return Ok(framed),
+        Err(missed) => missed,
+    };
     // Boxed, so that the future of a cache hit stays small.
     Box::pin(decide_counted(worker, &scope, body, &request, bag, cache)).await
 }
@@ -50,7 +51,7 @@ async fn decide_counted<'a>(
     body: &[u8],
     request: &CheckRequest<'a>,
     bag: AttributeBag<'a>,
-    cache: Option<&CheckCache<CheckAnswer>>,
+    cache: Option<(&CheckCache<CheckAnswer>, Miss)>,
 ) -> Result<Bytes, GrpcError> {
     let decided = std::pin::pin!(decide(&scope.published, body, request, bag, cache, &scope.context));
     waiting::counted(&worker.engine.waiting, &scope.arena, Code::Unavailable, decided).await?
@@ -68,14 +69,26 @@ pub(super) fn decode<'a>(
     Ok(request)
 }
 
-/// The response from the check cache.
+/// The response from the check cache, if there is a cache. Errors: where to store what is decided.
+fn looked_up<'c>(
+    cache: Option<&'c CheckCache<CheckAnswer>>,
+    published: &Published,
+    body: &[u8],
+    request: &CheckRequest<'_>,
+    bag: &AttributeBag<'_>,
+) -> Result<Bytes, Option<(&'c CheckCache<CheckAnswer>, Miss)>> {
+    let Some(cache) = cache else { return Err(None) };
+    cached_response(cache, published, body, request, bag).map_err(|miss| Some((cache, miss)))
+}
+
+/// The response from the check cache. Errors: it has none.
 fn cached_response(
     cache: &CheckCache<CheckAnswer>,
     published: &Published,
     body: &[u8],
     request: &CheckRequest<'_>,
     bag: &AttributeBag<'_>,
-) -> Option<Bytes> {
+) -> Result<Bytes, Miss> {
     cache.find(bag, request.global_word_count, |answer, remaining| {
         // Every check that passes allocates its quotas.
         if answer.status_code == 0 && !request.quotas.is_empty() {
@@ -99,11 +112,11 @@ async fn decide<'a>(
     body: &[u8],
     request: &CheckRequest<'a>,
     mut bag: AttributeBag<'a>,
-    cache: Option<&CheckCache<CheckAnswer>>,
+    cache: Option<(&CheckCache<CheckAnswer>, Miss)>,
     context: &DispatchContext<'_>,
 ) -> Result<Bytes, GrpcError> {
     let quotas = request.quotas.iter().map(|params| quota_request(request, params));
-    let cache = cache.map(|cache| (cache, request.global_word_count));
+    let cache = cache.map(|(cache, miss)| (cache, request.global_word_count, miss));
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&EMPTY_MESSAGE);
     let global_word_count = request.global_word_count;

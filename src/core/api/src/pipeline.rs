@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use mixer_attribute::AttributeBag;
-use mixer_engine::check_cache::{CachedAnswer, CheckCache};
+use mixer_engine::check_cache::{CachedAnswer, CheckCache, Miss};
 use mixer_engine::dispatch::{
     self, CheckOutcome, DispatchContext, DispatchError, QuotaOutcome, QuotaRequest, TracedPhase,
     trace_started, trace_step,
@@ -66,14 +66,15 @@ pub trait DecisionSink: QuotaSink {
     ) -> Option<Cacheable<Self::Answer>>;
 }
 
-/// Decides over a bag. `cache` is where the answer is stored, with the part of its key that is not in the bag; `quotas` are
+/// Decides over a bag. `cache` is where the answer is stored, with the part of its key that is not in the bag and the look-up that did not find
+/// one; `quotas` are
 /// allocated if the check passes.
 ///
 /// Errors: preprocessing or the check failed; no quota was allocated and nothing was stored.
 pub async fn decide<'a, S: DecisionSink>(
     published: &'a Published,
     bag: &mut AttributeBag<'a>,
-    cache: Option<(&CheckCache<S::Answer>, u32)>,
+    cache: Option<(&CheckCache<S::Answer>, u32, Miss)>,
     quotas: impl ExactSizeIterator<Item = QuotaRequest<'_>> + Clone,
     sink: &mut S,
     context: &DispatchContext<'_>,
@@ -124,10 +125,10 @@ pub async fn decide<'a, S: DecisionSink>(
             cacheable = None;
         }
     }
-    if let (Some((cache, key)), Some(Cacheable { answer, valid })) = (cache, cacheable) {
+    if let (Some((cache, key, miss)), Some(Cacheable { answer, valid })) = (cache, cacheable) {
         // An answer that has expired since is not stored.
         let valid = decided.map_or(valid, |decided| valid.saturating_sub(decided.elapsed()));
-        cache.put(bag, key, &bag.references(), valid, answer);
+        cache.put(bag, key, miss, &bag.references(), valid, answer);
     }
     Ok(())
 }

@@ -51,6 +51,10 @@ pub trait CachedAnswer {
     fn size(&self) -> usize;
 }
 
+/// A look-up that found no answer. What is decided after it may be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Miss(u64);
+
 /// Answers by the attributes that decided them.
 ///
 /// The lock type is a parameter so that the model of the cache can schedule it; all other code uses the default.
@@ -66,7 +70,8 @@ struct AlignedShard<V: CachedAnswer, L: RawMutex>(Mutex<L, Shard<V>>);
 /// The cache of one worker.
 struct Shard<V: CachedAnswer> {
     shapes: Shapes,
-    lookups: u32,
+    /// The number of look-ups: the time of the shard.
+    lookups: u64,
     answers: Cache<CacheKey, CacheEntry<V>, EntryWeigher, foldhash::fast::RandomState, EvictionCounter>,
     scratch: Vec<u8>,
     counters: Arc<CheckCacheCounters>,
@@ -92,6 +97,8 @@ impl Equivalent<CacheKey> for CacheKeyRef<'_> {
 
 struct CacheEntry<V> {
     expires: Instant,
+    /// The look-up after which it was decided.
+    miss: Miss,
     answer: V,
 }
 

@@ -51,6 +51,11 @@ impl InheritedSockets {
         Self::sort(sockets)
     }
 
+    /// Whether the environment has any, for this process or another one.
+    pub(crate) fn are_offered() -> bool {
+        std::env::var_os("LISTEN_FDS").is_some()
+    }
+
     /// Assigns the sockets by name.
     fn sort(sockets: Vec<(InheritedSocket, String)>) -> Result<Self, ListenError> {
         let mut sorted = Self::default();

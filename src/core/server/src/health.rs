@@ -37,7 +37,7 @@ use mixer_base::probe::{Availability, ProbeEmitter};
 use mixer_base::secrets::mask_text;
 use mixer_base::time::Timestamp;
 use mixer_config::store::{ConfigStore, Outage};
-use mixer_engine::runtime::{KeptResource, OnConfigError, Published, Runtime};
+use mixer_engine::runtime::{OnConfigError, Published, Runtime};
 use mixer_net::http::answer;
 use mixer_net::workers::WorkerGroup;
 
@@ -218,15 +218,24 @@ fn without_store(outage: Outage, published: &Published, is_ready: bool) -> Strin
     }
 }
 
-/// Errors: how many resources serve in their previous version, and why the first does.
+/// Longest reason in a degradation, in characters: the whole is in the list of what is kept.
+const REASON_LENGTH: usize = 160;
+
+/// Errors: why the first resource serves in its previous version, and how many do.
 fn in_previous_version(published: &Published) -> Result<(), String> {
-    match published.kept.as_slice() {
-        [] => Ok(()),
-        [one] => Err(format!("the previous version of {} serves, because {}", one.key, one.why)),
-        [first, ..] => {
-            let (count, KeptResource { key, why, .. }) = (published.kept.len(), first);
-            Err(format!("the previous versions of {count} resources serve, of {key} because {why}"))
-        }
+    let Some(first) = published.kept.first() else { return Ok(()) };
+    let why = shortened(first.cause());
+    Err(match published.kept.len() {
+        1 => format!("{why}: {} serves in its previous version", first.key),
+        count => format!("{why}: {count} resources serve in their previous version, {} first", first.key),
+    })
+}
+
+/// The beginning of a text that is too long for one line.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(REASON_LENGTH) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text).trim_end()),
+        None => text.to_owned(),
     }
 }
 
@@ -297,6 +306,14 @@ mod tests {
         ) -> http::Response<ApiBody> {
             http::Response::new(ApiBody::Empty)
         }
+    }
+
+    #[test]
+    fn long_reasons_are_cut() {
+        assert_eq!(shortened("short"), "short");
+        let long = "ä".repeat(REASON_LENGTH);
+        assert_eq!(shortened(&long), long);
+        assert_eq!(shortened(&format!("{long}b")), format!("{long}…"));
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Settings of a server as plain data.
 
+mod addresses;
 mod effects;
 
 use std::path::PathBuf;

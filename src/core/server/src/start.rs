@@ -59,6 +59,8 @@ pub struct RehearsalReport {
     pub configured: [u64; 3],
     /// Number of errors and warnings in the configuration.
     pub problems: [usize; 2],
+    /// Number of resources in their previous version, which only a cache has.
+    pub kept: usize,
     /// Number of worker threads.
     pub workers: usize,
 }
@@ -214,6 +216,7 @@ impl Start<'_> {
             api_address: prepared.api_address,
             configured: [counts.rule_configs, counts.handler_configs, counts.instance_configs],
             problems: [published.problems(Severity::Error), published.problems(Severity::Warning)],
+            kept: published.kept.len(),
             workers: workers.connections().len(),
         })
     }

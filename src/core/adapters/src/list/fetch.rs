@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::reads::{PENDING_READS, Unread};
 use super::{Params, url};
@@ -17,6 +17,9 @@ use mixer_base::regular_file;
 
 /// The content encoding that is asked for and decoded. compat(1.3): as Go's HTTP client does.
 const GZIP: &str = "gzip";
+
+/// What some editors write first.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A content encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,11 +93,13 @@ pub(super) struct Fetcher {
     seen: Option<(FileStamp, Instant)>,
     /// Whether the system is asked who has a file open.
     leases: bool,
+    /// Whether an HTML page is an error: what a proxy or a login page answers in place of the list.
+    refuses_pages: bool,
 }
 
 impl Default for Fetcher {
     fn default() -> Self {
-        Self { client: None, seen: None, leases: true }
+        Self { client: None, seen: None, leases: true, refuses_pages: true }
     }
 }
 
@@ -103,6 +108,11 @@ impl Fetcher {
     #[cfg(test)]
     pub(super) fn without_leases() -> Self {
         Self { leases: false, ..Self::default() }
+    }
+
+    /// Takes the lines of an HTML page for entries, as Istio Mixer does.
+    pub(super) fn accepts_pages(&mut self) {
+        self.refuses_pages = false;
     }
 
     /// The body of the list, within the refresh interval.
@@ -172,6 +182,15 @@ impl Fetcher {
         if response.status() != reqwest::StatusCode::OK {
             return Err(failed(response.status().as_u16().to_string()));
         }
+        let not_a_list = |how: &str| failed(format!("the answer is an HTML page, not a list{how}"));
+        if self.refuses_pages
+            && let Some(page) = html_type(response.headers())
+        {
+            return Err(not_a_list(&format!(
+                ": its content type is {}, that of a list text/plain",
+                quoted(page)
+            )));
+        }
         let encoding = content_encoding(response.headers()).map_err(failed)?;
         let broken = |cause: String| format!("Could not read from {url}: {cause}");
         let mut body = Vec::new();
@@ -181,8 +200,28 @@ impl Fetcher {
             }
             body.extend_from_slice(&part);
         }
-        decoded(encoding, body).await.map_err(broken)
+        let body = decoded(encoding, body).await.map_err(broken)?;
+        if self.refuses_pages && begins_a_page(&body) {
+            return Err(not_a_list(""));
+        }
+        Ok(body)
     }
+}
+
+/// The content type of an HTML page, if a response has that.
+fn html_type(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(CONTENT_TYPE)?.as_bytes();
+    let media = value.split(|byte| *byte == b';').next()?.trim_ascii();
+    let is_html =
+        [&b"text/html"[..], b"application/xhtml+xml"].iter().any(|html| media.eq_ignore_ascii_case(html));
+    is_html.then_some(value)
+}
+
+/// Whether a text begins as an HTML page does, whatever its content type.
+fn begins_a_page(body: &[u8]) -> bool {
+    let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body).trim_ascii_start();
+    let begins = |tag: &&[u8]| text.get(..tag.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(tag));
+    [&b"<!doctype html"[..], b"<html"].iter().any(begins)
 }
 
 /// How a response is encoded. Errors: in a way that is not known.
@@ -253,7 +292,7 @@ fn causes(error: &reqwest::Error) -> String {
 
 /// The body without a byte order mark and with LF in place of CR LF. Bodies of URLs are kept: entries with CR are those of Istio Mixer.
 fn with_unix_lines(body: Vec<u8>) -> Vec<u8> {
-    let body = body.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(body);
+    let body = body.strip_prefix(BYTE_ORDER_MARK).map(<[u8]>::to_vec).unwrap_or(body);
     if !body.contains(&b'\r') {
         return body;
     }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use super::EntryType;
 use super::entries::Entries;
 use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
+use super::inheritance::KnownProviders;
 use super::reads::PENDING_READS;
 use mixer_attribute::SignedDuration;
 use mixer_base::file_stamp::SETTLED;
@@ -29,6 +30,16 @@ pub(super) struct ListState {
     pub(super) entries: Option<Arc<Entries>>,
     /// Error of the last fetch.
     pub(super) error: Option<String>,
+    /// What was fetched last, if it is in use. Istio Mixer's way does without.
+    fetched: Option<Fetched>,
+}
+
+/// The text of a list.
+#[derive(Debug, Clone)]
+pub(super) struct Fetched {
+    body: Arc<[u8]>,
+    /// When it was fetched last.
+    pub(super) at: Instant,
 }
 
 /// The list, for concurrent readers.
@@ -65,11 +76,28 @@ impl Provider {
         self.source != ListSource::None
     }
 
+    /// What was fetched last, if that was from `source`.
+    pub(super) fn fetched_from(&self, source: &ListSource) -> Option<Fetched> {
+        self.state.load().fetched.clone().filter(|_| self.source == *source)
+    }
+
     /// Keeps the list and records the error.
     fn fail(&self, text: String) {
         tracing::error!(target: "adapters", adapter = &*self.handler_name, "{text}");
-        let entries = self.state.load().entries.clone();
-        self.state.store(Arc::new(ListState { entries, error: Some(text) }));
+        let (entries, fetched) = (self.state.load().entries.clone(), self.state.load().fetched.clone());
+        self.state.store(Arc::new(ListState { entries, error: Some(text), fetched }));
+    }
+
+    /// The entries of a body. Errors: why it is none of a list.
+    fn read(&self, body: &[u8]) -> Result<Entries, String> {
+        let name = self.source.name();
+        let entries = Entries::parse(self.entry_type, body, &self.overrides)
+            .map_err(|error| format!("Could not parse data from {name}: {error}"))?;
+        // Nothing tells a list that was cut short from one that is meant to be empty.
+        if entries.lacks_list && self.has_source() && !self.accepts_empty {
+            return Err(format!("the list from {name} is empty; if that is meant, set `allowEmptyList`"));
+        }
+        Ok(entries)
     }
 
     fn info(&self, text: std::fmt::Arguments<'_>) {
@@ -92,6 +120,8 @@ pub(super) struct Refresher {
     /// Notified of changes of the file.
     changed: Arc<tokio::sync::Notify>,
     watcher: Option<notify::RecommendedWatcher>,
+    /// Whether the text of the list is kept for a handler that takes the place of this one.
+    keeps_text: bool,
 }
 
 impl Refresher {
@@ -109,7 +139,33 @@ impl Refresher {
             patience: PATIENCE,
             changed: Arc::default(),
             watcher: None,
+            keeps_text: true,
         }
+    }
+
+    /// Takes every answer for a list and leaves nothing to other handlers.
+    pub(super) fn like_istio_mixer(mut self) -> Self {
+        self.fetcher.accepts_pages();
+        self.keeps_text = false;
+        self
+    }
+
+    /// Begins with the list that another handler fetched from the same source, unless the first fetch succeeded. The list keeps its age.
+    pub(super) fn inherit(&self, known: &KnownProviders) {
+        let provider = &self.provider;
+        let state = provider.state.load_full();
+        if state.entries.is_some() {
+            return;
+        }
+        let Some(fetched) = known.latest(&provider.source).filter(|fetched| fetched.at.elapsed() < self.ttl)
+        else {
+            return;
+        };
+        // Of another type it may be no list.
+        let Ok(entries) = provider.read(&fetched.body) else { return };
+        provider.info(format_args!("The list that was fetched before serves, with {} entries", entries.len));
+        let (entries, error) = (Some(Arc::new(entries)), state.error.clone());
+        provider.state.store(Arc::new(ListState { entries, error, fetched: Some(fetched) }));
     }
 
     /// As on a file system that does not tell who has a file open.
@@ -147,7 +203,8 @@ impl Refresher {
         let start = Instant::now();
         let mut ticks = interval_at(start + self.interval, self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut purge_at = Some(start + self.ttl);
+        let fetched_at = self.provider.state.load().fetched.as_ref().map_or(start, |fetched| fetched.at);
+        let mut purge_at = Some(fetched_at + self.ttl);
         let changed = Arc::clone(&self.changed);
         loop {
             let look_again = self.looks_again_at();
@@ -211,7 +268,7 @@ impl Refresher {
             "Purging list due to inability to refresh it in time"
         );
         let error = self.provider.state.load().error.clone();
-        self.provider.state.store(Arc::new(ListState { entries: None, error }));
+        self.provider.state.store(Arc::new(ListState { entries: None, error, fetched: None }));
     }
 
     /// Fetches and installs the list. Returns false if that failed and the old list is kept.
@@ -231,29 +288,26 @@ impl Refresher {
         self.unsettled = None;
         let digest = (body.len(), self.hasher.hash_one(&body));
         let state = provider.state.load_full();
+        let at = Instant::now();
         if state.entries.is_some() && self.latest == Some(digest) {
             provider.info(format_args!("Fetched list is unchanged"));
-            if state.error.is_some() {
-                let entries = state.entries.clone();
-                provider.state.store(Arc::new(ListState { entries, error: None }));
-            }
+            let entries = state.entries.clone();
+            let fetched = state.fetched.as_ref().map(|fetched| Fetched { at, ..fetched.clone() });
+            provider.state.store(Arc::new(ListState { entries, error: None, fetched }));
             return true;
         }
-        match Entries::parse(provider.entry_type, &body, &provider.overrides) {
-            // Nothing tells a list that was cut short from one that is meant to be empty.
-            Ok(entries) if entries.lacks_list && provider.has_source() && !provider.accepts_empty => {
-                provider
-                    .fail(format!("the list from {name} is empty; if that is meant, set `allowEmptyList`"));
-                false
-            }
+        match provider.read(&body) {
             Ok(entries) => {
                 provider.info(format_args!("Installing updated list with {} entries", entries.len));
-                provider.state.store(Arc::new(ListState { entries: Some(Arc::new(entries)), error: None }));
+                let keeps_text = self.keeps_text && provider.has_source();
+                let fetched = keeps_text.then(|| Fetched { body: body.into(), at });
+                let entries = Some(Arc::new(entries));
+                provider.state.store(Arc::new(ListState { entries, error: None, fetched }));
                 self.latest = Some(digest);
                 true
             }
-            Err(error) => {
-                provider.fail(format!("Could not parse data from {name}: {error}"));
+            Err(why) => {
+                provider.fail(why);
                 false
             }
         }

@@ -9,6 +9,8 @@ use mixer_attribute::ValueType;
 use mixer_engine::template;
 
 mod encoding;
+mod inheritance;
+mod pages;
 
 /// An HTTP server that sends a configured response, byte for byte.
 struct Server {
@@ -400,7 +402,7 @@ async fn a_file_may_begin_with_a_byte_order_mark_and_its_lines_end_in_cr_lf() {
 async fn called_as_mixs_an_empty_list_is_empty() {
     let server = Server::start(&ok(""));
     let env = test_env("h.istio-system");
-    env.commons.insert(Arc::new(ListOptions { accepts_empty: true }));
+    env.commons.insert(Arc::new(ListOptions { as_istio_mixer: true }));
     let handler = ListChecker::build(params(server.url()), Vec::new(), env).await.unwrap();
     assert_eq!((handler.status().trouble, handler.degradation()), (None, None));
 }

@@ -42,6 +42,8 @@ pub struct Broken {
     pub document: Option<Chunk>,
     /// What is wrong; [`StoreContents::diagnostics`] has it as well.
     pub problem: Diagnostic,
+    /// Whether [`StoreContents::resources`] has what was read from it before.
+    pub keeps_last: bool,
 }
 
 /// A file, a directory or a document of a file that could not be read. What it would have defined is unknown: resources that are

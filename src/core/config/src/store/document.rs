@@ -29,7 +29,12 @@ impl FileContents {
 
     /// Adds the diagnostic of a chunk that cannot be read.
     fn push_broken(&mut self, file: &Arc<str>, problem: Diagnostic) {
-        self.broken.push(Broken { file: file.clone(), document: problem.chunk, problem: problem.clone() });
+        self.broken.push(Broken {
+            file: file.clone(),
+            document: problem.chunk,
+            problem: problem.clone(),
+            keeps_last: false,
+        });
         self.diagnostics.push(problem);
     }
 }

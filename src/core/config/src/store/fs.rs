@@ -201,7 +201,7 @@ fn unread(root: &Path, why: String, hint: &str) -> StoreContents {
     let problem = Diagnostic::error("store-unreadable", FieldPath::root(), format!("{path}: {why}"));
     let problem = Diagnostic { file: Some(path.into()), ..problem.with_hint(hint) };
     StoreContents {
-        broken: vec![broken_file(root, problem.clone())],
+        broken: vec![broken_file(root, problem.clone(), false)],
         diagnostics: vec![problem],
         unavailable: Some(why),
         ..StoreContents::default()

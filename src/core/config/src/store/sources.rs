@@ -149,7 +149,7 @@ fn refuse(
 fn broken(path: &Path, error: &ReadError, contents: &mut StoreContents) {
     let problem = error.problem(path, false);
     contents.files += 1;
-    contents.broken.push(broken_file(path, problem.clone()));
+    contents.broken.push(broken_file(path, problem.clone(), false));
     contents.diagnostics.push(problem);
 }
 

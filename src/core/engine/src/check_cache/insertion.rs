@@ -4,15 +4,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::lock_api::RawMutex;
 
-use super::{CacheEntry, CacheKey, CachedAnswer, CheckCache, CheckCacheCounters, Shard};
+use super::{CacheEntry, CacheKey, CachedAnswer, CheckCache, CheckCacheCounters, Miss, Shard};
 use mixer_attribute::{AttributeBag, Reference};
 
 impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
-    /// Stores an answer under its references. An answer with zero validity is not stored.
+    /// Stores an answer under its references, which was decided after `miss`. An answer with zero validity is not stored, and none
+    /// replaces one that was decided after a later look-up: calls that wait for handlers may end in another order than they began.
     pub fn put(
         &self,
         bag: &AttributeBag<'_>,
         caller: u32,
+        miss: Miss,
         references: &[Reference<'_>],
         valid: Duration,
         answer: V,
@@ -24,7 +26,7 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
         let Some(shard) = self.shard() else { return };
         let mut shard = shard.lock();
         let before = shard.answers.weight();
-        if shard.put(bag, caller, references, CacheEntry { expires, answer }) {
+        if shard.put(bag, caller, references, CacheEntry { expires, miss, answer }) {
             self.counters.count(CheckCacheCounters::WRITES);
             self.counters.count_bytes(before, shard.answers.weight());
         }
@@ -46,6 +48,11 @@ impl<V: CachedAnswer> Shard<V> {
             return false;
         }
         let key = CacheKey { shape: shape.id, values: values.into() };
+        // Without a look-up since, no other call can have stored one.
+        let is_latest = entry.miss == Miss(self.lookups);
+        if !is_latest && self.answers.peek(&key).is_some_and(|known| known.miss > entry.miss) {
+            return false;
+        }
         self.answers.insert(key, entry);
         true
     }

@@ -4,15 +4,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::lock_api::RawMutex;
 
-use super::{CacheKeyRef, CachedAnswer, CheckCache, CheckCacheCounters, Shard};
+use super::{CacheKeyRef, CachedAnswer, CheckCache, CheckCacheCounters, Miss, Shard};
 use mixer_attribute::AttributeBag;
 
 /// Look-ups after which the use counts of all shapes are halved.
-const SHAPE_AGING_INTERVAL: u32 = 1 << 14;
+const SHAPE_AGING_INTERVAL: u64 = 1 << 14;
 
 impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
     /// Finds the answer to a request and passes it to `found` with its remaining validity. Records no references. `caller` is anything
     /// else that the answer depends on, for example how many global words the client knows. An answer that `found` cannot use is a miss.
+    ///
+    /// Errors: there is none; the value allows to store one.
     ///
     /// Cost: an uncontended lock, and for each shape up to the matching one a read of its attributes.
     pub fn find<R>(
@@ -20,12 +22,13 @@ impl<V: CachedAnswer, L: RawMutex> CheckCache<V, L> {
         bag: &AttributeBag<'_>,
         caller: u32,
         found: impl FnOnce(&V, Duration) -> Option<R>,
-    ) -> Option<R> {
-        let mut shard = self.shard()?.lock();
+    ) -> Result<R, Miss> {
+        let Some(shard) = self.shard() else { return Err(Miss(0)) };
+        let mut shard = shard.lock();
         let answer = shard.find(bag, caller).and_then(|(answer, left)| found(answer, left));
         let what = if answer.is_some() { CheckCacheCounters::HITS } else { CheckCacheCounters::MISSES };
         self.counters.count(what);
-        answer
+        answer.ok_or(Miss(shard.lookups))
     }
 }
 

@@ -52,13 +52,13 @@ fn ask(cache: &CheckCache<Answer, ModelLock>, vocabulary: &Vocabulary, number: i
         Some(*answer)
     });
     match found {
-        Some(answer) => assert_eq!(answer, Answer(number)),
-        None => {
+        Ok(answer) => assert_eq!(answer, Answer(number)),
+        Err(miss) => {
             bag.get(vocabulary.slot(b"a").unwrap());
-            cache.put(&bag, 0, &bag.references(), Duration::from_secs(3600), Answer(number));
+            cache.put(&bag, 0, miss, &bag.references(), Duration::from_secs(3600), Answer(number));
         }
     }
-    found.is_some()
+    found.is_ok()
 }
 
 fn scenario() {
@@ -80,8 +80,8 @@ fn scenario() {
         .collect();
     let hits: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
     assert_eq!((counters.hits(), counters.misses()), (hits, 4 - hits));
-    assert_eq!(counters.writes(), counters.misses());
-    // Each answer was stored once or twice; nothing else is cached.
+    // Each answer was stored once or twice, the second time by the call that began later; nothing else is cached.
+    assert!((2..=counters.misses()).contains(&counters.writes()));
     assert_eq!(cache.len(), 2);
     assert!(ask(&cache, &vocabulary, 1) && ask(&cache, &vocabulary, 2));
 }

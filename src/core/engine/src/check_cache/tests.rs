@@ -47,15 +47,15 @@ impl Fixture {
             assert!(left > Duration::ZERO && left <= valid);
             Some(*answer)
         });
-        if found.is_none() {
+        if let Err(miss) = found {
             let slot = |name: &str| self.vocabulary.slot(name.as_bytes()).unwrap();
             bag.get(slot("a"));
             if let Some(Value::StringMap(map)) = bag.get(slot("m")) {
                 bag.lookup(map, arena.alloc_slice_copy(key.as_bytes()));
             }
-            self.cache.put(&bag, 7, &bag.references(), valid, TestAnswer { number: a, size });
+            self.cache.put(&bag, 7, miss, &bag.references(), valid, TestAnswer { number: a, size });
         }
-        found
+        found.ok()
     }
 
     fn hit(&self, a: usize) -> bool {
@@ -86,6 +86,24 @@ fn every_look_up_write_and_eviction_is_counted() {
     assert_eq!([hits, misses, writes], [50, 1050, 1050]);
     assert_eq!(writes - evictions, fixture.cache.len() as u64);
     assert!((90..=100).contains(&fixture.cache.len()), "{}", fixture.cache.len());
+}
+
+/// Of two calls that wait for a handler, the one that began first may end last.
+#[test]
+fn an_answer_does_not_replace_one_that_was_decided_later() {
+    for (order, kept) in [([0, 1], 1), ([1, 0], 1)] {
+        let fixture = Fixture::new(100, 1 << 20);
+        let (arena, body) = (Bump::new(), OwnedAttributes::from_iter([("a", "x")]).to_bytes(0));
+        let bag = AttributeBag::decode(&body, None, &fixture.vocabulary, &arena).unwrap();
+        let find = || fixture.cache.find(&bag, 7, |answer, _| Some(answer.number));
+        let calls = [(); 2].map(|()| find().unwrap_err());
+        bag.get(fixture.vocabulary.slot(b"a").unwrap());
+        for number in order {
+            let answer = TestAnswer { number, size: 100 };
+            fixture.cache.put(&bag, 7, calls[number], &bag.references(), Duration::from_secs(60), answer);
+        }
+        assert_eq!(find(), Ok(kept), "{order:?}");
+    }
 }
 
 #[test]

@@ -78,7 +78,8 @@ impl<'r> Absences<'r> {
     }
 }
 
-fn because_of(unread: &Unread, what: &str) -> Reason {
+/// The reason of everything that `unread` concerns.
+pub(super) fn because_of(unread: &Unread, what: &str) -> Reason {
     let common = CommonCause { text: unread.why.as_str().into(), file: Some(Arc::clone(&unread.path)) };
     Reason { why: format!("{what}: {}", unread.why), common: Some(common), problem: None }
 }

@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
-use super::last_good::Resources;
+use super::differences::Resources;
+use super::kept::SinceByKey;
 use crate::snapshot::SnapshotOptions;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
@@ -145,10 +146,12 @@ pub struct CacheIdentity {
 
 impl CacheIdentity {
     /// That of a server whose configuration is at the URL `store`, and is built with these settings: what decides what the resources
-    /// mean.
+    /// mean. A directory is the same with and without slashes at its end.
     pub fn new(store: &str, options: &SnapshotOptions) -> Self {
+        let without = store.trim_end_matches('/');
+        let is_directory = store.starts_with("fs://") && without.len() > "fs:/".len();
         Self {
-            store: store.to_owned(),
+            store: if is_directory { without } else { store }.to_owned(),
             default_namespace: options.default_namespace.to_string(),
             language: options.language,
             adapter_kinds: options.adapter_kinds,
@@ -161,6 +164,8 @@ impl CacheIdentity {
 #[derive(Debug)]
 pub struct CachedConfiguration {
     pub(super) resources: Resources,
+    /// Since when resources served in their previous version.
+    pub(super) since: SinceByKey,
     /// When it was written.
     pub written: Timestamp,
     /// The version of its format.
@@ -207,19 +212,27 @@ struct Entry {
     file: String,
     line: u32,
     text: String,
+    /// Seconds and nanoseconds since 1970 from which on this served instead of what the store had, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<(i64, u32)>,
+}
+
+/// What a cache keeps.
+#[derive(Default)]
+pub(super) struct Served {
+    pub(super) resources: Resources,
+    /// Since when resources serve in their previous version.
+    pub(super) since: SinceByKey,
 }
 
 /// The bytes of a cache.
-pub(super) fn encode(
-    resources: &Resources,
-    identity: &CacheIdentity,
-    written: Timestamp,
-) -> io::Result<Vec<u8>> {
+pub(super) fn encode(served: &Served, identity: &CacheIdentity, written: Timestamp) -> io::Result<Vec<u8>> {
     let entry = |resource: &Arc<RawResource>| Entry {
         key: resource.key.to_string(),
         file: resource.origin.file.to_string(),
         line: resource.origin.first_line,
         text: resource.origin.text.to_string(),
+        since: served.since.get(&resource.key).map(|since| (since.seconds, since.nanos)),
     };
     let CacheIdentity { store, default_namespace, language, adapter_kinds, template_kinds } =
         identity.clone();
@@ -230,7 +243,7 @@ pub(super) fn encode(
         adapter_kinds,
         template_kinds,
         written: written.seconds,
-        resources: resources.iter().map(entry).collect(),
+        resources: served.resources.iter().map(entry).collect(),
     };
     let body = serde_json::to_vec(&document)?;
     let mut bytes = format!("{MAGIC} {VERSION}\n{:016x} {}\n", checksum(&body), body.len()).into_bytes();
@@ -287,16 +300,21 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
             return Err(format!("it was written with --{flag}={written}, and this server runs with {now}"));
         }
     }
-    let mut resources = Vec::with_capacity(document.resources.len());
+    let (mut resources, mut since) = (Vec::with_capacity(document.resources.len()), SinceByKey::new());
     for entry in document.resources {
         let origin = Origin { file: entry.file.into(), text: entry.text.into(), first_line: entry.line };
         match read_document(origin).filter(|resource| resource.key.to_string() == entry.key) {
-            Some(resource) => resources.push(resource),
+            Some(resource) => {
+                let key = || resource.key.clone();
+                since.extend(entry.since.map(|(seconds, nanos)| (key(), Timestamp { seconds, nanos })));
+                resources.push(resource);
+            }
             None => return Err(format!("it is damaged: {} does not parse", entry.key)),
         }
     }
     Ok(CachedConfiguration {
         resources: resources.into_iter().collect(),
+        since,
         written: Timestamp { seconds: document.written, nanos: 0 },
         version: VERSION,
     })
@@ -320,7 +338,7 @@ pub(super) struct ConfigCache {
 #[derive(Default)]
 struct WriterState {
     /// To be written next.
-    next: Option<(Resources, Timestamp)>,
+    next: Option<(Served, Timestamp)>,
     is_writing: bool,
     /// Why the cache is not what it should be.
     trouble: Option<String>,
@@ -350,13 +368,13 @@ impl ConfigCache {
     /// Writes a configuration soon.
     pub(super) fn save(
         &self,
-        resources: Resources,
+        served: Served,
         now: Timestamp,
         runtime: &tokio::runtime::Handle,
         metrics: &Arc<Metrics>,
     ) {
         let mut state = self.shared.lock();
-        state.next = Some((resources, now));
+        state.next = Some((served, now));
         if state.is_writing {
             return;
         }
@@ -392,7 +410,7 @@ async fn write_all(
     metrics: Arc<Metrics>,
 ) {
     loop {
-        let (resources, now) = {
+        let (served, now) = {
             let mut state = shared.lock();
             match state.next.take() {
                 Some(next) => next,
@@ -403,7 +421,7 @@ async fn write_all(
             }
         };
         let (to, identity) = (Arc::clone(&medium), identity.clone());
-        let write = move || encode(&resources, &identity, now).and_then(|bytes| to.write(&bytes));
+        let write = move || encode(&served, &identity, now).and_then(|bytes| to.write(&bytes));
         let written =
             tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(io::Error::other(error)));
         let result = if written.is_ok() { "written" } else { "failed" };
@@ -428,6 +446,12 @@ mod tests {
         CacheIdentity::new("fs:///etc/mixer", &SnapshotOptions::new(Registry::default()))
     }
 
+    fn served() -> Served {
+        let resources = resources();
+        let since = resources.iter().map(|r| (r.key.clone(), Timestamp { seconds: 1_600_000_000, nanos: 7 }));
+        Served { since: since.collect(), resources }
+    }
+
     fn resources() -> Resources {
         let text = "kind: rule\nmetadata: {name: r, namespace: ns}\nspec: {match: 'true'}";
         let origin = Origin { file: "/etc/mixer/a.yaml".into(), text: text.into(), first_line: 7 };
@@ -438,19 +462,38 @@ mod tests {
 
     #[test]
     fn a_cache_returns_what_was_written() {
-        let read = decode(&encode(&resources(), &identity(), WRITTEN).unwrap(), &identity()).unwrap();
+        let read = decode(&encode(&served(), &identity(), WRITTEN).unwrap(), &identity()).unwrap();
         assert_eq!((read.written, read.version, read.resource_count()), (WRITTEN, VERSION, 1));
         let places: Vec<_> =
             read.resources.iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
         let wanted: Vec<_> =
             resources().iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
         assert_eq!(places, wanted);
+        assert_eq!(read.since, served().since);
+        // None was kept when it was written.
+        let bytes =
+            encode(&Served { resources: resources(), ..Served::default() }, &identity(), WRITTEN).unwrap();
+        assert!(decode(&bytes, &identity()).unwrap().since.is_empty());
+    }
+
+    #[test]
+    fn a_directory_is_the_same_with_a_slash_at_its_end() {
+        let of = |store: &str| CacheIdentity::new(store, &SnapshotOptions::new(Registry::default())).store;
+        for (store, same) in [
+            ("fs:///etc/conf/", "fs:///etc/conf"),
+            ("fs:///etc/conf//", "fs:///etc/conf"),
+            ("fs://conf/", "fs://conf"),
+            ("fs:///", "fs:///"),
+            ("embedded://sample", "embedded://sample"),
+        ] {
+            assert_eq!((of(store), of(same)), (same.to_owned(), same.to_owned()));
+        }
     }
 
     /// Every cut and every changed byte is noticed, and none panics.
     #[test]
     fn a_damaged_cache_is_not_used() {
-        let bytes = encode(&resources(), &identity(), WRITTEN).unwrap();
+        let bytes = encode(&served(), &identity(), WRITTEN).unwrap();
         for cut in 0..bytes.len() {
             assert!(decode(&bytes[..cut], &identity()).is_err(), "cut at {cut}");
         }
@@ -463,7 +506,7 @@ mod tests {
 
     #[test]
     fn a_foreign_or_newer_cache_is_not_used() {
-        let bytes = encode(&resources(), &identity(), WRITTEN).unwrap();
+        let bytes = encode(&served(), &identity(), WRITTEN).unwrap();
         let other = CacheIdentity { store: "fs:///other".to_owned(), ..identity() };
         assert!(decode(&bytes, &other).unwrap_err().contains("of the store fs:///etc/mixer"));
         for (other, why) in [
@@ -481,7 +524,7 @@ mod tests {
             ),
         ] {
             assert_eq!(decode(&bytes, &other).unwrap_err(), why);
-            let own = encode(&resources(), &other, WRITTEN).unwrap();
+            let own = encode(&served(), &other, WRITTEN).unwrap();
             assert!(decode(&own, &other).is_ok(), "{why}");
         }
         let newer = String::from_utf8(bytes).unwrap().replacen("cache 2\n", "cache 3\n", 1);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::config_cache::{CacheIdentity, CacheMedium, ConfigCache};
+use super::config_cache::{CacheIdentity, CacheMedium, ConfigCache, Served};
 use super::differences::differences;
 use super::history::{HistoryEntry, Tally};
 use super::kept::diagnose_kept;
@@ -312,7 +312,7 @@ impl Configurator {
             && let Some(cached) = cache.load(PATIENCE).await
         {
             self.restored = Some(cached.written);
-            self.last_good.restore(cached.resources, cached.written);
+            self.last_good.restore(cached);
         }
     }
 
@@ -360,10 +360,7 @@ impl Configurator {
         let now = environment.clock.now();
         let withheld = match verdict {
             Verdict::Apply => {
-                self.last_good.publish(resources.clone(), kept, now);
-                if let Some(cache) = &self.cache {
-                    cache.save(resources, now, &environment.runtime, &self.options.metrics);
-                }
+                self.last_good.publish(resources, kept, now);
                 None
             }
             Verdict::Stay(_) => {
@@ -372,6 +369,10 @@ impl Configurator {
             }
             Verdict::Withhold(why) => Some(why),
         };
+        if let (Some(cache), Some(good), None) = (&self.cache, self.last_good.resources(), &withheld) {
+            let served = Served { resources: good.clone(), since: self.last_good.since() };
+            cache.save(served, now, &environment.runtime, &self.options.metrics);
+        }
         let kept = if withheld.is_none() { self.last_good.kept().to_vec() } else { Vec::new() };
         diagnostics.extend(diagnose_kept(&kept));
         diagnostics.extend(self.cache.as_ref().and_then(ConfigCache::diagnostic));

@@ -1,17 +1,18 @@
 //! What replaces resources of the store.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use super::absences::has_effect;
+use super::absences::{because_of, has_effect};
 use super::kept::{CommonCause, Place, Reason};
 use super::last_good::{KeptReasons, LastGood, Resources};
 use super::withheld::Withheld;
 use crate::snapshot::{BuildStage, SnapshotBuilder};
-use foldhash::HashSet;
+use foldhash::{HashMap, HashSet};
 
 use mixer_base::shared_map::SharedMap;
-use mixer_config::store::StoreContents;
+use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{Diagnostics, RawResource, ResourceKey};
 
 /// What replaces a resource of the store.
@@ -122,6 +123,24 @@ impl<'l> Corrections<'l> {
         let kept = self.overrides.iter().filter_map(|(key, Override { by, reason, .. })| {
             let place = self.place_of(key, by.as_ref()?, reason);
             Some((key.clone(), (reason.clone(), place)))
+        });
+        kept.collect()
+    }
+
+    /// The resources that the store still has although their file or directory cannot be read now, unless something replaces them.
+    pub(super) fn held_by_store(&self, builder: &SnapshotBuilder) -> KeptReasons {
+        let held = self.read.broken.iter().filter(|broken| broken.keeps_last);
+        let held = held.map(|broken| (Path::new(&*broken.file), Unread::by(&broken.problem, &broken.file)));
+        let held: HashMap<&Path, Unread> = held.collect();
+        if held.is_empty() {
+            return KeptReasons::new();
+        }
+        let kept = self.read.resources.iter().filter_map(|resource| {
+            let RawResource { key, origin, .. } = &**resource;
+            let unread = Path::new(&*origin.file).ancestors().find_map(|path| held.get(path))?;
+            let is_concerned = has_effect(key, builder) && self.get(key).is_none();
+            is_concerned
+                .then(|| (key.clone(), (because_of(unread, "its file cannot be read"), Place::of(origin))))
         });
         kept.collect()
     }

@@ -32,8 +32,8 @@ pub fn forecast(
     cached: Option<CachedConfiguration>,
 ) -> Forecast {
     let mut last = LastGood::new(on_error, allow_empty);
-    if let Some(CachedConfiguration { resources, written, .. }) = cached {
-        last.restore(resources, written);
+    if let Some(cached) = cached {
+        last.restore(cached);
     }
     let mut resolution = Resolution::begin(&last, contents, builder);
     loop {

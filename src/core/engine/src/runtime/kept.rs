@@ -1,5 +1,6 @@
 //! Resources that do not serve as the store has them, and why.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::HashMap;
@@ -68,6 +69,9 @@ impl Place {
     }
 }
 
+/// Since when resources serve in their previous version.
+pub(super) type SinceByKey = BTreeMap<ResourceKey, Timestamp>;
+
 /// A resource that serves in its previous version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptResource {
@@ -80,6 +84,13 @@ pub struct KeptResource {
     pub(super) common: Option<CommonCause>,
     /// Where to mend it.
     pub(super) place: Place,
+}
+
+impl KeptResource {
+    /// The cause alone, if it concerns several resources; else [`why`](Self::why).
+    pub fn cause(&self) -> &str {
+        self.common.as_ref().map_or(&self.why, |cause| &cause.text)
+    }
 }
 
 /// One diagnostic for each cause.

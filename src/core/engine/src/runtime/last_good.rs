@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::kept::{KeptResource, Place, Reason};
+use super::config_cache::CachedConfiguration;
+use super::kept::{KeptResource, Place, Reason, SinceByKey};
 use mixer_attribute::Timestamp;
 use mixer_base::shared_map::SharedMap;
 use mixer_config::{RawResource, ResourceKey};
@@ -55,8 +56,16 @@ pub(super) struct LastGood {
     /// The resources of the published configuration; `None` before the first.
     good: Option<Resources>,
     kept: Vec<KeptResource>,
-    /// When a configuration from a cache was written: since then, at the latest, it serves.
-    restored: Option<Timestamp>,
+    /// What is known of a configuration from a cache, until the next publication.
+    restored: Option<Restored>,
+}
+
+/// What is known of a configuration from a cache.
+#[derive(Debug)]
+struct Restored {
+    /// When it was written: since then, at the latest, it serves.
+    written: Timestamp,
+    since: SinceByKey,
 }
 
 impl LastGood {
@@ -69,10 +78,11 @@ impl LastGood {
         self.good.as_ref()
     }
 
-    /// Starts with a configuration that an earlier process published at `written`.
-    pub(super) fn restore(&mut self, resources: Resources, written: Timestamp) {
+    /// Starts with a configuration that an earlier process published.
+    pub(super) fn restore(&mut self, cached: CachedConfiguration) {
+        let CachedConfiguration { resources, written, since, .. } = cached;
         self.good = Some(resources);
-        self.restored = Some(written);
+        self.restored = Some(Restored { written, since });
     }
 
     /// Follows resources that moved to other files, unchanged: what is known of their files decides whether they are deleted later.
@@ -96,13 +106,20 @@ impl LastGood {
 
     /// Records which resources serve in their previous version.
     pub(super) fn keep(&mut self, kept: KeptReasons, now: Timestamp) {
-        let since = self.restored.take().unwrap_or(now);
-        let before = std::mem::take(&mut self.kept);
+        let (otherwise, mut known) = self
+            .restored
+            .take()
+            .map_or_else(|| (now, self.since()), |restored| (restored.written, restored.since));
         let kept = kept.into_iter().map(|(key, (Reason { why, common, .. }, place))| {
-            let known = before.iter().find(|kept| kept.key == key);
-            KeptResource { since: known.map_or(since, |kept| kept.since), key, why, common, place }
+            let since = known.remove(&key).unwrap_or(otherwise);
+            KeptResource { since, key, why, common, place }
         });
         self.kept = kept.collect();
+    }
+
+    /// Since when each of them does.
+    pub(super) fn since(&self) -> SinceByKey {
+        self.kept.iter().map(|kept| (kept.key.clone(), kept.since)).collect()
     }
 
     /// The resources that serve in their previous version, by key.

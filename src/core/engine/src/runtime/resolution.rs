@@ -186,6 +186,7 @@ impl<'l> Resolution<'l> {
     /// The result, once handlers are built. `serves`: whether a configuration serves that may go on as it is.
     pub(super) fn finish(mut self, serves: bool, builder: &SnapshotBuilder) -> Resolved {
         let withheld = self.reason_to_withhold();
+        let held = self.corrections.held_by_store(builder);
         let resources = self.corrections.resources();
         let mut diagnostics = std::mem::take(&mut self.found.diagnostics);
         let mut kept = KeptReasons::new();
@@ -204,6 +205,11 @@ impl<'l> Resolution<'l> {
                     let place = Place::of_problem(&problem).unwrap_or_else(|| Place::of(&in_force.origin));
                     kept.entry(in_force.key.clone()).or_insert_with(|| (its_own(&problem), place));
                 }
+            }
+        }
+        if withheld.is_none() || serves {
+            for (key, reason) in held {
+                kept.entry(key).or_insert(reason);
             }
         }
         Resolved {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use self::place::{instance_params_path, name_field, params_path, placed};
 use super::model::{Condition, HeaderOperationKind, InstanceConfig, RuleConfig, Snapshot};
 use super::suspicions;
+use crate::template::Variety;
 use mixer_attribute::{AttributeBag, Value, Vocabulary};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, ResourceKey, Severity};
 
@@ -124,7 +125,11 @@ fn unused(snapshot: &Snapshot, out: &mut Diagnostics) {
     }
     for instance in snapshot.instances.iter().filter(|i| !instances.contains(&i.key)) {
         let message = format!("instance {} is used by no rule", instance.name());
-        let problem = Diagnostic::warning("instance-unused", name_field(), message);
+        let mut problem = Diagnostic::warning("instance-unused", name_field(), message);
+        if instance.template().variety == Variety::Quota {
+            problem =
+                problem.with_hint("a call of the Mixer API that asks for this quota is granted all of it");
+        }
         out.push(placed(problem, &instance.key, &instance.origin));
     }
 }

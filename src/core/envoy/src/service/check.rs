@@ -19,7 +19,7 @@ use mixer_api::pipeline;
 use mixer_api::principal::set_principal;
 use mixer_api::waiting;
 use mixer_attribute::{AttributeBag, SlotId, Value};
-use mixer_engine::check_cache::CheckCache;
+use mixer_engine::check_cache::{CheckCache, Miss};
 use mixer_engine::denials::request_of;
 use mixer_engine::dispatch::DispatchContext;
 use mixer_engine::runtime::Published;
@@ -119,7 +119,7 @@ impl EnvoyService {
         let id = if needs_id { self.decision_id() } else { String::new() };
         let required = RequiredQuotas { quotas, id };
         let configured = required.quotas.iter().try_for_each(|(name, _)| state.require_configured(name));
-        let cached = cache.and_then(|cache| self.cached_decision(cache, &bag));
+        let (cached, cache) = self.looked_up(cache, &bag);
         let (mut decision, exchange) = match (configured, cached) {
             (Err(text), _) => {
                 mixer_base::warn_limited!(1, "a check of Envoy could not be evaluated: {text}");
@@ -150,7 +150,25 @@ impl EnvoyService {
         Ok(decision)
     }
 
-    fn cached_decision(&self, cache: &CheckCache<CachedVerdict>, bag: &AttributeBag<'_>) -> Option<Decision> {
+    /// The decision in the cache, or else where to store one.
+    fn looked_up<'c>(
+        &self,
+        cache: Option<&'c CheckCache<CachedVerdict>>,
+        bag: &AttributeBag<'_>,
+    ) -> (Option<Decision>, Option<(&'c CheckCache<CachedVerdict>, Miss)>) {
+        let Some(cache) = cache else { return (None, None) };
+        match self.cached_decision(cache, bag) {
+            Ok(decision) => (Some(decision), None),
+            Err(miss) => (None, Some((cache, miss))),
+        }
+    }
+
+    /// Errors: there is no decision in the cache.
+    fn cached_decision(
+        &self,
+        cache: &CheckCache<CachedVerdict>,
+        bag: &AttributeBag<'_>,
+    ) -> Result<Decision, Miss> {
         let mut result = "miss";
         let decision = cache.find(bag, 0, |cached, _| {
             let decision = CachedVerdict::take(cached.0.clone());
@@ -166,7 +184,7 @@ impl EnvoyService {
         &self,
         call: CheckCall<'a>,
         bag: &mut AttributeBag<'a>,
-        cache: Option<&CheckCache<CachedVerdict>>,
+        cache: Option<(&CheckCache<CachedVerdict>, Miss)>,
         required: &RequiredQuotas<'_>,
         records_payload: bool,
     ) -> (Decision, Option<RecordedExchange>) {
@@ -184,7 +202,7 @@ impl EnvoyService {
             exhausted: Vec::new(),
             quota_error: None,
         };
-        let cache = cache.map(|cache| (cache, 0));
+        let cache = cache.map(|(cache, miss)| (cache, 0, miss));
         let decided =
             pipeline::decide(call.published, bag, cache, required.requests(), &mut builder, &context).await;
         if let Err(error) = &decided {

@@ -67,8 +67,8 @@ impl Start<'_> {
         }
         let commons = Arc::new(Commons::default());
         commons.insert(Arc::clone(&self.memory));
-        let accepts_empty = options.config_on_error == OnConfigError::ServeValid;
-        commons.insert(Arc::new(ListOptions { accepts_empty }));
+        let as_istio_mixer = options.config_on_error == OnConfigError::ServeValid;
+        commons.insert(Arc::new(ListOptions { as_istio_mixer }));
         let memory: Arc<dyn Collect> = Arc::clone(&self.memory) as Arc<dyn Collect>;
         metrics.collect_from(Arc::downgrade(&memory));
         self.adapter_pools = commons.get::<AdapterPools>();

@@ -317,7 +317,7 @@ fn about(path: &Path, mut diagnostic: Diagnostic) -> Diagnostic {
     diagnostic
 }
 
-/// The part that `problem` breaks: a whole file.
-pub(in crate::store) fn broken_file(path: &Path, problem: Diagnostic) -> Broken {
-    Broken { file: path.display().to_string().into(), document: None, problem }
+/// The part that `problem` breaks: a whole file or directory. `known`: it has contents that stay in effect.
+pub(in crate::store) fn broken_file(path: &Path, problem: Diagnostic, known: bool) -> Broken {
+    Broken { file: path.display().to_string().into(), document: None, problem, keeps_last: known }
 }

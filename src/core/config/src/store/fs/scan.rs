@@ -80,6 +80,8 @@ pub(super) struct Scanner {
     events: Option<Events>,
     /// The number of files that are symbolic links.
     links: usize,
+    /// Whether the last walk found nothing that cannot be read: only a walk tells when that ends.
+    is_intact: bool,
     coverage: Coverage,
     /// The tree has not been walked since the last event.
     settling: bool,
@@ -101,6 +103,7 @@ impl Scanner {
             watch: None,
             events: None,
             links: 0,
+            is_intact: false,
             coverage: Coverage::None,
             settling: false,
             leases: true,
@@ -253,6 +256,7 @@ impl Scanner {
             self.read_found(&found.files, events, now, &mut problems);
         }
         let mut contents = self.assemble(now);
+        self.is_intact = problems.broken.is_empty();
         contents.diagnostics.splice(0..0, problems.diagnostics);
         contents.broken.extend(problems.broken);
         contents.unavailable = problems.unavailable;
@@ -343,8 +347,7 @@ impl Scanner {
         if events.is_empty() {
             return Some(());
         }
-        let independent =
-            self.contents.unavailable.is_none() && !self.contents.has_duplicates() && self.links == 0;
+        let independent = self.is_intact && !self.contents.has_duplicates() && self.links == 0;
         if !independent {
             return None;
         }
@@ -444,7 +447,7 @@ impl Scanner {
             }
             let problem = unsettled.problem(path, known);
             if !known {
-                contents.broken.push(broken_file(path, problem.clone()));
+                contents.broken.push(broken_file(path, problem.clone(), false));
             }
             contents.diagnostics.push(problem);
         }
@@ -502,7 +505,7 @@ impl Problems {
     /// A directory or link. `known`: it has contents that stay in effect.
     fn lost(&mut self, path: &Path, error: &std::io::Error, known: bool) {
         let text = system_text(path, error);
-        self.push(path, unreadable(path, &text, known));
+        self.push(path, unreadable(path, &text, known), known);
         self.unavailable.get_or_insert(text);
         self.lost.push(path.to_owned());
     }
@@ -515,14 +518,14 @@ impl Problems {
 
     /// A file; likewise.
     fn failed(&mut self, path: &Path, error: &ReadError, known: bool) {
-        self.push(path, error.problem(path, known));
+        self.push(path, error.problem(path, known), known);
         if error.is_outage() {
             self.unavailable.get_or_insert_with(|| error.text(path));
         }
     }
 
-    fn push(&mut self, path: &Path, problem: Diagnostic) {
-        self.broken.push(broken_file(path, problem.clone()));
+    fn push(&mut self, path: &Path, problem: Diagnostic, known: bool) {
+        self.broken.push(broken_file(path, problem.clone(), known));
         self.diagnostics.push(problem);
     }
 }

@@ -437,7 +437,26 @@ fn what_is_no_regular_file_or_too_large_is_refused_unread() {
         make(&tree.path());
         assert_eq!(tree.after(60_000), OLD, "{name}: the last contents stay");
         assert_eq!(tree.problems(), [(code, Severity::Error)], "{name}");
-        assert_eq!(tree.scanner.contents().broken.len(), 1, "{name}");
+        let broken = |tree: &Tree| {
+            let broken = tree.scanner.contents().broken.iter();
+            broken.map(|b| (b.file.to_string(), b.keeps_last)).collect::<Vec<_>>()
+        };
+        let kept = vec![(tree.path().display().to_string(), true)];
+        assert_eq!(broken(&tree), kept, "{name}");
+        // Another file changes: an event names it.
+        let other = tree.directory.path().join("other.yaml");
+        fs::write(&other, resource("c", "new")).unwrap();
+        let noted =
+            Noted { paths: [(other.canonicalize().unwrap(), LastEvent::Closed)].into(), ..Noted::default() };
+        tree.scanner.watch(&Arc::default());
+        tree.scanner.scan(Scope::Everything, Noted::default(), tree.now);
+        fs::write(&other, resource("c", "newer")).unwrap();
+        tree.scanner.scan(Scope::Noted, noted, tree.now);
+        assert_eq!(held(tree.scanner.contents()), ["a=old", "b=old", "c=newer"], "{name}");
+        assert_eq!((tree.problems(), broken(&tree)), (vec![(code, Severity::Error)], kept), "{name}");
+        fs::remove_file(other).unwrap();
+        tree.seen();
+        assert_eq!(tree.after(2_000), OLD, "{name}");
         match tree.path().is_dir() {
             true => fs::remove_dir_all(tree.path()).unwrap(),
             false => fs::remove_file(tree.path()).unwrap(),
