@@ -39,8 +39,8 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     }
     // compat(1.3): mixs does not serve these paths; pinned by the cases in cli/monitoring.yaml.
     options.health_endpoints = !personality.is_legacy();
-    // compat(1.3): they belong to other programs; pinned by the scenario kinds-unknown-ignored.
-    options.hides_unknown_kinds = personality.is_legacy();
+    // compat(1.3): mixs reads past what is no resource of its own; pinned by the scenario kinds-unknown-ignored.
+    options.hides_accepted_by_istio = personality.is_legacy();
     // compat(1.3): lumberjack creates it.
     options.log.create_rotate_directory = personality.is_legacy();
     if args.print_config {

@@ -183,7 +183,7 @@ fn resources_of_other_programs_are_no_mistake() {
         Node Pod PodDisruptionBudget Policy ReplicaSet Role RoleBinding Secret Service ServiceAccount StatefulSet StorageClass \
         AuthorizationPolicy DestinationRule EnvoyFilter Gateway HTTPRoute PeerAuthentication RequestAuthentication ServiceEntry \
         Sidecar Telemetry VirtualService WorkloadEntry Certificate Issuer Prometheus PrometheusRule ServiceMonitor Template \
-        Instance Handler Rule RateLimit Listener Application Rollout Workflow Kustomization HelmRelease ConstraintTemplate";
+        DBInstance VMInstance Rules Ruler Handlers RateLimiter Instance Handler Rule RateLimit Listener Application Rollout Workflow Kustomization HelmRelease ConstraintTemplate";
     let mut files = good();
     let document = |kind: &str| {
         format!(
@@ -269,4 +269,76 @@ fn the_time_since_when_a_resource_is_kept_survives_restarts() {
     stage.change(&good());
     stage.change(&files);
     assert_eq!(since(&stage), ["2023-11-14T22:15:25.000000Z"]);
+}
+
+/// Names that others share with this program make their resources none of its own.
+#[test]
+fn resources_of_other_programs_may_resemble_ours() {
+    for (kind, metadata, spec) in [
+        ("Deployment", "annotations: {mixer.dev/team: a}", "a: b"),
+        ("ConfigMap", "annotations: {mixer.dev/part-of: shop}, labels: {mixer.dev/part-of: shop}", "a: b"),
+        ("Webhook", "labels: {app: a}", "actions: [{handler: notify}]"),
+        ("Schema", "labels: {app: a}", "attributes: {width: {valueType: number}}"),
+    ] {
+        let mut files = good();
+        files.put(
+            "/conf/others.yaml",
+            format!(
+                "apiVersion: other.example.com/v1\nkind: {kind}\nmetadata: {{name: n, namespace: x, {metadata}}}\nspec: {{{spec}}}\n"
+            ),
+        );
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        stage.start(&files);
+        let errors = stage.published().problems(Severity::Error);
+        assert_eq!(
+            (errors, stage.check("bob")),
+            (0, Answer::Denied),
+            "{kind}: {:?}",
+            stage.published().diagnostics
+        );
+    }
+    // Nor do their annotations and labels on a resource of this program.
+    for metadata in [
+        "annotations: {error: x, fault: y}",
+        "annotations: {mixer.example.com/default-team: a}",
+        "labels: {mixer.dev/part-of: shop}",
+    ] {
+        let mut files = good();
+        files.put(
+            "/conf/deny.yaml",
+            deny([HANDLER, INSTANCE, &RULE.replace("istio-system}", &format!("istio-system, {metadata}}}"))]),
+        );
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        stage.start(&files);
+        let errors = stage.published().problems(Severity::Error);
+        assert_eq!((errors, stage.check("bob")), (0, Answer::Denied), "{metadata}");
+    }
+}
+
+/// In the domain of another program, what can only be one of ours with a mistake is an error.
+#[test]
+fn what_resembles_only_ours_is_a_mistake_in_any_group() {
+    let ruel = format!("apiVersion: other.example.com/v1\n{}", RULE.replace("kind: rule", "kind: Ruel"));
+    let of_kind = |group: &str, kind: &str| {
+        format!("apiVersion: {group}/v1\nkind: {kind}\nmetadata: {{name: n, namespace: x}}\nspec: {{a: b}}\n")
+    };
+    for text in [
+        ruel,
+        of_kind("security.istio.io", "Ruel"),
+        of_kind("istio.io", "Ruel"),
+        of_kind("other.example.com", "ruel"),
+        of_kind("other.example.com", "AttributeManifests"),
+    ] {
+        let mut files = good();
+        files.put("/conf/others.yaml", &*text);
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        stage.start(&files);
+        let published = stage.published();
+        let codes: Vec<&str> = published.diagnostics.iter().map(|problem| problem.code).collect();
+        assert!(
+            codes.contains(&"kind-unknown") && published.problems(Severity::Error) > 0,
+            "{text}: {codes:?}"
+        );
+        assert!(published.withheld.is_some(), "{text}");
+    }
 }

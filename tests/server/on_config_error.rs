@@ -507,3 +507,30 @@ fn a_dangling_link_at_the_start_is_not_ready() {
         assert!(wait_for(DEADLINE, || is_ready().then_some(())).is_some(), "{mode}\n{}", server.log());
     }
 }
+
+/// compat(1.3): what Istio Mixer reads past without a word is not logged when called as `mixs`; `mixer` logs it.
+#[test]
+fn mixs_does_not_log_what_istio_mixer_accepts() {
+    let rule =
+        |metadata: &str| denial("bob").replace("istio-system}", &format!("istio-system, {metadata}}}"));
+    for (text, code) in [
+        ("replicas: 2\nimage: {tag: a}\n".to_owned(), "document-identity"),
+        (String::new(), "file-empty"),
+        (rule("annotations: {mixer.io/default: deny}"), "annotation-unknown"),
+        (rule("labels: {mixer.dev/default: deny}"), "document-field"),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("base.yaml"), REFUSAL).expect("writable");
+        std::fs::write(directory.path().join("values.yaml"), &text).expect("writable");
+        let is_told =
+            |log: &str| log.lines().any(|line| line.contains("\terror\t") || line.contains("\twarn\t"));
+        let legacy = Server::on(directory.path()).start();
+        // Problems are logged before a configuration is published.
+        legacy.wait_for_log("Built new config.Snapshot");
+        assert!(!is_told(&legacy.log()), "{code}: {}", legacy.log());
+        let native =
+            Server::on(directory.path()).native().with(&["--config-on-error", "serve-valid"]).start();
+        native.wait_for_log(code);
+        assert!(is_told(&native.log()), "{code}: {}", native.log());
+    }
+}

@@ -124,7 +124,7 @@ impl ServerArgs {
                 .and_then(OnConfigError::from_name)
                 .unwrap_or(defaults.config_on_error),
             allow_empty_config: store.empty.allow_empty_config,
-            hides_unknown_kinds: defaults.hides_unknown_kinds,
+            hides_accepted_by_istio: defaults.hides_accepted_by_istio,
             config_cache: store.config_cache.clone(),
             cert_file: store.cert_file.clone(),
             key_file: store.key_file.clone(),

@@ -64,6 +64,8 @@ pub struct Diagnostic {
     pub hint: Option<String>,
     /// The chunk, for problems of documents that are not resources.
     pub chunk: Option<Chunk>,
+    /// Whether Istio Mixer has no such problem and logs nothing.
+    pub accepted_by_istio: bool,
 }
 
 /// The position of a document in its file.
@@ -100,6 +102,7 @@ impl Diagnostic {
             expression: None,
             hint: None,
             chunk: None,
+            accepted_by_istio: false,
         }
     }
 
@@ -142,6 +145,13 @@ impl Diagnostic {
     #[must_use]
     pub fn with_legacy(mut self, legacy: impl Into<String>) -> Self {
         self.legacy = Some(shortened(legacy.into()));
+        self
+    }
+
+    /// Says that Istio Mixer has no such problem.
+    #[must_use]
+    pub fn accepted_by_istio(mut self) -> Self {
+        self.accepted_by_istio = true;
         self
     }
 

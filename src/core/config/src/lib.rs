@@ -5,6 +5,7 @@
 //! kind: that is up to its users.
 //! See docs/configuration.md.
 
+pub mod annotation;
 mod diagnostic;
 mod field_name;
 mod field_path;
@@ -17,4 +18,4 @@ pub mod yaml;
 pub use diagnostic::{Chunk, Diagnostic, Diagnostics, ExpressionPlace, Severity};
 pub use field_path::FieldPath;
 pub use node::{Location, MappingEntry, Node, NodeKind, Span};
-pub use resource::{Envelope, Origin, RawResource, ResourceKey, UnknownField};
+pub use resource::{Envelope, FieldPlace, Origin, RawResource, ResourceKey, UnknownField};

@@ -90,10 +90,21 @@ pub struct Envelope {
 pub struct UnknownField {
     /// As in the document.
     pub name: Box<str>,
-    /// Whether it is a field of `metadata`.
-    pub in_metadata: bool,
+    /// Where in the document.
+    pub place: FieldPlace,
     /// The position of its name in the document.
     pub span: Span,
+}
+
+/// Where in a document a field is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldPlace {
+    /// Beside `spec`.
+    Document,
+    /// In `metadata`.
+    Metadata,
+    /// In `metadata.labels`.
+    Labels,
 }
 
 /// A resource in a store: identified, but not decoded by kind.

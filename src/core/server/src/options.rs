@@ -78,8 +78,8 @@ pub struct ServerOptions {
     pub config_on_error: OnConfigError,
     /// Whether a configuration without resources is meant.
     pub allow_empty_config: bool,
-    /// compat(1.3): whether resources of unknown kinds are not logged.
-    pub hides_unknown_kinds: bool,
+    /// compat(1.3): whether problems that Istio Mixer does not have, such as unknown kinds, are not logged.
+    pub hides_accepted_by_istio: bool,
     /// Directory with the last good configuration for the next start; empty: none.
     pub config_cache: PathBuf,
     /// Client certificate for `mcps://`.
@@ -162,7 +162,7 @@ impl Default for ServerOptions {
             drop_lost_configuration: false,
             config_on_error: OnConfigError::KeepLast,
             allow_empty_config: false,
-            hides_unknown_kinds: false,
+            hides_accepted_by_istio: false,
             config_cache: PathBuf::new(),
             cert_file: PathBuf::from("/etc/certs/cert-chain.pem"),
             key_file: PathBuf::from("/etc/certs/key.pem"),

@@ -89,7 +89,8 @@ pub fn read_document(origin: Origin) -> Option<Arc<RawResource>> {
 /// An empty file is what a full disk, or a writer that was interrupted, leaves behind: what it defined is unknown.
 fn empty(file: &Arc<str>) -> Diagnostic {
     let mut diagnostic = Diagnostic::error(FILE_EMPTY, FieldPath::root(), "the file is empty")
-        .with_hint("delete the file, or leave a comment in it, if it is to define nothing");
+        .with_hint("delete the file, or leave a comment in it, if it is to define nothing")
+        .accepted_by_istio();
     diagnostic.file = Some(Arc::clone(file));
     diagnostic
 }
@@ -350,10 +351,10 @@ impl ChunkPlace<'_> {
         match problem {
             Unidentified::Nothing | Unidentified::NoResource => {
                 let message = "the document has neither kind nor metadata".to_owned();
-                self.diagnostic(Severity::Error, DOCUMENT_IDENTITY, start, message).with_hint(
-                    "every resource has kind, metadata.name and metadata.namespace; move what is no configuration of this \
-                     server out of its directory, or comment it out",
-                )
+                let hint = "every resource has kind, metadata.name and metadata.namespace; move what is no configuration of this \
+                            server out of its directory, or comment it out";
+                let problem = self.diagnostic(Severity::Error, DOCUMENT_IDENTITY, start, message);
+                problem.with_hint(hint).accepted_by_istio()
             }
             Unidentified::List { extracted, kind, span } => {
                 let message = format!("a list of resources, kind `{kind}`, is not read");

@@ -62,9 +62,9 @@ pub struct ConfigPolicy {
     pub allow_empty: bool,
     /// Where the last good configuration is kept for the next start.
     pub cache: Option<Arc<dyn CacheMedium>>,
-    /// compat(1.3): whether resources of unknown kinds are not logged, though they may be misspelt; pinned by the scenario
-    /// kinds-unknown-ignored.
-    pub hides_unknown_kinds: bool,
+    /// compat(1.3): whether problems that Istio Mixer does not have are not logged: resources of unknown kinds, though they may be
+    /// misspelt, pinned by the scenario kinds-unknown-ignored, and annotations, labels and files without a meaning.
+    pub hides_accepted_by_istio: bool,
 }
 
 impl ConfigPolicy {
@@ -141,7 +141,7 @@ pub struct Configurator {
 impl Configurator {
     /// A configurator for `runtime`.
     pub fn new(runtime: Arc<Runtime>, builder: SnapshotBuilder, options: ConfiguratorOptions) -> Self {
-        let ConfigPolicy { on_error, allow_empty, cache, hides_unknown_kinds } = options.policy.clone();
+        let ConfigPolicy { on_error, allow_empty, cache, hides_accepted_by_istio } = options.policy.clone();
         let identity = CacheIdentity::new(options.store.url(), builder.options());
         Self {
             runtime,
@@ -154,7 +154,7 @@ impl Configurator {
             retiring: TaskTracker::new(),
             applied: None,
             retry: None,
-            log: ProblemLog::new(hides_unknown_kinds),
+            log: ProblemLog::new(hides_accepted_by_istio),
             is_applying: false,
         }
     }

@@ -15,19 +15,22 @@ struct Problem {
     severity: Severity,
     text: String,
     hint: Option<String>,
+    accepted_by_istio: bool,
 }
 
 impl Problem {
     fn of(diagnostic: &Diagnostic) -> Self {
-        let Diagnostic { file, resource, code, severity, hint, .. } = diagnostic;
+        let Diagnostic { file, resource, code, severity, hint, accepted_by_istio, .. } = diagnostic;
         let text = diagnostic.legacy.as_deref().unwrap_or(&diagnostic.message).to_owned();
         let (file, resource, hint) = (file.clone(), resource.clone(), hint.clone());
-        Self { file, resource, code, severity: *severity, text, hint }
+        let (severity, accepted_by_istio) = (*severity, *accepted_by_istio);
+        Self { file, resource, code, severity, text, hint, accepted_by_istio }
     }
 
-    /// Other components store resources of other kinds in the same directory.
-    fn is_minor(&self, hides_unknown_kinds: bool) -> bool {
-        self.code == KIND_UNKNOWN && (hides_unknown_kinds || self.severity != Severity::Error)
+    /// Other components store resources of other kinds in the same directory. `hides_accepted`: so is what Istio Mixer accepts.
+    fn is_minor(&self, hides_accepted: bool) -> bool {
+        let is_of_others = self.code == KIND_UNKNOWN && self.severity != Severity::Error;
+        is_of_others || (hides_accepted && self.accepted_by_istio)
     }
 
     /// Logs that it is there. `line`: from 1, if it has one.
@@ -59,7 +62,7 @@ impl Problem {
 #[derive(Debug, Default)]
 pub(super) struct ProblemLog {
     known: BTreeMap<Problem, usize>,
-    hides_unknown_kinds: bool,
+    hides_accepted_by_istio: bool,
 }
 
 /// What changed.
@@ -71,15 +74,15 @@ struct News {
 }
 
 impl ProblemLog {
-    /// Nothing is logged yet. `hides_unknown_kinds`: as [`ConfigPolicy`](super::ConfigPolicy).
-    pub(super) fn new(hides_unknown_kinds: bool) -> Self {
-        Self { known: BTreeMap::new(), hides_unknown_kinds }
+    /// Nothing is logged yet. `hides_accepted_by_istio`: as [`ConfigPolicy`](super::ConfigPolicy).
+    pub(super) fn new(hides_accepted_by_istio: bool) -> Self {
+        Self { known: BTreeMap::new(), hides_accepted_by_istio }
     }
 
     /// Logs what is new or gone. A problem whose text changed is both.
     pub(super) fn update(&mut self, diagnostics: &[Diagnostic]) {
         let News { new, gone } = self.note(diagnostics);
-        let is_minor = |problem: &Problem| problem.is_minor(self.hides_unknown_kinds);
+        let is_minor = |problem: &Problem| problem.is_minor(self.hides_accepted_by_istio);
         new.iter().for_each(|(problem, line)| problem.log(*line, is_minor(problem)));
         gone.iter().for_each(|problem| problem.log_gone(is_minor(problem)));
     }
@@ -117,14 +120,22 @@ mod tests {
 
     #[test]
     fn kinds_of_others_are_not_worth_a_warning() {
-        let of = |severity, code| Problem { code, severity, ..Problem::of(&problem("a", 3)) };
-        for (code, severity, hides, is_minor) in [
-            (KIND_UNKNOWN, Severity::Warning, false, true),
-            (KIND_UNKNOWN, Severity::Error, false, false),
-            (KIND_UNKNOWN, Severity::Error, true, true),
-            ("document-identity", Severity::Error, true, false),
+        let of = |severity, code, accepted_by_istio| Problem {
+            code,
+            severity,
+            accepted_by_istio,
+            ..Problem::of(&problem("a", 3))
+        };
+        for (code, severity, accepted, hides, is_minor) in [
+            (KIND_UNKNOWN, Severity::Warning, true, false, true),
+            (KIND_UNKNOWN, Severity::Error, true, false, false),
+            (KIND_UNKNOWN, Severity::Error, true, true, true),
+            ("document-identity", Severity::Error, false, true, false),
+            ("document-identity", Severity::Error, true, true, true),
+            ("document-identity", Severity::Error, true, false, false),
         ] {
-            assert_eq!(of(severity, code).is_minor(hides), is_minor, "{code}, {hides}");
+            let problem = of(severity, code, accepted);
+            assert_eq!(problem.is_minor(hides), is_minor, "{code}, {accepted}, {hides}");
         }
     }
 

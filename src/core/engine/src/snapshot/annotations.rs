@@ -8,22 +8,14 @@ mod misspelt;
 use super::model::OnError;
 use super::problems::ResourceProblems;
 use misspelt::meant;
+use mixer_config::annotation::PREFIX;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, FieldPath, RawResource};
 
-/// The prefix of our annotations, before the slash.
-const PREFIX: &str = "mixer.dev";
-/// Puts a rule in dry run: `true` or `false`.
-pub(super) const DRY_RUN: &str = "mixer.dev/dry-run";
-
-/// The failure policy of a rule or handler: `deny`, `allow` or `lastKnown`.
-pub(super) const ON_ERROR: &str = "mixer.dev/on-error";
-
-/// What happens to the requests that a rule selects if no rule allows them: `deny` or `allow`.
-pub(super) const DEFAULT: &str = "mixer.dev/default";
-
 /// Annotations of rules.
-pub(super) const OF_RULES: &[&str] = &[DEFAULT, DRY_RUN, ON_ERROR];
+pub(super) use mixer_config::annotation::ALL as OF_RULES;
+pub(super) use mixer_config::annotation::{DEFAULT, DRY_RUN, ON_ERROR};
+
 /// Annotations of handlers.
 pub(super) const OF_HANDLERS: &[&str] = &[ON_ERROR];
 
@@ -94,7 +86,8 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
                 known => format!("known here: {}", known.join(", ")),
             }),
         };
-        problems.push(Diagnostic::error("annotation-unknown", field_path(name), message).with_hint(hint));
+        let problem = Diagnostic::error("annotation-unknown", field_path(name), message).with_hint(hint);
+        problems.push(problem.accepted_by_istio());
     }
 }
 

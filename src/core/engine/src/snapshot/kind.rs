@@ -186,7 +186,7 @@ impl Guess {
             // Istio Mixer reads documents without it.
             "" => suggestion(kind, candidates(registry)).is_some() || resembles_rule(resource),
             group if group == GROUP || misspelling(group, GROUP) => true,
-            _ => resource.envelope.is_like_ours || is_misspelt_among_others(kind, registry),
+            group => resource.envelope.is_like_ours || is_misspelt_among_others(kind, group, registry),
         };
         if is_meant && !is_known { Self::Misspelt } else { Self::Foreign }
     }
@@ -198,16 +198,27 @@ fn resembles_rule(resource: &RawResource) -> bool {
         || resource.document().get("spec").is_some_and(|spec| spec.get("actions").is_some())
 }
 
-/// Kinds of other programs that resemble one of ours.
+/// The domain of Istio, whose kinds are known.
+const ISTIO: &str = "istio.io";
+
+/// Our kinds, in lower case, of which no other program has a namesake.
+const DISTINCT: [&str; 3] = ["attributemanifest", "attributemapping", "envoybridge"];
+
+/// Kinds of Istio and others that resemble one of ours.
 const LIKE_OURS: [&str; 2] = ["RateLimit", "Role"];
 
 /// Whether a kind in an API group of another program is one of ours with a typing error.
 ///
 /// Only kinds that act by themselves count, and manifests: a rule does not find a handler or an instance of an adapter's or template's
-/// own kind, and has an error. Nor does one of ours in the spelling of Kubernetes, such as `Instance`, which another program may have,
-/// unless it is one that only this program has.
-fn is_misspelt_among_others(kind: &str, registry: Registry) -> bool {
+/// own kind, and has an error. Kinds of Kubernetes begin with a capital, and in the domains of others many resemble ours (`Rules`,
+/// `DBInstance`): there, only those that resemble a distinct one count. Of Istio's own kinds none resembles ours, except in the
+/// spelling of Kubernetes.
+fn is_misspelt_among_others(kind: &str, group: &str, registry: Registry) -> bool {
     let is_camel = kind.starts_with(|first: char| first.is_ascii_uppercase());
+    let is_istio = group.strip_suffix(ISTIO).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    if is_camel && !is_istio {
+        return DISTINCT.into_iter().any(|known| misspelling(kind, known));
+    }
     let is_of_others = |known: &str| is_camel && kind.eq_ignore_ascii_case(known);
     !LIKE_OURS.contains(&kind)
         && !MODERN.into_iter().any(is_of_others)
@@ -269,5 +280,6 @@ pub(super) fn unknown_kind(resource: &RawResource, registry: Registry) -> Diagno
     problem.hint =
         Some(hints.into_iter().flatten().collect::<Vec<_>>().join("; ")).filter(|hint| !hint.is_empty());
     problem.span = Some(span);
+    problem.accepted_by_istio = true;
     problem
 }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::programs::{Refusal, refusal_code};
 use mixer_config::message::{DecodeError, suggestion};
-use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, Node, RawResource, UnknownField};
+use mixer_config::{Diagnostic, ExpressionPlace, FieldPath, FieldPlace, Node, RawResource, UnknownField};
 use mixer_expr::{CompileError, Scope};
 
 /// Collects the problems of a resource. Spans count lines from the start of its document; the snapshot moves them into the file.
@@ -95,10 +95,10 @@ impl<'r> ResourceProblems<'r> {
 
 /// The problem of a field that has no effect where it is.
 fn unknown_field(field: &UnknownField) -> Diagnostic {
-    let UnknownField { name, in_metadata, span } = field;
+    let UnknownField { name, place, span } = field;
     let root = FieldPath::root();
-    let (path, message, hint) = match in_metadata {
-        true => (
+    let (path, message, hint) = match place {
+        FieldPlace::Metadata | FieldPlace::Labels => (
             root.field("metadata").field(name),
             format!("unknown field \"{name}\" in metadata"),
             match name.contains(['/', '.']) {
@@ -106,7 +106,7 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
                 false => "did you mean `annotations`?".to_owned(),
             },
         ),
-        false => {
+        FieldPlace::Document => {
             let hint = suggestion(name, ["apiVersion", "kind", "metadata", "spec", "status"]);
             let indent = || "it has no effect there: indent it, so that it is a field of spec".to_owned();
             (root.field(name), format!("unknown field \"{name}\" beside spec"), hint.unwrap_or_else(indent))
@@ -114,6 +114,7 @@ fn unknown_field(field: &UnknownField) -> Diagnostic {
     };
     let mut problem = Diagnostic::error("document-field", path, message).with_hint(hint);
     problem.span = Some(*span);
+    problem.accepted_by_istio = *place == FieldPlace::Labels;
     problem
 }
 

@@ -86,7 +86,7 @@ impl Start<'_> {
             on_error: options.config_on_error,
             allow_empty: options.allow_empty_config,
             cache: self.effects.config_cache(&options.config_cache),
-            hides_unknown_kinds: options.hides_unknown_kinds,
+            hides_accepted_by_istio: options.hides_accepted_by_istio,
         };
         let following = ConfiguratorOptions { store, environment, metrics, policy };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, following);

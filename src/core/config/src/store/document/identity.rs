@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::message::{json_kind, suggestion};
-use crate::{Envelope, MappingEntry, Node, NodeKind, ResourceKey, Span, UnknownField};
+use crate::{Envelope, FieldPlace, MappingEntry, Node, NodeKind, ResourceKey, Span, UnknownField};
 use mixer_base::decimal;
 
 /// The identity of a document.
@@ -105,25 +105,26 @@ const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 /// What a document has beside its identity. Kubernetes keeps much in the metadata: only settings that are lost there count.
 fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
     let is_known = |entry: &&MappingEntry| FIELDS.iter().any(|name| entry.key.eq_ignore_ascii_case(name));
-    let unknown = |in_metadata| {
-        move |entry: &MappingEntry| UnknownField {
-            name: entry.key.clone(),
-            in_metadata,
-            span: entry.key_span,
-        }
+    let unknown = |place| {
+        move |entry: &MappingEntry| UnknownField { name: entry.key.clone(), place, span: entry.key_span }
     };
-    let beside = root.entries().iter().filter(|entry| !is_known(entry)).map(unknown(false));
+    let beside = root.entries().iter().filter(|entry| !is_known(entry)).map(unknown(FieldPlace::Document));
     let is_lost = |entry: &&MappingEntry| {
         const ANNOTATIONS: &str = "annotations";
         let is_misspelt = || {
             !entry.key.eq_ignore_ascii_case(ANNOTATIONS) && suggestion(&entry.key, [ANNOTATIONS]).is_some()
         };
-        entry.key.contains('/') || likeness::names_us(&entry.key) || is_misspelt()
+        entry.key.contains('/') || likeness::has_our_prefix(&entry.key) || is_misspelt()
     };
     let labels = metadata.and_then(|metadata| member(metadata, "labels")).map_or(&[][..], Node::entries);
-    let labels = labels.iter().filter(|label| likeness::names_us(&label.key)).map(unknown(true));
-    let lost =
-        metadata.map_or(&[][..], Node::entries).iter().filter(is_lost).map(unknown(true)).chain(labels);
+    let labels =
+        labels.iter().filter(|label| likeness::names_us(&label.key)).map(unknown(FieldPlace::Labels));
+    let lost = metadata
+        .map_or(&[][..], Node::entries)
+        .iter()
+        .filter(is_lost)
+        .map(unknown(FieldPlace::Metadata))
+        .chain(labels);
     let api_version = member(root, "apiVersion").and_then(Node::as_str).unwrap_or_default();
     let unknown = beside.chain(lost).collect();
     Envelope { api_version: shared(api_version.to_owned()), unknown, is_like_ours: false }

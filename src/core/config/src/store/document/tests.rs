@@ -164,21 +164,25 @@ fn fields_beside_the_spec_are_noted() {
     let envelope = |text: &str| read(text).resources[0].envelope.clone();
     let shown = |text: &str| -> Vec<String> {
         let fields = envelope(text).unknown;
-        fields.iter().map(|f| format!("{} {} {}", f.name, f.in_metadata, f.span.start.line)).collect()
+        fields.iter().map(|f| format!("{} {:?} {}", f.name, f.place, f.span.start.line)).collect()
     };
     assert_eq!(&*envelope(&format!("apiVersion: v1\n{A}")).api_version, "v1");
     assert_eq!(&*envelope(&format!("apiVersion: [1]\n{A}")).api_version, "");
     assert_eq!(shown(&format!("apiVersion: v1\n{A}\nSpec: {{}}\nstatus: {{}}")), [] as [&str; 0]);
-    assert_eq!(shown(&format!("{A}\nspec:\nmatch: a\nactions: []")), ["match false 4", "actions false 5"]);
+    assert_eq!(
+        shown(&format!("{A}\nspec:\nmatch: a\nactions: []")),
+        ["match Document 4", "actions Document 5"]
+    );
     let metadata = "kind: rule\nmetadata:\n  name: a\n  namespace: x\n  uid: u\n";
     assert_eq!(shown(&format!("{metadata}  annotations: {{a/b: c}}\n")), [] as [&str; 0]);
-    assert_eq!(shown(&format!("{metadata}  anotations: {{a/b: c}}\n")), ["anotations true 6"]);
-    assert_eq!(shown(&format!("{metadata}  mixer.dev/default: deny\n")), ["mixer.dev/default true 6"]);
-    assert_eq!(shown(&format!("{metadata}  mixer.dev.default: deny\n")), ["mixer.dev.default true 6"]);
+    assert_eq!(shown(&format!("{metadata}  anotations: {{a/b: c}}\n")), ["anotations Metadata 6"]);
+    assert_eq!(shown(&format!("{metadata}  mixer.dev/default: deny\n")), ["mixer.dev/default Metadata 6"]);
+    assert_eq!(shown(&format!("{metadata}  mixer.dev.default: deny\n")), ["mixer.dev.default Metadata 6"]);
     assert_eq!(
         shown(&format!("{metadata}  labels: {{app: a, mixer.dev/default: deny}}\n")),
-        ["mixer.dev/default true 6"]
+        ["mixer.dev/default Labels 6"]
     );
+    assert_eq!(shown(&format!("{metadata}  labels: {{mixer.dev/part-of: shop}}\n")), [] as [&str; 0]);
     assert_eq!(shown("domain: a\ndescriptors: []"), [] as [&str; 0]);
 }
 
@@ -323,14 +327,18 @@ fn a_resource_is_known_by_its_fields_whatever_its_kind() {
     for (text, expected) in [
         (plain.to_owned(), false),
         (format!("{plain}\nspec: {{actions: [{{handler: a, instances: [b]}}]}}"), true),
-        (format!("{plain}\nspec: {{actions: [{{instances: [b]}}]}}"), true),
-        (format!("{plain}\nspec: {{actions: {{handler: a}}}}"), true),
+        (format!("{plain}\nspec: {{actions: [{{instances: [b]}}]}}"), false),
+        (format!("{plain}\nspec: {{actions: [{{handler: a}}]}}"), false),
+        (format!("{plain}\nspec: {{actions: {{handler: a, instances: [b]}}}}"), true),
         (format!("{plain}\nspec: {{actions: [notify]}}"), false),
         (format!("{plain}\nspec: {{compiledAdapter: denier}}"), true),
         (format!("{plain}\nspec: {{compiledTemplate: metric}}"), true),
         (format!("{plain}\nspec: {{attributes: {{source.user: {{valueType: STRING}}}}}}"), true),
+        (format!("{plain}\nspec: {{attributes: {{width: {{valueType: number}}}}}}"), false),
         (format!("{plain}\nspec: {{attributes: {{a: b}}, template: {{}}}}"), false),
         ("metadata: {name: a, namespace: b, annotations: {mixer.dev/default: deny}}".to_owned(), true),
+        ("metadata: {name: a, namespace: b, annotations: {mixer.dev/on_eror: deny}}".to_owned(), true),
+        ("metadata: {name: a, namespace: b, annotations: {mixer.dev/team: a}}".to_owned(), false),
         ("metadata: {name: a, namespace: b, annotations: {helm.sh/hook: pre-install}}".to_owned(), false),
     ] {
         assert_eq!(is_like_ours(&text), expected, "{text}");

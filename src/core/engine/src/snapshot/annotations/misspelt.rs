@@ -3,7 +3,7 @@
 //! An annotation that nobody knows has no effect, and what it should have refused passes. On kinds that only this program reads, an
 //! annotation with one of our names, or nearly one, is therefore taken for ours, unless its prefix is the domain of somebody else.
 
-use super::{OF_RULES, PREFIX};
+use mixer_config::annotation::{ALL, PREFIX, is_near, letters, name_of, named_like};
 use mixer_config::message::is_within;
 
 /// Longer annotations are not examined: the search is quadratic. Kubernetes permits 253 and 63 characters.
@@ -16,44 +16,23 @@ const OUR_LABELS: [&str; 2] = [PROGRAM, "istio"];
 
 /// The annotation of ours that one was probably meant to be; none for ours themselves.
 pub(super) fn meant(annotation: &str) -> Option<&'static str> {
-    if annotation.len() > MAX_LENGTH || OF_RULES.contains(&annotation) {
+    if annotation.len() > MAX_LENGTH || ALL.contains(&annotation) {
         return None;
     }
     match annotation.rsplit_once('/') {
         Some((prefix, name)) => {
             let name = letters(name);
-            let within = || letters(prefix).contains(PROGRAM).then(|| ours_in(&name)).flatten();
-            ours_like(&name).filter(|_| is_our_prefix(prefix)).or_else(within)
+            let is_within_ours = || letters(prefix).contains(PROGRAM) && is_our_prefix(owner(prefix));
+            let within = || ours_in(&name).filter(|_| is_within_ours());
+            named_like(&name).filter(|_| is_our_prefix(prefix)).or_else(within)
         }
         None => without_slash(&letters(annotation)),
     }
 }
 
-/// The annotation of ours whose name is nearly this one.
-fn ours_like(name: &str) -> Option<&'static str> {
-    OF_RULES.iter().copied().find(|ours| is_near(name, &name_of(ours)))
-}
-
 /// The annotation of ours whose name is a part of this one: `default-deny`.
 fn ours_in(name: &str) -> Option<&'static str> {
-    OF_RULES.iter().copied().find(|ours| name.contains(&name_of(ours)))
-}
-
-/// The letters of the name of one of ours, without its prefix.
-fn name_of(ours: &str) -> String {
-    letters(ours.rsplit_once('/').map_or(ours, |(_, name)| name))
-}
-
-/// Letters and digits in lower case: `dry-run`, `dry_run`, `dryRun` and `DRY RUN` are the same.
-fn letters(text: &str) -> String {
-    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
-/// Whether a text is another one with at most one mistake in three letters.
-fn is_near(text: &str, of: &str) -> bool {
-    let limit = of.len() / 3;
-    // An edit adds or removes at most four bytes.
-    text.len().abs_diff(of.len()) <= 4 * limit && is_within(text, of, limit)
+    ALL.iter().copied().find(|ours| name.contains(&name_of(ours)))
 }
 
 /// Whether a prefix is ours with mistakes, or nobody's: only a domain belongs to somebody.
@@ -68,25 +47,34 @@ fn is_our_prefix(prefix: &str) -> bool {
     })
 }
 
+/// The domain whose owner has a prefix: its last two labels. `mixer.example.com` is that of `example.com`.
+fn owner(prefix: &str) -> &str {
+    prefix.rmatch_indices('.').nth(1).map_or(prefix, |(at, dot)| prefix.split_at(at + dot.len()).1)
+}
+
+/// Mistakes in a name without a prefix, which may be a word of anybody: `error`, `fault`.
+const BARE_EDITS: usize = 1;
+
 /// The letters of an annotation without a slash: a name alone, or behind our prefix.
 fn without_slash(annotation: &str) -> Option<&'static str> {
     let ours = letters(PREFIX);
-    let is_ours = |prefix: &str| {
-        prefix.is_empty() || prefix.contains(PROGRAM) || is_near(prefix, &ours) || is_near(prefix, PROGRAM)
-    };
-    OF_RULES.iter().copied().find(|ours| {
+    let is_ours =
+        |prefix: &str| prefix.contains(PROGRAM) || is_near(prefix, &ours) || is_near(prefix, PROGRAM);
+    ALL.iter().copied().find(|ours| {
         let name = name_of(ours);
         let limit = name.len() / 3;
         let rests = annotation.char_indices().map(|(at, _)| annotation.split_at(at));
         let mut plausible = rests.filter(|(_, rest)| rest.len() <= name.len() + limit);
-        plausible.any(|(prefix, rest)| is_ours(prefix) && is_near(rest, &name))
+        let is_bare =
+            || annotation.chars().next() == name.chars().next() && is_within(annotation, &name, BARE_EDITS);
+        is_bare() || plausible.any(|(prefix, rest)| is_ours(prefix) && is_near(rest, &name))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DEFAULT, DRY_RUN, ON_ERROR};
     use super::*;
+    use mixer_config::annotation::{DEFAULT, DRY_RUN, ON_ERROR};
 
     #[test]
     fn no_plausible_misspelling_is_somebody_elses() {
@@ -121,6 +109,10 @@ mod tests {
             ("policy.istio.io/default", DEFAULT),
             ("mixer.istio.io/default", DEFAULT),
             ("default-", DEFAULT),
+            ("defualt", DEFAULT),
+            ("on-erorr", ON_ERROR),
+            ("mixer.istio.io/default-deny", DEFAULT),
+            ("mixer.example.com/defualt", DEFAULT),
             ("defaults", DEFAULT),
             ("mixer-default", DEFAULT),
             ("mixer.dev.defualt", DEFAULT),
@@ -162,6 +154,10 @@ mod tests {
             "meta.helm.sh/release-name",
             "helm.sh/hook",
             "com.example.default",
+            "error",
+            "fault",
+            "is-default",
+            "mixer.example.com/default-team",
             "team",
             "owner",
             "description",
