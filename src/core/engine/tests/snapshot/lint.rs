@@ -390,7 +390,8 @@ fn a_misspelt_prefix_of_our_annotations_is_an_error() {
         ("example.com/default: deny", false),
         ("policy.istio.io/lang: CEL", false),
         ("mixer.dve/owner: ann", false),
-        ("default: deny", false),
+        ("default: deny", true),
+        ("fault: deny", false),
     ] {
         let expected = if expected { vec!["annotation-unknown"] } else { vec![] };
         assert_eq!(warnings(denier, nothing, annotation, ""), expected, "{annotation}");
