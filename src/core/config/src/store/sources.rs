@@ -79,6 +79,9 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
         }
         broken(&lost, &ReadError::System(cause), contents);
     }
+    for volume in found.volumes {
+        broken(&volume.link, &ReadError::System(volume.error), contents);
+    }
     for (replaced, _) in found.directories.into_iter().filter(|(_, is_empty)| *is_empty) {
         broken(&replaced, &ReadError::directory(), contents);
     }

@@ -2,7 +2,7 @@
 //!
 //! [`Scanner`] belongs to the thread that reads the store. All its methods may block on the file system.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -242,7 +242,11 @@ impl Scanner {
         walk::walk(&self.root, &mut found);
         let mut problems = Problems::default();
         for (path, error) in std::mem::take(&mut found.errors) {
-            problems.lost(&path, &error, self.keeps_below(&path));
+            problems.lost(&path, &path, &error, self.keeps_below(&path));
+        }
+        let root_is_lost = problems.lost.contains(&self.root);
+        for walk::Volume { directory, link, error } in std::mem::take(&mut found.volumes) {
+            problems.lost(&link, &directory, &error, self.keeps_gone(&directory, &found.files));
         }
         // Containers mount an empty directory where a file is missing.
         for (path, is_empty) in std::mem::take(&mut found.directories) {
@@ -251,7 +255,6 @@ impl Scanner {
                 problems.replaced(path, known);
             }
         }
-        let root_is_lost = problems.lost.contains(&self.root);
         if !(root_is_lost && self.lost == WhenLost::Keep) {
             self.read_found(&found.files, events, now, &mut problems);
         }
@@ -412,6 +415,14 @@ impl Scanner {
         self.lost == WhenLost::Keep && from.next().is_some_and(|(file, _)| file.starts_with(path))
     }
 
+    /// Whether files below a directory that a walk did not find have contents that stay in effect.
+    fn keeps_gone(&self, directory: &Path, found: &[Found]) -> bool {
+        let found: BTreeSet<&Path> = found.iter().map(|file| file.path.as_path()).collect();
+        let from = self.files.range(directory.to_owned()..).map(|(path, _)| path.as_path());
+        let mut below = from.take_while(|path| path.starts_with(directory));
+        self.lost == WhenLost::Keep && below.any(|path| !found.contains(path))
+    }
+
     /// The contents of all files.
     fn assemble(&self, now: Instant) -> StoreContents {
         let vanished = |path: &Path| self.unsettled.get(path).is_some_and(|u| u.why == Why::Vanished);
@@ -496,18 +507,18 @@ impl Scanner {
 struct Problems {
     diagnostics: Vec<Diagnostic>,
     broken: Vec<Broken>,
-    /// Directories and links that cannot be read.
+    /// Directories and links that cannot be read, and directories of which not all can.
     lost: Vec<PathBuf>,
     unavailable: Option<String>,
 }
 
 impl Problems {
-    /// A directory or link. `known`: it has contents that stay in effect.
-    fn lost(&mut self, path: &Path, error: &std::io::Error, known: bool) {
+    /// A directory or link; what was read below `directory` is lost with it. `known`: that stays in effect.
+    fn lost(&mut self, path: &Path, directory: &Path, error: &std::io::Error, known: bool) {
         let text = system_text(path, error);
         self.push(path, unreadable(path, &text, known), known);
         self.unavailable.get_or_insert(text);
-        self.lost.push(path.to_owned());
+        self.lost.push(directory.to_owned());
     }
 
     /// A directory in place of a file; likewise.

@@ -152,6 +152,59 @@ async fn config_maps_swap_all_files_at_once() {
 }
 
 #[tokio::test]
+async fn a_volume_without_a_current_version_keeps_the_last_contents() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let point = |version: &str| {
+        symlink(version, root.join("..data_tmp")).unwrap();
+        fs::rename(root.join("..data_tmp"), root.join("..data")).unwrap();
+    };
+    write(root, "..1/a.yaml", &resource("a", "one"));
+    write(root, "b.yaml", &resource("b", "one"));
+    point("..1");
+    let kept = store(root);
+    until(&kept, &["a=one", "b=one"]).await;
+
+    point("..9");
+    fs::remove_dir_all(root.join("..1")).unwrap();
+    write(root, "b.yaml", &resource("b", "two"));
+    let contents = until(&kept, &["a=one", "b=two"]).await;
+    let why = format!("open {}/..data: no such file or directory", root.display());
+    assert_eq!(contents.unavailable.as_ref(), Some(&why));
+    let problems = |contents: &StoreContents| -> Vec<_> {
+        contents.diagnostics.iter().map(|d| (d.code, d.severity, d.message.clone())).collect()
+    };
+    let expected = [("store-unreadable", crate::Severity::Error, why.clone())];
+    assert_eq!(problems(&contents), expected);
+    assert_eq!(contents.broken.len(), 1);
+
+    // A start, and a tool, cannot know what is missing.
+    for contents in [
+        (*store(root).load()).clone(),
+        crate::store::read_sources(&[root.display().to_string()], &mut std::io::empty()).unwrap(),
+    ] {
+        assert_eq!((held(&contents), contents.broken.len()), (vec!["b=two".to_owned()], 1));
+        assert!(problems(&contents)[0].2.contains("..data"), "{:?}", problems(&contents));
+    }
+    let hints = |contents: &StoreContents| contents.diagnostics[0].hint.clone().unwrap();
+    assert!(hints(&contents).starts_with("its last contents stay in effect"));
+    let mut started = Scanner::new(root.into(), WhenLost::Keep);
+    for _ in 0..2 {
+        started.scan(Scope::Everything, Noted::default(), Instant::now());
+        assert!(hints(started.contents()).starts_with("create it"), "nothing of it was read");
+    }
+    fs::write(root.join("file"), "").unwrap();
+    point("file");
+    let contents = store(root).load();
+    assert!(contents.unavailable.as_ref().is_some_and(|why| why.contains("not a directory")));
+
+    write(root, "..2/a.yaml", &resource("a", "two"));
+    point("..2");
+    let contents = until(&kept, &["a=two", "b=two"]).await;
+    assert_eq!((contents.diagnostics.clone(), contents.unavailable.clone()), (vec![], None));
+}
+
+#[tokio::test]
 async fn a_symlinked_root_can_be_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();

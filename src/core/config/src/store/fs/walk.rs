@@ -30,10 +30,21 @@ pub(in crate::store) struct Walk {
     pub(in crate::store) files: Vec<Found>,
     /// Paths that could not be read.
     pub(in crate::store) errors: Vec<(PathBuf, std::io::Error)>,
+    /// Volumes of Kubernetes whose link to the current version leads to nothing that can be read.
+    pub(in crate::store) volumes: Vec<Volume>,
     /// Directories that have the name of a file, and whether no file is below them; links to such, below which nothing is read.
     pub(in crate::store) directories: Vec<(PathBuf, bool)>,
     /// What is not read, if that is asked for.
     pub(in crate::store) ignored: Option<Ignored>,
+}
+
+/// A volume of Kubernetes without a version that can be read: which files it should have is unknown.
+#[derive(Debug)]
+pub(in crate::store) struct Volume {
+    pub(in crate::store) directory: PathBuf,
+    /// The link to the current version.
+    pub(in crate::store) link: PathBuf,
+    pub(in crate::store) error: std::io::Error,
 }
 
 /// What looks like configuration and is not read, for tools: a server does not look behind links.
@@ -99,7 +110,13 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
     let mut entries = entries.into_iter().map(|e| (e.file_name(), e)).collect::<Vec<_>>();
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     let has_versions = entries.iter().any(|(name, _)| name == CURRENT_VERSION);
-    let version = has_versions.then(|| std::fs::read_link(path.join(CURRENT_VERSION)).ok()).flatten();
+    let current = path.join(CURRENT_VERSION);
+    let version = has_versions.then(|| std::fs::read_link(&current).ok()).flatten();
+    if version.is_some()
+        && let Err(error) = std::fs::read_dir(&current)
+    {
+        out.volumes.push(Volume { directory: path.to_owned(), link: current, error });
+    }
     let is_outdated = |name: &OsStr| {
         let is_version = name.as_encoded_bytes().starts_with(b"..");
         is_version && version.as_ref().is_some_and(|version| version.file_name() != Some(name))
