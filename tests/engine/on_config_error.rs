@@ -127,6 +127,13 @@ const EDITS: &[Row] = &[
         let rule = RULE.replace("\"bob\"'", "\"bob\"', match: 'source.user == \"adam\"'");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
+    ("a rule is put in dry run without quotes, `mixer.dev/dry-run: on`", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("mixer.dev/dry-run: on")]));
+    }),
+    ("a merge key replaces a condition", |files| {
+        let rule = RULE.replace("\"bob\"'", "\"bob\"', <<: {match: 'false'}");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
     ("the separator of a rule and the document after it is lost", |files| {
         let other = RULE.replace("no-bob", "no-adam").replace("\"bob\"", "\"adam\"");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]) + &other);
@@ -263,6 +270,9 @@ const STARTS: &[Row] = &[
         let rule = RULE.replace("istio-system}", "istio-system, annotations: {mixer.dev/on-error: dney}}");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
+    ("a check rule is put in dry run without quotes, `mixer.dev/dry-run: on`", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("mixer.dev/dry-run: on")]));
+    }),
     ("a handler of a check rule does not build", |files| {
         let handler = HANDLER.replace("params: {", "params: {cachingUseCount: -1, ");
         files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
@@ -305,6 +315,10 @@ const STARTS: &[Row] = &[
     }),
     ("the condition of a check rule is there twice", |files| {
         let rule = RULE.replace("\"bob\"'", "\"bob\"', match: 'source.user == \"adam\"'");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("a merge key replaces the condition of a check rule", |files| {
+        let rule = RULE.replace("\"bob\"'", "\"bob\"', <<: {match: 'false'}");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
     }),
     ("a check rule follows the end of a document, `...`", |files| {

@@ -108,6 +108,13 @@ impl Adapter for ListChecker {
     }
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+        if let Some(text) = denies_nobody(params) {
+            problems.push(
+                Diagnostic::warning("list-empty", FieldPath::root().field("blacklist"), text).with_hint(
+                    "list what it refuses under `overrides`, or name a `providerUrl` or `providerFile`",
+                ),
+            );
+        }
         let mut problem = |path: FieldPath, text: String| {
             let mut diagnostic = Diagnostic::error("adapter-config", path, text);
             if diagnostic.message.starts_with("providerUrl") && params.provider_url.starts_with("file:") {
@@ -183,6 +190,19 @@ impl Adapter for ListChecker {
             positions,
         }))
     }
+}
+
+/// What is wrong with a blacklist without a provider that has no entries, or only empty ones, as which null is read.
+fn denies_nobody(params: &Params) -> Option<&'static str> {
+    if !params.blacklist || !params.provider_url.is_empty() || !params.provider_file.is_empty() {
+        return None;
+    }
+    let is_text = matches!(params.entry_type, EntryType::Strings | EntryType::CaseInsensitiveStrings);
+    if params.overrides.is_empty() {
+        return Some("overrides: a blacklist without entries and without provider lets everybody pass");
+    }
+    let is_empty = is_text && params.overrides.iter().all(String::is_empty);
+    is_empty.then_some("overrides: every entry of the blacklist is empty: it refuses the empty value only")
 }
 
 /// Checks the fields of the provider.

@@ -81,6 +81,8 @@ pub struct Envelope {
     pub api_version: Arc<str>,
     /// Fields that have no effect where they are.
     pub unknown: Box<[UnknownField]>,
+    /// The annotations of Mixer whose values are Booleans, numbers or null instead of texts.
+    pub untyped_annotations: Box<[Box<str>]>,
     /// Whether it is written like a rule, a handler, an instance or a manifest, whatever its kind says.
     pub is_like_ours: bool,
 }

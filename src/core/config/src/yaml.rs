@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use cursor::Mark;
 pub use error::YamlError;
-use merge::{Duplicate, MappingBuilder};
+use merge::{Duplicate, MappingBuilder, Overridden};
 use parser::{AnchorId, Event, Failure, Placed};
 
 use super::{Location, Node, NodeKind, Span};
@@ -57,6 +57,15 @@ pub enum Note {
         span: Span,
         /// Whether the value is the same, too.
         identical: bool,
+        /// Whether it is a key of the document itself.
+        top_level: bool,
+    },
+    /// A key whose value a merge key after it, `<<`, replaces by another one.
+    OverriddenKey {
+        /// The key.
+        key: String,
+        /// The position of the key.
+        span: Span,
         /// Whether it is a key of the document itself.
         top_level: bool,
     },
@@ -325,7 +334,11 @@ impl Reader {
                     let text = error::unsupported_key(&node);
                     self.unsupported.get_or_insert_with(|| YamlError::conversion(text));
                 }
-                Some(PendingKey::Merge) => map.merge(node, aliased)?,
+                Some(PendingKey::Merge) => {
+                    let overridden = map.merge(node, aliased)?.into_iter();
+                    let note = |Overridden { key, span }| Note::OverriddenKey { key, span, top_level };
+                    self.notes.extend(overridden.map(note));
+                }
                 Some(PendingKey::Name(name, span)) => {
                     if let Some(Duplicate { key, identical }) = map.insert(name, span, node) {
                         self.notes.push(Note::DuplicateKey { key, span, identical, top_level });

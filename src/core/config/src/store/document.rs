@@ -45,6 +45,8 @@ pub(super) const FILE_EMPTY: &str = "file-empty";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The code of a document that defines no resource.
 const DOCUMENT_IDENTITY: &str = "document-identity";
+/// The code of a key that is there twice, or that a merge key replaces.
+const KEY_DUPLICATE: &str = "key-duplicate";
 /// The code of a document that begins within the chunk of another.
 pub(super) const DOCUMENT_IGNORED: &str = "document-ignored";
 
@@ -215,6 +217,7 @@ fn read_chunk(file: &Arc<str>, index: usize, chunk: &Chunk<'_>, known: &Known<'_
             Note::SeveralDocuments { .. } => false,
             // Two documents without a separator between them: those before the last are lost.
             Note::DuplicateKey { identical, top_level, .. } => *identical || !top_level,
+            Note::OverriddenKey { top_level, .. } => !top_level,
             Note::BooleanKey { .. } => true,
         };
         if let Ok(Identity { key, .. }) = &identified
@@ -299,7 +302,7 @@ impl ChunkPlace<'_> {
         match note {
             Note::DuplicateKey { key, span, identical: true, .. } => {
                 let message = format!("duplicate key `{key}`, with the same value");
-                self.diagnostic(Severity::Warning, "key-duplicate", *span, message).with_hint("remove one")
+                self.diagnostic(Severity::Warning, KEY_DUPLICATE, *span, message).with_hint("remove one")
             }
             Note::DuplicateKey { key, span, top_level, .. } => {
                 let message = format!("duplicate key `{key}`, with another value: the first one is lost");
@@ -309,7 +312,14 @@ impl ChunkPlace<'_> {
                     }
                     false => "remove one",
                 };
-                self.diagnostic(Severity::Error, "key-duplicate", *span, message).with_hint(hint)
+                self.diagnostic(Severity::Error, KEY_DUPLICATE, *span, message).with_hint(hint)
+            }
+            Note::OverriddenKey { key, span, .. } => {
+                let message =
+                    format!("key `{key}` has another value in the merge key `<<` after it: this one is lost");
+                let hint =
+                    "write `<<` before the keys that are to replace some of its own, or remove one of both";
+                self.diagnostic(Severity::Error, KEY_DUPLICATE, *span, message).with_hint(hint)
             }
             Note::BooleanKey { written, key, span } => {
                 let message = format!("key `{written}` reads as `{key}`");

@@ -1,6 +1,6 @@
 //! Builds mappings, with merge keys.
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 
 use super::{Node, NodeKind, Span, YamlError};
 use crate::MappingEntry;
@@ -15,12 +15,20 @@ pub(super) struct Duplicate {
     pub(super) identical: bool,
 }
 
+/// A key of a mapping whose value a merge key replaced by another one.
+pub(super) struct Overridden {
+    pub(super) key: String,
+    pub(super) span: Span,
+}
+
 /// The entries of a mapping so far.
 #[derive(Default)]
 pub(super) struct MappingBuilder {
     entries: Vec<MappingEntry>,
     /// Seeded: files choose the keys.
     index: HashMap<Box<str>, usize>,
+    /// The positions of the entries that are those of a merge key.
+    merged: HashSet<usize>,
 }
 
 impl MappingBuilder {
@@ -34,47 +42,63 @@ impl MappingBuilder {
         self.index.get(key).copied()
     }
 
-    fn put(&mut self, entry: MappingEntry) -> bool {
-        if let Some(old) = self.position(&entry.key).and_then(|i| self.entries.get_mut(i)) {
+    /// Sets a key; returns its position.
+    fn put(&mut self, entry: MappingEntry) -> usize {
+        if let Some(at) = self.position(&entry.key)
+            && let Some(old) = self.entries.get_mut(at)
+        {
             *old = entry;
-            return true;
+            return at;
         }
-        if self.entries.len() >= INDEXED {
-            self.index.insert(entry.key.clone(), self.entries.len());
+        let at = self.entries.len();
+        if at >= INDEXED {
+            self.index.insert(entry.key.clone(), at);
         }
         self.entries.push(entry);
-        false
+        at
     }
 
-    /// Sets a key.
+    /// Sets a key. One that only a merge key has set is no duplicate: merge keys are defaults.
     pub(super) fn insert(&mut self, key: Box<str>, key_span: Span, value: Node) -> Option<Duplicate> {
-        let before = self.position(&key).and_then(|at| self.entries.get(at));
+        let before = self.position(&key).filter(|at| !self.merged.contains(at));
         let duplicate = before
+            .and_then(|at| self.entries.get(at))
             .map(|before| Duplicate { key: key.to_string(), identical: before.value.same_value(&value) });
-        self.put(MappingEntry { key, key_span, value });
+        let at = self.put(MappingEntry { key, key_span, value });
+        self.merged.remove(&at);
         duplicate
     }
 
-    /// Merges the value of a `<<` key. As in yaml.v2, it overrides entries before it, and entries after it override it.
-    pub(super) fn merge(&mut self, value: Node, aliased: bool) -> Result<(), YamlError> {
+    /// Merges the value of a `<<` key. As in yaml.v2, it overrides entries before it, and entries after it override it. YAML 1.1 has
+    /// the entries of the mapping win wherever they are: those that lose another value are returned.
+    pub(super) fn merge(&mut self, value: Node, aliased: bool) -> Result<Vec<Overridden>, YamlError> {
         let invalid = || YamlError::yaml("map merge requires map or sequence of maps as the value");
+        let mut overridden = Vec::new();
         match value.kind {
-            NodeKind::Mapping(entries) => {
-                for entry in entries {
-                    self.put(entry);
-                }
-            }
+            NodeKind::Mapping(entries) => self.merge_entries(entries, &mut overridden),
             NodeKind::Sequence(items) if !aliased => {
                 for item in items.into_iter().rev() {
                     let NodeKind::Mapping(entries) = item.kind else { return Err(invalid()) };
-                    for entry in entries {
-                        self.put(entry);
-                    }
+                    self.merge_entries(entries, &mut overridden);
                 }
             }
             _ => return Err(invalid()),
         }
-        Ok(())
+        Ok(overridden)
+    }
+
+    fn merge_entries(&mut self, entries: Vec<MappingEntry>, overridden: &mut Vec<Overridden>) {
+        for entry in entries {
+            let before = self.position(&entry.key).filter(|at| !self.merged.contains(at));
+            if let Some(before) = before.and_then(|at| self.entries.get(at)) {
+                if before.value.same_value(&entry.value) {
+                    continue;
+                }
+                overridden.push(Overridden { key: before.key.to_string(), span: before.key_span });
+            }
+            let at = self.put(entry);
+            self.merged.insert(at);
+        }
     }
 
     pub(super) fn finish(self) -> Vec<MappingEntry> {

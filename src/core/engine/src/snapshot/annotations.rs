@@ -19,20 +19,42 @@ pub(super) use mixer_config::annotation::{DEFAULT, DRY_RUN, ON_ERROR};
 /// Annotations of handlers.
 pub(super) const OF_HANDLERS: &[&str] = &[ON_ERROR];
 
-/// Whether a rule is in dry run. An unknown value counts as `false`: the rule is enforced.
+/// Whether a rule is in dry run. An unknown value counts as `false`, and so does one that is no text: the rule is enforced.
 pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_>) -> bool {
-    match resource.annotations.get(DRY_RUN).map(String::as_str) {
-        Some("true") => true,
-        None | Some("false") => false,
-        Some(other) => {
-            let message = format!("invalid value `{other}` of annotation {DRY_RUN} counts as false");
-            let problem = Diagnostic::error("dry-run-unknown", field_path(DRY_RUN), message);
-            problems.push(
-                problem.with_hint("\"true\" evaluates the rule without enforcing it, \"false\" enforces it"),
-            );
-            false
-        }
-    }
+    let (message, hint) = match resource.annotations.get(DRY_RUN).map(String::as_str) {
+        None => return false,
+        Some(value) if is_untyped(resource, DRY_RUN) => (
+            format!(
+                "the value of annotation {DRY_RUN} is no text but `{}`; it counts as false",
+                shown(value)
+            ),
+            "quote it: \"true\" evaluates the rule without enforcing it, \"false\" enforces it",
+        ),
+        Some("true") => return true,
+        Some("false") => return false,
+        Some(other) => (
+            format!("invalid value `{other}` of annotation {DRY_RUN} counts as false"),
+            "\"true\" evaluates the rule without enforcing it, \"false\" enforces it",
+        ),
+    };
+    problems.push(Diagnostic::error("dry-run-unknown", field_path(DRY_RUN), message).with_hint(hint));
+    false
+}
+
+/// Whether a rule is in dry run, problems aside.
+pub(super) fn is_dry_run(resource: &RawResource) -> bool {
+    let value = resource.annotations.get(DRY_RUN);
+    value.is_some_and(|value| value == "true") && !is_untyped(resource, DRY_RUN)
+}
+
+/// Whether the value of an annotation is a Boolean, a number or null: `on` and `y` without quotes are `true`, which somebody may not mean.
+fn is_untyped(resource: &RawResource, annotation: &str) -> bool {
+    resource.envelope.untyped_annotations.iter().any(|name| &**name == annotation)
+}
+
+/// A value that is no text; null is read as the empty text.
+fn shown(value: &str) -> &str {
+    if value.is_empty() { "null" } else { value }
 }
 
 /// Whether a rule refuses the requests that no rule allows. An unknown value counts as `deny`: a typing error opens nothing.

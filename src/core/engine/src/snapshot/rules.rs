@@ -200,7 +200,7 @@ impl WithoutRule {
 
 /// Whether a rule might decide about requests if it were valid: false only if it is in dry run, or certainly only reports.
 pub(super) fn may_enforce(resource: &RawResource, known: &KnownResources) -> bool {
-    if resource.annotations.get(annotations::DRY_RUN).is_some_and(|value| value == "true") {
+    if annotations::is_dry_run(resource) {
         return false;
     }
     let problems = ResourceProblems::new(resource);

@@ -127,7 +127,13 @@ fn envelope(root: &Node, metadata: Option<&Node>) -> Envelope {
         .chain(labels);
     let api_version = member(root, "apiVersion").and_then(Node::as_str).unwrap_or_default();
     let unknown = beside.chain(lost).collect();
-    Envelope { api_version: shared(api_version.to_owned()), unknown, is_like_ours: false }
+    let annotations = metadata.and_then(|metadata| member(metadata, "annotations"));
+    let is_untyped =
+        |entry: &&MappingEntry| likeness::has_our_prefix(&entry.key) && entry.value.as_str().is_none();
+    let untyped = annotations.map_or(&[][..], Node::entries).iter().filter(is_untyped);
+    let untyped_annotations = untyped.map(|entry| entry.key.clone()).collect();
+    let api_version = shared(api_version.to_owned());
+    Envelope { api_version, unknown, untyped_annotations, is_like_ours: false }
 }
 
 /// The resources in a list, such as `kubectl get -o yaml` prints.

@@ -160,6 +160,31 @@ fn a_key_that_is_there_twice_loses_one_value() {
 }
 
 #[test]
+fn a_merge_key_that_replaces_a_key_is_an_error() {
+    let found = |text: &str| {
+        let contents = read(text);
+        let codes: Vec<_> = contents.diagnostics.iter().map(|d| (d.code, d.severity)).collect();
+        assert!(contents.diagnostics.iter().all(|d| &*d.resource == "b.rule.x"), "{text}");
+        (codes, contents.broken.len())
+    };
+    let error = vec![("key-duplicate", Severity::Error)];
+    for (spec, expected) in [
+        ("match: a\n  <<: {match: b}", true),
+        ("match: a\n  <<: [{other: c}, {match: b}]", true),
+        ("match: a\n  <<: {match: a}", false),
+        ("<<: {match: b}\n  match: a", false),
+        ("<<: [{match: b}, {match: c}]\n  <<: {match: d}\n  match: a", false),
+        ("match: a\n  <<: {match: b}\n  match: c", true),
+    ] {
+        let expected = if expected { error.clone() } else { vec![] };
+        assert_eq!(found(&format!("{B}\nspec:\n  {spec}")), (expected, 0), "{spec}");
+    }
+    let many: String = (0..40).map(|i| format!("  k{i}: a\n")).collect();
+    assert_eq!(found(&format!("{B}\nspec:\n{many}  <<: {{k39: b}}")), (error.clone(), 0));
+    assert_eq!(found(&format!("kind: handler\n<<: {{{}}}", B.replace('\n', ", "))), (error, 1));
+}
+
+#[test]
 fn fields_beside_the_spec_are_noted() {
     let envelope = |text: &str| read(text).resources[0].envelope.clone();
     let shown = |text: &str| -> Vec<String> {
@@ -167,6 +192,12 @@ fn fields_beside_the_spec_are_noted() {
         fields.iter().map(|f| format!("{} {:?} {}", f.name, f.place, f.span.start.line)).collect()
     };
     assert_eq!(&*envelope(&format!("apiVersion: v1\n{A}")).api_version, "v1");
+    let annotated = A.replace(
+        "namespace: x",
+        "namespace: x, annotations: {mixer.dev/a: on, mixer.dev/b: \"on\", mixer.dev/c: 1, mixer.dev/d: , other/e: true}",
+    );
+    let untyped: Vec<_> = envelope(&annotated).untyped_annotations.to_vec();
+    assert_eq!(untyped, ["mixer.dev/a", "mixer.dev/c", "mixer.dev/d"].map(Box::from));
     assert_eq!(&*envelope(&format!("apiVersion: [1]\n{A}")).api_version, "");
     assert_eq!(shown(&format!("apiVersion: v1\n{A}\nSpec: {{}}\nstatus: {{}}")), [] as [&str; 0]);
     assert_eq!(
