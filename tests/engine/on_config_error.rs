@@ -222,6 +222,17 @@ const EDITS: &[Row] = &[
         let rule = RULE.replace("kind: rule", "kind: ruel").replace("no-bob", "no-robert");
         files.put("/conf/denials.yaml", rule);
     }),
+    ("a rule's kind becomes another kind of this server", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: handler")]));
+    }),
+    ("a rule's kind becomes that of an adapter or a template", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: metric")]));
+    }),
+    ("a rule is renamed in another file and its kind becomes another kind of this server", |files| {
+        files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+        let rule = RULE.replace("kind: rule", "kind: instance").replace("no-bob", "no-robert");
+        files.put("/conf/denials.yaml", rule);
+    }),
     ("a rule is split and a part has an error", |files| {
         let part = RULE.replace("\"bob\"", "\"bobby\"");
         let rest = RULE.replace("no-bob", "no-robert").replace("closed-list", "closed-lsit");
@@ -283,6 +294,12 @@ const STARTS: &[Row] = &[
     ("a document is not YAML", |files| files.put("/conf/more.yaml", "kind: {rule")),
     ("the kind of a check rule is misspelt", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: ruel")]));
+    }),
+    ("the kind of a check rule is another kind of this server", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: handler")]));
+    }),
+    ("the kind of a check rule is that of an adapter or a template", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: noop")]));
     }),
     ("a resource has a kind of another API group", |files| {
         files.put(

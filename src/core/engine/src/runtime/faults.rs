@@ -8,10 +8,19 @@ use foldhash::HashSet;
 use super::corrections::Corrections;
 use super::kept::Reason;
 use crate::snapshot::{BuildStage, Snapshot, SnapshotBuilder};
-use mixer_config::{Diagnostic, ResourceKey, Severity};
+use mixer_config::{Diagnostic, RawResource, ResourceKey, Severity};
 
 /// Errors that have another error as their cause.
 const CONSEQUENCES: &[&str] = &["rule-empty", "action-empty"];
+
+/// Errors of what a document has, whatever it refers to.
+const OF_DOCUMENTS: &[&str] = &["annotation-unknown", "document-field", "spec-decode"];
+
+/// The error of a resource of which there are two versions: one of them may have been meant as another resource.
+pub(super) const DUPLICATE: &str = "resource-duplicate";
+
+/// Errors of a resource that names no adapter or template.
+const OF_REFERENCES: &[&str] = &["adapter-unknown", "template-unknown"];
 
 /// An error of a resource that is built.
 #[derive(Debug, Clone)]
@@ -49,6 +58,28 @@ pub(super) fn faults(
         (key, Fault { stage, reason })
     });
     errors.collect()
+}
+
+/// The error that leaves open what a resource was meant to be: a rule has it, if its kind becomes that of a handler by mistake. Errors
+/// in the parameters of a handler that names its adapter do not, nor do expressions.
+pub(super) fn ambiguity<'p>(
+    resource: &RawResource,
+    mut problems: impl Iterator<Item = &'p Diagnostic>,
+) -> Option<&'p Diagnostic> {
+    let name = resource.key.to_string();
+    problems.find(|problem| {
+        problem.severity == Severity::Error && problem.resource == name && is_ambiguous(resource, problem)
+    })
+}
+
+fn is_ambiguous(resource: &RawResource, problem: &Diagnostic) -> bool {
+    let field = problem.field.to_string();
+    if OF_REFERENCES.contains(&problem.code) {
+        let document = resource.document();
+        let named = ["adapter", "compiledAdapter", "template", "compiledTemplate"];
+        return !document.get("spec").is_some_and(|spec| named.iter().any(|name| spec.get(name).is_some()));
+    }
+    problem.code == DUPLICATE || OF_DOCUMENTS.contains(&problem.code) && !field.starts_with("spec.params")
 }
 
 /// Because of an error of its new version.

@@ -14,7 +14,7 @@ use foldhash::HashSet;
 
 use super::absences::{Absences, HeldFiles, has_effect};
 use super::corrections::Corrections;
-use super::faults::{Fault, faults, its_own};
+use super::faults::{DUPLICATE, Fault, ambiguity, faults, its_own};
 use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
 use super::withheld::Withheld;
@@ -371,8 +371,11 @@ impl<'l> Resolution<'l> {
             self.corrections.insert(key.clone(), self.corrections.last.get(key).cloned(), reason.clone());
             if self.corrections.last.resources().is_none() {
                 self.refuse(key, reason, builder);
-            } else if self.corrections.last.get(key).is_none() && !self.is_whole {
-                self.hold_file_of(key, reason, builder);
+            } else if !self.is_whole {
+                if self.corrections.last.get(key).is_none() {
+                    self.hold_file_of(key, reason, builder);
+                }
+                self.keep_what_may_be(key, builder);
             }
         }
         differs
@@ -404,6 +407,20 @@ impl<'l> Resolution<'l> {
             }
         }
         self.held.insert(Arc::clone(file), cause);
+        self.keep_missing(builder);
+    }
+
+    /// Counts a resource of which nobody knows what it was meant to be as one that cannot be read: it may be any that is missing. One
+    /// that has a previous version is known, unless there are two of it.
+    fn keep_what_may_be(&mut self, key: &ResourceKey, builder: &SnapshotBuilder) {
+        let read = Arc::clone(&self.corrections.read);
+        let Some(resource) = read.resources.get(key) else { return };
+        let is_known = self.corrections.last.get(key).is_some();
+        let problems = self.found.diagnostics.iter();
+        let problems = problems.filter(|problem| !is_known || problem.code == DUPLICATE);
+        let Some(problem) = ambiguity(resource, problems) else { return };
+        let (path, why) = (Arc::clone(&resource.origin.file), problem.brief());
+        self.unread.push(Unread { path, why, problem: problem.clone() });
         self.keep_missing(builder);
     }
 
@@ -466,10 +483,13 @@ impl<'l> Resolution<'l> {
         self.restore(keys, &reason, builder)
     }
 
-    /// Notes that a resource is left out, if it might decide about requests.
+    /// Notes that a resource is left out, if it might decide about requests, or was meant as one that does.
     fn refuse(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) {
         let resource = self.corrections.read.resources.get(key).or_else(|| self.corrections.last.get(key));
-        if resource.is_some_and(|resource| decides(resource, builder)) {
+        let matters = |resource: &Arc<RawResource>| {
+            decides(resource, builder) || ambiguity(resource, self.found.diagnostics.iter()).is_some()
+        };
+        if resource.is_some_and(matters) {
             self.found.refused.push(reason.clone());
         }
     }

@@ -8,6 +8,8 @@ use mixer_attribute::{ValueType, Vocabulary};
 use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
 use serde::{Deserialize, Serialize};
 
+use super::annotations;
+use super::problems::ResourceProblems;
 use super::unit::{Built, Located, Unit};
 use crate::adapter::Inventory;
 
@@ -131,7 +133,11 @@ impl ExtensionState {
         failure: &dyn Fn(&str) -> String,
     ) -> Built<Self> {
         match extension.decode(resource, failure) {
-            Ok(decoded) => Built::Done(Self(decoded), Vec::new()),
+            Ok(decoded) => {
+                let mut problems = ResourceProblems::more(resource);
+                annotations::check(resource, &[], &mut problems);
+                Built::Done(Self(decoded), problems.list)
+            }
             Err(problems) => Built::Unconvertible(problems),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
+use super::annotations;
 use super::decode::{Info, Template};
 use super::model::SnapshotCounts;
 use super::names;
@@ -39,6 +40,7 @@ pub(super) fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) ->
         problems.decode_errors("spec-decode", errors, failure);
         return Built::Unconvertible(problems.list);
     }
+    annotations::check(resource, &[], &mut problems);
     let decoded =
         if is_template { ExternalResource::Template } else { ExternalResource::Adapter(info.templates) };
     Built::Done(decoded, problems.list)

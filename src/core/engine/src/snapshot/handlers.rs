@@ -46,6 +46,7 @@ pub(super) fn build_handler(
         return Built::Unconvertible(problems.list);
     }
     if handler.compiled_adapter.is_empty() {
+        annotations::check(resource, annotations::OF_HANDLERS, &mut problems);
         return Built::Done(HandlerState::Dynamic(handler.adapter.into()), problems.list);
     }
     let Some(adapter) = inventory.find(&handler.compiled_adapter) else {

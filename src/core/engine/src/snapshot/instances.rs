@@ -54,6 +54,7 @@ pub(super) fn build_instance(
         return Built::Unconvertible(problems.list);
     }
     if instance.compiled_template.is_empty() {
+        annotations::check(resource, &[], &mut problems);
         return Built::Done(InstanceState::Dynamic(instance.template.into()), problems.list);
     }
     let Some(template) = template::find(&instance.compiled_template) else {

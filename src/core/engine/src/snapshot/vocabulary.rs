@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::annotations;
 use super::decode::AttributeManifest;
 use super::extension::Registry;
 use super::problems::ResourceProblems;
@@ -31,6 +32,7 @@ pub(super) fn build_manifest(resource: &RawResource, failure: &dyn Fn(&str) -> S
         problems.decode_errors("spec-decode", errors, failure);
         return Built::Unconvertible(problems.list);
     }
+    annotations::check(resource, &[], &mut problems);
     let types = manifest.attributes.into_iter().map(|(name, info)| (name, info.value_type)).collect();
     Built::Done(Manifest(Arc::new(types)), problems.list)
 }
