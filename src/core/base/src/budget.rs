@@ -4,7 +4,7 @@
 //! Bytes are acquired from a share in two ways:
 //!
 //! - a [`Reservation`] for one thing with an end, such as the body of a request: dropping it releases the bytes;
-//! - an [`Account`] for what lives long, such as the cells of one handler or a connection. While several accounts share, each is
+//! - an [`Account`] for a table that lives long, such as the cells of one handler. While several accounts share, each is
 //!   guaranteed its part of one half, and the other half goes to whoever asks first.
 //!
 //! Cost: one or two atomic additions for each [`acquire`](Account::acquire) or [`reserve`](Share::reserve), and none otherwise. Callers
@@ -174,8 +174,6 @@ impl Collect for MemoryBudget {
 pub struct Share {
     limit: usize,
     used: AtomicUsize,
-    /// What accounts hold beyond their guarantees.
-    common: AtomicUsize,
     accounts: AtomicUsize,
     exhausted: AtomicU64,
 }
@@ -183,8 +181,7 @@ pub struct Share {
 impl Share {
     /// A share of its own, for tables outside of a server and for tests.
     pub fn new(limit: usize) -> Self {
-        let (used, common, accounts) = Default::default();
-        Self { limit, used, common, accounts, exhausted: AtomicU64::new(0) }
+        Self { limit, used: AtomicUsize::new(0), accounts: AtomicUsize::new(0), exhausted: AtomicU64::new(0) }
     }
 
     /// Most bytes.
@@ -204,13 +201,13 @@ impl Share {
 
     /// Acquires bytes until the reservation is dropped; `None` if the share does not have them.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
-        self.add(bytes).then(|| Reservation { share: Arc::clone(self), bytes })
+        self.add(bytes, self.limit).then(|| Reservation { share: Arc::clone(self), bytes })
     }
 
     /// Opens an account, which holds nothing yet.
     pub fn open(self: &Arc<Self>) -> Account {
         self.accounts.fetch_add(1, Ordering::Relaxed);
-        Account { share: Arc::clone(self), used: AtomicUsize::new(0), common: AtomicUsize::new(0) }
+        Account { share: Arc::clone(self), used: AtomicUsize::new(0) }
     }
 
     /// What each account can acquire whatever the others hold.
@@ -221,17 +218,19 @@ impl Share {
         }
     }
 
-    /// What all accounts together can acquire beyond their guarantees.
-    fn for_all(&self) -> usize {
+    /// What an account beyond its guarantee leaves for those that are below theirs.
+    fn reserved_for_others(&self) -> usize {
         match self.accounts.load(Ordering::Relaxed) {
-            0 | 1 => self.limit,
-            _ => self.limit / 2,
+            0 | 1 => 0,
+            accounts => self.limit / 2 / accounts * (accounts - 1),
         }
     }
 
-    /// Adds bytes unless they exceed the limit.
-    fn add(&self, bytes: usize) -> bool {
-        let added = add_within(&self.used, bytes, self.limit);
+    /// Adds bytes unless they exceed `most`.
+    fn add(&self, bytes: usize, most: usize) -> bool {
+        let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
+        // Relaxed: only the sum matters, no other memory is published with it.
+        let added = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok();
         if !added {
             self.exhausted.fetch_add(1, Ordering::Relaxed);
         }
@@ -242,13 +241,6 @@ impl Share {
         let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "released {bytes} of {before} bytes");
     }
-}
-
-/// Adds bytes unless the sum exceeds `most`.
-fn add_within(sum: &AtomicUsize, bytes: usize, most: usize) -> bool {
-    let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
-    // Relaxed: only the sum matters, no other memory is published with it.
-    sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
 /// Bytes of a share; released when it is dropped.
@@ -266,7 +258,7 @@ impl Reservation {
 
     /// Acquires more bytes. Returns false, and changes nothing, if the share does not have them.
     pub fn grow(&mut self, bytes: usize) -> bool {
-        let grown = self.share.add(bytes);
+        let grown = self.share.add(bytes, self.share.limit);
         self.bytes += if grown { bytes } else { 0 };
         grown
     }
@@ -290,8 +282,6 @@ impl Drop for Reservation {
 pub struct Account {
     share: Arc<Share>,
     used: AtomicUsize,
-    /// What of it is beyond the guarantee that there was when it was acquired.
-    common: AtomicUsize,
 }
 
 impl Account {
@@ -307,21 +297,16 @@ impl Account {
 
     /// Acquires bytes. Returns false, and changes nothing, if the share does not have them for this account.
     pub fn acquire(&self, bytes: usize) -> bool {
-        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
-        let within = before.saturating_sub(self.common.load(Ordering::Relaxed));
-        let beyond = bytes.saturating_sub(self.share.guarantee().saturating_sub(within));
-        let is_shared_out = beyond > 0 && !add_within(&self.share.common, beyond, self.share.for_all());
-        if is_shared_out || !self.share.add(bytes) {
-            if is_shared_out {
-                self.share.exhausted.fetch_add(1, Ordering::Relaxed);
-            } else {
-                self.share.common.fetch_sub(beyond, Ordering::Relaxed);
-            }
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let most = match used <= self.share.guarantee() {
+            true => self.share.limit,
+            false => self.share.limit - self.share.reserved_for_others(),
+        };
+        let acquired = self.share.add(bytes, most);
+        if !acquired {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
-            return false;
         }
-        self.common.fetch_add(beyond, Ordering::Relaxed);
-        true
+        acquired
     }
 
     /// Acquires bytes until the charge is dropped; `None` if the share does not have them for this account.
@@ -341,13 +326,8 @@ impl Account {
         self.share.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Releases bytes, first those beyond the guarantee.
+    /// Releases bytes.
     pub fn release(&self, bytes: usize) {
-        let rest = |common: usize| Some(common - common.min(bytes));
-        let common = self.common.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).unwrap_or_default();
-        if common > 0 {
-            self.share.common.fetch_sub(common.min(bytes), Ordering::Relaxed);
-        }
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.share.subtract(bytes);
     }
@@ -368,7 +348,6 @@ impl Drop for Charge {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.share.common.fetch_sub(*self.common.get_mut(), Ordering::Relaxed);
         self.share.subtract(self.used());
         self.share.accounts.fetch_sub(1, Ordering::Relaxed);
     }
@@ -402,24 +381,6 @@ mod tests {
         assert_eq!(share.used(), 30);
         drop(second);
         assert_eq!((share.used(), share.reserve(usize::MAX).is_none()), (0, true));
-    }
-
-    #[test]
-    fn what_accounts_hold_of_their_guarantees_leaves_the_other_half_to_all() {
-        let share = Arc::new(Share::new(10_000));
-        // Each holds all that it is guaranteed.
-        let others: Vec<Account> = (0..50).map(|_| share.open()).collect();
-        assert!(others.iter().all(|account| account.acquire(100)));
-        assert_eq!(share.used(), 5_000);
-        assert!(others[0].acquire(5_000), "the other half is free");
-        assert!(!others[1].acquire(1));
-        others[0].release(5_050);
-        assert!(others[1].acquire(5_000) && !others[2].acquire(1));
-        drop(others);
-        assert_eq!(share.used(), 0);
-        let (one, _two) = (share.open(), share.open());
-        assert!(one.acquire(7_500), "nothing of the common half is forgotten");
-        assert!(!one.acquire(1));
     }
 
     #[test]

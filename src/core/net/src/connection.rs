@@ -77,11 +77,6 @@ thread_local! {
     static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Memory of a connection besides its input, output and requests: its sockets, its task, its tables.
-const CONNECTION_BYTES: usize = 4 << 10;
-/// Memory of TLS once the handshake is complete: keys, certificates and parts of records.
-const TLS_BYTES: usize = 16 << 10;
-
 /// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 enum ConnectionEnd {
@@ -109,16 +104,6 @@ pub(crate) async fn serve<S: WorkerService>(
     // Held until the connection is closed.
     let _descriptor = accepted.place.take();
     let account = ConnectionAccount(limits.memory.open());
-    let has_memory = |bytes: usize| {
-        let acquired = account.acquire(bytes);
-        if !acquired {
-            mixer_base::warn_limited!(10, caller = %peer, "a connection was refused: no memory (--memory-limit, share connections)");
-        }
-        acquired
-    };
-    if !has_memory(CONNECTION_BYTES) {
-        return;
-    }
     let opened = tokio::select! {
         opened = open(accepted, &mut place) => opened,
         () = stop.cancelled() => return,
@@ -134,9 +119,6 @@ pub(crate) async fn serve<S: WorkerService>(
             return;
         }
     };
-    if matches!(stream, Stream::Tls(_)) && !has_memory(TLS_BYTES) {
-        return;
-    }
     let registration = registry.register(peer.to_string(), worker);
     let mut driver =
         Driver::new(stream, service, Rc::new(peer), &limits, account, (&registration.connection, place));
