@@ -240,10 +240,10 @@ fn a_misspelt_annotation_is_one_error_for_everybody() {
     );
     assert!(validated.stderr.contains(": 1 error, 0 warnings"), "{validated:?}");
     let store = format!("fs://{root}");
-    let address = ["--address", "tcp://127.0.0.1:0"];
-    let rehearsed = mixer(&[&["server", "--dry-run", "--config-store-url", &store], &address[..]].concat());
+    let ports = ["--address", "tcp://127.0.0.1:0", "--metrics-port", "0"];
+    let rehearsed = mixer(&[&["server", "--dry-run", "--config-store-url", &store], &ports[..]].concat());
     assert!(rehearsed.status != 0 && rehearsed.stdout.contains(" 1 error, 0 warnings"), "{rehearsed:?}");
-    let diagnosed = mixer(&[&["doctor", "-o", "plain", "--config-store-url", &store], &address[..]].concat());
+    let diagnosed = mixer(&[&["doctor", "-o", "plain", "--config-store-url", &store], &ports[..]].concat());
     let finding = diagnosed.stdout.lines().find(|line| line.contains("configuration"));
     assert!(
         finding.is_some_and(|line| line.starts_with("fail") && line.contains(" 1 error, ")),
@@ -460,7 +460,7 @@ fn every_command_refuses_a_document_that_is_no_resource() {
         let validated = mixer(&["validate", "-o", "plain", &root]);
         assert!(validated.status == 1 && validated.stdout.contains(&format!("error{told}")), "{validated:?}");
         let store = format!("fs://{root}");
-        let flags = ["--config-store-url", &store, "--address", "tcp://127.0.0.1:0"];
+        let flags = ["--config-store-url", &store, "--address", "tcp://127.0.0.1:0", "--metrics-port", "0"];
         let diagnosed = mixer(&[&["doctor", "-o", "plain"], &flags[..]].concat());
         let finding = diagnosed.stdout.lines().find(|line| line.contains("configuration"));
         assert!(
