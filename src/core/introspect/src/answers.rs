@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 
 use super::{MAX_BODY, Server, Shared, explain, json_text};
 use mixer_engine::runtime::Published;
-use mixer_net::http::{LargeAnswers, Places, Rendering};
+use mixer_net::http::{LargeAnswers, LongText, Places, Rendering};
 
 /// Requests that are answered at a time, each on a thread. Others wait.
 const MAX_RENDERINGS: usize = 2;
@@ -108,12 +108,14 @@ pub(super) fn of_snapshot<T: Serialize>(
     if let Some(text) = newest.and_then(|(_, text)| text.upgrade()) {
         return with_rendering(text);
     }
-    let text = match serde_json::to_string_pretty(&value(&published)) {
-        Ok(text) if LargeAnswers::is_large(text.len()) => text,
-        Ok(text) => return json_text(text),
-        Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    };
-    match server.large_answers.keep(text.into_boxed_str().into_boxed_bytes()) {
+    let mut text = LongText::default();
+    if let Err(error) = serde_json::to_writer_pretty(&mut text, &value(&published)) {
+        return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
+    }
+    if !LargeAnswers::is_large(text.len()) {
+        return json_text(text.into_bytes());
+    }
+    match server.large_answers.keep(text) {
         Ok(text) => {
             texts.insert(name, (Arc::downgrade(&published), Arc::downgrade(&text)));
             with_rendering(text)

@@ -5,6 +5,7 @@ mod large;
 mod places;
 mod server;
 mod stream;
+mod text;
 mod timeouts;
 
 use std::io::Write as _;
@@ -26,6 +27,7 @@ use mixer_base::task::{Group, Task};
 pub use places::Places;
 pub use server::{Backoff, Connection, HttpBody, HttpLimits, accept};
 pub use stream::streamed;
+pub use text::LongText;
 
 /// Minimum body size for compression, in bytes.
 const MIN_GZIP_BYTES: usize = 1024;

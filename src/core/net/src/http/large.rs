@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{answer, streamed};
+use super::{LongText, answer, streamed};
 use mixer_base::budget::{Account, Charge, Share};
 
 /// Longest text that is not large.
@@ -34,7 +34,7 @@ pub struct LargeAnswers {
 /// The text of large answers; its memory is released with the last of them.
 #[derive(Debug)]
 pub struct Rendering {
-    text: Bytes,
+    pieces: Vec<Bytes>,
     renderings: Arc<Mutex<usize>>,
     _memory: Charge,
 }
@@ -78,7 +78,7 @@ impl LargeAnswers {
 
     /// Keeps a text for as long as answers send it. The first one is kept whatever its length: it depends on the configuration and not on
     /// who asks. Errors: the share has no memory for one more.
-    pub fn keep(&self, text: impl Into<Bytes>) -> Result<Arc<Rendering>, Busy> {
+    pub fn keep(&self, text: impl Into<LongText>) -> Result<Arc<Rendering>, Busy> {
         let text = text.into();
         let mut renderings = self.renderings.lock();
         let memory = match self.account.charge(text.len()) {
@@ -88,7 +88,8 @@ impl LargeAnswers {
         };
         *renderings += 1;
         drop(renderings);
-        Ok(Arc::new(Rendering { text, renderings: Arc::clone(&self.renderings), _memory: memory }))
+        let renderings = Arc::clone(&self.renderings);
+        Ok(Arc::new(Rendering { pieces: text.into_pieces(), renderings, _memory: memory }))
     }
 
     /// Answers with a text: status and headers are those of `head`. `request`: the headers of the request.
@@ -96,13 +97,14 @@ impl LargeAnswers {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return Busy.answer() };
         // Their number is bounded, so that the share can be exceeded by the bound at most.
         let memory = self.account.overdrawn(ANSWER_BYTES);
-        let mut at = 0;
+        let (mut index, mut at) = (0, 0);
         let chunks = std::iter::from_fn(move || {
             // Place and memory are returned with the iterator: after the last chunk, or when the client is gone.
             let _held = (&place, &memory);
-            let end = text.text.len().min(at + CHUNK);
-            let chunk = text.text.get(at..end).filter(|chunk| !chunk.is_empty())?.to_vec();
-            at = end;
+            let piece = text.pieces.get(index)?;
+            let end = piece.len().min(at + CHUNK);
+            let chunk = piece.get(at..end)?.to_vec();
+            (index, at) = if end == piece.len() { (index + 1, 0) } else { (index, end) };
             Some(chunk)
         });
         let (head, _) = head.into_parts();
