@@ -25,6 +25,7 @@ use mixer_base::task::{Group, Task};
 use mixer_engine::adapter::Env;
 use mixer_net::descriptors::DescriptorPlan;
 use mixer_net::http;
+use mixer_net::listener::inherit_tcp;
 
 /// Prefix of build errors of the listener.
 pub(super) const NOT_STARTED: &str = "could not start prometheus metrics server: ";
@@ -136,7 +137,7 @@ impl Endpoint {
     fn start(self: &Arc<Self>, env: &Env) -> io::Result<MetricsServer> {
         let listener = listen(env.metrics_port)?;
         let address = listener.local_addr()?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let listener = inherit_tcp(listener)?;
         let stop = CancellationToken::new();
         let endpoint = Arc::downgrade(self);
         let memory = env.commons.get::<MemoryBudget>();
@@ -214,14 +215,12 @@ enum OpenError {
 
 /// All addresses, IPv4 and IPv6; IPv4 alone where there is no IPv6.
 fn listen(port: u16) -> io::Result<TcpListener> {
-    let listener = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
+    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
         }
-        other => other?,
-    };
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+        other => other,
+    }
 }
 
 /// The use of the endpoint by one handler.
