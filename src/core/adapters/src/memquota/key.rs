@@ -74,7 +74,7 @@ fn value(tag: u8, rest: &mut &[u8]) -> Option<String> {
         DIGEST => {
             let digest: [u8; 32] = take(rest)?;
             let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-            format!("long values, SHA-256 {hex}…")
+            format!("long values, BLAKE3 {hex}…")
         }
         1 => String::from_utf8_lossy(prefixed(rest)?).into_owned(),
         2 => i64::from_le_bytes(take(rest)?).to_string(),

@@ -12,7 +12,7 @@ use mixer_engine::adapter::Instance;
 /// Longest label value in bytes. Longer ones are cut.
 pub(super) const MAX_LABEL_BYTES: usize = 1024;
 
-/// Cuts a label value that is too long: its first characters, `…` and the first 128 bits of its SHA-256 in hexadecimal digits, so that
+/// Cuts a label value that is too long: its first characters, `…` and the first 128 bits of its BLAKE3 digest in hexadecimal digits, so that
 /// values which differ only behind the cut stay different series. Returns whether it was too long.
 pub(super) fn cut(value: &mut Vec<u8>) -> bool {
     if value.len() <= MAX_LABEL_BYTES {
