@@ -70,8 +70,12 @@ pub(crate) fn yield_to_the_good_client() {
 }
 
 fn run(program: &str, arguments: &[&str]) {
-    let ended = Command::new(program).args(arguments).stdout(Stdio::null()).status();
-    assert!(ended.is_ok_and(|status| status.success()), "{program} {arguments:?}");
+    let succeeds = || {
+        let ended = Command::new(program).args(arguments).stdout(Stdio::null()).status();
+        ended.is_ok_and(|status| status.success())
+    };
+    // A thread of an earlier attack may end between its listing and its move.
+    assert!((0..5).any(|_| succeeds()), "{program} {arguments:?}");
 }
 
 /// A quiet and an attacked turn.
