@@ -1,12 +1,12 @@
-//! A rule whose kind becomes another kind of this server: nobody knows that it was a rule.
+//! A rule whose kind becomes another kind of this server or of Istio: nobody knows that it was a rule.
 
 use mixer_engine::runtime::OnConfigError;
 
 use crate::refusal::{BESIDE, HANDLER, INSTANCE, MANIFEST, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
-/// Kinds of this server. The last three decide about requests by themselves.
-const KINDS: [&str; 12] = [
+/// Kinds of this server, of which three decide about requests by themselves, and of Istio's adapters and clients.
+const KINDS: [&str; 17] = [
     "handler",
     "instance",
     "attributemanifest",
@@ -19,6 +19,11 @@ const KINDS: [&str; 12] = [
     "envoybridge",
     "ratelimit",
     "attributemapping",
+    "opa",
+    "rbac",
+    "redisquota",
+    "QuotaSpec",
+    "HTTPAPISpecBinding",
 ];
 
 /// Refuses whatever no rule allows.

@@ -164,6 +164,14 @@ const EDITS: &[Row] = &[
         let handler = HANDLER.replace("params: {", "params: {cachingUseCount: -1, ");
         files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
     }),
+    ("the entries of a blacklist are null", |files| {
+        let handler = HANDLER.replace("overrides: [bob]", "overrides:");
+        files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
+    }),
+    ("an entry of a blacklist is null", |files| {
+        let handler = HANDLER.replace("overrides: [bob]", "overrides: [~]");
+        files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
+    }),
     ("an expression of an instance does not compile", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, &INSTANCE.replace("source.user", "sorce.user"), RULE]));
     }),
@@ -228,6 +236,12 @@ const EDITS: &[Row] = &[
     ("a rule's kind becomes that of an adapter or a template", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: metric")]));
     }),
+    ("a rule's kind becomes one of Istio that this server does not have", |files| {
+        files.put(
+            "/conf/deny.yaml",
+            deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: QuotaSpec")]),
+        );
+    }),
     ("a rule is renamed in another file and its kind becomes another kind of this server", |files| {
         files.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
         let rule = RULE.replace("kind: rule", "kind: instance").replace("no-bob", "no-robert");
@@ -287,6 +301,16 @@ const STARTS: &[Row] = &[
     ("a handler of a check rule does not build", |files| {
         let handler = HANDLER.replace("params: {", "params: {cachingUseCount: -1, ");
         files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
+    }),
+    ("the entries of a blacklist are null, or one is", |files| {
+        let handler = HANDLER.replace("overrides: [bob]", "overrides:");
+        files.put("/conf/deny.yaml", deny([&handler, INSTANCE, RULE]));
+    }),
+    ("the kind of a check rule is one of Istio that this server does not have", |files| {
+        files.put(
+            "/conf/deny.yaml",
+            deny([HANDLER, INSTANCE, &RULE.replace("kind: rule", "kind: QuotaSpec")]),
+        );
     }),
     ("a report rule has an error", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]) + BROKEN_REPORT);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use mixer_adapters::ListOptions;
 use mixer_api::MixerService;
 use mixer_api::grpc::Code;
 use mixer_api::proto::istio::mixer::v1::CheckResponse;
@@ -319,6 +320,8 @@ impl Stage {
             hangs: AtomicBool::new(hangs),
         });
         let cache = self.uses_cache.then(|| Arc::clone(&self.cache) as Arc<dyn CacheMedium>);
+        let commons = Commons::default();
+        commons.insert(Arc::new(ListOptions { as_istio_mixer: self.policy == OnConfigError::ServeValid }));
         let options = ConfiguratorOptions {
             store: store.clone(),
             environment: HandlerEnvironment {
@@ -326,7 +329,7 @@ impl Stage {
                 runtime: self.background.handle().clone(),
                 metrics_port: 0,
                 metrics: Arc::clone(&metrics),
-                commons: Arc::new(Commons::default()),
+                commons: Arc::new(commons),
                 build_timeout: Duration::from_secs(10),
             },
             metrics: Arc::clone(&metrics),

@@ -18,10 +18,10 @@ use std::sync::Arc;
 use mixer_attribute::text::go_text;
 use mixer_attribute::{SignedDuration, Value};
 use mixer_base::task::Task;
-use mixer_config::{Diagnostic, Diagnostics, FieldPath};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Severity};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BoundInstance, BuildError, CheckPower, CheckResult, Env, HandleCheck, Handler,
-    HandlerError, HandlerStatus, Instance, Reply, Status,
+    HandlerError, HandlerStatus, Instance, NOT_BUILT, Reply, Status,
 };
 use mixer_expr::functions::Regex;
 
@@ -58,8 +58,8 @@ mixer_config::message! {
         4 caching_interval: SignedDuration = SignedDuration::from_secs(300);
         /// How often an answer may be reused.
         5 caching_use_count: i32 = 10_000;
-        /// Entries in addition to those of the provider.
-        6 overrides: Vec<String> = Vec::new();
+        /// Entries in addition to those of the provider. Istio Mixer reads null as an empty text; see [`Params::entries`].
+        6 overrides: Option<Vec<Option<String>>> = None;
         /// Type of the entries.
         7 entry_type: EntryType = EntryType::default();
         /// Deny values on the list instead of values not on it.
@@ -67,8 +67,20 @@ mixer_config::message! {
         /// File with the list, as an absolute path or `file:///path`; reloaded when it changes and every `refreshInterval`. Not in
         /// Istio Mixer. Excludes `providerUrl`.
         1000 provider_file: String = String::new();
-        /// A provider without entries is an empty list. Otherwise it counts as a failed fetch: the last list stays. Not in Istio Mixer.
+        /// A provider without entries is an empty list. Otherwise it counts as a failed fetch: the last list stays. And a blacklist needs
+        /// neither entries nor a provider. Not in Istio Mixer.
         1001 allow_empty_list: bool = false;
+    }
+}
+
+impl Params {
+    /// The entries of `overrides`, without those that are null; Istio Mixer's reading has an empty text for each of them.
+    fn entries(&self, reads_null: bool) -> Vec<String> {
+        let entries = self.overrides.iter().flatten();
+        entries
+            .filter(|entry| reads_null || entry.is_some())
+            .map(|entry| entry.clone().unwrap_or_default())
+            .collect()
     }
 }
 
@@ -108,12 +120,23 @@ impl Adapter for ListChecker {
     }
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
-        if let Some(text) = denies_nobody(params) {
-            problems.push(
-                Diagnostic::warning("list-empty", FieldPath::root().field("blacklist"), text).with_hint(
+        if let Some((severity, text)) = denies_nobody(params) {
+            let field = FieldPath::root().field("blacklist");
+            problems.push(match severity {
+                Severity::Error => Diagnostic::error(
+                    NOT_BUILT,
+                    field,
+                    format!("the handler will not be built: {text}"),
+                )
+                .with_hint(
+                    "list what it refuses under `overrides`, or name a `providerUrl` or `providerFile`; \
+                             if it is to refuse nobody, set `allowEmptyList`",
+                )
+                .accepted_by_istio(),
+                _ => Diagnostic::warning("list-empty", field, text).with_hint(
                     "list what it refuses under `overrides`, or name a `providerUrl` or `providerFile`",
                 ),
-            );
+            });
         }
         let mut problem = |path: FieldPath, text: String| {
             let mut diagnostic = Diagnostic::error("adapter-config", path, text);
@@ -136,7 +159,7 @@ impl Adapter for ListChecker {
             );
             problem(field("cachingUseCount"), text);
         }
-        for (index, entry) in params.overrides.iter().enumerate() {
+        for (index, entry) in params.entries(true).iter().enumerate() {
             let error = match params.entry_type {
                 EntryType::Strings | EntryType::CaseInsensitiveStrings => None,
                 EntryType::IpAddresses => Network::parse(entry)
@@ -160,9 +183,13 @@ impl Adapter for ListChecker {
         let positions = instances.iter().map(|i| i.position("value")).collect();
         let source = ListSource::of(&params);
         let as_istio_mixer = env.commons.get::<ListOptions>().as_istio_mixer;
+        if let Some((Severity::Error, text)) = denies_nobody(&params).filter(|_| !as_istio_mixer) {
+            return Err(BuildError::Refused(text.to_owned()));
+        }
         let accepts_empty = params.allow_empty_list || as_istio_mixer;
         let name = env.handler_name.clone();
-        let provider = Provider::new(source, params.entry_type, params.overrides, name, accepts_empty);
+        let provider =
+            Provider::new(source, params.entry_type, params.entries(as_istio_mixer), name, accepts_empty);
         let provider = Arc::new(provider);
         let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
         if as_istio_mixer {
@@ -192,17 +219,28 @@ impl Adapter for ListChecker {
     }
 }
 
-/// What is wrong with a blacklist without a provider that has no entries, or only empty ones, as which null is read.
-fn denies_nobody(params: &Params) -> Option<&'static str> {
-    if !params.blacklist || !params.provider_url.is_empty() || !params.provider_file.is_empty() {
+/// What is wrong with a blacklist that refuses nobody, or fewer than it seems to. Entries that are missing or null are an error: in a
+/// file they are what is left when entries were commented out, or not filled in by a template. An empty list is read as null.
+fn denies_nobody(params: &Params) -> Option<(Severity, &'static str)> {
+    if !params.blacklist {
         return None;
     }
-    let is_text = matches!(params.entry_type, EntryType::Strings | EntryType::CaseInsensitiveStrings);
-    if params.overrides.is_empty() {
-        return Some("overrides: a blacklist without entries and without provider lets everybody pass");
+    let overrides = params.overrides.as_deref();
+    if overrides.is_some_and(|entries| entries.iter().any(Option::is_none)) {
+        return Some((Severity::Error, "overrides: an entry of the blacklist is null"));
     }
-    let is_empty = is_text && params.overrides.iter().all(String::is_empty);
-    is_empty.then_some("overrides: every entry of the blacklist is empty: it refuses the empty value only")
+    if !params.provider_url.is_empty() || !params.provider_file.is_empty() {
+        return None;
+    }
+    let lets_pass = "overrides: a blacklist without entries and without provider lets everybody pass";
+    let is_text = matches!(params.entry_type, EntryType::Strings | EntryType::CaseInsensitiveStrings);
+    match overrides {
+        None | Some([]) => (!params.allow_empty_list).then_some((Severity::Error, lets_pass)),
+        Some(entries) => (is_text && entries.iter().flatten().all(String::is_empty)).then_some((
+            Severity::Warning,
+            "overrides: every entry of the blacklist is empty: it refuses the empty value only",
+        )),
+    }
 }
 
 /// Checks the fields of the provider.

@@ -55,6 +55,10 @@ fn ok(body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
+fn some(entries: &[&str]) -> Option<Vec<Option<String>>> {
+    Some(entries.iter().map(|entry| Some((*entry).to_owned())).collect())
+}
+
 fn params(url: String) -> Params {
     Params {
         provider_url: url,
@@ -154,7 +158,7 @@ fn params_table() {
             "bad addresses",
             Params {
                 entry_type: EntryType::IpAddresses,
-                overrides: vec!["10.0.0.0/33".into(), "1.1.1.1".into(), "x".into()],
+                overrides: some(&["10.0.0.0/33", "1.1.1.1", "x"]),
                 ..Params::default()
             },
             vec![
@@ -168,6 +172,39 @@ fn params_table() {
     }
 }
 
+/// Entries that are missing or null, as templates and comments leave them.
+#[tokio::test]
+async fn a_blacklist_without_entries_is_not_built_unless_that_is_meant() {
+    let null = || Some(vec![Some("bob".to_owned()), None]);
+    let url = "http://h".to_owned();
+    let entries = "overrides: a blacklist without entries and without provider lets everybody pass";
+    let entry = "overrides: an entry of the blacklist is null";
+    let blacklist = |overrides| Params { overrides, blacklist: true, ..Params::default() };
+    for (name, params, error) in [
+        ("none", blacklist(None), Some(entries)),
+        ("an empty list", blacklist(Some(Vec::new())), Some(entries)),
+        ("meant", Params { allow_empty_list: true, ..blacklist(None) }, None),
+        ("null among others", blacklist(null()), Some(entry)),
+        ("null beside a provider", Params { provider_url: url.clone(), ..blacklist(null()) }, Some(entry)),
+        ("a provider", Params { provider_url: url, ..blacklist(None) }, None),
+        ("whom a whitelist lets pass", Params { blacklist: false, ..blacklist(null()) }, None),
+    ] {
+        let told = error.map(|text| format!("the handler will not be built: {text}"));
+        let found = problems::<ListChecker>(&params);
+        assert_eq!(found.iter().find(|text| text.starts_with("the handler")), told.as_ref(), "{name}");
+        if params.provider_url.is_empty() {
+            let built = ListChecker::build(params.clone(), Vec::new(), test_env("h.istio-system")).await;
+            assert_eq!(built.err().map(|refused| refused.to_string()).as_deref(), error, "{name}");
+            let env = test_env("h.istio-system");
+            env.commons.insert(Arc::new(ListOptions { as_istio_mixer: true }));
+            assert!(ListChecker::build(params, Vec::new(), env).await.is_ok(), "{name}");
+        }
+    }
+    // Null is no entry; Istio Mixer lets the empty text pass.
+    let whitelist = Fixture::new(Params { blacklist: false, ..blacklist(null()) }).await;
+    assert!(whitelist.has("bob") && !whitelist.has(""));
+}
+
 #[test]
 fn all_problems_are_reported_in_order() {
     let params = Params {
@@ -177,7 +214,7 @@ fn all_problems_are_reported_in_order() {
         caching_interval: SignedDuration::from_secs(-1),
         caching_use_count: -2,
         entry_type: EntryType::Regex,
-        overrides: vec!["(a".into()],
+        overrides: some(&["(a"]),
         ..Params::default()
     };
     let found = problems::<ListChecker>(&params);
@@ -200,8 +237,7 @@ fn all_problems_are_reported_in_order() {
 
 #[tokio::test]
 async fn answers() {
-    let f =
-        Fixture::new(Params { overrides: vec!["a".into(), "10.0.0.1".into()], ..Params::default() }).await;
+    let f = Fixture::new(Params { overrides: some(&["a", "10.0.0.1"]), ..Params::default() }).await;
     let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
     let rows = [
         (Some(Value::String(b"a")), (0, "")),
@@ -217,7 +253,7 @@ async fn answers() {
     for (value, (code, message)) in rows {
         assert_eq!(f.ask(value), (code, message.to_owned()), "{value:?}");
     }
-    let f = Fixture::new(Params { overrides: vec!["a".into()], blacklist: true, ..Params::default() }).await;
+    let f = Fixture::new(Params { overrides: some(&["a"]), blacklist: true, ..Params::default() }).await;
     assert_eq!(f.ask(Some(Value::String(b"a"))), (7, "a is blacklisted".to_owned()));
     assert_eq!(f.ask(Some(Value::String(b"b"))), (0, String::new()));
     let result = ready(f.reply(None));
@@ -226,7 +262,7 @@ async fn answers() {
 
 #[tokio::test]
 async fn addresses_are_looked_up_as_bytes_and_as_text() {
-    let overrides = vec!["10.0.0.0/8".to_owned()];
+    let overrides = some(&["10.0.0.0/8"]);
     let entry_type = EntryType::IpAddresses;
     let f = Fixture::new(Params { overrides: overrides.clone(), entry_type, ..Params::default() }).await;
     let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
@@ -245,15 +281,15 @@ async fn addresses_are_looked_up_as_bytes_and_as_text() {
     let f = Fixture::new(Params { overrides, entry_type, blacklist: true, ..Params::default() }).await;
     assert_eq!(f.ask(Some(Value::Bytes(&[10, 0, 0, 1]))), (7, "10.0.0.1 is blacklisted".to_owned()));
     assert_eq!(f.ask(Some(Value::Bytes(&[11, 0, 0, 1]))), (0, String::new()));
-    let f = Fixture::new(Params { overrides: vec!["10.0.0.1".into()], blacklist: true, ..Params::default() })
-        .await;
+    let f =
+        Fixture::new(Params { overrides: some(&["10.0.0.1"]), blacklist: true, ..Params::default() }).await;
     assert_eq!(f.ask(Some(Value::Bytes(&[10, 0, 0, 1]))).0, 7);
 }
 
 #[tokio::test]
 async fn a_list_is_refreshed_kept_through_an_outage_and_purged() {
     let server = Server::start(&ok("a\n"));
-    let f = Fixture::new(Params { overrides: vec!["z".into()], ..params(server.url()) }).await;
+    let f = Fixture::new(Params { overrides: some(&["z"]), ..params(server.url()) }).await;
     assert!(f.has("a") && f.has("z") && !f.has("b"));
     server.serve("b\n");
     f.until(|f| f.has("b")).await;
@@ -519,7 +555,7 @@ async fn a_file_is_reloaded_when_it_changes() {
         provider_file: written,
         refresh_interval: hour,
         ttl: hour,
-        overrides: vec!["z".into()],
+        overrides: some(&["z"]),
         ..Params::default()
     };
     let f = Fixture::new(file(format!("file://{}", path.display()))).await;

@@ -180,8 +180,9 @@ impl Guess {
     /// Cost: constant, unless the resource has no `apiVersion`.
     fn of(resource: &RawResource, registry: Registry) -> Self {
         let kind = &*resource.key.kind;
-        // A legacy kind of Istio may be switched off.
-        let is_known = FOREIGN_KINDS.contains(&kind) || candidates(registry).any(|known| known == kind);
+        // A legacy kind of Istio may be switched off. A rule with such a kind is a mistake all the same.
+        let is_named = || FOREIGN_KINDS.contains(&kind) || candidates(registry).any(|known| known == kind);
+        let is_known = !resembles_rule(resource) && is_named();
         let is_meant = match group_of(resource) {
             // Istio Mixer reads documents without it.
             "" => suggestion(kind, candidates(registry)).is_some() || resembles_rule(resource),

@@ -35,7 +35,7 @@ async fn a_handler_that_is_built_again_begins_with_the_list_of_its_predecessor()
     *server.answer.lock().unwrap() = UNAVAILABLE.to_vec();
     // An entry more, and another type.
     let more = Params {
-        overrides: vec!["C".into()],
+        overrides: some(&["C"]),
         entry_type: EntryType::CaseInsensitiveStrings,
         ..hourly(server.url())
     };

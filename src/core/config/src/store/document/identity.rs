@@ -83,8 +83,9 @@ pub(super) fn identify(root: &Node) -> Result<Identity, Unidentified> {
     if missing.is_empty() {
         let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
         let annotations = annotations.unwrap_or_default();
-        let is_like_ours =
-            likeness::has_our_annotation(&annotations) || spec.is_some_and(likeness::is_our_spec);
+        // The fields of a `spec` that lost its indentation stand beside it.
+        let is_like_ours = likeness::has_our_annotation(&annotations)
+            || spec.into_iter().chain([root]).any(likeness::is_our_spec);
         let envelope = Envelope { is_like_ours, ..envelope(root, metadata) };
         return Ok(Identity { key, annotations, envelope });
     }

@@ -358,6 +358,7 @@ fn a_resource_is_known_by_its_fields_whatever_its_kind() {
     for (text, expected) in [
         (plain.to_owned(), false),
         (format!("{plain}\nspec: {{actions: [{{handler: a, instances: [b]}}]}}"), true),
+        (format!("{plain}\nspec:\nactions: [{{handler: a, instances: [b]}}]"), true),
         (format!("{plain}\nspec: {{actions: [{{instances: [b]}}]}}"), false),
         (format!("{plain}\nspec: {{actions: [{{handler: a}}]}}"), false),
         (format!("{plain}\nspec: {{actions: {{handler: a, instances: [b]}}}}"), true),

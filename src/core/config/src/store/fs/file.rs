@@ -228,6 +228,7 @@ pub(super) fn look(found: &Found, before: Before<'_>, now: Instant) -> Look {
     if let Some(cached) = before.cached
         && cached.stamp == found.stamp
         && !cached.fresh
+        && before.unsettled.is_none()
     {
         return Look::Read(CachedFile { contents: cached.contents.clone(), ..*cached });
     }
@@ -237,12 +238,22 @@ pub(super) fn look(found: &Found, before: Before<'_>, now: Instant) -> Look {
     }
 }
 
+/// Whether a process has a file open for writing; no if that is unknown.
+pub(super) fn is_open_for_writing(path: &Path) -> bool {
+    match regular_file::open(path) {
+        Ok((file, _)) => matches!(writer_of(&file), Writer::Open),
+        Err(error) => is_leased(&error),
+    }
+}
+
+/// Whether a file cannot be opened because another process holds a lease: it changes the file.
+fn is_leased(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::WouldBlock
+}
+
 fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look> {
     let (file, metadata) = match regular_file::open(&found.path) {
-        // Another process holds a lease: it changes the file.
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-            return Ok(Look::Wait(Why::Open, found.stamp));
-        }
+        Err(error) if is_leased(&error) => return Ok(Look::Wait(Why::Open, found.stamp)),
         opened => opened?,
     };
     let stamp = FileStamp::of(&metadata);

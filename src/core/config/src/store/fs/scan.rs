@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::file::{
-    Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, ReadError, Unsettled, Why, broken_file, look,
-    system_text, unreadable,
+    Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, ReadError, Unsettled, Why, broken_file,
+    is_open_for_writing, look, system_text, unreadable,
 };
 use super::wake::Wake;
 use super::walk::{self, Found, Walk};
@@ -209,8 +209,41 @@ impl Scanner {
         if !covered {
             self.scan_tree(&events.unwrap_or_default(), now);
         }
+        self.await_writers(&before, now);
         let first = !std::mem::replace(&mut self.has_read, true);
         first || !self.contents.same_as(&before)
+    }
+
+    /// Looks for files that are open for writing if a resource is gone: it may be moving to one whose writer has not written yet, of
+    /// which no event tells. Cost: a few system calls for each file.
+    fn await_writers(&mut self, before: &StoreContents, now: Instant) {
+        let changes = before.resources.changes(&self.contents.resources, Arc::ptr_eq);
+        let is_gone = changes.into_iter().any(|(_, new)| new.is_none());
+        if !is_gone || !self.leases || self.lost == WhenLost::Drop {
+            return;
+        }
+        let settled: Vec<(&PathBuf, FileStamp)> = self
+            .files
+            .iter()
+            .filter(|(path, _)| !self.unsettled.contains_key(*path))
+            .map(|(path, file)| (path, file.stamp))
+            .collect();
+        let are_open = parallel::map(&settled, FILES_PER_THREAD, |(path, _)| is_open_for_writing(path));
+        let open: Vec<(PathBuf, Unsettled)> = settled
+            .into_iter()
+            .zip(are_open)
+            .filter(|(_, is_open)| *is_open)
+            .map(|((path, stamp), _)| {
+                (path.clone(), Unsettled::next(None, Why::Open, Some(stamp), None, now))
+            })
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        self.unsettled.extend(open);
+        let mut contents = StoreContents::clone(&self.contents);
+        self.relist(&mut contents, now);
+        self.contents = Arc::new(contents);
     }
 
     /// Events by the path in this tree, and the paths in the middle of a change; `None` if an event is about none of them.

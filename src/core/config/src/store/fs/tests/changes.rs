@@ -116,6 +116,37 @@ fn a_file_that_is_being_changed_is_named_until_that_has_ended() {
     assert_eq!(changing(&tree).len(), 0);
 }
 
+/// A resource that moves to the file of a writer that opened it and has not written yet: no event tells of that.
+#[test]
+fn a_resource_is_deleted_when_no_file_is_open_for_writing() {
+    let mut tree = Tree::new();
+    let other = tree.directory.path().join("b.yaml");
+    fs::write(&other, rules(&["c"], "old")).unwrap();
+    assert_eq!(tree.seen(), ["a=old", "b=old", "c=old"]);
+    let changing = |tree: &Tree| tree.scanner.contents().changing.clone();
+    let mut writer = OpenOptions::new().append(true).open(&other).unwrap();
+    tree.write(&rules(&["a"], "old"));
+    assert_eq!(tree.seen(), ["a=old", "c=old"]);
+    let named = [Arc::<str>::from(other.display().to_string())];
+    assert_eq!(changing(&tree), named, "where `b` may be moving");
+    assert_eq!(tree.after(300), ["a=old", "c=old"]);
+    assert_eq!(changing(&tree), named);
+    writer.write_all(format!("\n---\n{}", resource("b", "new")).as_bytes()).unwrap();
+    assert_eq!(tree.seen(), ["a=old", "c=old"]);
+    assert_eq!(changing(&tree), named);
+    drop(writer);
+    assert_eq!(tree.seen(), ["a=old", "b=new", "c=old"]);
+    assert_eq!((changing(&tree).len(), tree.problems().len()), (0, 0));
+    // A writer that writes nothing.
+    let writer = OpenOptions::new().append(true).open(&other).unwrap();
+    tree.write("# Nothing.\n");
+    assert_eq!(tree.seen(), ["b=new", "c=old"]);
+    assert_eq!(changing(&tree), named);
+    drop(writer);
+    assert!(tree.scanner.scan(Scope::Noted, Noted::default(), tree.now), "who waits for the end looks again");
+    assert_eq!((changing(&tree).len(), held(tree.scanner.contents()).len()), (0, 2));
+}
+
 #[test]
 fn writing_within_a_file_does_not_truncate_it() {
     let mut tree = Tree::new();
