@@ -15,7 +15,8 @@ use mixer_base::budget::{Reservation, Share};
 
 /// Runs a call whose memory is `arena`. Each time it waits, what it keeps there is reserved from `share`.
 ///
-/// A call is given by reference: to move it costs as much as deciding a small part of it. A call that does not wait reserves nothing. Cost: two atomic additions for one that does, and more if it grows.
+/// A call is given by reference: to move it costs as much as deciding a small part of it. A call that does not wait reserves nothing. Cost:
+/// two atomic additions for one that does, and more if it grows.
 ///
 /// Errors: `rejection` if the share has no memory for it.
 pub fn counted<F: Future + Unpin>(
