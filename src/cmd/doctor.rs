@@ -13,7 +13,6 @@ use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::{Io, Style};
 use super::output::{self, OutputFormat, escaped};
 use super::server::ParseOptions;
-use mixer_config::store::EMBEDDED_SAMPLE;
 
 /// Width of the column of statuses, with its gap.
 const STATUS_WIDTH: usize = 6;
@@ -46,10 +45,7 @@ pub(crate) fn run(args: &DoctorArgs, parse: ParseOptions, io: &mut Io) -> Outcom
         }
         Err(shown) => return Err(invalid_flags(&shown.err)),
     };
-    let Some(mut options) = parsed else { return Ok(Exit::Internal) };
-    if options.config_store_url.is_empty() {
-        EMBEDDED_SAMPLE.clone_into(&mut options.config_store_url);
-    }
+    let Some(options) = parsed else { return Ok(Exit::Internal) };
     let findings = block_on(async { Ok(examine::all(&options).await) })?;
     let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     print(&findings, args.output.unwrap_or(default), io)?;

@@ -2,14 +2,16 @@
 
 mod args;
 mod config_file;
+mod environment;
 mod flags;
 mod signals;
 
 use std::io::Write as _;
 use std::time::Duration;
 
-pub(crate) use args::{ParseOptions, ServerArgs};
-pub(crate) use config_file::{MergedArgs, variable, with_config_file};
+pub(crate) use args::{ParseOptions, STORE_URL, ServerArgs};
+pub(crate) use config_file::{MergedArgs, with_config_file};
+pub(crate) use environment::variable;
 
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
@@ -18,7 +20,6 @@ use super::personality::Personality;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
 use mixer_base::task::{Group, log_panics};
-use mixer_config::store::EMBEDDED_SAMPLE;
 use mixer_engine::runtime::OnConfigError;
 use mixer_server::{LogLevel, Server, ServerOptions, StartError};
 
@@ -29,9 +30,8 @@ const STARTUP_CODE_RELEASE_DELAY: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptions, io: &mut Io) -> Outcome {
     let mut options = args.options();
     if options.config_store_url.is_empty() {
-        // compat(1.0): mixs reads the cluster it runs in; `mixer` serves its sample configuration.
-        let default = if personality.is_legacy() { "k8s://" } else { EMBEDDED_SAMPLE };
-        options.config_store_url = default.to_owned();
+        // compat(1.0): mixs reads the cluster it runs in. `mixer` refuses an empty URL.
+        "k8s://".clone_into(&mut options.config_store_url);
     }
     if personality.is_legacy() && !args.says_config_on_error() {
         // compat(1.3): what is valid serves; pinned by the scenarios that reload configuration.

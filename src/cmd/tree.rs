@@ -10,8 +10,9 @@ use super::server::{self, MergedArgs};
 use super::usage::ErrorFormat;
 use super::{
     check, collateral, completions, crd, diff, doctor, man, probe, report, routes, snapshot, test, validate,
-    version,
+    value, version,
 };
+use mixer_config::store::EMBEDDED_SAMPLE;
 
 /// Policy and telemetry engine for service meshes.
 ///
@@ -175,8 +176,16 @@ impl LegacyArgs {
 /// The command tree of `mixer`. With `environment`, the flags of `server` read environment variables.
 pub(crate) fn native(environment: bool) -> clap::Command {
     let mut root = CommandLine::command().after_help(Exit::help());
-    root = root.mut_subcommands(|c| finish(c, environment));
+    root = root.mut_subcommands(|c| finish(with_sample(c), environment));
     root
+}
+
+/// Called as mixs, no store is the cluster that it runs in; here it is the embedded sample, and an empty URL is refused.
+fn with_sample(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| match arg.get_id() == server::STORE_URL {
+        true => arg.default_value(EMBEDDED_SAMPLE).value_parser(value::store_url),
+        false => arg,
+    })
 }
 
 /// The commands of a legacy program and the head of its help page.
@@ -256,6 +265,7 @@ pub(crate) fn parse(merged: &MergedArgs) -> Result<CommandLine, clap::Error> {
     let mut parsed = CommandLine::from_arg_matches(&matches)?;
     if let Command::Server(args) = &mut parsed.command {
         args.note_origins(&root, &matches, merged);
+        args.note_omissions(&root, &matches);
     }
     Ok(parsed)
 }

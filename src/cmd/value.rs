@@ -52,6 +52,16 @@ pub(crate) fn port(text: &str) -> Result<u16, String> {
     explain(narrow, "a port from 0 to 65535")
 }
 
+/// clap: the URL of a configuration store. An empty one is a variable that is not set rather than a wish for the default.
+pub(crate) fn store_url(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        let why = "the URL is empty, for example because a variable is not set; use fs://DIR, or leave the setting out to serve \
+                   the embedded sample";
+        return Err(why.to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// clap: a number of bytes, plain or with a unit (`4MiB`, `1GB`, `2T`).
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     if let Ok(bytes) = go_uint(text) {

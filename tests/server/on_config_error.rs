@@ -534,3 +534,30 @@ fn mixs_does_not_log_what_istio_mixer_accepts() {
         assert!(is_told(&native.log()), "{code}: {}", native.log());
     }
 }
+
+/// The cache of one store is not replaced by another, which may be a mistake: the sample in the place of a variable that is not set.
+#[test]
+fn the_cache_of_another_store_stays() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (root, cache) = (directory.path().join("conf"), directory.path().join("cache"));
+    std::fs::create_dir(&root).expect("writable");
+    copy_of_the_sample(&root);
+    let flags = ["--config-cache".to_owned(), cache.display().to_string()];
+    let mut server = Server::on(&root).native().with(&flags).start();
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    let file = cache.join("last-good.cache");
+    let before = std::fs::read(&file).expect("the cache is there");
+    let mut server = Server::on_store("embedded://sample").native().with(&flags).start();
+    server.wait_for_log(&format!("is ignored: it is of the store fs://{}", root.display()));
+    server.wait_for_log("choose another --config-cache, or delete the file");
+    assert_eq!(verbose(&server)["configuration"]["store"], "embedded://sample");
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    assert_eq!(std::fs::read(&file).expect("the cache is there"), before);
+    let url = ["--config-store-url", "embedded://sample"];
+    let examined = mixer(&[&["doctor", "--config-cache", &flags[1]], &url[..]].concat());
+    assert!(examined.stdout.contains("and is not replaced"), "{examined:?}");
+    std::fs::remove_file(&file).expect("it is ours");
+    let mut server = Server::on_store("embedded://sample").native().with(&flags).start();
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    assert!(file.exists());
+}

@@ -45,7 +45,7 @@ fn invalid_settings_are_reported_with_position_and_hint() {
         ("d.yaml", "port: [1\n", &[], &[], "at line 2 column 1"),
         (
             "e.yaml",
-            "",
+            "{}\n",
             &[("MIXER_PORT", "many")],
             &[],
             "error: invalid value `many` for `--port` in the environment variable MIXER_PORT\n",
@@ -117,6 +117,31 @@ fn invalid_settings_are_reported_with_position_and_hint() {
             &[],
             "no such file or directory\n  hint: correct the path, or create the file\n",
         ),
+        (
+            "s.yaml",
+            "config-store-url:\n",
+            &[],
+            &[],
+            "error: invalid value `` for `--config-store-url` in `s.yaml`, line 1\n  cause: the URL is empty, ",
+        ),
+        (
+            "t.yaml",
+            "{}\n",
+            &[("MIXER_CONFIG_STORE_URL", "")],
+            &[],
+            "error: invalid value `` for `--config-store-url` in the environment variable MIXER_CONFIG_STORE_URL\n",
+        ),
+        (
+            "u.yaml",
+            "{}\n",
+            &[],
+            &["--config-store-url", " "],
+            "  cause: the URL is empty, for example because a variable is not set; use fs://DIR, or leave the setting out to serve \
+             the embedded sample\n",
+        ),
+        ("v.yaml", "{}\n", &[], &["--config-store-url=", "--dry-run"], "  cause: the URL is empty, "),
+        ("w.yaml", "", &[], &[], "error: cannot read the settings in `w.yaml`\n  cause: the file is empty\n"),
+        ("x.toml", " \n", &[], &["--dry-run"], "  cause: the file is empty\n"),
     ] {
         let found = error_of(name, content, environment, more);
         assert!(found.contains(expected), "{name}: {found}");
@@ -124,15 +149,14 @@ fn invalid_settings_are_reported_with_position_and_hint() {
 }
 
 #[test]
-fn a_settings_file_may_be_empty() {
+fn a_settings_file_may_set_nothing() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for (name, content) in [
-        ("empty.yaml", ""),
         ("comment.yaml", "# nothing\n"),
         ("null.yaml", "null\n"),
         ("map.yaml", "{}\n"),
         ("unset.yaml", "port: null\n"),
-        ("empty.toml", ""),
+        ("comment.toml", "# nothing\n"),
     ] {
         let path = directory.path().join(name);
         std::fs::write(&path, content).expect("it is writable");
@@ -145,7 +169,7 @@ fn a_settings_file_may_be_empty() {
 fn invalid_settings_on_reload_keep_the_old_ones() {
     let directory = configuration("");
     let settings = directory.path().join("settings.yaml");
-    std::fs::write(&settings, "").expect("it is writable");
+    std::fs::write(&settings, "# nothing\n").expect("it is writable");
     let config_file = settings.display().to_string();
     let server = on(&directory).with(&["--config-file", &config_file]).start();
     std::fs::write(&settings, "nosuch: 1\n").expect("it is writable");
@@ -200,4 +224,50 @@ fn dry_run_prints_what_would_be_served() {
     let finished = mixer(&flags);
     assert_eq!(finished.status, 3, "{finished:?}");
     assert!(finished.stderr.contains("bind: address already in use"), "{}", finished.stderr);
+}
+
+/// Runs a command with these variables of the environment.
+fn with_environment(arguments: &[&str], environment: &[(&str, &str)]) -> crate::support::Finished {
+    let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+    let environment: Vec<_> = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    run(&programs().path("mixer"), &arguments, &environment, None, None, DEADLINE).expect("it ends")
+}
+
+#[test]
+fn doctor_refuses_a_store_that_is_given_and_empty() {
+    let refused = "cause: the URL is empty, ";
+    for (more, environment) in
+        [(&["--config-store-url", ""][..], &[][..]), (&[], &[("MIXER_CONFIG_STORE_URL", "")])]
+    {
+        let finished = with_environment(&[&["doctor"], more].concat(), environment);
+        assert!(finished.status == 2 && finished.stderr.contains(refused), "{finished:?}");
+    }
+    // Called as mixs, it is the cluster.
+    let finished = with_environment(&["legacy", "mixs", "server", "--configStoreURL", ""], &[]);
+    assert!(finished.stderr.contains("no configuration has been provided"), "{finished:?}");
+}
+
+#[test]
+fn the_sample_as_the_default_and_misspelt_variables_are_told() {
+    let ports = [(); 3].map(|()| free_port().to_string());
+    let flags = ["--port", &ports[0], "--monitoring-port", &ports[1], "--metrics-port", &ports[2]];
+    let flags = [&flags[..], &["--ctrlz-port", "0"]].concat();
+    let environment = [("MIXER_CONFIG_STORE_URI", "fs:///etc/mixer"), ("MIXER_SERVICE_HOST", "10.0.0.1")];
+    let rehearsal = [&["server", "--dry-run", "--log-target", "stderr"], &flags[..]].concat();
+    let rehearsed = with_environment(&rehearsal, &environment);
+    let misspelt = "MIXER_CONFIG_STORE_URI sets nothing: did you mean MIXER_CONFIG_STORE_URL?";
+    for text in ["no --config-store-url is given: the embedded sample configuration serves", misspelt] {
+        let told = rehearsed.stderr.lines().any(|line| line.contains("\twarn\t") && line.contains(text));
+        assert!(rehearsed.status == 0 && told, "{text}: {rehearsed:?}");
+    }
+    assert!(!rehearsed.stderr.contains("SERVICE_HOST"), "{rehearsed:?}");
+    let examined = with_environment(&[&["doctor"], &flags[..]].concat(), &environment);
+    assert!(examined.stdout.contains("it is the default, because no store is given"), "{examined:?}");
+    assert!(examined.stdout.contains(misspelt), "{examined:?}");
+    // Named, it is what is meant.
+    let named = [&flags[..], &["--config-store-url", "embedded://sample"]].concat();
+    let examined = with_environment(&[&["doctor"], &named[..]].concat(), &[]);
+    assert!(!examined.stdout.contains("it is the default"), "{examined:?}");
+    let printed = mixer(&["server", "--print-config"]);
+    assert!(printed.stdout.contains("config-store-url: embedded://sample "), "{printed:?}");
 }

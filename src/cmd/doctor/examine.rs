@@ -30,6 +30,8 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
         Ok(()) => ok("settings", "valid".to_owned()),
         Err(error) => fail("settings", error.0, "see `mixer server --help`"),
     });
+    let misspelt = "`mixer server --print-config` prints every setting with its origin";
+    findings.extend(options.suspicions.iter().map(|what| warn("environment", what.clone(), misspelt)));
     ports(options, &mut findings).await;
     security(options, &mut findings);
     findings.extend(configuration::examine(options));

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::config_file::{self, MergedArgs, Setting};
+use super::environment;
 use super::flags::{
     DecisionFlags, EnvoyFlags, IntrospectionFlags, LimitFlags, ListenFlags, OperationFlags, SheddingFlags,
     StoreFlags, TlsFlags,
@@ -58,7 +59,16 @@ pub(crate) struct ServerArgs {
     /// Settings with their origin, for --print-config.
     #[arg(skip)]
     pub(super) settings: Vec<Setting>,
+    /// Whether the embedded sample serves because no store is given.
+    #[arg(skip)]
+    sample_by_default: bool,
+    /// What the environment probably meant to set.
+    #[arg(skip)]
+    suspicions: Vec<String>,
 }
+
+/// The identifier of --config-store-url.
+pub(crate) const STORE_URL: &str = "config_store_url";
 
 impl ServerArgs {
     /// Records the origin of every setting, for --print-config.
@@ -73,6 +83,13 @@ impl ServerArgs {
         {
             self.settings = config_file::settings(root, matches, merged);
         }
+    }
+
+    /// Records what `mixer server` was not told: the store, and settings in variables whose names are misspelt.
+    pub(crate) fn note_omissions(&mut self, root: &clap::Command, matches: &clap::ArgMatches) {
+        let given = matches.subcommand_matches("server").and_then(|server| server.value_source(STORE_URL));
+        self.sample_by_default = given == Some(clap::parser::ValueSource::DefaultValue);
+        self.suspicions = environment::suspicions(root, std::env::vars_os());
     }
 
     /// The value of --config-store-url; may be empty.
@@ -117,6 +134,8 @@ impl ServerArgs {
                 .unwrap_or(defaults.num_check_cache_entries),
             check_cache_requested: limits.num_check_cache_entries.is_some(),
             config_store_url: store.config_store_url.clone(),
+            sample_by_default: self.sample_by_default,
+            suspicions: self.suspicions.clone(),
             config_default_namespace: store.config_default_namespace.clone(),
             config_wait_timeout: store.config_wait_timeout,
             drop_lost_configuration: store.config_loss == "drop",

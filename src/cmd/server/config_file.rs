@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::environment::{nearest, variable};
 use crate::cmd::exit::{Failure, Stop};
 use crate::cmd::flag_type::FlagType;
 use crate::cmd::io::Io;
@@ -29,7 +30,8 @@ pub(crate) struct MergedArgs {
 /// Adds the settings of `--config-file` to the arguments of `server`, except those given as flags. With `environment`, settings
 /// given by environment variables are left out as well, because they take precedence. `root` is the command tree.
 ///
-/// Errors: the file cannot be read, or is not a map of known settings.
+/// Errors: the file cannot be read, or is not a map of known settings. With `environment`, so is a file without text: its writer may not
+/// have finished.
 pub(crate) fn with_config_file(
     mut args: Vec<OsString>,
     root: &clap::Command,
@@ -40,7 +42,7 @@ pub(crate) fn with_config_file(
     let Some(path) = config_file(&given) else {
         return Ok(MergedArgs { args, from_file: BTreeMap::new(), file: PathBuf::new(), given });
     };
-    let mut settings = read(&path, root)?;
+    let mut settings = read(&path, root, environment)?;
     // A flag replaces the setting of the file, lists included.
     for arg in server_args(root) {
         if is_given(arg, &given) {
@@ -78,12 +80,8 @@ impl MergedArgs {
     }
 }
 
-/// The environment variable of a server flag, for example `MIXER_CONFIG_STORE_URL`.
-pub(crate) fn variable(long: &str) -> String {
-    format!("MIXER_{}", long.replace('-', "_").to_uppercase())
-}
-
-fn server_args(root: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
+/// The arguments of `server`.
+pub(super) fn server_args(root: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
     root.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments)
 }
 
@@ -121,15 +119,27 @@ fn config_file(args: &[OsString]) -> Option<PathBuf> {
     found
 }
 
+/// The setting of the configuration store.
+const STORE_URL_SETTING: &str = "config-store-url";
+/// The similarity from which on a name is suggested for an unknown setting.
+const NEAR: f64 = 0.8;
 /// Maximum size of a settings file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Reads a settings file: values by canonical name.
-fn read(path: &Path, root: &clap::Command) -> Result<BTreeMap<String, FileSetting>, Failure> {
+/// Reads a settings file: values by canonical name. With `needs_text`, a file of white space is an error.
+fn read(
+    path: &Path,
+    root: &clap::Command,
+    needs_text: bool,
+) -> Result<BTreeMap<String, FileSetting>, Failure> {
     let shown = path.display();
     let refuse =
         |cause: String| Failure::local(format!("cannot read the settings in `{shown}`")).cause(cause);
     let text = regular_file::read_text(path, MAX_FILE).map_err(|e| refuse(os_text(&e)))?;
+    if needs_text && text.trim().is_empty() {
+        let hint = "a comment in it says that nothing is set; or leave --config-file out";
+        return Err(refuse("the file is empty".to_owned()).hint(hint));
+    }
     let is_toml = path.extension().is_some_and(|e| e == "toml");
     let document: Entries = if is_toml {
         toml::from_str(&text).map_err(|e| {
@@ -146,7 +156,7 @@ fn read(path: &Path, root: &clap::Command) -> Result<BTreeMap<String, FileSettin
         let Some(name) = names.get(&key) else {
             let line = line_of(&text, &key, false);
             let failure = refuse(format!("line {line}: unknown setting `{key}`"));
-            return Err(match nearest(&key, &names) {
+            return Err(match nearest(&key, names.keys().map(String::as_str), NEAR) {
                 Some(near) => failure.hint(format!("did you mean `{near}`?")),
                 None => failure.hint("see `mixer server --help`; keys are flag names"),
             });
@@ -156,13 +166,17 @@ fn read(path: &Path, root: &clap::Command) -> Result<BTreeMap<String, FileSettin
             let failure = refuse(format!("line {line}: `{key}` is set twice, first on line {first}"));
             return Err(failure.hint("remove one"));
         }
-        // `--print-config` prints an unset setting as null.
-        if value.is_null() {
+        // `--print-config` prints an unset setting as null. The store has no such state: its variable was not set.
+        let names_store = name == STORE_URL_SETTING;
+        if value.is_null() && !names_store {
             continue;
         }
         let line = line_of(&text, &key, false);
         let wrong = || refuse(format!("line {line}: `{key}` is not a scalar or a list of scalars"));
-        let values = scalars(&value).ok_or_else(wrong)?;
+        let values = match value.is_null() {
+            true => vec![String::new()],
+            false => scalars(&value).ok_or_else(wrong)?,
+        };
         settings.insert(name.clone(), FileSetting { values, line });
     }
     Ok(settings)
@@ -215,12 +229,6 @@ fn names(root: &clap::Command) -> BTreeMap<String, String> {
         }
     }
     names
-}
-
-fn nearest<'n>(key: &str, names: &'n BTreeMap<String, String>) -> Option<&'n str> {
-    let scored = names.keys().map(|name| (strsim::jaro_winkler(key, name), name));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > 0.8).then_some(best.1.as_str())
 }
 
 fn scalars(value: &Value) -> Option<Vec<String>> {
@@ -281,7 +289,7 @@ pub(super) fn settings(
 }
 
 /// Whether an argument of `server` is a setting.
-fn is_setting(id: &str) -> bool {
+pub(super) fn is_setting(id: &str) -> bool {
     !matches!(id, "config_file" | "print_config" | "dry_run" | "help" | "color" | "error_format")
 }
 

@@ -14,7 +14,8 @@ use mixer_config::Severity;
 use mixer_config::store::{self, StoreContents, WhenLost};
 use mixer_engine::decision::undeclared_masks;
 use mixer_engine::runtime::{
-    CacheDirectory, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError, forecast, read_cache,
+    CacheDirectory, CacheError, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError,
+    forecast, read_cache,
 };
 use mixer_engine::snapshot::{SnapshotBuilder, check_params, pitfalls};
 use mixer_server::ServerOptions;
@@ -99,6 +100,12 @@ fn served(
             };
             fail(CHECK, format!("{found}{kept}"), &format!("{state}; {validate}"))
         }
+        (None, None) if options.sample_by_default => {
+            let detail = format!(
+                "{found}; it is the default, because no store is given, and allows almost every call"
+            );
+            warn(CHECK, detail, "set --config-store-url, for example to fs:///etc/mixer")
+        }
         (None, None) if warnings > 0 => warn(CHECK, found, &validate),
         (None, None) => ok(CHECK, found),
     }
@@ -111,8 +118,9 @@ fn examine_cache(directory: &Path, identity: &CacheIdentity) -> (Option<CachedCo
     let cached = match read_cache(&medium, identity) {
         Ok(cached) => cached,
         Err(why) => {
-            let hint = "delete it, or mend owner and permissions: nobody else may write it or its directory";
-            return (None, warn(CACHE, format!("`{name}` is ignored: {why}"), hint));
+            let of_another = matches!(why, CacheError::OfAnotherStore { .. });
+            let finding = if of_another { fail } else { warn };
+            return (None, finding(CACHE, format!("`{name}` is ignored: {why}"), why.hint()));
         }
     };
     if let Err(error) = try_to_write(existing(directory)) {

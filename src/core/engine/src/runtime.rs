@@ -20,7 +20,7 @@ mod resolution;
 mod withheld;
 
 pub use config_cache::{
-    CacheDirectory, CacheIdentity, CacheMedium, CachedConfiguration, MAX_CACHE_BYTES, read_cache,
+    CacheDirectory, CacheError, CacheIdentity, CacheMedium, CachedConfiguration, MAX_CACHE_BYTES, read_cache,
 };
 pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions};
 pub use differences::ResourceChange;

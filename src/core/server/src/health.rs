@@ -68,14 +68,14 @@ impl Health {
     }
 
     /// `/healthz` and `/readyz` for an HTTP endpoint: 200 or 503, with the status of every emitter. `/readyz?verbose` adds the
-    /// degradations, and the configuration of `runtime`.
-    pub fn routes(&self, runtime: Arc<Runtime>) -> Router {
+    /// degradations, and the configuration of `store`.
+    pub(super) fn routes(&self, store: ServedStore) -> Router {
         let (liveness, readiness) = (self.liveness.clone(), self.readiness.clone());
         let degradations = self.degradations.clone();
         let ready = async move |RawQuery(query): RawQuery| {
             let is_verbose = |query: &str| query.split('&').any(|p| p.split('=').next() == Some("verbose"));
             let verbose = query.as_deref().is_some_and(is_verbose);
-            let more = || [("degraded", degraded(&degradations)), ("configuration", configuration(&runtime))];
+            let more = || [("degraded", degraded(&degradations)), ("configuration", configuration(&store))];
             report("readiness", &readiness, verbose.then(more).into_iter().flatten())
         };
         Router::new()
@@ -84,17 +84,29 @@ impl Health {
     }
 }
 
+/// What `/readyz?verbose` tells of the configuration.
+#[derive(Clone)]
+pub(super) struct ServedStore {
+    pub(super) runtime: Arc<Runtime>,
+    /// The URL of the store, without passwords.
+    pub(super) url: String,
+    /// Whether that is the default, because none is given.
+    pub(super) is_default: bool,
+}
+
 /// Maximum number of resources in `/readyz?verbose`.
 const LISTED: usize = 100;
 
 /// What serves: the snapshot, why there is none, and the resources in their previous version.
-fn configuration(runtime: &Runtime) -> serde_json::Value {
-    let published = runtime.load_full();
+fn configuration(store: &ServedStore) -> serde_json::Value {
+    let published = store.runtime.load_full();
     let kept = published.kept.iter().take(LISTED).map(|kept| {
         let (resource, since) = (kept.key.to_string(), kept.since.rfc3339_micros().to_string());
         serde_json::json!({ "resource": resource, "since": since, "why": kept.why })
     });
     serde_json::json!({
+        "store": store.url,
+        "isDefaultStore": store.is_default,
         "snapshot": published.id().0,
         "withheld": published.withheld.as_deref(),
         "keptResources": published.kept.len(),

@@ -69,6 +69,10 @@ pub struct ServerOptions {
     pub config_store_url: String,
     /// Namespace of mesh-wide rules.
     pub config_default_namespace: String,
+    /// Whether that store is the embedded sample because none is given.
+    pub sample_by_default: bool,
+    /// What is probably a mistake in what is given, for the log: variables of the environment that set nothing.
+    pub suspicions: Vec<String>,
     /// How long to wait for the first configuration of a remote store.
     pub config_wait_timeout: SignedDuration,
     /// compat(1.3): whether the configuration is dropped when its directory disappears; otherwise the last good one is kept. Only
@@ -158,6 +162,8 @@ impl Default for ServerOptions {
             check_cache_requested: false,
             config_store_url: mixer_config::store::EMBEDDED_SAMPLE.to_owned(),
             config_default_namespace: "istio-system".to_owned(),
+            sample_by_default: false,
+            suspicions: Vec::new(),
             config_wait_timeout: SignedDuration::from_secs(120),
             drop_lost_configuration: false,
             config_on_error: OnConfigError::KeepLast,

@@ -224,6 +224,14 @@ impl Start<'_> {
     /// Steps 6 to 12: tracing, the socket, the store, the first configuration.
     async fn prepare(&mut self) -> Result<Prepared, StartError> {
         let (options, effects) = (self.options, self.effects);
+        for suspicion in &options.suspicions {
+            tracing::warn!("{suspicion}");
+        }
+        if options.sample_by_default {
+            tracing::warn!(
+                "no --config-store-url is given: the embedded sample configuration serves, which allows almost every call"
+            );
+        }
         // compat(1.3): the cause is swallowed; pinned by cli/startup-tracing-exclusive.
         let tracing =
             effects.configure_tracing(&options.tracing, self.memory.share(Purpose::Queues)).map_err(|e| {

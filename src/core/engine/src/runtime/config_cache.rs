@@ -30,9 +30,9 @@ use mixer_expr::Language;
 const FILE: &str = "last-good.cache";
 /// The user who may change every file anyway.
 const ROOT: u32 = 0;
-/// The first word of the file.
 /// The diagnostic of a cache that is not used.
 pub(super) const PROBLEM: &str = "config-cache";
+/// The first word of the file.
 const MAGIC: &str = "mixer-config-cache";
 /// The version of the format.
 const VERSION: u32 = 2;
@@ -179,15 +179,52 @@ impl CachedConfiguration {
     }
 }
 
+/// Why a cache is ignored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CacheError {
+    /// It is the last good configuration of another store, which is never replaced: the URL of this server may be the mistake.
+    #[error("it is of the store {store} with default namespace {default_namespace}, and is not replaced")]
+    OfAnotherStore {
+        /// The URL of that store.
+        store: String,
+        /// Its namespace of mesh-wide rules.
+        default_namespace: String,
+    },
+    /// It cannot be used, and is replaced by the next configuration that serves.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl CacheError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::OfAnotherStore { .. } => {
+                "correct --config-store-url or --config-default-namespace; or, if this server has another store now, choose another \
+                 --config-cache, or delete the file"
+            }
+            Self::Unusable(_) => {
+                "delete it, or mend owner and permissions: nobody else may write it or its directory"
+            }
+        }
+    }
+}
+
+impl From<String> for CacheError {
+    fn from(why: String) -> Self {
+        Self::Unusable(why)
+    }
+}
+
 /// Reads a cache as a start does; `None` if there is none yet. Errors: why it is ignored.
 pub fn read_cache(
     medium: &dyn CacheMedium,
     identity: &CacheIdentity,
-) -> Result<Option<CachedConfiguration>, String> {
+) -> Result<Option<CachedConfiguration>, CacheError> {
     match medium.read() {
         Ok(Some(bytes)) => decode(&bytes, identity).map(Some),
         Ok(None) => Ok(None),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.to_string().into()),
     }
 }
 
@@ -258,16 +295,17 @@ pub(super) fn encode(served: &Served, identity: &CacheIdentity, written: Timesta
 }
 
 /// The configuration of a cache. Errors: why it is not used.
-pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedConfiguration, String> {
+pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedConfiguration, CacheError> {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let mut line = || lines.next().and_then(|line| std::str::from_utf8(line).ok());
     let version = line().and_then(|line| line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse::<u32>().ok());
     match version {
         Some(VERSION) => {}
         Some(other) => {
-            return Err(format!("it has version {other} of the format, and this program reads {VERSION}"));
+            let why = format!("it has version {other} of the format, and this program reads {VERSION}");
+            return Err(why.into());
         }
-        None => return Err("it is no configuration cache".to_owned()),
+        None => return Err("it is no configuration cache".to_owned().into()),
     }
     let sums = line().and_then(|line| {
         let (sum, length) = line.split_once(' ')?;
@@ -275,29 +313,29 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
     });
     let body = lines.next().unwrap_or_default();
     if sums != Some((checksum(body), body.len())) {
-        return Err("it is damaged: its checksum does not match".to_owned());
+        return Err("it is damaged: its checksum does not match".to_owned().into());
     }
     let document: Document =
         serde_json::from_slice(body).map_err(|error| format!("it is damaged: {error}"))?;
     if document.store != identity.store || document.default_namespace != identity.default_namespace {
-        return Err(format!(
-            "it is of the store {} with default namespace {}",
-            document.store, document.default_namespace
-        ));
+        let Document { store, default_namespace, .. } = document;
+        return Err(CacheError::OfAnotherStore { store, default_namespace });
     }
     let language = |name: Option<&str>| {
         name.map_or_else(|| "without ISTIO_LANG".to_owned(), |name| format!("with ISTIO_LANG={name}"))
     };
     let (written, now) = (document.language.as_deref(), identity.language.map(Language::name));
     if written != now {
-        return Err(format!("it was written {}, and this server runs {}", language(written), language(now)));
+        let why = format!("it was written {}, and this server runs {}", language(written), language(now));
+        return Err(why.into());
     }
     for (flag, written, now) in [
         ("use-adapter-crds", document.adapter_kinds, identity.adapter_kinds),
         ("use-template-crds", document.template_kinds, identity.template_kinds),
     ] {
         if written != now {
-            return Err(format!("it was written with --{flag}={written}, and this server runs with {now}"));
+            let why = format!("it was written with --{flag}={written}, and this server runs with {now}");
+            return Err(why.into());
         }
     }
     let (mut resources, mut since) = (Vec::with_capacity(document.resources.len()), SinceByKey::new());
@@ -309,7 +347,7 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
                 since.extend(entry.since.map(|(seconds, nanos)| (key(), Timestamp { seconds, nanos })));
                 resources.push(resource);
             }
-            None => return Err(format!("it is damaged: {} does not parse", entry.key)),
+            None => return Err(format!("it is damaged: {} does not parse", entry.key).into()),
         }
     }
     Ok(CachedConfiguration {
@@ -341,7 +379,28 @@ struct WriterState {
     next: Option<(Served, Timestamp)>,
     is_writing: bool,
     /// Why the cache is not what it should be.
-    trouble: Option<String>,
+    trouble: Option<CacheTrouble>,
+    /// Whether it was read, so that it is known whose it is.
+    is_read: bool,
+}
+
+struct CacheTrouble {
+    text: String,
+    hint: &'static str,
+    /// Whether the cache is of another store, so that it is not written.
+    is_final: bool,
+}
+
+/// What a cache that is not written means.
+const NO_CACHE: &str = "a restart while the configuration is broken would serve nothing";
+
+impl CacheTrouble {
+    /// That of a cache that is not used.
+    fn ignored(name: &str, why: &CacheError) -> Self {
+        let is_final = matches!(why, CacheError::OfAnotherStore { .. });
+        let hint = if is_final { why.hint() } else { NO_CACHE };
+        Self { text: format!("the configuration cache {name} is ignored: {why}"), hint, is_final }
+    }
 }
 
 impl ConfigCache {
@@ -354,15 +413,15 @@ impl ConfigCache {
         let (medium, identity) = (Arc::clone(&self.medium), self.identity.clone());
         let read = tokio::task::spawn_blocking(move || read_cache(&*medium, &identity));
         let read = tokio::time::timeout(limit, read).await;
-        let late = |_| Ok(Err(format!("it is not read after {} s", limit.as_secs())));
-        match read.unwrap_or_else(late).unwrap_or_else(|error| Err(error.to_string())) {
-            Ok(found) => found,
-            Err(why) => {
-                let text = format!("the configuration cache {} is ignored: {why}", self.medium.name());
-                self.shared.lock().trouble = Some(text);
-                None
-            }
-        }
+        let is_read = read.is_ok();
+        let late = |_| Ok(Err(format!("it is not read after {} s", limit.as_secs()).into()));
+        let found = read.unwrap_or_else(late).unwrap_or_else(|error| Err(error.to_string().into()));
+        let mut state = self.shared.lock();
+        state.is_read = is_read;
+        found.unwrap_or_else(|why| {
+            state.trouble = Some(CacheTrouble::ignored(&self.medium.name(), &why));
+            None
+        })
     }
 
     /// Writes a configuration soon.
@@ -374,6 +433,9 @@ impl ConfigCache {
         metrics: &Arc<Metrics>,
     ) {
         let mut state = self.shared.lock();
+        if state.trouble.as_ref().is_some_and(|trouble| trouble.is_final) {
+            return;
+        }
         state.next = Some((served, now));
         if state.is_writing {
             return;
@@ -395,9 +457,10 @@ impl ConfigCache {
 
     /// The diagnostic of a cache that cannot be used or written.
     pub(super) fn diagnostic(&self) -> Option<Diagnostic> {
-        let text = self.shared.lock().trouble.clone()?;
-        let mut problem = Diagnostic::warning(PROBLEM, FieldPath::root(), text)
-            .with_hint("a restart while the configuration is broken would serve nothing");
+        let state = self.shared.lock();
+        let CacheTrouble { text, hint, is_final } = state.trouble.as_ref()?;
+        let new = if *is_final { Diagnostic::error } else { Diagnostic::warning };
+        let mut problem = new(PROBLEM, FieldPath::root(), text.clone()).with_hint(*hint);
         problem.file = Some(self.medium.name().into());
         Some(problem)
     }
@@ -410,10 +473,10 @@ async fn write_all(
     metrics: Arc<Metrics>,
 ) {
     loop {
-        let (served, now) = {
+        let ((served, now), is_read) = {
             let mut state = shared.lock();
             match state.next.take() {
-                Some(next) => next,
+                Some(next) => (next, state.is_read),
                 None => {
                     state.is_writing = false;
                     return;
@@ -421,166 +484,36 @@ async fn write_all(
             }
         };
         let (to, identity) = (Arc::clone(&medium), identity.clone());
-        let write = move || encode(&served, &identity, now).and_then(|bytes| to.write(&bytes));
-        let written =
-            tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let write = move || {
+            // It was not read in time: whose it is must be known before it is replaced.
+            let found = if is_read { Ok(None) } else { read_cache(&*to, &identity) };
+            match found {
+                Err(why @ CacheError::OfAnotherStore { .. }) => Err(why),
+                _ => Ok(encode(&served, &identity, now).and_then(|bytes| to.write(&bytes))),
+            }
+        };
+        let written = tokio::task::spawn_blocking(write).await;
+        let written = match written.unwrap_or_else(|error| Ok(Err(io::Error::other(error)))) {
+            Ok(written) => written,
+            Err(why) => {
+                let trouble = CacheTrouble::ignored(&medium.name(), &why);
+                tracing::error!("{}; {}", trouble.text, trouble.hint);
+                let mut state = shared.lock();
+                (state.trouble, state.next, state.is_writing) = (Some(trouble), None, false);
+                return;
+            }
+        };
         let result = if written.is_ok() { "written" } else { "failed" };
         metrics.counter(Family::ConfigCacheWrites, &[result]).add(1);
         let trouble = written.err().map(|error| {
             let text = format!("the configuration cache {} cannot be written: {error}", medium.name());
             tracing::warn!("{text}");
-            text
+            CacheTrouble { text, hint: NO_CACHE, is_final: false }
         });
-        shared.lock().trouble = trouble;
+        let mut state = shared.lock();
+        (state.trouble, state.is_read) = (trouble, true);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-    use crate::snapshot::Registry;
-
-    fn identity() -> CacheIdentity {
-        CacheIdentity::new("fs:///etc/mixer", &SnapshotOptions::new(Registry::default()))
-    }
-
-    fn served() -> Served {
-        let resources = resources();
-        let since = resources.iter().map(|r| (r.key.clone(), Timestamp { seconds: 1_600_000_000, nanos: 7 }));
-        Served { since: since.collect(), resources }
-    }
-
-    fn resources() -> Resources {
-        let text = "kind: rule\nmetadata: {name: r, namespace: ns}\nspec: {match: 'true'}";
-        let origin = Origin { file: "/etc/mixer/a.yaml".into(), text: text.into(), first_line: 7 };
-        [read_document(origin).unwrap()].into_iter().collect()
-    }
-
-    const WRITTEN: Timestamp = Timestamp { seconds: 1_700_000_000, nanos: 0 };
-
-    #[test]
-    fn a_cache_returns_what_was_written() {
-        let read = decode(&encode(&served(), &identity(), WRITTEN).unwrap(), &identity()).unwrap();
-        assert_eq!((read.written, read.version, read.resource_count()), (WRITTEN, VERSION, 1));
-        let places: Vec<_> =
-            read.resources.iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
-        let wanted: Vec<_> =
-            resources().iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
-        assert_eq!(places, wanted);
-        assert_eq!(read.since, served().since);
-        // None was kept when it was written.
-        let bytes =
-            encode(&Served { resources: resources(), ..Served::default() }, &identity(), WRITTEN).unwrap();
-        assert!(decode(&bytes, &identity()).unwrap().since.is_empty());
-    }
-
-    #[test]
-    fn a_directory_is_the_same_with_a_slash_at_its_end() {
-        let of = |store: &str| CacheIdentity::new(store, &SnapshotOptions::new(Registry::default())).store;
-        for (store, same) in [
-            ("fs:///etc/conf/", "fs:///etc/conf"),
-            ("fs:///etc/conf//", "fs:///etc/conf"),
-            ("fs://conf/", "fs://conf"),
-            ("fs:///", "fs:///"),
-            ("embedded://sample", "embedded://sample"),
-        ] {
-            assert_eq!((of(store), of(same)), (same.to_owned(), same.to_owned()));
-        }
-    }
-
-    /// Every cut and every changed byte is noticed, and none panics.
-    #[test]
-    fn a_damaged_cache_is_not_used() {
-        let bytes = encode(&served(), &identity(), WRITTEN).unwrap();
-        for cut in 0..bytes.len() {
-            assert!(decode(&bytes[..cut], &identity()).is_err(), "cut at {cut}");
-        }
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x10;
-            assert!(decode(&damaged, &identity()).is_err(), "byte {at}");
-        }
-    }
-
-    #[test]
-    fn a_foreign_or_newer_cache_is_not_used() {
-        let bytes = encode(&served(), &identity(), WRITTEN).unwrap();
-        let other = CacheIdentity { store: "fs:///other".to_owned(), ..identity() };
-        assert!(decode(&bytes, &other).unwrap_err().contains("of the store fs:///etc/mixer"));
-        for (other, why) in [
-            (
-                CacheIdentity { language: Some(Language::Cel), ..identity() },
-                "it was written without ISTIO_LANG, and this server runs with ISTIO_LANG=CEL",
-            ),
-            (
-                CacheIdentity { adapter_kinds: false, ..identity() },
-                "it was written with --use-adapter-crds=true, and this server runs with false",
-            ),
-            (
-                CacheIdentity { template_kinds: false, ..identity() },
-                "it was written with --use-template-crds=true, and this server runs with false",
-            ),
-        ] {
-            assert_eq!(decode(&bytes, &other).unwrap_err(), why);
-            let own = encode(&served(), &other, WRITTEN).unwrap();
-            assert!(decode(&own, &other).is_ok(), "{why}");
-        }
-        let newer = String::from_utf8(bytes).unwrap().replacen("cache 2\n", "cache 3\n", 1);
-        assert!(decode(newer.as_bytes(), &identity()).unwrap_err().contains("version 3"));
-        for foreign in ["", "\n", "hello", "kind: rule\n"] {
-            assert_eq!(decode(foreign.as_bytes(), &identity()).unwrap_err(), "it is no configuration cache");
-        }
-    }
-
-    #[test]
-    fn the_file_is_private_and_replaced_as_a_whole() {
-        let directory = tempfile::tempdir().unwrap();
-        let cache = CacheDirectory(directory.path().join("deep/cache"));
-        assert_eq!(cache.read().unwrap(), None);
-        cache.write(b"one").unwrap();
-        cache.write(b"two").unwrap();
-        assert_eq!(cache.read().unwrap().unwrap(), b"two");
-        let file = cache.0.join(FILE);
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(&cache.0).unwrap().count(), 1, "no temporary file is left");
-        let chmod = |path: &std::path::Path, mode| {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        };
-        let refusal = || cache.read().unwrap_err().to_string();
-        for mode in [0o666, 0o620, 0o602] {
-            chmod(&file, mode);
-            assert_eq!(refusal(), "others than its owner may write it", "{mode:o}");
-        }
-        chmod(&file, 0o600);
-        for mode in [0o777, 0o1777, 0o720, 0o702] {
-            chmod(&cache.0, mode);
-            assert_eq!(refusal(), "others than its owner may write its directory", "{mode:o}");
-        }
-        chmod(&cache.0, 0o755);
-        assert_eq!(cache.read().unwrap().unwrap(), b"two");
-        // Only root gives files away.
-        if effective_user().unwrap() == ROOT {
-            for (path, what) in [(&file, "it"), (&cache.0, "its directory")] {
-                std::os::unix::fs::chown(path, Some(12_345), None).unwrap();
-                assert_eq!(refusal(), format!("{what} belongs to another user"));
-                std::os::unix::fs::chown(path, Some(0), None).unwrap();
-            }
-        }
-        fs::remove_file(&file).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
-        assert!(cache.read().unwrap_err().to_string().contains("not a regular file"));
-    }
-
-    #[test]
-    fn a_cache_beyond_the_bound_is_not_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let cache = CacheDirectory(directory.path().to_owned());
-        cache.write(b"").unwrap();
-        let file = OpenOptions::new().write(true).open(directory.path().join(FILE)).unwrap();
-        // Sparse: takes no space.
-        file.set_len(MAX_CACHE_BYTES + 1).unwrap();
-        assert!(cache.read().is_err());
-    }
-}
+mod tests;

@@ -11,9 +11,11 @@ use crate::components::StopStep;
 use crate::controls::Controls;
 use crate::controlz;
 use crate::error::StartError;
+use crate::health::ServedStore;
 use crate::monitor;
 use mixer_base::budget::Purpose;
 use mixer_base::build_info::BuildInfo;
+use mixer_base::secrets::mask_text;
 use mixer_base::task::Task;
 use mixer_envoy::EndpointContext;
 use mixer_envoy::http_endpoint::HttpListeners;
@@ -112,7 +114,11 @@ impl Start<'_> {
         let mut routes =
             monitor::routes(Arc::clone(&controls.metrics), &version, self.options.profile, legacy, answers);
         if self.options.health_endpoints {
-            routes = routes.merge(controls.health.routes(Arc::clone(&controls.runtime)));
+            routes = routes.merge(controls.health.routes(ServedStore {
+                runtime: Arc::clone(&controls.runtime),
+                url: mask_text(controls.store.url()).into_owned(),
+                is_default: self.options.sample_by_default,
+            }));
         }
         self.serve_http(StopStep::Monitoring, "monitoring endpoint", listener, routes);
         Ok(())

@@ -1,0 +1,153 @@
+//! Tests of the cache of the last good configuration.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+use crate::snapshot::Registry;
+
+fn identity() -> CacheIdentity {
+    CacheIdentity::new("fs:///etc/mixer", &SnapshotOptions::new(Registry::default()))
+}
+
+fn served() -> Served {
+    let resources = resources();
+    let since = resources.iter().map(|r| (r.key.clone(), Timestamp { seconds: 1_600_000_000, nanos: 7 }));
+    Served { since: since.collect(), resources }
+}
+
+fn resources() -> Resources {
+    let text = "kind: rule\nmetadata: {name: r, namespace: ns}\nspec: {match: 'true'}";
+    let origin = Origin { file: "/etc/mixer/a.yaml".into(), text: text.into(), first_line: 7 };
+    [read_document(origin).unwrap()].into_iter().collect()
+}
+
+const WRITTEN: Timestamp = Timestamp { seconds: 1_700_000_000, nanos: 0 };
+
+#[test]
+fn a_cache_returns_what_was_written() {
+    let read = decode(&encode(&served(), &identity(), WRITTEN).unwrap(), &identity()).unwrap();
+    assert_eq!((read.written, read.version, read.resource_count()), (WRITTEN, VERSION, 1));
+    let places: Vec<_> =
+        read.resources.iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
+    let wanted: Vec<_> =
+        resources().iter().map(|r| (r.key.to_string(), r.origin.clone(), r.revision)).collect();
+    assert_eq!(places, wanted);
+    assert_eq!(read.since, served().since);
+    // None was kept when it was written.
+    let bytes =
+        encode(&Served { resources: resources(), ..Served::default() }, &identity(), WRITTEN).unwrap();
+    assert!(decode(&bytes, &identity()).unwrap().since.is_empty());
+}
+
+#[test]
+fn a_directory_is_the_same_with_a_slash_at_its_end() {
+    let of = |store: &str| CacheIdentity::new(store, &SnapshotOptions::new(Registry::default())).store;
+    for (store, same) in [
+        ("fs:///etc/conf/", "fs:///etc/conf"),
+        ("fs:///etc/conf//", "fs:///etc/conf"),
+        ("fs://conf/", "fs://conf"),
+        ("fs:///", "fs:///"),
+        ("embedded://sample", "embedded://sample"),
+    ] {
+        assert_eq!((of(store), of(same)), (same.to_owned(), same.to_owned()));
+    }
+}
+
+/// Every cut and every changed byte is noticed, and none panics.
+#[test]
+fn a_damaged_cache_is_not_used() {
+    let bytes = encode(&served(), &identity(), WRITTEN).unwrap();
+    for cut in 0..bytes.len() {
+        assert!(decode(&bytes[..cut], &identity()).is_err(), "cut at {cut}");
+    }
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(decode(&damaged, &identity()).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn a_foreign_or_newer_cache_is_not_used() {
+    let bytes = encode(&served(), &identity(), WRITTEN).unwrap();
+    let other = CacheIdentity { store: "fs:///other".to_owned(), ..identity() };
+    let foreign = decode(&bytes, &other).unwrap_err();
+    assert!(foreign.to_string().contains("of the store fs:///etc/mixer"));
+    assert!(matches!(foreign, CacheError::OfAnotherStore { .. }));
+    for (other, why) in [
+        (
+            CacheIdentity { language: Some(Language::Cel), ..identity() },
+            "it was written without ISTIO_LANG, and this server runs with ISTIO_LANG=CEL",
+        ),
+        (
+            CacheIdentity { adapter_kinds: false, ..identity() },
+            "it was written with --use-adapter-crds=true, and this server runs with false",
+        ),
+        (
+            CacheIdentity { template_kinds: false, ..identity() },
+            "it was written with --use-template-crds=true, and this server runs with false",
+        ),
+    ] {
+        assert_eq!(decode(&bytes, &other).unwrap_err().to_string(), why);
+        let own = encode(&served(), &other, WRITTEN).unwrap();
+        assert!(decode(&own, &other).is_ok(), "{why}");
+    }
+    let newer = String::from_utf8(bytes).unwrap().replacen("cache 2\n", "cache 3\n", 1);
+    assert!(decode(newer.as_bytes(), &identity()).unwrap_err().to_string().contains("version 3"));
+    for foreign in ["", "\n", "hello", "kind: rule\n"] {
+        assert_eq!(
+            decode(foreign.as_bytes(), &identity()).unwrap_err().to_string(),
+            "it is no configuration cache"
+        );
+    }
+}
+
+#[test]
+fn the_file_is_private_and_replaced_as_a_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = CacheDirectory(directory.path().join("deep/cache"));
+    assert_eq!(cache.read().unwrap(), None);
+    cache.write(b"one").unwrap();
+    cache.write(b"two").unwrap();
+    assert_eq!(cache.read().unwrap().unwrap(), b"two");
+    let file = cache.0.join(FILE);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_dir(&cache.0).unwrap().count(), 1, "no temporary file is left");
+    let chmod = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let refusal = || cache.read().unwrap_err().to_string();
+    for mode in [0o666, 0o620, 0o602] {
+        chmod(&file, mode);
+        assert_eq!(refusal(), "others than its owner may write it", "{mode:o}");
+    }
+    chmod(&file, 0o600);
+    for mode in [0o777, 0o1777, 0o720, 0o702] {
+        chmod(&cache.0, mode);
+        assert_eq!(refusal(), "others than its owner may write its directory", "{mode:o}");
+    }
+    chmod(&cache.0, 0o755);
+    assert_eq!(cache.read().unwrap().unwrap(), b"two");
+    // Only root gives files away.
+    if effective_user().unwrap() == ROOT {
+        for (path, what) in [(&file, "it"), (&cache.0, "its directory")] {
+            std::os::unix::fs::chown(path, Some(12_345), None).unwrap();
+            assert_eq!(refusal(), format!("{what} belongs to another user"));
+            std::os::unix::fs::chown(path, Some(0), None).unwrap();
+        }
+    }
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
+    assert!(cache.read().unwrap_err().to_string().contains("not a regular file"));
+}
+
+#[test]
+fn a_cache_beyond_the_bound_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = CacheDirectory(directory.path().to_owned());
+    cache.write(b"").unwrap();
+    let file = OpenOptions::new().write(true).open(directory.path().join(FILE)).unwrap();
+    // Sparse: takes no space.
+    file.set_len(MAX_CACHE_BYTES + 1).unwrap();
+    assert!(cache.read().is_err());
+}
