@@ -341,3 +341,77 @@ fn an_ignored_failure_of_a_handler_is_not_valid_for_later_requests_and_one_of_an
         assert_eq!(served.runtime.cache_counters().hits(), hits, "{text}");
     }
 }
+
+/// A caller who makes another handler fail does not turn a refusal into a failed call.
+#[test]
+fn a_refusal_stands_whatever_else_fails() {
+    let rule = |name: &str, order: &str, condition: &str| {
+        format!(
+            "---\nkind: rule\nmetadata: {{name: {order}, namespace: istio-system}}\n\
+             spec: {{{condition}actions: [{{handler: {name}, instances: [nothing]}}]}}\n"
+        )
+    };
+    let policy = |deny: &str, fail: &str| {
+        format!(
+            "{BASE}---\nkind: handler\nmetadata: {{name: nay, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: denier, params: {{status: {{code: 16, message: not you}}}}}}\n\
+             ---\nkind: handler\nmetadata: {{name: broken, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: drill, params: {{outcome: ERROR}}}}\n{}{}",
+            rule("nay", deny, "match: (s1 | \"\") == \"\", "),
+            rule("broken", fail, "")
+        )
+    };
+    let mut other = OwnedAttributes::new();
+    other.insert("s1", "other");
+    let cache = CheckCacheLimits { entries: 100, bytes: 1 << 20 };
+    for (deny, fail) in [("a", "b"), ("b", "a")] {
+        let text = policy(deny, fail);
+        assert_eq!(outcome(&text, &OwnedAttributes::new()), (16, "nay.istio-system:not you".to_owned()));
+        assert_eq!(outcome(&text, &other).0, -1, "nobody refuses it");
+        let served = Served::start(&text, Some(cache));
+        let service = served.service();
+        for failures in 1..3 {
+            let answer = served.check(&service, &OwnedAttributes::new()).precondition.unwrap();
+            assert_eq!(
+                (answer.status.unwrap().code, answer.valid_use_count),
+                (16, 0),
+                "the next call asks again"
+            );
+            let counted = format!("mixer_check_overruled_failures_total {failures}");
+            assert_eq!(served.samples("mixer_check_overruled_failures_total"), [counted]);
+        }
+    }
+}
+
+/// A condition that fails refuses the request also where the rule has header operations only.
+#[test]
+fn a_failing_condition_of_header_operations_follows_the_annotation() {
+    let policy = |annotation: &str| {
+        format!(
+            "{BASE}---\nkind: rule\nmetadata: {{name: r, namespace: istio-system, annotations: {{{annotation}}}}}\n\
+             spec: {{match: s1 != \"ann\", requestHeaderOperations: [{{name: x-internal, operation: REMOVE}}]}}\n"
+        )
+    };
+    let refused = "mixer:condition of rule `r.rule.istio-system` failed: lookup failed: 's1'";
+    for (annotation, code, text) in [
+        ("", 0, ""),
+        ("mixer.dev/on-error: allow", 0, ""),
+        ("mixer.dev/on-error: deny", 7, refused),
+        ("mixer.dev/on-error: lastKnown", 7, refused),
+    ] {
+        let found = outcome(&policy(annotation), &OwnedAttributes::new());
+        assert_eq!(found, (code, text.to_owned()), "{annotation}");
+        let served = Served::start(&policy(annotation), None);
+        let answer = served.check(&served.service(), &OwnedAttributes::new()).precondition.unwrap();
+        let is_valid = answer.valid_use_count > 0;
+        assert_eq!((is_valid, answer.route_directive.is_some()), (code == 0, false), "{annotation}");
+        let mut ann = OwnedAttributes::new();
+        ann.insert("s1", "eve");
+        let answer = served.check(&served.service(), &ann).precondition.unwrap();
+        assert_eq!(
+            (answer.status.unwrap().code, answer.route_directive.is_some()),
+            (0, true),
+            "{annotation}"
+        );
+    }
+}

@@ -46,6 +46,7 @@ fn a_check_that_waits_counts_what_it_decoded_and_is_refused_beyond_the_bound() {
             observers: None,
             limits: MessageLimits::default(),
             waiting: Arc::clone(share),
+            as_istio_mixer: false,
         })
     };
     background.block_on(async {

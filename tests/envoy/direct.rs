@@ -213,8 +213,23 @@ fn with_quota(quota: &str) -> String {
 
 #[test]
 fn calls_that_fail_on_their_quota_are_logged_as_failures() {
-    let policy = with_quota("broken")
-        + r#"---
+    let policy = with_quota("broken") + &BROKEN.replace("INSTANCE", "broken");
+    let mut setting = Setting::on(&policy, &["--decision-log=$DIRECTORY/log"]);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 13);
+    let status = limit(&mut client, "fails").expect_err("the quota fails");
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
+    assert!(limit(&mut client, "a").expect("an answer"));
+    assert_eq!(setting.server.terminate(), Ok(Some(0)));
+    let logged = setting.lines("log");
+    let seen: Vec<_> = logged.iter().map(|line| (&line["method"], &line["error"]["name"])).collect();
+    let [check, limit] = ["check", "limit"].map(Value::from);
+    let [internal, unavailable] = ["INTERNAL", "UNAVAILABLE"].map(Value::from);
+    assert_eq!(seen, [(&check, &internal), (&limit, &unavailable), (&limit, &Value::Null)], "{logged:#?}");
+}
+
+/// A rule `broken` whose handler fails every check and quota.
+const BROKEN: &str = r#"---
 apiVersion: config.istio.io/v1alpha2
 kind: handler
 metadata: {name: broken, namespace: istio-system}
@@ -230,20 +245,64 @@ kind: rule
 metadata: {name: broken, namespace: istio-system}
 spec:
   actions:
-  - {handler: broken, instances: [broken]}
+  - {handler: broken, instances: [INSTANCE]}
 "#;
-    let mut setting = Setting::on(&policy, &["--decision-log=$DIRECTORY/log"]);
-    let mut client = setting.client();
-    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 13);
-    let status = limit(&mut client, "fails").expect_err("the quota fails");
-    assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
-    assert!(limit(&mut client, "a").expect("an answer"));
-    assert_eq!(setting.server.terminate(), Ok(Some(0)));
-    let logged = setting.lines("log");
-    let seen: Vec<_> = logged.iter().map(|line| (&line["method"], &line["error"]["name"])).collect();
-    let [check, limit] = ["check", "limit"].map(Value::from);
-    let [internal, unavailable] = ["INTERNAL", "UNAVAILABLE"].map(Value::from);
-    assert_eq!(seen, [(&check, &internal), (&limit, &unavailable), (&limit, &Value::Null)], "{logged:#?}");
+
+/// What a caller makes fail beside a refusal opens nothing, whatever the settings make of failures.
+#[test]
+fn a_denial_stands_whatever_else_fails() {
+    let broken = BROKEN.replace("INSTANCE", "nothing");
+    for (mode, failed) in [("open", 0), ("delegate", 13), ("closed", 13)] {
+        let setting = Setting::on(&(with_check(&format!("{{errorMode: {mode}}}")) + &broken), &[]);
+        let mut client = setting.client();
+        assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7, "{mode}");
+        assert_eq!(check(&mut client, "/", "ann").expect("an answer"), failed, "{mode}: nobody denies it");
+        let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+        assert!(metrics.contains("mixer_check_overruled_failures_total 1\n"), "{metrics}");
+    }
+}
+
+/// The quota of `calls` is taken twice at most, that of `broken` always fails.
+#[test]
+fn an_exhausted_quota_refuses_whatever_else_fails() {
+    let broken = BROKEN.replace("INSTANCE", "broken");
+    for quotas in ["{quota: calls}, {quota: broken}", "{quota: broken}, {quota: calls}"] {
+        let quota_spec = format!("{{quotaSpec: [{{rules: [{{quotas: [{quotas}]}}]}}]}}");
+        let setting = Setting::on(&(with_check(&quota_spec) + &broken), &[]);
+        let mut client = setting.client();
+        let codes: Vec<i32> = (0..4).map(|_| check(&mut client, "/", "ann").expect("an answer")).collect();
+        assert_eq!(codes, [13, 13, 8, 8], "{quotas}");
+    }
+    let policy = with_quota("broken")
+        .replace("check: {quotaSpec: [{rules: [{quotas: [{quota: broken}]}]}]}", "check: {}");
+    let of_tenant = |tenant: &str| {
+        let key = if tenant.is_empty() { "unmatched" } else { "tenant" };
+        let entry = rate_limit_descriptor::Entry { key: key.to_owned(), value: tenant.to_owned() };
+        RateLimitDescriptor { entries: vec![entry], ..Default::default() }
+    };
+    let unmatched = policy.replace("  ratelimit:\n", "  ratelimit:\n    unmatched: error\n");
+    for (policy, tenants, error) in [
+        (&policy, ["a", "fails"], tonic::Code::Unavailable),
+        (&policy, ["fails", "a"], tonic::Code::Unavailable),
+        (&unmatched, ["a", ""], tonic::Code::Unknown),
+    ] {
+        let setting = Setting::on(&(policy.clone() + &broken), &[]);
+        let mut client = setting.client();
+        let mut limit = || {
+            let descriptors = tenants.map(of_tenant).to_vec();
+            let request = RateLimitRequest { domain: "shop".to_owned(), descriptors, hits_addend: 0 };
+            let answer = client.call(LIMITS, request.encode_to_vec(), None)?;
+            Ok::<_, tonic::Status>(RateLimitResponse::decode(answer).expect("a response").overall_code)
+        };
+        for _ in 0..2 {
+            assert_eq!(
+                limit().expect_err("a quota fails and none is exhausted").code(),
+                error,
+                "{tenants:?}"
+            );
+        }
+        assert_eq!(limit().expect("the quota of the other tenant is exhausted"), 2, "{tenants:?}");
+    }
 }
 
 /// Requests for `/post` match both rules of the quotaSpec.

@@ -30,7 +30,17 @@ impl MixerService {
     ) -> Self {
         let limits = MessageLimits::default();
         let waiting = Arc::clone(MemoryBudget::default().share(Purpose::WaitingCalls));
-        Self::over(Engine { runtime, metrics, last_known, shedder, observers: None, limits, waiting })
+        let (observers, as_istio_mixer) = (None, false);
+        Self::over(Engine {
+            runtime,
+            metrics,
+            last_known,
+            shedder,
+            observers,
+            limits,
+            waiting,
+            as_istio_mixer,
+        })
     }
 
     /// A service over an engine.

@@ -60,6 +60,8 @@ pub struct Engine {
     pub limits: MessageLimits,
     /// Memory of what calls decoded that wait for handlers.
     pub waiting: Arc<Share>,
+    /// Mixer's Check fails as in Istio Mixer: see [`DispatchContext::failures_precede_refusals`].
+    pub as_istio_mixer: bool,
 }
 
 /// The engine, and the memory that one worker reuses without locks.
@@ -158,6 +160,7 @@ impl WorkerContext {
             deadline,
             trace,
             fired: None,
+            failures_precede_refusals: self.engine.as_istio_mixer,
         };
         Ok(CallScope { published, context, arena })
     }

@@ -30,6 +30,7 @@ fn worker() -> Rc<MixerService> {
         observers: None,
         limits: MessageLimits::default(),
         waiting: Arc::new(Share::new(1 << 20)),
+        as_istio_mixer: false,
     }))
 }
 

@@ -114,6 +114,8 @@ families! {
     Build: Gauge "istio_build" "Istio component build info" [&["component", "tag"]];
     CheckDenials: Counter "mixer_check_denials_total"
         "Denied checks, by status code." [&["code"]];
+    CheckFailuresOverruled: Counter "mixer_check_overruled_failures_total"
+        "Failures of rules, handlers and quotas in calls that another answer refused all the same." [&[]];
     CheckCacheEvictions: Gauge "mixer_checkcache_cache_evictions_total"
         "The number of entries that have been evicted from the cache." [&[]];
     CheckCacheHits: Gauge "mixer_checkcache_cache_hits_total"

@@ -6,7 +6,6 @@ use std::time::Instant;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::combine::{Combiner, PERMISSION_DENIED};
-use super::context::condition_failure;
 use super::default_deny::deny_by_default;
 use super::headers::add_header_changes;
 use super::instances::{Evaluated, evaluate};
@@ -46,8 +45,10 @@ struct PendingCall<'t> {
 
 /// Decides over a preprocessed bag.
 ///
-/// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`. The result
-/// has all errors of the request.
+/// A refusal stands whatever else fails, and is not cacheable then: nobody can turn it into a failed call, which a proxy may allow.
+///
+/// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error` or the request is
+/// refused. The result has all errors of the request.
 pub async fn check<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -114,12 +115,8 @@ impl<'t, 'c> Operation<'t, 'c> {
     }
 
     fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
-        match route.on_condition_error() {
-            None | Some(OnError::Allow) => self.errors.condition_failed(route, error),
-            Some(OnError::Deny | OnError::LastKnown) => {
-                let result = refusal(condition_failure(route, error));
-                self.results.push(DispatchResult::Substituted { result });
-            }
+        if let Some(refused) = self.errors.condition_failed(route, error) {
+            self.results.push(DispatchResult::Substituted { result: refusal(refused) });
         }
     }
 
@@ -237,6 +234,12 @@ impl<'t, 'c> Operation<'t, 'c> {
                     combiner.add(name, &result);
                 }
             }
+        }
+        if combiner.is_refused() && !self.context.failures_precede_refusals {
+            if self.errors.overruled(self.context.metrics) {
+                combiner.cover_failure();
+            }
+            return Ok(combiner);
         }
         self.errors.into_result(combiner)
     }

@@ -32,6 +32,16 @@ pub struct CheckOutcome {
     pub depends_on_map: bool,
 }
 
+impl CheckOutcome {
+    /// Refuses a request that was allowed. The answer is valid for this request only.
+    pub(super) fn refuse(&mut self, texts: &[String]) {
+        let texts: Vec<String> = texts.iter().map(|text| format!("mixer:{text}")).collect();
+        self.status = Status { code: PERMISSION_DENIED, message: texts.join(", "), details: [].into() };
+        (self.valid_duration, self.valid_use_count) = (SignedDuration::ZERO, 0);
+        self.directive = None;
+    }
+}
+
 /// Combines answers, added in rule order.
 #[derive(Debug, Default)]
 pub(super) struct Combiner {
@@ -58,6 +68,11 @@ impl Combiner {
     /// Whether nothing refused the request and nothing allowed it.
     pub(super) fn is_undecided(&self) -> bool {
         self.status.code == 0 && !self.allowed
+    }
+
+    /// Whether some answer refused the request.
+    pub(super) fn is_refused(&self) -> bool {
+        self.status.code != 0
     }
 
     /// Refuses the request by the default of a rule. The answer is as valid as those of the handlers.

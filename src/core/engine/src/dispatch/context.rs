@@ -8,7 +8,7 @@ use super::{DispatchTrace, LastKnownAnswers};
 use crate::adapter::{HandlerError, Reply, join_errors};
 use crate::routing::{Destination, Route};
 use crate::snapshot::{OnError, RuleConfig};
-use mixer_base::metrics::Metrics;
+use mixer_base::metrics::{Family, Metrics};
 use mixer_expr::EvalError;
 
 thread_local! {
@@ -38,6 +38,8 @@ pub struct DispatchContext<'c> {
     pub trace: Option<&'c RefCell<DispatchTrace>>,
     /// Collects the rules that applied to a check, if the answer names them.
     pub fired: Option<&'c RefCell<Vec<Arc<RuleConfig>>>>,
+    /// compat(1.3): a failure fails the check although a handler refuses it. Pinned by the scenario `combine-error-and-deny`.
+    pub failures_precede_refusals: bool,
 }
 
 /// All errors of a failed operation. Displays as an error list of Istio Mixer.
@@ -59,11 +61,24 @@ impl std::fmt::Display for DispatchError {
 }
 
 impl DispatchError {
-    /// Adds a condition that failed, unless its rule allows the request then.
-    pub(super) fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) {
-        if route.rule.on_error != Some(OnError::Allow) {
-            self.errors.push(condition_failure(route, error));
+    /// Applies `on_error` to a condition that failed: adds it, ignores it, or returns why it refuses the request.
+    pub(super) fn condition_failed(&mut self, route: &Route, error: EvalError<'_>) -> Option<String> {
+        match route.on_condition_error() {
+            None => self.errors.push(condition_failure(route, error)),
+            Some(OnError::Allow) => {}
+            Some(OnError::Deny | OnError::LastKnown) => return Some(condition_failure(route, error)),
         }
+        None
+    }
+
+    /// Logs and counts the errors of a call that another answer refuses. Returns whether there is any.
+    pub fn overruled(&self, metrics: &Metrics) -> bool {
+        if self.errors.is_empty() {
+            return false;
+        }
+        metrics.counter(Family::CheckFailuresOverruled, &[]).add(self.errors.len() as u64);
+        mixer_base::warn_limited!(1, error = %self, "a refused call has failures besides");
+        true
     }
 
     /// `Err(self)` if there is any error.

@@ -41,7 +41,9 @@ pub async fn preprocess<'t: 'a, 'a>(
     let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
     for Matched { route, failed } in matched {
         if let Some(error) = failed {
-            errors.condition_failed(route, error);
+            // Nothing is decided yet that could refuse the request.
+            let refused = errors.condition_failed(route, error);
+            errors.errors.extend(refused);
             continue;
         }
         if let Some(trace) = context.trace {

@@ -9,9 +9,9 @@ use crate::routing::{Matched, RuleKind, SelectedRules};
 use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind};
 use mixer_attribute::{AttributeBag, Value};
 
-/// Evaluates the header operations of all rules that match.
+/// Evaluates the header operations of all rules that match. A condition that fails refuses the request if `on_error` says so.
 ///
-/// Errors: the evaluation of a condition was exhausted.
+/// Errors: a condition failed, and no other one refuses the request.
 pub(super) fn add_header_changes<'t: 'a, 'a>(
     rules: SelectedRules<'t>,
     bag: &AttributeBag<'a>,
@@ -26,7 +26,7 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
         set.matches(bag, &mut matched);
     }
     let mut directive = RouteDirective::default();
-    let mut errors = DispatchError::default();
+    let (mut errors, mut refusals) = (DispatchError::default(), Vec::new());
     for Matched { route, failed } in &matched {
         let rule = &route.rule;
         match failed {
@@ -44,8 +44,13 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
                 evaluate_headers(&rule.request_headers, bag, request_headers, &mut unset, context);
                 evaluate_headers(&rule.response_headers, bag, response_headers, &mut |_| {}, context);
             }
-            Some(error) => errors.condition_failed(route, *error),
+            Some(error) => refusals.extend(errors.condition_failed(route, *error)),
         }
+    }
+    if !refusals.is_empty() {
+        errors.overruled(context.metrics);
+        outcome.refuse(&refusals);
+        return Ok(());
     }
     let RouteDirective { request_headers, unset_request_headers, response_headers, .. } = &directive;
     let is_empty =

@@ -47,7 +47,8 @@ pub struct QuotaOutcome {
 /// Without a matching instance, and if the failures of all are ignored, the amount is granted as requested. Of several answers the first non-empty one in rule order counts, but
 /// nothing is granted if a rule failed that has `on_error: deny`.
 ///
-/// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`.
+/// Errors: an instance that could not be evaluated or a handler that failed, unless its rule or handler has an `on_error`, or another rule
+/// that failed refuses the quota.
 pub async fn quota<'t: 'a, 'a>(
     table: &'t RoutingTable,
     bag: &AttributeBag<'a>,
@@ -118,11 +119,12 @@ pub async fn quota<'t: 'a, 'a>(
     } else {
         answers.iter().copied().find(|a| *a != QuotaResult::default()).unwrap_or_default()
     };
-    errors.into_result(QuotaOutcome {
-        granted: granted.granted,
-        valid_duration: granted.valid_duration,
-        level,
-    })
+    let outcome = QuotaOutcome { granted: granted.granted, valid_duration: granted.valid_duration, level };
+    if is_refused {
+        errors.overruled(context.metrics);
+        return Ok(outcome);
+    }
+    errors.into_result(outcome)
 }
 
 fn as_requested(amount: i64) -> QuotaResult {

@@ -21,7 +21,7 @@ use mixer_api::waiting;
 use mixer_attribute::{AttributeBag, SlotId, Value};
 use mixer_engine::check_cache::{CheckCache, Miss};
 use mixer_engine::denials::request_of;
-use mixer_engine::dispatch::DispatchContext;
+use mixer_engine::dispatch::{DispatchContext, DispatchError};
 use mixer_engine::runtime::Published;
 
 /// A call of the authorization service.
@@ -190,8 +190,11 @@ impl EnvoyService {
     ) -> (Decision, Option<RecordedExchange>) {
         let settings = &config_of(call.published.routes.snapshot()).settings;
         let fired = RefCell::default();
-        let context =
-            DispatchContext { fired: settings.check.response_metadata.then_some(&fired), ..*call.context };
+        let context = DispatchContext {
+            fired: settings.check.response_metadata.then_some(&fired),
+            failures_precede_refusals: false,
+            ..*call.context
+        };
         let mut builder = DecisionBuilder {
             max_age: settings.check.cache.max_age.to_std_or_zero(),
             limit_headers: &settings.ratelimit.headers,
@@ -200,7 +203,7 @@ impl EnvoyService {
             verdict: None,
             statuses: Vec::new(),
             exhausted: Vec::new(),
-            quota_error: None,
+            quota_errors: DispatchError::default(),
         };
         let cache = cache.map(|(cache, miss)| (cache, 0, miss));
         let decided =
@@ -208,7 +211,7 @@ impl EnvoyService {
         if let Err(error) = &decided {
             mixer_base::warn_limited!(1, %error, "a check of Envoy could not be evaluated");
         }
-        builder.finish(decided.err().map(|error| error.to_string()))
+        builder.finish(decided.err().map(|error| error.to_string()), context.metrics)
     }
 }
 

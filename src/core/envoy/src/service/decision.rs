@@ -12,6 +12,7 @@ use crate::config::settings::LimitHeaders;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::pipeline::{Cacheable, DecisionSink, QuotaSink};
 use mixer_attribute::AttributeBag;
+use mixer_base::metrics::Metrics;
 use mixer_engine::adapter::QuotaLevel;
 use mixer_engine::check_cache::CachedAnswer;
 use mixer_engine::dispatch::{CheckOutcome, DispatchError, QuotaOutcome, QuotaRequest, RouteDirective};
@@ -108,7 +109,8 @@ pub(super) struct DecisionBuilder<'s> {
     pub(super) verdict: Option<Arc<Verdict>>,
     pub(super) statuses: Vec<LimitStatus>,
     pub(super) exhausted: Vec<String>,
-    pub(super) quota_error: Option<String>,
+    /// Of quotas that could not be allocated.
+    pub(super) quota_errors: DispatchError,
 }
 
 impl DecisionSink for DecisionBuilder<'_> {
@@ -147,8 +149,9 @@ impl QuotaSink for DecisionBuilder<'_> {
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
-                self.quota_error = Some(error.to_string());
-                return ControlFlow::Break(());
+                // The next quota may refuse the request.
+                self.quota_errors.errors.extend(error.errors);
+                return ControlFlow::Continue(());
             }
         };
         if let Some(exchange) = &mut self.exchange {
@@ -164,12 +167,19 @@ impl QuotaSink for DecisionBuilder<'_> {
 }
 
 impl DecisionBuilder<'_> {
-    /// The decision after all phases, and the exchange to record. `error` is the failure of a phase.
-    pub(super) fn finish(self, error: Option<String>) -> (Decision, Option<RecordedExchange>) {
-        let verdict = match (error, self.quota_error, self.verdict) {
-            (None, None, Some(verdict)) => verdict,
-            (error, quota_error, _) => {
-                let error = error.or(quota_error).unwrap_or_default();
+    /// The decision after all phases, and the exchange to record. `error` is the failure of a phase. A quota that is exhausted refuses the
+    /// request although another one could not be allocated.
+    pub(super) fn finish(
+        self,
+        error: Option<String>,
+        metrics: &Metrics,
+    ) -> (Decision, Option<RecordedExchange>) {
+        let is_refused = !self.exhausted.is_empty() && self.quota_errors.overruled(metrics);
+        let quotas_failed = !is_refused && !self.quota_errors.errors.is_empty();
+        let verdict = match (error, self.verdict) {
+            (None, Some(verdict)) if !quotas_failed => verdict,
+            (error, _) => {
+                let error = error.unwrap_or_else(|| self.quota_errors.to_string());
                 let failed = GrpcError::new(Code::Internal, error.as_str());
                 let exchange = self.exchange.map(|exchange| exchange.failed(failed));
                 return (Decision::failure(error, names_of(&self.fired.borrow())), exchange);

@@ -17,7 +17,7 @@ use mixer_api::observers::Observation;
 use mixer_api::pipeline;
 use mixer_api::waiting;
 use mixer_attribute::AttributeBag;
-use mixer_engine::dispatch::{self, DispatchContext, QuotaOutcome, QuotaRequest};
+use mixer_engine::dispatch::{self, DispatchContext, DispatchError, QuotaOutcome, QuotaRequest};
 use mixer_engine::runtime::Published;
 
 /// A call of the rate limit service.
@@ -32,8 +32,8 @@ struct LimitCall<'s> {
 impl EnvoyService {
     /// Answers `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` with a framed RateLimitResponse.
     ///
-    /// Errors: UNKNOWN for a request without domain or descriptors; INVALID_ARGUMENT for too many descriptors; UNAVAILABLE when a quota could not be allocated, so that the
-    /// failure mode of the proxy decides; otherwise as [`check`](Self::check).
+    /// Errors: UNKNOWN for a request without domain or descriptors; INVALID_ARGUMENT for too many descriptors; UNAVAILABLE when a quota could not be allocated and no
+    /// descriptor is over its limit, so that the failure mode of the proxy decides; otherwise as [`check`](Self::check).
     pub(crate) async fn should_rate_limit(
         &self,
         body: Bytes,
@@ -76,6 +76,7 @@ impl EnvoyService {
         }
         let windows = &self.shared.windows;
         let mut statuses = rate_limit::decide(&request, config, windows, &self.limit_metrics, windows.now());
+        let (mut failed, mut failures) = (None, DispatchError::default());
         let records_payload = call.observation.is_some_and(Observation::records_payload);
         if !config.quotas.is_empty() || records_payload {
             for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
@@ -83,16 +84,22 @@ impl EnvoyService {
                 let applied = std::pin::pin!(self.apply_quota(call, &request, descriptor, status, arena));
                 let applied = waiting::counted(waiting, arena, Code::ResourceExhausted, applied).await;
                 if let Err(error) = applied.and_then(|applied| applied) {
-                    self.metrics.rate_limit(config, request.domain, "error");
-                    return Err(error);
+                    failures.errors.push(error.message.clone());
+                    failed.get_or_insert(error);
                 }
             }
         }
-        if settings.unmatched == Unmatched::Error && statuses.iter().any(|status| !status.matched) {
+        let over = statuses.iter().any(|status| status.code == LimitCode::OverLimit);
+        // A descriptor over its limit refuses the call whatever the others do: the proxy allows what is an error.
+        if over && !settings.shadow {
+            failures.overruled(call.context.metrics);
+        } else if let Some(error) = failed {
+            self.metrics.rate_limit(config, request.domain, "error");
+            return Err(error);
+        } else if settings.unmatched == Unmatched::Error && statuses.iter().any(|status| !status.matched) {
             self.metrics.rate_limit(config, request.domain, "no_match");
             return invalid("no limit is configured for a descriptor");
         }
-        let over = statuses.iter().any(|status| status.code == LimitCode::OverLimit);
         let result = match (over, settings.shadow) {
             (true, true) => "shadow_over",
             (true, false) => "over",

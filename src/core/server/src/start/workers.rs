@@ -19,7 +19,7 @@ use mixer_base::budget::Purpose;
 use mixer_base::metrics::{Collect, Family, Metrics};
 use mixer_base::pool::{Pool, PoolCollector};
 use mixer_engine::dispatch::LastKnownAnswers;
-use mixer_engine::runtime::Runtime;
+use mixer_engine::runtime::{OnConfigError, Runtime};
 use mixer_envoy::{EndpointContext, EnvoyShared, GrpcEndpoint};
 use mixer_net::address::ListenAddress;
 use mixer_net::connection::ConnectionLimits;
@@ -78,6 +78,7 @@ impl Start<'_> {
                 records: options.max_report_records as usize,
             },
             waiting: Arc::clone(self.memory.share(Purpose::WaitingCalls)),
+            as_istio_mixer: options.config_on_error == OnConfigError::ServeValid,
         };
         let pool = Pool::new(options.api_pool());
         let adapters = Arc::clone(&self.adapter_pools);
