@@ -33,6 +33,8 @@ mod mistaken_kind;
 mod on_config_error;
 #[path = "engine/on_error.rs"]
 mod on_error;
+#[path = "engine/refill.rs"]
+mod refill;
 #[path = "engine/refusal.rs"]
 mod refusal;
 #[path = "engine/retry.rs"]

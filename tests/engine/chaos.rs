@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mixer_config::Severity;
 use mixer_engine::runtime::OnConfigError;
 
+use crate::refill::QUIET;
 use crate::stage::{Answer, Files, Stage};
 use crate::world::{Consequence, Random, USERS, World};
 
@@ -23,12 +24,14 @@ const SCHEDULES: u64 = 300;
 const EVENTS: usize = 12;
 
 /// States that schedules are meant to reach.
-const STATES: [&str; 12] = [
+const STATES: [&str; 14] = [
     "a resource serves in its previous version",
     "a mistake would have opened a door",
     "a mistake would have closed a door",
     "a deletion waits until everything is read",
     "a rule is deleted for real",
+    "a rule is expected back",
+    "a rule did not come back",
     "a text opens a door",
     "a text closes a door",
     "a first configuration is withheld",
@@ -77,7 +80,8 @@ struct Run {
 impl Run {
     fn new(seed: u64, random: &mut Random) -> Self {
         let policy = if seed % 5 == 4 { OnConfigError::Refuse } else { OnConfigError::KeepLast };
-        let (world, mut stage) = (World::new(random), Stage::new(policy, true));
+        let (mut world, mut stage) = (World::new(random), Stage::new(policy, true));
+        world.note_read(true);
         stage.start(&world.files());
         let mut run = Self { seed, policy, stage, world, good: None, cached: None, trail: Vec::new() };
         let answers = run.answers();
@@ -101,6 +105,15 @@ impl Run {
 
     fn step(&mut self, random: &mut Random, is_last: bool, tally: &mut Tally) {
         self.stage.advance(1 + random.below(1000) as u64);
+        // A directory that is being filled changes quickly, or pauses.
+        if !self.world.is_refilled() || random.below(4) == 0 {
+            self.stage.pass(QUIET);
+            self.world.was_quiet();
+            let (files, after) = (self.world.files(), self.answers());
+            self.judge("quiet", &files, &after);
+            self.count(false, &after, tally);
+            self.remember("quiet", after);
+        }
         let (event, consequence) = self.world.event(random);
         *tally.events.entry(event).or_default() += 1;
         if is_last {
@@ -127,9 +140,17 @@ impl Run {
                 true
             }
         };
+        self.world.note_read(is_restart);
         match is_restart {
-            true => self.stage.start(&files),
+            true => {
+                self.stage.start(&files);
+                self.world.was_restarted();
+            }
             false => self.stage.change(&files),
+        }
+        if self.world.is_valid() {
+            self.stage.pass(QUIET);
+            self.world.was_quiet();
         }
         let after = self.answers();
         self.judge(event, &files, &after);
@@ -160,7 +181,7 @@ impl Run {
                 Some(good) if self.policy == OnConfigError::Refuse && self.world.is_refused() => {
                     vec![Some(good[user])]
                 }
-                Some(good) => vec![Some(good[user]), says],
+                Some(good) => vec![Some(good[user]), says, self.world.said(user)],
                 None => vec![self.world.says_at_first(user)],
             };
             assert!(
@@ -201,6 +222,12 @@ impl Run {
         for (user, answer) in after.iter().enumerate() {
             let says = self.world.says(user);
             match (good[user], *answer) {
+                (Answer::Denied, Answer::Denied) if self.world.is_expected(user) => {
+                    tally.reach("a rule is expected back");
+                }
+                (Answer::Denied, Answer::Allowed) if self.world.is_away(user) => {
+                    tally.reach("a rule did not come back");
+                }
                 (Answer::Denied, Answer::Denied) if self.world.is_deleted(user) => {
                     tally.reach("a deletion waits until everything is read");
                 }

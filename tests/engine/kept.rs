@@ -77,6 +77,87 @@ fn nothing_is_deleted_while_a_file_is_empty() {
     assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
 }
 
+/// The limits of a domain, as envoyproxy/ratelimit writes them.
+const LIMITS: &str = "domain: shop
+descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1}}]
+";
+
+#[test]
+fn a_lost_separator_before_a_file_of_rate_limits_deletes_no_limit() {
+    for parts in [[RULE, LIMITS], [LIMITS, RULE]] {
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        let mut before = good();
+        before.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+        before.put("/conf/limits.yaml", parts.join("---\n"));
+        stage.start(&before);
+        assert_eq!((stage.kept(), stage.published().diagnostics.as_slice()), (Vec::new(), &[][..]));
+        let mut files = before.clone();
+        files.put("/conf/limits.yaml", parts.concat());
+        stage.change(&files);
+        let kept = stage.kept();
+        let names: Vec<&str> = kept.iter().map(|kept| kept.split(':').next().unwrap_or_default()).collect();
+        assert_eq!(names, ["shop.ratelimit.ratelimit", "no-bob.rule.istio-system"], "{kept:?}");
+        assert!(
+            kept[0].contains("it is gone from a file with an error: no-bob.rule.istio-system has an error: ")
+        );
+        // It stays through other changes, and is deleted once the file has no error.
+        files.put("/conf/beside.yaml", BESIDE);
+        stage.change(&files);
+        assert_eq!((stage.kept().len(), stage.check("carol")), (2, Answer::Denied));
+        files.put("/conf/limits.yaml", RULE);
+        stage.change(&files);
+        assert_eq!((stage.kept(), stage.check("bob")), (Vec::new(), Answer::Denied));
+    }
+}
+
+#[test]
+fn lines_lost_between_two_rules_delete_neither() {
+    const REPORT: &str = "kind: handler
+metadata: {name: log, namespace: istio-system}
+spec: {compiledAdapter: stdio}
+---
+kind: instance
+metadata: {name: line, namespace: istio-system}
+spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
+";
+    let two = "kind: rule
+metadata: {name: a-log, namespace: istio-system}
+spec:
+  actions:
+  - handler: log
+    instances: [line]
+---
+kind: rule
+metadata: {name: no-bob, namespace: istio-system}
+spec:
+  match: source.user == \"bob\"
+  actions:
+  - handler: closed-list
+    instances: [user]
+";
+    let (head, rest) = two.split_once("    instances: [line]").expect("it has both");
+    let (_, tail) = rest.split_once("  - handler").expect("it has both");
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    let mut before = good();
+    before.put("/conf/deny.yaml", [HANDLER, INSTANCE].join("---\n"));
+    before.put("/conf/report.yaml", REPORT);
+    before.put("/conf/rules.yaml", two);
+    stage.start(&before);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
+    let mut files = before.clone();
+    files.put("/conf/rules.yaml", format!("{head}  - handler{tail}"));
+    stage.change(&files);
+    assert_eq!(stage.check("bob"), Answer::Denied, "{:?}", stage.kept());
+    assert_eq!(stage.kept().len(), 2, "{:?}", stage.kept());
+    // Elsewhere, deletions take effect: what has the error is known.
+    files.put("/conf/beside.yaml", BESIDE);
+    stage.change(&files);
+    assert_eq!(stage.check("carol"), Answer::Denied);
+    files.remove("/conf/beside.yaml");
+    stage.change(&files);
+    assert_eq!((stage.check("carol"), stage.check("bob")), (Answer::Allowed, Answer::Denied));
+}
+
 #[test]
 fn a_rule_that_moves_into_a_file_that_is_being_written_stays() {
     for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {

@@ -45,6 +45,13 @@ fn dedented() -> String {
         .replace("]}]}", "]}]")
 }
 
+/// The instance and the rule, without the lines from the `spec` of the one to that of the other.
+fn lines_lost() -> String {
+    let (head, _) = INSTANCE.split_once("spec:").unwrap_or_default();
+    let (_, spec) = RULE.split_once("spec:").unwrap_or_default();
+    deny([HANDLER, &format!("{head}spec:{spec}"), "# The end.\n"])
+}
+
 /// What is left of a document that was cut off after its first line.
 const GROUP: &str = "apiVersion: config.istio.io/v1alpha2\n";
 
@@ -137,6 +144,10 @@ const EDITS: &[Row] = &[
     ("the separator of a rule and the document after it is lost", |files| {
         let other = RULE.replace("no-bob", "no-adam").replace("\"bob\"", "\"adam\"");
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]) + &other);
+    }),
+    ("the lines between two documents are lost", |files| files.put("/conf/deny.yaml", lines_lost())),
+    ("a rule is deleted, and another resource of its file has an error", |files| {
+        files.put("/conf/deny.yaml", [HANDLER, &INSTANCE.replace("source.user", "sorce.user")].join("---\n"));
     }),
     ("the separator of two documents has a blank at its end", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, ""]).trim_end().to_owned() + " \n" + RULE);

@@ -357,6 +357,13 @@ impl Stage {
         });
     }
 
+    /// As [`run_until`](Self::run_until), for so long.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.run_until(self.ran + time);
+        let process = self.process.as_ref().expect("it is started");
+        self.background.block_on(process.configurator.flush_cache());
+    }
+
     /// The files in the namespace of this engine.
     fn placed(&self, files: &Files) -> Files {
         let mut files = files.clone();

@@ -1,6 +1,6 @@
 //! A configuration directory that an operator edits, breaks and mends at random, and what its text says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::stage::{Answer, Files};
 
@@ -181,6 +181,12 @@ pub(crate) struct World {
     emptied: Option<usize>,
     /// A file whose separators are wrong: only its first document is read.
     joined: Option<usize>,
+    /// Documents that are away since everything was removed; they come back with their files.
+    away: BTreeSet<Name>,
+    /// Whether what is away is expected back: the directory has not been quiet since.
+    expects: bool,
+    /// The version of each user's rule that was read last, while its file is not read since.
+    last_read: [Option<usize>; USERS],
 }
 
 impl World {
@@ -201,6 +207,9 @@ impl World {
             lost: false,
             emptied: None,
             joined: None,
+            away: BTreeSet::new(),
+            expects: false,
+            last_read: [None; USERS],
         }
     }
 
@@ -212,7 +221,9 @@ impl World {
                 Name::Rule(i) => self.aliases[*i],
                 _ => 0,
             };
-            let Some(text) = text(*name, alias, *version) else { continue };
+            let Some(text) = text(*name, alias, *version).filter(|_| !self.away.contains(name)) else {
+                continue;
+            };
             let file = self.file_of(*name);
             let known = files.texts.entry(format!("/conf/{file}.yaml")).or_default();
             if !known.is_empty() {
@@ -234,7 +245,21 @@ impl World {
     pub(crate) fn event(&mut self, random: &mut Random) -> (&'static str, Consequence) {
         let names: Vec<Name> = self.versions.keys().copied().collect();
         let name = names[random.below(names.len())];
-        let kind = match random.below(20) {
+        let kind = match random.below(if self.away.is_empty() { 21 } else { 40 }) {
+            20 if self.away.is_empty() => {
+                self.away = self.versions.keys().copied().collect();
+                (self.unreadable, self.written, self.lost) = (None, None, false);
+                self.emptied = None;
+                self.expects = true;
+                "everything removed"
+            }
+            20.. => {
+                let names: Vec<Name> = self.away.iter().copied().collect();
+                let file = self.file_of(names[random.below(names.len())]);
+                let files = self.files.clone();
+                self.away.retain(|name| files.get(name).copied().unwrap_or(0) != file);
+                "a file is back"
+            }
             0..=2 => {
                 self.versions.insert(name, Version::Good(random.below(8)));
                 "edit"
@@ -321,6 +346,44 @@ impl World {
         }
         (self.unreadable, self.written, self.lost) = (None, None, false);
         (self.emptied, self.joined) = (None, None);
+        self.away.clear();
+    }
+
+    /// Notes what the store reads; after a restart it knows nothing else.
+    pub(crate) fn note_read(&mut self, is_restart: bool) {
+        for user in 0..USERS {
+            let name = Name::Rule(user);
+            self.last_read[user] = match self.version_of(name) {
+                Version::Good(number) if self.is_read(name) => Some(number),
+                Version::Good(_) if !is_restart => self.last_read[user],
+                Version::Absent | Version::Good(_) | Version::Bad(..) => None,
+            };
+        }
+    }
+
+    /// What the text of a user's rule said when it was read last. It may have waited for a handler that came back since.
+    pub(crate) fn said(&self, user: usize) -> Option<Answer> {
+        self.last_read[user].map(Self::answer)
+    }
+
+    /// Whether everything was removed, and not all of it is back.
+    pub(crate) fn is_refilled(&self) -> bool {
+        !self.away.is_empty()
+    }
+
+    /// After a time in which nothing changed: what is away then counts as deleted, if anything is there.
+    pub(crate) fn was_quiet(&mut self) {
+        self.expects &= self.is_removed();
+    }
+
+    /// After a restart, which knows nothing of what was away unless everything is.
+    pub(crate) fn was_restarted(&mut self) {
+        self.expects &= self.is_removed();
+    }
+
+    /// Whether everything is away.
+    fn is_removed(&self) -> bool {
+        self.versions.keys().all(|name| self.away.contains(name))
     }
 
     fn file_of(&self, name: Name) -> usize {
@@ -328,13 +391,14 @@ impl World {
     }
 
     fn version_of(&self, name: Name) -> Version {
-        self.versions.get(&name).copied().unwrap_or(Version::Absent)
+        let version = self.versions.get(&name).filter(|_| !self.away.contains(&name));
+        version.copied().unwrap_or(Version::Absent)
     }
 
     /// The documents that the directory has.
     fn documents(&self) -> impl Iterator<Item = (Name, Version)> + '_ {
         let documents = self.versions.iter().map(|(name, version)| (*name, *version));
-        documents.filter(|(_, version)| *version != Version::Absent)
+        documents.filter(|(name, version)| *version != Version::Absent && !self.away.contains(name))
     }
 
     /// Whether a document follows another in the file whose separators are wrong.
@@ -366,7 +430,7 @@ impl World {
             Version::Absent => matches!(name, Name::Rule(_)),
             Version::Bad(..) => false,
         });
-        complete && self.is_whole() && self.joined.is_none()
+        complete && self.is_whole() && self.joined.is_none() && self.away.is_empty()
     }
 
     /// Whether the store has an error for certain, on which `--config-on-error refuse` changes nothing.
@@ -388,7 +452,7 @@ impl World {
         let name = Name::Rule(user);
         match self.version_of(name) {
             Version::Good(number) if self.is_read(name) => Some(Self::answer(number)),
-            Version::Absent if self.is_whole() => Some(Answer::Allowed),
+            Version::Absent if self.is_whole() && !self.expects => Some(Answer::Allowed),
             Version::Good(_) | Version::Absent | Version::Bad(..) => None,
         }
     }
@@ -406,6 +470,16 @@ impl World {
     /// Whether a user has no rule.
     pub(crate) fn is_deleted(&self, user: usize) -> bool {
         self.version_of(Name::Rule(user)) == Version::Absent
+    }
+
+    /// Whether the rule of a user is away, while others are there.
+    pub(crate) fn is_away(&self, user: usize) -> bool {
+        self.away.contains(&Name::Rule(user)) && !self.is_removed()
+    }
+
+    /// The same, and it is expected back.
+    pub(crate) fn is_expected(&self, user: usize) -> bool {
+        self.expects && self.is_away(user)
     }
 
     fn answer(number: usize) -> Answer {

@@ -16,6 +16,7 @@ mod history;
 mod kept;
 mod last_good;
 mod problem_log;
+mod refill;
 mod resolution;
 mod withheld;
 

@@ -11,9 +11,6 @@ use super::fs::walk;
 use super::{StoreContents, StoreError, open, read_file};
 use crate::{Diagnostic, FieldPath, Severity};
 
-/// The code of files that look like configuration and are not read.
-const FILE_IGNORED: &str = "file-ignored";
-
 /// Why a source could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -72,6 +69,7 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
     let mut found = walk::Walk { ignored: Some(walk::Ignored::default()), ..walk::Walk::default() };
     walk::walk(path, &mut found);
     contents.diagnostics.extend(found.ignored.as_ref().and_then(|ignored| unread_names(path, ignored)));
+    contents.diagnostics.extend(found.links.iter().map(|link| walk::not_followed(link)));
     for (lost, cause) in found.errors {
         // Without the directory that the user names there is nothing to read.
         if lost == path {
@@ -116,7 +114,7 @@ fn unread_names(root: &Path, ignored: &walk::Ignored) -> Option<Diagnostic> {
     let last = names.pop()?;
     let names = if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) };
     let message = format!("not read: {names}");
-    let mut problem = Diagnostic::new(Severity::Info, FILE_IGNORED, FieldPath::root(), message).with_hint(
+    let mut problem = Diagnostic::new(Severity::Info, walk::FILE_IGNORED, FieldPath::root(), message).with_hint(
         "configuration is read from files whose names end in `.yaml` or `.yml`; links to directories are not followed",
     );
     problem.file = Some(root.display().to_string().into());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::kept::{CommonCause, Reason};
+use super::refill::QUIET;
 use crate::snapshot::{BuildStage, SnapshotBuilder};
 use mixer_config::store::{StoreContents, Unread};
 use mixer_config::{RawResource, ResourceKey};
@@ -15,12 +16,21 @@ use mixer_config::{RawResource, ResourceKey};
 /// cause.
 pub(super) type HeldFiles = BTreeMap<Arc<str>, CommonCause>;
 
+/// Files with a resource that has an error, or had one in its last good version; with the error.
+pub(super) type FaultyFiles = BTreeMap<Arc<str>, CommonCause>;
+
+/// What was missing when the store was empty, and may still come.
+const REFILL: &str = "the configuration was empty, and is being filled again";
+
 /// Distinguishes resources that were deleted from those that only cannot be read.
 pub(super) struct Absences<'r> {
     unread: HashMap<&'r Path, &'r Unread>,
     /// What may have any resource that is missing.
     any: Option<&'r Unread>,
     held: &'r HeldFiles,
+    faulty: &'r FaultyFiles,
+    /// Whether the store was empty and is being filled again.
+    is_refilled: bool,
     /// A file that is in the middle of a change.
     changing: Option<&'r Arc<str>>,
     /// Resources of unknown kinds, by file, namespace and name.
@@ -32,6 +42,8 @@ impl<'r> Absences<'r> {
         read: &'r StoreContents,
         unread: &'r [Unread],
         held: &'r HeldFiles,
+        faulty: &'r FaultyFiles,
+        is_refilled: bool,
         builder: &SnapshotBuilder,
     ) -> Self {
         let ignored = read.resources.iter().filter(|resource| !has_effect(&resource.key, builder));
@@ -39,6 +51,8 @@ impl<'r> Absences<'r> {
             unread: unread.iter().map(|unread| (Path::new(&*unread.path), unread)).collect(),
             any: unread.first(),
             held,
+            faulty,
+            is_refilled,
             changing: read.changing.first(),
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
         }
@@ -58,6 +72,11 @@ impl<'r> Absences<'r> {
             let why = format!("it is gone from a file that does not serve yet: {}", cause.text);
             return Some(Reason { why, common: Some(cause.clone()), problem: None });
         }
+        // What is left of a file may be two documents that were joined.
+        if let Some(cause) = self.faulty.get(file) {
+            let why = format!("it is gone from a file with an error: {}", cause.text);
+            return Some(Reason { why, common: Some(cause.clone()), problem: None });
+        }
         // It may have been moved to what is not read, now or before.
         if let Some(unread) = self.any {
             return Some(because_of(unread, "it is gone, and what may have it now is not read"));
@@ -68,13 +87,19 @@ impl<'r> Absences<'r> {
             return Some(Reason { why, common: Some(cause.clone()), problem: None });
         }
         // It may be moving to a file that its writer has not closed.
-        let changing = self.changing?;
-        let cause = CommonCause {
-            text: format!("{changing} is being changed").into(),
-            file: Some(Arc::clone(changing)),
-        };
-        let why = format!("it is gone, perhaps moved: {}", cause.text);
-        Some(Reason { why, common: Some(cause), problem: None })
+        if let Some(changing) = self.changing {
+            let cause = CommonCause {
+                text: format!("{changing} is being changed").into(),
+                file: Some(Arc::clone(changing)),
+            };
+            let why = format!("it is gone, perhaps moved: {}", cause.text);
+            return Some(Reason { why, common: Some(cause), problem: None });
+        }
+        self.is_refilled.then(|| {
+            let seconds = QUIET.as_secs();
+            let why = format!("{REFILL}; it counts as deleted when nothing changed for {seconds} s");
+            Reason { why, common: Some(CommonCause { text: REFILL.into(), file: None }), problem: None }
+        })
     }
 }
 

@@ -13,6 +13,7 @@ use super::history::{HistoryEntry, Tally};
 use super::kept::diagnose_kept;
 use super::last_good::{LastGood, OnConfigError};
 use super::problem_log::ProblemLog;
+use super::refill::Refill;
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
 use crate::handler::{HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire};
@@ -133,6 +134,9 @@ pub struct Configurator {
     retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
     retry: Option<Retry>,
+    refill: Refill,
+    /// Whether what the applied version lacks might still come when it was applied.
+    expected_more: bool,
     log: ProblemLog,
     /// Whether a change is being published; still set after a panic.
     is_applying: bool,
@@ -154,6 +158,8 @@ impl Configurator {
             retiring: TaskTracker::new(),
             applied: None,
             retry: None,
+            refill: Refill::default(),
+            expected_more: false,
             log: ProblemLog::new(hides_accepted_by_istio),
             is_applying: false,
         }
@@ -209,6 +215,7 @@ impl Configurator {
         let changes =
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
+        self.refill.complete(tokio::time::Instant::now());
         let is_unchanged = changes.as_ref().is_some_and(Vec::is_empty) && !self.reads_differently(&contents);
         match (is_unchanged, is_retry) {
             (true, false) => {
@@ -220,7 +227,11 @@ impl Configurator {
         }
         let before = self.runtime.load_full();
         let serving = before.routes.handlers();
-        let mut resolution = Resolution::begin(&self.last_good, &contents, &mut self.builder);
+        let is_refilled = self.refill.is_expected();
+        let mut resolution = Resolution::begin(&self.last_good, &contents, is_refilled, &mut self.builder);
+        if !is_unchanged {
+            self.refill = self.refill.after(resolution.is_void(), tokio::time::Instant::now());
+        }
         if contents.unavailable.is_none() {
             self.restored = None;
         }
@@ -256,6 +267,7 @@ impl Configurator {
             attempts.push(built.0);
         };
         failures.extend(self.builder.over_budget().iter().cloned());
+        self.expected_more = is_refilled;
         let id = resolution.snapshot().id;
         let mut resolved = resolution.finish(before.withheld.is_none(), &self.builder);
         let before_retry = self.retry.take().filter(|_| is_unchanged);
@@ -337,6 +349,9 @@ impl Configurator {
     fn reads_differently(&self, contents: &StoreContents) -> bool {
         // What is kept may wait for the end of a change.
         let keeps_any = !self.last_good.kept().is_empty();
+        if keeps_any && self.expected_more && !self.refill.is_expected() {
+            return true;
+        }
         self.applied.as_ref().is_some_and(|applied| {
             applied.diagnostics != contents.diagnostics
                 || applied.unavailable != contents.unavailable
@@ -399,10 +414,12 @@ impl Configurator {
         let store = Arc::clone(&self.options.store);
         loop {
             let due = self.retry.as_ref().map(|retry| retry.at);
+            let complete = self.refill.due();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = store.changed() => self.follow(false, &stop).await,
                 () = until(due) => self.follow(true, &stop).await,
+                () = until(complete) => self.follow(false, &stop).await,
             }
         }
     }

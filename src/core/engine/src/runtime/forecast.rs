@@ -35,7 +35,7 @@ pub fn forecast(
     if let Some(cached) = cached {
         last.restore(cached);
     }
-    let mut resolution = Resolution::begin(&last, contents, builder);
+    let mut resolution = Resolution::begin(&last, contents, false, builder);
     loop {
         resolution.settle(builder);
         let failed = rejected(&resolution);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use foldhash::HashSet;
 
-use super::absences::{Absences, HeldFiles, has_effect};
+use super::absences::{Absences, FaultyFiles, HeldFiles, has_effect};
 use super::corrections::Corrections;
 use super::faults::{DUPLICATE, Fault, ambiguity, faults, its_own};
 use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
@@ -43,6 +43,12 @@ pub(super) struct Resolution<'l> {
     unread: Vec<Unread>,
     /// Files that serve in their previous version as a whole.
     held: HeldFiles,
+    /// Files with an error, of which nothing is deleted.
+    faulty: FaultyFiles,
+    /// Whether the store was empty and is being filled again.
+    is_refilled: bool,
+    /// Whether nothing of the store is read.
+    is_void: bool,
     /// Whether the store has no configuration although it should have.
     empty: bool,
     /// Why nothing serves, if that is certain already.
@@ -79,10 +85,12 @@ pub(super) struct Resolved {
 }
 
 impl<'l> Resolution<'l> {
-    /// Begins with a version of the store. `read` has its resources and diagnostics.
+    /// Begins with a version of the store. `read` has its resources and diagnostics. `is_refilled`: the store was empty, and what is
+    /// missing may still come.
     pub(super) fn begin(
         last: &'l LastGood,
         read: &Arc<StoreContents>,
+        is_refilled: bool,
         builder: &mut SnapshotBuilder,
     ) -> Self {
         let mut resolution = Self {
@@ -90,6 +98,9 @@ impl<'l> Resolution<'l> {
             is_whole: false,
             unread: Vec::new(),
             held: HeldFiles::new(),
+            faulty: FaultyFiles::new(),
+            is_refilled,
+            is_void: false,
             empty: false,
             withheld: None,
             snapshot: builder.empty(),
@@ -120,6 +131,11 @@ impl<'l> Resolution<'l> {
     /// Whether the store has no configuration, although that is not allowed.
     pub(super) fn is_empty(&self) -> bool {
         self.empty
+    }
+
+    /// Whether the last good configuration serves as a whole because the store has nothing, or nothing of it can be read.
+    pub(super) fn is_void(&self) -> bool {
+        self.is_void
     }
 
     /// Corrects until no resource has an error. Each pass replaces at least one resource, so that it ends.
@@ -171,14 +187,16 @@ impl<'l> Resolution<'l> {
             return true;
         }
         self.corrections.pass += 1;
+        let known = self.faulty.len();
         for (key, problem) in failed {
             self.note(problem);
             let why = format!("the handler does not build: {}", problem.message);
             let reason = Reason::new(why, Some(Arc::new(problem.clone())));
-            if !self.replace(key, &reason, builder) && !self.restore_bound(key, &reason, builder) {
+            if !self.replace_faulty(key, &reason, builder) && !self.restore_bound(key, &reason, builder) {
                 self.give_up(key, &reason, builder);
             }
         }
+        self.keep_of_faulty_files(known, builder);
         self.rebuild(builder);
         true
     }
@@ -236,10 +254,12 @@ impl<'l> Resolution<'l> {
         let is_silent = has_none && self.corrections.read.unavailable.is_some();
         if (self.empty || is_silent) && self.corrections.last.resources().is_some() {
             if let Some(cause) = self.flaw() {
+                self.is_void = true;
                 self.restore_whole(cause, builder);
             }
         } else if let Some(cause) = self.why_lost().filter(|_| self.corrections.last.resources().is_some()) {
             // Nothing new was read. What waits for something that is missing goes on waiting.
+            self.is_void = true;
             self.restore_whole(cause, builder);
         } else {
             self.keep_missing(builder);
@@ -267,7 +287,8 @@ impl<'l> Resolution<'l> {
         if missing.is_empty() {
             return;
         }
-        let absences = Absences::new(&self.corrections.read, &self.unread, &self.held, builder);
+        let read = &self.corrections.read;
+        let absences = Absences::new(read, &self.unread, &self.held, &self.faulty, self.is_refilled, builder);
         let kept = missing.into_iter();
         let kept = kept.filter_map(|old| Some((Arc::clone(old), absences.why_kept(old, builder)?)));
         let kept: Vec<_> = kept.collect();
@@ -303,10 +324,11 @@ impl<'l> Resolution<'l> {
     /// Corrects resources with an error, of one step of the build. What changed is at fault first; an error that two resources have
     /// together, such as two `envoybridge`, is gone with the one that is new. Then what the others depend on.
     fn correct(&mut self, faults: &[(&ResourceKey, &Fault)], builder: &SnapshotBuilder) {
-        let mut any = false;
+        let (mut any, known) = (false, self.faulty.len());
         for (key, fault) in faults {
-            any |= self.replace(key, &fault.reason, builder);
+            any |= self.replace_faulty(key, &fault.reason, builder);
         }
+        self.keep_of_faulty_files(known, builder);
         if any {
             return;
         }
@@ -379,6 +401,30 @@ impl<'l> Resolution<'l> {
             }
         }
         differs
+    }
+
+    /// [`replace`](Self::replace)s a resource that has an error, and notes its file: what has the error may be what is left of several
+    /// documents between which lines are missing. [`keep_of_faulty_files`](Self::keep_of_faulty_files) follows.
+    fn replace_faulty(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) -> bool {
+        let is_replaced = self.replace(key, reason, builder);
+        let (last, read) = (self.corrections.last, &self.corrections.read);
+        if let (true, Some(good), Some(faulty)) = (is_replaced, last.get(key), read.resources.get(key)) {
+            let error =
+                reason.problem.as_ref().map_or_else(|| reason.why.clone(), |problem| problem.one_line());
+            let (text, file) = (format!("{key} has an error: {error}").into(), &faulty.origin.file);
+            let cause = CommonCause { text, file: Some(Arc::clone(file)) };
+            for file in [&good.origin.file, file] {
+                self.faulty.entry(Arc::clone(file)).or_insert_with(|| cause.clone());
+            }
+        }
+        is_replaced
+    }
+
+    /// Keeps what is missing from files with an error, if there are more than `known` of them.
+    fn keep_of_faulty_files(&mut self, known: usize, builder: &SnapshotBuilder) {
+        if self.faulty.len() > known && !self.is_whole {
+            self.keep_missing(builder);
+        }
     }
 
     /// Serves a file in its previous version as a whole, because a new resource of the file that decides about requests has an error:

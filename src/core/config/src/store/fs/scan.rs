@@ -14,7 +14,7 @@ use super::file::{
 use super::wake::Wake;
 use super::walk::{self, Found, Walk};
 use super::watch::{LastEvent, Noted, Watch};
-use super::{WhenLost, parallel};
+use super::{WhenLost, parallel, replaced};
 use crate::Diagnostic;
 use crate::store::contents::RESOURCE_DUPLICATE;
 use crate::store::{Broken, FileContents, StoreContents};
@@ -72,6 +72,8 @@ pub(super) struct Scanner {
     files: BTreeMap<PathBuf, CachedFile>,
     /// Files whose state on disk is not in effect yet.
     unsettled: BTreeMap<PathBuf, Unsettled>,
+    /// What the last walk found in place of directories whose files stay in effect.
+    replaced: Vec<PathBuf>,
     contents: Arc<StoreContents>,
     has_read: bool,
     /// When the tree was last walked.
@@ -97,6 +99,7 @@ impl Scanner {
             lost,
             files: BTreeMap::new(),
             unsettled: BTreeMap::new(),
+            replaced: Vec::new(),
             contents: Arc::default(),
             has_read: false,
             walked: None,
@@ -273,6 +276,7 @@ impl Scanner {
         let started = Instant::now();
         let mut found = Walk::default();
         walk::walk(&self.root, &mut found);
+        self.replaced.clear();
         let mut problems = Problems::default();
         for (path, error) in std::mem::take(&mut found.errors) {
             problems.lost(&path, &path, &error, self.keeps_below(&path));
@@ -280,6 +284,14 @@ impl Scanner {
         let root_is_lost = problems.lost.contains(&self.root);
         for walk::Volume { directory, link, error } in std::mem::take(&mut found.volumes) {
             problems.lost(&link, &directory, &error, self.keeps_gone(&directory, &found.files));
+        }
+        if self.lost == WhenLost::Keep {
+            let found: BTreeSet<&Path> = found.files.iter().map(|file| file.path.as_path()).collect();
+            let gone = self.files.keys().map(PathBuf::as_path).filter(|path| !found.contains(path));
+            for (path, error) in replaced::directories(&self.root, gone) {
+                problems.lost(&path, &path, &error, true);
+                self.replaced.push(path);
+            }
         }
         // Containers mount an empty directory where a file is missing.
         for (path, is_empty) in std::mem::take(&mut found.directories) {
@@ -293,7 +305,8 @@ impl Scanner {
         }
         let mut contents = self.assemble(now);
         self.is_intact = problems.broken.is_empty();
-        contents.diagnostics.splice(0..0, problems.diagnostics);
+        let not_followed = found.links.iter().map(|link| walk::not_followed(link));
+        contents.diagnostics.splice(0..0, problems.diagnostics.into_iter().chain(not_followed));
         contents.broken.extend(problems.broken);
         contents.unavailable = problems.unavailable;
         let available = contents.unavailable.is_none();
@@ -394,6 +407,10 @@ impl Scanner {
             if inside.is_some_and(|(other, _)| other.starts_with(path)) {
                 return None;
             }
+            // A watch outlives the name of a directory: the path may lead through a link.
+            if replaced::leads_elsewhere(&self.root, path) {
+                return None;
+            }
             let before = self.before(path, *event);
             let metadata = match std::fs::symlink_metadata(path) {
                 Ok(metadata) if metadata.is_file() => Some(metadata),
@@ -458,12 +475,15 @@ impl Scanner {
 
     /// The contents of all files.
     fn assemble(&self, now: Instant) -> StoreContents {
-        let vanished = |path: &Path| self.unsettled.get(path).is_some_and(|u| u.why == Why::Vanished);
+        let vanished = |path: &Path| {
+            self.unsettled.get(path).is_some_and(|u| u.why == Why::Vanished)
+                || self.replaced.iter().any(|replaced| path.starts_with(replaced))
+        };
         let files = self.files.iter().map(|(path, file)| (vanished(path), &*file.contents));
         let files: Vec<(bool, &FileContents)> = files.collect();
         let mut contents = StoreContents::default();
         contents.add(files.iter().filter(|(vanished, _)| !vanished).map(|(_, file)| *file));
-        // What a removed file defined may be in another file already.
+        // What a removed or replaced file defined may be in another file already.
         for (_, file) in files.iter().filter(|(vanished, _)| *vanished) {
             contents.add_undefined(file);
         }
@@ -474,7 +494,9 @@ impl Scanner {
     /// Replaces the lists of problems, of broken parts and of files that are being changed, but not the problems of duplicates.
     fn relist(&self, contents: &mut StoreContents, now: Instant) {
         let files = || self.files.values().map(|file| &*file.contents);
-        contents.diagnostics.retain(|problem| problem.code == RESOURCE_DUPLICATE);
+        contents
+            .diagnostics
+            .retain(|problem| [RESOURCE_DUPLICATE, walk::FILE_IGNORED].contains(&problem.code));
         contents.diagnostics.splice(0..0, files().flat_map(|file| file.diagnostics.iter().cloned()));
         contents.broken = files().flat_map(|file| file.broken.iter().cloned()).collect();
         contents.changing.clear();

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use mixer_base::file_stamp::FileStamp;
 
+use crate::{Diagnostic, FieldPath};
+
 /// Maximum depth of directories.
 pub(super) const MAX_DEPTH: usize = 64;
 
@@ -13,6 +15,12 @@ const CURRENT_VERSION: &str = "..data";
 
 /// Maximum number of files of a configuration.
 const MAX_FILES: usize = 100_000;
+
+/// Maximum number of links to directories that are reported.
+const MAX_LINKS: usize = 16;
+
+/// The code of what looks like configuration and is not read.
+pub(in crate::store) const FILE_IGNORED: &str = "file-ignored";
 
 /// A file of configuration.
 #[derive(Debug)]
@@ -34,6 +42,9 @@ pub(in crate::store) struct Walk {
     pub(in crate::store) volumes: Vec<Volume>,
     /// Directories that have the name of a file, and whether no file is below them; links to such, below which nothing is read.
     pub(in crate::store) directories: Vec<(PathBuf, bool)>,
+    /// The first links to directories outside of the tree: what is below them is not read. A link to a directory of the tree, as a
+    /// volume of Kubernetes has, hides nothing.
+    pub(in crate::store) links: Vec<PathBuf>,
     /// What is not read, if that is asked for.
     pub(in crate::store) ignored: Option<Ignored>,
 }
@@ -66,6 +77,12 @@ impl Ignored {
         }
     }
 
+    /// Removes paths that are reported otherwise.
+    fn forget(&mut self, reported: &[PathBuf]) {
+        self.count = self.count.saturating_sub(reported.len());
+        self.named.retain(|path| !reported.contains(path));
+    }
+
     /// Adds a path that is no file of configuration, if it looks like one or is a link to a directory.
     fn consider(&mut self, path: PathBuf, is_link: bool) {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes().to_ascii_lowercase();
@@ -90,6 +107,25 @@ pub(in crate::store) fn is_configuration(path: &Path) -> bool {
 /// except for the root. Of the versions in a volume of Kubernetes, `..TIME`, only that counts to which `..data` points.
 pub(in crate::store) fn walk(root: &Path, out: &mut Walk) {
     directory(root, 0, out);
+    let mut links = std::mem::take(&mut out.links);
+    if let Ok(root) = root.canonicalize() {
+        links.retain(|link| link.canonicalize().is_ok_and(|target| !target.starts_with(&root)));
+    }
+    links.truncate(MAX_LINKS);
+    if let Some(ignored) = &mut out.ignored {
+        ignored.forget(&links);
+    }
+    out.links = links;
+}
+
+/// The warning about a link to a directory.
+pub(in crate::store) fn not_followed(link: &Path) -> Diagnostic {
+    let message = format!("not read: {}, a link to a directory", link.display());
+    let mut problem = Diagnostic::warning(FILE_IGNORED, FieldPath::root(), message)
+        .with_hint("links to directories are not followed: link the files, or move the directory here")
+        .accepted_by_istio();
+    problem.file = Some(link.display().to_string().into());
+    problem
 }
 
 fn directory(path: &Path, depth: usize, out: &mut Walk) {
@@ -137,6 +173,9 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
             continue;
         }
         if !is_configuration(&path) {
+            if kind.is_symlink() && !name.as_encoded_bytes().starts_with(b".") && path.is_dir() {
+                out.links.push(path.clone());
+            }
             if let Some(ignored) = &mut out.ignored {
                 ignored.consider(path, kind.is_symlink());
             }

@@ -1,0 +1,93 @@
+//! A directory that was emptied and is filled again, slowly.
+
+use std::time::Duration;
+
+use mixer_engine::runtime::OnConfigError;
+
+use crate::refusal::{BESIDE, HANDLER, INSTANCE, MANIFEST, RULE, deny, good};
+use crate::stage::{Answer, Files, Stage};
+
+/// Longer than a directory that was empty is expected to change again.
+pub(crate) const QUIET: Duration = Duration::from_secs(6);
+
+/// The first file of [`good`].
+fn first() -> Files {
+    let mut files = Files::default();
+    files.put("/conf/words.yaml", MANIFEST);
+    files
+}
+
+#[test]
+fn a_directory_that_is_filled_again_opens_nothing() {
+    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        for lost in [false, true] {
+            let mut stage = Stage::new(policy, false);
+            stage.start(&good());
+            let gone = if lost { Files { lost: true, ..good() } } else { Files::default() };
+            stage.change(&gone);
+            stage.pass(QUIET);
+            assert_eq!(stage.check("bob"), Answer::Denied);
+            stage.change(&first());
+            let why = "no-bob.rule.istio-system: the configuration was empty, and is being filled again; it counts as \
+                       deleted when nothing changed for 5 s";
+            let kept = stage.kept();
+            assert!(kept.len() == 3 && kept.contains(&why.to_owned()), "{policy:?} {lost}: {kept:?}");
+            // Each change starts the time anew; what is new serves.
+            for user in ["carol", "dave", "erin"] {
+                stage.pass(Duration::from_secs(3));
+                assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?} {lost}");
+                let mut files = first();
+                files.put("/conf/beside.yaml", BESIDE.replace("\"carol\"", &format!("\"{user}\"")));
+                stage.change(&files);
+                assert_eq!(stage.check(user), Answer::Denied, "{policy:?} {lost}");
+            }
+            assert_eq!(stage.check("carol"), Answer::Allowed, "{policy:?} {lost}");
+            let mut files = good();
+            files.put("/conf/beside.yaml", BESIDE);
+            stage.change(&files);
+            assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()), "{policy:?} {lost}");
+            // Later, deletions take effect at once.
+            stage.pass(QUIET);
+            stage.change(&first());
+            assert_eq!(
+                (stage.check("bob"), stage.kept()),
+                (Answer::Allowed, Vec::new()),
+                "{policy:?} {lost}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_does_not_come_back_counts_as_deleted() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    stage.start(&good());
+    stage.change(&Files::default());
+    // However long it is empty.
+    stage.pass(QUIET * 100);
+    stage.change(&first());
+    stage.pass(Duration::from_secs(4));
+    assert_eq!((stage.check("bob"), stage.kept().len()), (Answer::Denied, 3));
+    stage.pass(Duration::from_secs(2));
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+    // As a restart with the cache does, whose directory was empty.
+    stage.change(&good());
+    stage.stop();
+    stage.start(&Files::default());
+    stage.change(&first());
+    assert_eq!((stage.check("bob"), stage.kept().len()), (Answer::Denied, 3));
+    stage.pass(QUIET);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+}
+
+#[test]
+fn with_serve_valid_an_empty_directory_is_empty() {
+    let mut stage = Stage::new(OnConfigError::ServeValid, false);
+    stage.start(&good());
+    stage.change(&Files::default());
+    assert_eq!(stage.check("bob"), Answer::Allowed);
+    let mut files = first();
+    files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]));
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
+}
