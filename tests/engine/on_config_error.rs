@@ -97,6 +97,13 @@ const EDITS: &[Row] = &[
             deny([HANDLER, INSTANCE, &RULE.replace("source.user ==", "sorce.user ==")]),
         );
     }),
+    ("a condition fails for every request, `\"(\".matches(source.user)`", |files| {
+        let rule = RULE.replace("source.user == \"bob\"", "\"(\".matches(source.user)");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("the language of a rule does not exist, `policy.istio.io/lang: cel`", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("policy.istio.io/lang: cel")]));
+    }),
     ("a rule has an unknown field", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &RULE.replace("actions", "actoins")]));
     }),
@@ -308,6 +315,13 @@ const STARTS: &[Row] = &[
     }),
     ("a check rule is put in dry run without quotes, `mixer.dev/dry-run: on`", |files| {
         files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("mixer.dev/dry-run: on")]));
+    }),
+    ("the condition of a check rule fails for every request", |files| {
+        let rule = RULE.replace("source.user == \"bob\"", "\"(\".matches(source.user)");
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &rule]));
+    }),
+    ("the language of a check rule does not exist", |files| {
+        files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, &annotated("policy.istio.io/lang: cel")]));
     }),
     ("a handler of a check rule does not build", |files| {
         let handler = HANDLER.replace("params: {", "params: {cachingUseCount: -1, ");

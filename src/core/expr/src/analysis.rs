@@ -81,6 +81,39 @@ pub enum SuspiciousCall {
         /// The equivalent call of `matches`.
         meant: String,
     },
+    /// A test of a constant text with a text from an attribute. Holds the call with both exchanged.
+    ReversedArguments {
+        /// The function.
+        function: &'static str,
+        /// The call as it was probably meant.
+        meant: String,
+    },
+    /// `|` behind what is never absent: a constant, a test, or what has a default.
+    UnusedDefault,
+}
+
+/// A test of an attribute or entry with a constant text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextTest<'p> {
+    /// What is tested.
+    pub read: Read<'p>,
+    /// How.
+    pub kind: TextTestKind,
+    /// The text; empty for a regular expression.
+    pub text: &'p [u8],
+    /// Where it is in the expression, in bytes, if that is known; see [`Program::position`](crate::Program::position).
+    pub offset: Option<usize>,
+}
+
+/// How a text is compared with a constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextTestKind {
+    /// It is equal.
+    Equal,
+    /// It is different.
+    NotEqual,
+    /// It ends with it, or matches a pattern up to its end.
+    End,
 }
 
 /// What an expression yields, as far as it is known.
@@ -481,6 +514,8 @@ pub(crate) fn literal_star(pattern: &[u8], subject: &str, is_cel: bool) -> Optio
         return None;
     }
     let pattern = String::from_utf8_lossy(pattern);
+    // A path with its query ends with the query.
+    let subject = if subject == "request.path" { "request.url_path" } else { subject };
     let regex = pattern.split('*').map(regex::escape).collect::<Vec<_>>().join(".*");
     let regex = format!("\"^{}$\"", regex.replace('\\', "\\\\"));
     let meant =

@@ -3,7 +3,8 @@
 //! Attribute names become nested objects (`request.host` selects `host` from `request`); an absent attribute has the default
 //! of its type. COMPAT parses the classic syntax and rewrites it to CEL tokens. The main type is [`CelProgram`].
 //! Trees are at most 700 levels deep and an evaluation takes at most 200000 steps, so no input overflows the stack.
-//! Dependencies: `value` <- `plan` <- `time`, `context` <- `convert` <- `ops` <- `eval`; `plan` <- `analysis`.
+//! Dependencies: `value` <- `plan` <- `time`, `context` <- `convert` <- `ops` <- `eval`; `plan` <- `analysis`;
+//! `eval` <- `failures`.
 //! Both are engines of Istio Mixer 1.3.
 
 mod analysis;
@@ -13,6 +14,7 @@ mod compat;
 mod context;
 mod convert;
 mod eval;
+mod failures;
 mod lexer;
 mod macros;
 mod ops;
@@ -29,7 +31,8 @@ mod value;
 use self::eval::Evaluator;
 use self::plan::{OpId, Plan};
 use self::source::{Problem, Source};
-use super::analysis::{Conversion, Decided, Read, SuspiciousCall};
+use super::analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest};
+use super::failure::Failure;
 use super::{CompileError, EvalError, Language, Scope};
 use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
 
@@ -39,6 +42,8 @@ pub(super) struct CelProgram {
     plan: Plan,
     root: OpId,
     value_type: ValueType,
+    failures: Box<[Failure]>,
+    has_unused_default: bool,
 }
 
 impl CelProgram {
@@ -59,7 +64,14 @@ impl CelProgram {
         let (ast, root) = parser::parse(&tokens).map_err(|problem| reject(*problem))?;
         let found = check::check(&ast, root, scope).map_err(|problems| source.reject(problems))?;
         let (plan, root) = plan::plan(&ast, root, scope)?;
-        Ok(CelProgram { plan, root, value_type: found.to_value_type() })
+        let failures = failures::failures(&plan, root, &source).into_list();
+        let has_unused_default = ast.has_unused_default;
+        Ok(CelProgram { plan, root, value_type: found.to_value_type(), failures, has_unused_default })
+    }
+
+    /// What fails for every request.
+    pub(super) fn failures(&self) -> &[Failure] {
+        &self.failures
     }
 
     /// The static type of the result; unspecified for types that attributes do not have.
@@ -95,7 +107,14 @@ impl CelProgram {
 
     /// Suspicious calls.
     pub(super) fn suspicious_calls(&self) -> Vec<SuspiciousCall> {
-        analysis::suspicious_calls(&self.plan)
+        let mut calls = analysis::suspicious_calls(&self.plan);
+        calls.extend(self.has_unused_default.then_some(SuspiciousCall::UnusedDefault));
+        calls
+    }
+
+    /// The tests of attributes and entries with constant texts.
+    pub(super) fn text_tests(&self) -> Vec<TextTest<'_>> {
+        analysis::text_tests(&self.plan)
     }
 
     /// The attributes that the expression may read.

@@ -9,7 +9,8 @@ mod conjunct;
 mod eval;
 mod explain;
 
-use super::analysis::{Conversion, Decided, Read, SuspiciousCall};
+use super::analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest};
+use super::failure::Failure;
 use super::functions::Regex;
 use super::term::Terms;
 use super::{CompileError, EvalError, Scope, check, parse};
@@ -24,6 +25,7 @@ pub use explain::{Explanation, Outcome};
 pub(super) struct ClassicProgram {
     root: Expr,
     value_type: ValueType,
+    failures: Box<[Failure]>,
 }
 
 impl ClassicProgram {
@@ -33,7 +35,13 @@ impl ClassicProgram {
         let terms = Terms::new(&tree)?;
         let types = check::check(&terms, scope)?;
         let value_type = types.of(terms.root()).value_type;
-        Ok(ClassicProgram { root: compile::compile(&terms, &types)?, value_type })
+        let (root, failures) = compile::compile(&terms, &types)?;
+        Ok(ClassicProgram { root, value_type, failures: failures.into_list() })
+    }
+
+    /// What fails for every request.
+    pub(super) fn failures(&self) -> &[Failure] {
+        &self.failures
     }
 
     /// The static type of the result.
@@ -82,6 +90,11 @@ impl ClassicProgram {
     /// Suspicious calls, each with the offset of its expression.
     pub(super) fn suspicious_calls(&self, text: &str) -> Vec<(usize, SuspiciousCall)> {
         analysis::suspicious_calls(&self.root, text)
+    }
+
+    /// The tests of attributes and entries with constant texts.
+    pub(super) fn text_tests(&self) -> Vec<TextTest<'_>> {
+        analysis::text_tests(&self.root)
     }
 
     /// Evaluates and returns the outcome of every part.

@@ -11,6 +11,7 @@ mod cel;
 mod check;
 mod classic;
 mod error;
+mod failure;
 pub mod functions;
 mod lexer;
 mod literal;
@@ -18,9 +19,10 @@ mod parse;
 mod program;
 mod term;
 
-pub use analysis::{Conversion, Decided, Read, SuspiciousCall};
+pub use analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest, TextTestKind};
 pub use classic::{Conjunct, Explanation, Outcome};
 pub use error::{CompileError, EvalError, Phase};
+pub use failure::Failure;
 pub use lexer::is_keyword;
 pub use program::Program;
 
@@ -45,6 +47,9 @@ pub enum Language {
 }
 
 impl Language {
+    /// All languages.
+    pub const ALL: [Language; 3] = [Language::Cel, Language::Compat, Language::Cexl];
+
     /// The language named by an annotation or by `ISTIO_LANG`; everything but `CEL` and `COMPAT` is classic.
     pub fn from_name(name: &str) -> Language {
         match name {

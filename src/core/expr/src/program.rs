@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use super::analysis::{Conversion, Decided, Read, SuspiciousCall};
+use super::analysis::{Conversion, Decided, Read, SuspiciousCall, TextTest};
 use super::cel::CelProgram;
 use super::classic::{ClassicProgram, Conjunct, Explanation, outcome_of};
+use super::failure::Failure;
 use super::parse::position;
 use super::{CompileError, EvalError, Language, Scope};
 use mixer_attribute::{AttributeBag, SlotId, Value, ValueType};
+
+/// Most suspicious calls of one expression that are reported.
+const MAX_CALLS: usize = 32;
 
 /// A compiled expression. Immutable; shared by all requests of a snapshot.
 #[derive(Debug)]
@@ -151,15 +155,39 @@ impl Program {
         }
     }
 
-    /// Suspicious calls, each with its line and column if they are known.
+    /// The parts that fail for every request, such as `ip("10.0.0.0/8")` or `"(".matches(request.path)`: a condition with one of
+    /// them holds for no request that gets there. At most 8, in the order in which they are compiled.
+    pub fn failures(&self) -> &[Failure] {
+        match &self.engine {
+            Engine::Classic(program) => program.failures(),
+            Engine::Cel(program) => program.failures(),
+        }
+    }
+
+    /// The first 32 suspicious calls, each with its line and column if they are known.
     pub fn suspicious_calls(&self) -> Vec<(Option<(u32, u32)>, SuspiciousCall)> {
         match &self.engine {
             Engine::Classic(program) => {
-                let calls = program.suspicious_calls(&self.text).into_iter();
+                let calls = program.suspicious_calls(&self.text).into_iter().take(MAX_CALLS);
                 calls.map(|(offset, call)| (position(&self.text, offset), call)).collect()
             }
-            Engine::Cel(program) => program.suspicious_calls().into_iter().map(|call| (None, call)).collect(),
+            Engine::Cel(program) => {
+                program.suspicious_calls().into_iter().take(MAX_CALLS).map(|call| (None, call)).collect()
+            }
         }
+    }
+
+    /// The tests of attributes, and of entries of maps, with constant texts, unless the condition asks for the opposite.
+    pub fn text_tests(&self) -> Vec<TextTest<'_>> {
+        match &self.engine {
+            Engine::Classic(program) => program.text_tests(),
+            Engine::Cel(program) => program.text_tests(),
+        }
+    }
+
+    /// Line and column of an offset, both from 1. Cost: linear in the text.
+    pub fn position(&self, offset: usize) -> Option<(u32, u32)> {
+        position(&self.text, offset)
     }
 
     /// Evaluates and returns the outcome of every part. Slow; records the same references as [`eval`](Self::eval). A CEL

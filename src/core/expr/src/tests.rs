@@ -1,5 +1,6 @@
 //! Tests of the whole language, besides the golden cases: positions, hints, limits, explanations, analysis and properties.
 
+mod failures;
 mod property;
 
 use bumpalo::Bump;

@@ -7,14 +7,18 @@ mod misspelt;
 
 use super::model::OnError;
 use super::problems::ResourceProblems;
-use misspelt::meant;
+use misspelt::{meant, names_language};
 use mixer_config::annotation::PREFIX;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, FieldPath, RawResource};
+use mixer_expr::Language;
 
 /// Annotations of rules.
 pub(super) use mixer_config::annotation::ALL as OF_RULES;
 pub(super) use mixer_config::annotation::{DEFAULT, DRY_RUN, ON_ERROR};
+
+/// The language of the expressions of a rule or instance: an annotation of Istio Mixer.
+pub(super) const LANGUAGE: &str = "policy.istio.io/lang";
 
 /// Annotations of handlers.
 pub(super) const OF_HANDLERS: &[&str] = &[ON_ERROR];
@@ -110,6 +114,38 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
         };
         let problem = Diagnostic::error("annotation-unknown", field_path(name), message).with_hint(hint);
         problems.push(problem.accepted_by_istio());
+    }
+}
+
+/// Reports a language that does not exist, and annotations that were probably meant to name one. The classic language is that of
+/// resources without the annotation: what was written in another one may mean something else in it.
+pub(super) fn language(resource: &RawResource, problems: &mut ResourceProblems<'_>) {
+    let known = Language::ALL.map(Language::name);
+    for (name, value) in &resource.annotations {
+        let is_language = known.iter().any(|known| known.eq_ignore_ascii_case(value));
+        let (code, message, hint) = if name == LANGUAGE {
+            if known.contains(&value.as_str()) {
+                continue;
+            }
+            let upper = value.to_uppercase();
+            let hint = match is_language {
+                true => Some(format!("write `{upper}`")),
+                false => suggestion(&upper, known),
+            };
+            let message =
+                format!("invalid value `{value}` of annotation {LANGUAGE} selects the classic language");
+            (
+                "language-unknown",
+                message,
+                hint.unwrap_or_else(|| "one of CEL, COMPAT, and CEXL for the classic language".to_owned()),
+            )
+        } else if names_language(name, is_language) {
+            let message = format!("annotation {name} does not select the language of expressions");
+            ("annotation-unknown", message, format!("did you mean `{LANGUAGE}`?"))
+        } else {
+            continue;
+        };
+        problems.push(Diagnostic::error(code, field_path(name), message).with_hint(hint).accepted_by_istio());
     }
 }
 

@@ -493,6 +493,8 @@ impl SnapshotBuilder {
         let default_namespace = &self.options.default_namespace;
         let unused = suspicions::unused_namespaces(&self.parts.rules, &self.resources, default_namespace);
         diagnostics.extend(unused);
+        let open = suspicions::open_to_everybody(&self.parts.rules, &self.resources, default_namespace);
+        diagnostics.extend(open);
         sort(&mut diagnostics);
         counts.rule_configs = self.parts.rules.len() as u64;
         counts.rule_config_errors = self.parts.rule_errors;

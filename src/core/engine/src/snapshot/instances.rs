@@ -123,6 +123,7 @@ fn check(
     problems: &mut ResourceProblems<'_>,
 ) -> InstanceState {
     annotations::check(resource, &[], problems);
+    annotations::language(resource, problems);
     let mut checker = Checker { resource, language, programs, problems, errors: 0, uncompilable: false };
     let bindings = checker.bindings(template, &params, &path);
     let compiled = params.leaves.iter().map(|leaf| checker.leaf(leaf, &path)).collect::<Vec<_>>();
@@ -288,7 +289,11 @@ impl Checker<'_, '_> {
                 continue;
             }
             match self.programs.vocabulary.slot(attribute.as_bytes()) {
-                Some(target) => bindings.push(AttributeBinding { target, value }),
+                Some(target) => {
+                    let vocabulary = &self.programs.vocabulary;
+                    suspicions::expression(&value, || field.clone(), vocabulary, self.problems);
+                    bindings.push(AttributeBinding { target, value });
+                }
                 None => {
                     let text = format!(
                         "attribute not found when mapping outputs: attr='{attribute}', expr='{text}'"

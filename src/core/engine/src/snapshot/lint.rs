@@ -192,6 +192,8 @@ fn constant_match(rule: &RuleConfig, no_attributes: &Vocabulary, out: &mut Diagn
         Condition::Always if !text.is_empty() => {
             (Severity::Info, "the condition is always true: it can be left out".to_owned())
         }
+        // The others are reported without `--lint`.
+        Condition::When(_) if rule.decides() && text != suspicions::NEVER => return,
         Condition::When(_) if mixer_expr::compile(rule.language, &rule.match_text, no_attributes).is_ok() => {
             (
                 Severity::Warning,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extension::{ExtensionConfig, MappingOutline, Registry};
-use crate::adapter::{BoundInstance, ErasedAdapter, ErasedParams};
+use crate::adapter::{BoundInstance, CheckPower, ErasedAdapter, ErasedParams};
 use crate::template::{TemplateInfo, Variety};
 use mixer_attribute::{SlotId, Vocabulary};
 use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
@@ -300,6 +300,27 @@ pub struct ActionConfig {
     pub index: usize,
 }
 
+impl ActionConfig {
+    /// Whether its handler is asked for checks and may refuse them, or leave the refusal to a missing OK.
+    pub(super) fn can_refuse(&self) -> bool {
+        self.check_power().is_some_and(|power| power != CheckPower::Allows)
+    }
+
+    /// Whether its handler is asked for checks, and OK may allow a request that a default refuses.
+    pub(super) fn can_allow(&self) -> bool {
+        self.check_power().is_some_and(|power| power != CheckPower::Refuses)
+    }
+
+    /// What the answers to its checks can mean; `None` without checks.
+    fn check_power(&self) -> Option<CheckPower> {
+        let is_check = |instance: &Arc<InstanceConfig>| {
+            matches!(instance.template().variety, Variety::Check | Variety::CheckWithOutput)
+        };
+        let handler = &self.handler;
+        self.instances.iter().any(is_check).then(|| handler.adapter.check_power(&handler.params))
+    }
+}
+
 /// The kind of a header operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeaderOperationKind {
@@ -358,6 +379,13 @@ impl RuleConfig {
     /// the rule sends instances of such varieties.
     pub fn denies_failed_condition(&self, is_sent: impl Fn(Variety) -> bool) -> bool {
         denies_failed_condition(self.on_error, &self.actions, is_sent)
+    }
+
+    /// Whether it does more than report: it may refuse, allow, charge quotas or change requests.
+    pub(super) fn decides(&self) -> bool {
+        let reports = |instance: &Arc<InstanceConfig>| instance.template().variety == Variety::Report;
+        let only_reports = self.actions.iter().flat_map(|action| &action.instances).all(reports);
+        self.denies_by_default || self.has_header_operations || !only_reports
     }
 }
 

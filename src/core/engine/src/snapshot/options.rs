@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
+use super::annotations::LANGUAGE;
 use super::extension::Registry;
 use mixer_config::RawResource;
 use mixer_expr::Language;
-
-/// The annotation that selects the language of a rule or instance.
-const LANGUAGE: &str = "policy.istio.io/lang";
 
 /// Settings of snapshot builds.
 #[derive(Debug, Clone)]

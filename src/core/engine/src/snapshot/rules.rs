@@ -17,11 +17,10 @@ use super::problems::ResourceProblems;
 use super::programs::Programs;
 use super::suspicions::{self, WithoutRule};
 use super::unit::{Built, Located};
-use crate::adapter::CheckPower;
 use crate::template::{self, Variety};
 use mixer_attribute::ValueType;
 use mixer_config::message::decode_over;
-use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
+use mixer_config::{Diagnostic, FieldPath, NodeKind, Origin, RawResource};
 use mixer_expr::Language;
 
 /// The build result of a rule.
@@ -81,6 +80,7 @@ pub(super) fn build_rule(
         advised: false,
         external: false,
     };
+    builder.check_for_null();
     let condition = builder.condition(&rule.condition);
     let actions = rule
         .actions
@@ -99,18 +99,9 @@ pub(super) fn build_rule(
     let on_error = annotations::on_error(resource, &mut builder.problems);
     let dry_run = annotations::dry_run(resource, &mut builder.problems);
     annotations::check(resource, annotations::OF_RULES, &mut builder.problems);
+    annotations::language(resource, &mut builder.problems);
     let has_header_operations = operations > 0 && headers.is_some();
     let (request_headers, response_headers) = headers.unwrap_or_default();
-    if let Condition::When(program) = &condition {
-        let vocabulary = &builder.programs.vocabulary;
-        let without = match on_error {
-            None => WithoutRule::of(&actions, &request_headers),
-            // Without it, a default selects the requests for which its condition fails.
-            Some(OnError::Allow) => denies_by_default.then_some(WithoutRule::Passes),
-            Some(OnError::Deny | OnError::LastKnown) => None,
-        };
-        suspicions::condition(program, without, vocabulary, &mut builder.problems);
-    }
     let broken_match = !empty && matches!(condition, Condition::Broken(_));
     let match_text = match &condition {
         Condition::When(program) => program.shared_text().clone(),
@@ -132,6 +123,10 @@ pub(super) fn build_rule(
             origin: resource.origin.clone(),
         })
     });
+    if let Some(rule) = &config {
+        let vocabulary = &builder.programs.vocabulary;
+        suspicions::rule(rule, WithoutRule::of(rule), vocabulary, &mut builder.problems);
+    }
     let RuleBuilder { problems, errors, mut references, advised, .. } = builder;
     references.sort_unstable();
     references.dedup();
@@ -174,21 +169,26 @@ fn is_check(variety: Variety) -> bool {
 }
 
 impl WithoutRule {
-    /// What a rule with these parts, and without a policy of its own, prevents; `None` if nothing, or if a handler refuses then.
-    fn of(actions: &[ActionConfig], request_headers: &[HeaderOperationConfig]) -> Option<Self> {
+    /// What a rule prevents unless its condition fails; `None` if nothing, or if it refuses then.
+    fn of(rule: &RuleConfig) -> Option<Self> {
+        match rule.on_error {
+            None => Self::without_policy(&rule.actions, &rule.request_headers),
+            // Without it, a default selects the requests for which its condition fails.
+            Some(OnError::Allow) => rule.denies_by_default.then_some(Self::Passes),
+            Some(OnError::Deny | OnError::LastKnown) => None,
+        }
+    }
+
+    fn without_policy(actions: &[ActionConfig], request_headers: &[HeaderOperationConfig]) -> Option<Self> {
         let has = |action: &ActionConfig, is: fn(Variety) -> bool| {
             action.instances.iter().any(|instance| is(instance.template().variety))
-        };
-        let can_refuse = |action: &ActionConfig| {
-            has(action, is_check)
-                && action.handler.adapter.check_power(&action.handler.params) != CheckPower::Allows
         };
         let is_quota = |variety| variety == Variety::Quota;
         // An appended value leaves what the caller sent.
         let protects = |operation: &HeaderOperationConfig| operation.kind != HeaderOperationKind::Append;
         if denies_failed_condition(None, actions, is_check) {
             None
-        } else if actions.iter().any(can_refuse) {
+        } else if actions.iter().any(ActionConfig::can_refuse) {
             Some(Self::Passes)
         } else if actions.iter().any(|action| has(action, is_quota)) {
             (!denies_failed_condition(None, actions, is_quota)).then_some(Self::IsNotCharged)
@@ -266,6 +266,17 @@ impl<'b> RuleBuilder<'b> {
         self.errors += 1;
         let legacy = format!("{field}: {}", problem.message);
         self.problems.push(problem.with_legacy(legacy));
+    }
+
+    /// A `match` whose value was forgotten applies to every request, as without `match`.
+    fn check_for_null(&mut self) {
+        let value = self.problems.spec().and_then(|spec| spec.get("match"));
+        if value.is_some_and(|value| value.kind == NodeKind::Null) {
+            let field = FieldPath::root().field("spec").field("match");
+            let message = "`match` has no value: the rule applies to every request";
+            let problem = Diagnostic::error("match-empty", field, message).with_hint(suspicions::MATCH_ALL);
+            self.problems.push(problem.accepted_by_istio());
+        }
     }
 
     fn condition(&mut self, text: &str) -> Condition {

@@ -1,14 +1,15 @@
 //! Warnings about expressions that compile and probably do not do what they say.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::model::{RuleConfig, Rules};
+use super::model::{ActionConfig, Condition, RuleConfig, Rules};
 use super::problems::ResourceProblems;
 use mixer_attribute::{ValueType, Vocabulary};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, ExpressionPlace, FieldPath, RawResource};
-use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall};
+use mixer_expr::{Decided, Language, Program, Read, SuspiciousCall, TextTest, TextTestKind};
 
 /// Attributes that every HTTP request of Envoy and of the proxies of Istio has; a connection has those that apply to it. Their
 /// absence is no way around a rule.
@@ -66,6 +67,43 @@ pub(super) fn unused_namespaces(
     rules.iter().filter(closes_namespace).filter(is_unused).map(problem).collect()
 }
 
+/// How to say that a rule applies to every request.
+pub(super) const MATCH_ALL: &str = "leave `match` out, or write `match: \"true\"`, if every request is meant";
+
+/// Warns about rules with a blank condition that allow all that a default refuses. Cost: proportional to the rules, and the documents
+/// of those that allow everything.
+pub(super) fn open_to_everybody(
+    rules: &Rules,
+    resources: &SharedMap<Arc<RawResource>>,
+    default_namespace: &str,
+) -> Diagnostics {
+    let closed: BTreeSet<&str> =
+        rules.iter().filter(|rule| rule.denies_by_default).map(|rule| &*rule.key.namespace).collect();
+    let is_closed = |rule: &&Arc<RuleConfig>| {
+        let namespace = &*rule.key.namespace;
+        // Rules of the mesh apply in every namespace.
+        let anywhere = namespace == default_namespace && !closed.is_empty();
+        anywhere || closed.contains(namespace) || closed.contains(default_namespace)
+    };
+    let allows = |rule: &&Arc<RuleConfig>| {
+        let is_blank = matches!(rule.condition, Condition::Always) && rule.match_text.trim().is_empty();
+        is_blank && !rule.dry_run && rule.actions.iter().any(ActionConfig::can_allow)
+    };
+    let problem = |rule: &Arc<RuleConfig>| {
+        let document = resources.get(&rule.key)?.document();
+        document.get("spec")?.get("match")?.as_str()?;
+        let field = FieldPath::root().field("spec").field("match");
+        let message =
+            "the condition is blank: the rule applies to every request, and allows what a default refuses";
+        let mut problem = Diagnostic::warning("match-empty", field, message).with_hint(MATCH_ALL);
+        problem.resource = rule.key.to_string();
+        problem.file = Some(Arc::clone(&rule.origin.file));
+        problem.span = Some(rule.origin.in_file(document.at(&problem.field).span));
+        Some(problem)
+    };
+    rules.iter().filter(allows).filter(is_closed).filter_map(problem).collect()
+}
+
 /// What a request does to which a rule does not apply because its condition fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WithoutRule {
@@ -87,15 +125,25 @@ impl WithoutRule {
     }
 }
 
-/// Warns about a condition. `without`: what the rule prevents unless its condition fails.
-pub(super) fn condition(
-    program: &Program,
+/// The condition of a rule that is switched off.
+pub(super) const NEVER: &str = "false";
+
+/// Warns about the condition of a rule. `without`: what the rule prevents unless its condition fails.
+pub(super) fn rule(
+    rule: &RuleConfig,
     without: Option<WithoutRule>,
     vocabulary: &Vocabulary,
     problems: &mut ResourceProblems<'_>,
 ) {
+    let Condition::When(program) = &rule.condition else { return };
     let field = || FieldPath::root().field("spec").field("match");
     expression(program, field, vocabulary, problems);
+    if rule.decides() {
+        constant(program, field(), vocabulary, problems);
+    }
+    if rule.actions.iter().any(ActionConfig::can_refuse) {
+        whole_path(program, field(), problems, vocabulary);
+    }
     if let Some((subject, decided)) = program.decided() {
         let name = shown(subject, vocabulary);
         let (code, message, hint) = match decided {
@@ -146,19 +194,104 @@ pub(super) fn condition(
         );
         let mut problem = Diagnostic::warning("match-malformed", field(), message)
             .with_hint("annotate the rule with `mixer.dev/on-error: deny`");
-        problem.expression =
-            position.map(|(line, column)| ExpressionPlace { text: program.text().to_owned(), line, column });
+        problem.expression = placed(program, position);
         problems.push(problem);
     }
 }
 
-/// Warns about calls and keys of any expression.
+/// A position in an expression.
+fn placed(program: &Program, position: Option<(u32, u32)>) -> Option<ExpressionPlace> {
+    position.map(|(line, column)| ExpressionPlace { text: program.text().to_owned(), line, column })
+}
+
+/// Warns about a condition that reads no attribute.
+fn constant(
+    program: &Program,
+    field: FieldPath,
+    vocabulary: &Vocabulary,
+    problems: &mut ResourceProblems<'_>,
+) {
+    let text = program.text().trim();
+    if text == NEVER || !program.failures().is_empty() || !program.attributes().is_empty() {
+        return;
+    }
+    let message = format!("the condition `{text}` reads no attribute: it is the same for every request");
+    let quoted =
+        vocabulary.declared().map(|(name, _)| name).find(|name| text.contains(&format!("\"{name}\"")));
+    let hint = match quoted {
+        Some(name) => format!("attributes are written without quotes: `{name}`"),
+        None => "leave `match` out, or write `\"false\"` to switch the rule off".to_owned(),
+    };
+    problems.push(Diagnostic::warning("match-constant", field, message).with_hint(hint));
+}
+
+/// The path of a request with its query.
+const PATH: &str = "request.path";
+
+/// Warns about tests of the end of a path that a query behind it evades.
+fn whole_path(
+    program: &Program,
+    field: FieldPath,
+    problems: &mut ResourceProblems<'_>,
+    vocabulary: &Vocabulary,
+) {
+    let is_evaded = |test: &TextTest<'_>| {
+        let is_test = matches!(test.kind, TextTestKind::Equal | TextTestKind::End);
+        is_test && vocabulary.name(test.read.slot) == PATH
+            // A query is expected, or the pattern is another finding.
+            && !test.text.iter().any(|byte| matches!(byte, b'?' | b'*'))
+    };
+    let Some(test) = program.text_tests().into_iter().find(is_evaded) else { return };
+    let message = "a request with a query passes: `request.path` contains it, as in `/admin?a=1`";
+    let problem = Diagnostic::warning("path-query", field, message)
+        .with_hint("use `request.url_path`, which is the path without the query");
+    problems.push(Diagnostic {
+        expression: placed(program, test.offset.and_then(|offset| program.position(offset))),
+        ..problem
+    });
+}
+
+/// The methods of HTTP requests.
+const METHODS: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+
+/// Warns about methods in lower case.
+fn methods(
+    program: &Program,
+    field: impl Fn() -> FieldPath,
+    vocabulary: &Vocabulary,
+    problems: &mut ResourceProblems<'_>,
+) {
+    for test in program.text_tests() {
+        if vocabulary.name(test.read.slot) != "request.method" || test.kind == TextTestKind::End {
+            continue;
+        }
+        let text = String::from_utf8_lossy(test.text);
+        let upper = text.to_ascii_uppercase();
+        if METHODS.contains(&&*upper) && *text != *upper {
+            let message = format!("`request.method` is never `{text}`: methods are in upper case");
+            let problem = Diagnostic::warning("method-case", field(), message)
+                .with_hint(format!("write `\"{upper}\"`"));
+            problems.push(Diagnostic {
+                expression: placed(program, test.offset.and_then(|offset| program.position(offset))),
+                ..problem
+            });
+        }
+    }
+}
+
+/// Refuses what fails for every request, and warns about calls and keys, of any expression.
 pub(super) fn expression(
     program: &Program,
     field: impl Fn() -> FieldPath,
     vocabulary: &Vocabulary,
     problems: &mut ResourceProblems<'_>,
 ) {
+    for failure in program.failures() {
+        let message = format!("it fails for every request: {}", failure.message);
+        let problem = Diagnostic::error("expression-fails", field(), message).with_hint(&failure.hint);
+        let expression = placed(program, failure.position);
+        problems.push(Diagnostic { expression, ..problem }.accepted_by_istio());
+    }
     for (position, call) in program.suspicious_calls() {
         let mut problem = match call {
             SuspiciousCall::ReversedMatches { meant } => {
@@ -171,6 +304,18 @@ pub(super) fn expression(
                 Diagnostic::warning("matches-reversed", field(), message)
                     .with_hint(format!("write `{meant}`; as it is, the constant is searched"))
             }
+            SuspiciousCall::ReversedArguments { function, meant } => {
+                let message = format!("`{function}` has the text that is tested and the constant exchanged");
+                Diagnostic::warning("arguments-reversed", field(), message)
+                    .with_hint(format!("write `{meant}`"))
+            }
+            SuspiciousCall::UnusedDefault => {
+                let message = "what is behind this `|` is never used: what is before it is never absent";
+                Diagnostic::warning("default-unused", field(), message).with_hint(
+                    "`||` joins alternatives; `|` gives a default for an attribute or an entry that is absent, \
+                     directly behind it",
+                )
+            }
             SuspiciousCall::LiteralStar { pattern, meant } => {
                 let message = format!(
                     "`*` is special only as the last or the first character of a pattern, not in `{pattern}`"
@@ -178,10 +323,10 @@ pub(super) fn expression(
                 Diagnostic::warning("match-star", field(), message).with_hint(format!("write `{meant}`"))
             }
         };
-        problem.expression =
-            position.map(|(line, column)| ExpressionPlace { text: program.text().to_owned(), line, column });
+        problem.expression = placed(program, position);
         problems.push(problem);
     }
+    methods(program, &field, vocabulary, problems);
     for read in program.entries() {
         let key = read.key.unwrap_or_default();
         if HEADERS.contains(&vocabulary.name(read.slot)) && key.iter().any(u8::is_ascii_uppercase) {

@@ -1,7 +1,7 @@
 //! Lints of `validate`.
 
 use mixer_config::store::{ConfigStore, MemoryStore};
-use mixer_config::{Diagnostic, Diagnostics};
+use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_engine::snapshot::{SnapshotBuilder, check_params, lint, pitfalls};
 
 use super::options;
@@ -64,11 +64,13 @@ fn suspicious_configuration_is_reported() {
         [
             "10:handler-unused lonely.handler.istio-system",
             "29:instance-unused spare.instance.istio-system",
-            "35:match-constant a.rule.istio-system",
-            "41:match-constant b.rule.istio-system",
             "39:rule-shadowed b.rule.istio-system",
         ]
     );
+    let built = found(snapshot.diagnostics.to_vec());
+    for expected in ["35:match-constant a.rule.istio-system", "41:match-constant b.rule.istio-system"] {
+        assert!(built.iter().any(|problem| problem == expected), "{built:?}");
+    }
     assert_eq!(
         found(pitfalls(&snapshot)),
         ["20:instance-name-unknown mq.handler.istio-system", "0:attribute-keyword "]
@@ -271,6 +273,8 @@ spec:
     request.method: {{valueType: STRING}}
     request.headers: {{valueType: STRING_MAP}}
     source.labels: {{valueType: STRING_MAP}}
+    source.ip: {{valueType: IP_ADDRESS}}
+    request.path: {{valueType: STRING}}
 ---
 kind: handler
 metadata: {{name: h, namespace: istio-system, annotations: {{{of_handler}}}}}
@@ -416,4 +420,148 @@ fn header_names_with_capitals_are_reported_in_every_expression() {
     let list = "{compiledAdapter: listchecker, params: {overrides: [a]}}";
     let entry = r#"{compiledTemplate: listentry, params: {value: 'request.headers["X-User"] | ""'}}"#;
     assert_eq!(warnings(list, entry, "", ""), ["header-key-case"]);
+}
+
+#[test]
+fn an_expression_that_always_fails_is_an_error_wherever_it_is() {
+    let (denier, noop) = ("{compiledAdapter: denier}", "{compiledAdapter: noop}");
+    let nothing = "{compiledTemplate: checknothing}";
+    let cel = "policy.istio.io/lang: CEL";
+    for (adapter, annotations, condition) in [
+        (denier, "", r#""^/admin(".matches(request.path)"#),
+        (denier, "mixer.dev/on-error: deny", r#"request.path == "/" || source.ip == ip("10.0.0.0/8")"#),
+        (noop, "", r#"source.ip == ip("")"#),
+        (denier, cel, "size(request.headers) > 0"),
+        (denier, cel, r#"request.headers == {"a": "b"}"#),
+        (denier, cel, r#"request.headers.exists(k, k == "x-evil")"#),
+        (denier, "policy.istio.io/lang: COMPAT", r#"source.ip == ip("10.0.0.300")"#),
+    ] {
+        let found = warnings(adapter, nothing, annotations, condition);
+        assert!(found.contains(&"expression-fails"), "{annotations} {condition}: {found:?}");
+    }
+    let list = "{compiledAdapter: listchecker, params: {overrides: [a]}}";
+    let entry = r#"{compiledTemplate: listentry, params: {value: 'conditional("(".matches(source.user), "a", "b")'}}"#;
+    assert_eq!(warnings(list, entry, "", ""), ["expression-fails"]);
+    let quota = r#"{compiledTemplate: quota, params: {dimensions: {a: 'source.ip | ip("a")'}}}"#;
+    assert_eq!(warnings("{compiledAdapter: memquota}", quota, "", ""), ["expression-fails"]);
+    let text = r#"
+kind: rule
+metadata: {name: r, namespace: istio-system}
+spec:
+  requestHeaderOperations:
+  - {name: x-a, operation: REPLACE, values: ['conditional("(".matches("a"), "b", "c")']}
+"#;
+    let contents = MemoryStore::new("memory://test", [("a.yaml", text)]).contents();
+    let snapshot = SnapshotBuilder::new(options()).build(&contents);
+    let found: Vec<_> = snapshot.diagnostics.iter().map(|d| (d.code, d.accepted_by_istio)).collect();
+    assert_eq!(found, [("expression-fails", true)]);
+    assert_eq!(snapshot.rules.len(), 1, "Istio Mixer accepts it");
+}
+
+#[test]
+fn a_language_that_does_not_exist_is_an_error() {
+    let (denier, nothing) = ("{compiledAdapter: denier}", "{compiledTemplate: checknothing}");
+    for (annotation, expected) in [
+        ("policy.istio.io/lang: cel", vec!["language-unknown"]),
+        ("policy.istio.io/lang: CELL", vec!["language-unknown"]),
+        ("policy.istio.io/lang: ''", vec!["language-unknown"]),
+        ("policy.istio.io/lang: ~", vec!["language-unknown"]),
+        ("policy.istio.io/language: CEL", vec!["annotation-unknown"]),
+        ("lang: cel", vec!["annotation-unknown"]),
+        ("policy.istio.io/lang: CEXL", vec![]),
+        ("policy.istio.io/lang: COMPAT", vec![]),
+        ("example.com/lang: de", vec![]),
+    ] {
+        assert_eq!(warnings(denier, nothing, annotation, r#"source.user == "a""#), expected, "{annotation}");
+    }
+}
+
+#[test]
+fn a_condition_without_a_value_that_opens_what_is_closed_is_reported() {
+    let found = |namespace: &str, closed: &str, adapter: &str, condition: &str| {
+        let text = format!(
+            r#"
+kind: handler
+metadata: {{name: h, namespace: {namespace}}}
+spec: {{compiledAdapter: {adapter}}}
+---
+kind: instance
+metadata: {{name: i, namespace: {namespace}}}
+spec: {{compiledTemplate: checknothing}}
+---
+kind: rule
+metadata: {{name: closed, namespace: {closed}, annotations: {{mixer.dev/default: deny}}}}
+spec: {{}}
+---
+kind: rule
+metadata: {{name: r, namespace: {namespace}}}
+spec: {{{condition} actions: [{{handler: h, instances: [i]}}]}}
+"#
+        );
+        let contents = MemoryStore::new("memory://test", [("a.yaml", text.as_str())]).contents();
+        let snapshot = SnapshotBuilder::new(options()).build(&contents);
+        let codes = snapshot.diagnostics.iter().filter(|d| d.code != "namespace-unused");
+        codes.map(|d| (d.code, d.severity)).collect::<Vec<_>>()
+    };
+    let (error, warning) = (("match-empty", Severity::Error), ("match-empty", Severity::Warning));
+    for (namespace, closed, adapter, condition, expected) in [
+        ("shop", "shop", "noop", "match: ,", vec![error]),
+        ("shop", "shop", "noop", "match: ~,", vec![error]),
+        ("shop", "other", "denier", "match: ,", vec![error]),
+        ("shop", "shop", "noop", r#"match: "","#, vec![warning]),
+        ("shop", "istio-system", "noop", r#"match: "  ","#, vec![warning]),
+        ("istio-system", "shop", "noop", r#"match: "","#, vec![warning]),
+        ("shop", "other", "noop", r#"match: "","#, vec![]),
+        ("shop", "shop", "denier", r#"match: "","#, vec![]),
+        ("shop", "shop", "noop", r#"match: "true","#, vec![]),
+        ("shop", "shop", "noop", "", vec![]),
+    ] {
+        assert_eq!(
+            found(namespace, closed, adapter, condition),
+            expected,
+            "{namespace} {closed} {condition}"
+        );
+    }
+}
+
+#[test]
+fn a_test_that_a_query_evades_is_reported_where_it_could_refuse() {
+    let (denier, noop) = ("{compiledAdapter: denier}", "{compiledAdapter: noop}");
+    let nothing = "{compiledTemplate: checknothing}";
+    for (adapter, condition, expected) in [
+        (denier, r#"request.path == "/admin""#, true),
+        (denier, r#"(request.path | "") == "/admin""#, true),
+        (denier, r#"request.path.endsWith(".php")"#, true),
+        (denier, r#"match(request.path, "*.php")"#, true),
+        (denier, r#""^/admin$".matches(request.path)"#, true),
+        (denier, r#"request.path == "/admin?a=1""#, false),
+        (denier, r#"request.path != "/public""#, false),
+        (denier, r#"match(request.path, "/admin*") || "^/a.*$".matches(request.path)"#, false),
+        (noop, r#"request.path == "/admin""#, false),
+    ] {
+        let expected = if expected { vec!["path-query"] } else { vec![] };
+        assert_eq!(warnings(adapter, nothing, "", condition), expected, "{condition}");
+    }
+    let in_cel = warnings(denier, nothing, "policy.istio.io/lang: CEL", r#"request.path == "/admin""#);
+    assert_eq!(in_cel, ["path-query"]);
+}
+
+#[test]
+fn small_mistakes_of_conditions_are_reported() {
+    let (denier, nothing) = ("{compiledAdapter: denier}", "{compiledTemplate: checknothing}");
+    for (condition, expected) in [
+        (r#"request.method == "get""#, vec!["method-case"]),
+        (r#"request.method != "Post""#, vec!["method-case"]),
+        (r#"request.method == "GET" || request.method == "purge""#, vec![]),
+        (r#"match("/x*", request.path)"#, vec!["arguments-reversed"]),
+        (r#""/x".startsWith(request.path)"#, vec!["arguments-reversed"]),
+        (r#""request.method" == "GET""#, vec!["match-constant"]),
+        ("false", vec![]),
+        (r#"request.method == ("GET" | "PUT")"#, vec!["default-unused"]),
+    ] {
+        assert_eq!(warnings(denier, nothing, "", condition), expected, "{condition}");
+    }
+    let report =
+        warnings("{compiledAdapter: noop}", "{compiledTemplate: reportnothing}", "", r#""a" == "b""#);
+    assert_eq!(report, Vec::<&str>::new(), "with --lint");
 }

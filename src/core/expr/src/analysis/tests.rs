@@ -271,6 +271,38 @@ fn conditions_that_depend_on_the_request_are_not_decided() {
 }
 
 #[test]
+fn tests_of_texts_are_found() {
+    use crate::TextTestKind::{End, Equal, NotEqual};
+    for (language, text, expected) in [
+        (Language::Cexl, r#"user == "a""#, vec![(Equal, "a")]),
+        (Language::Cexl, r#"(user | "") == "a" && "b" != user"#, vec![(Equal, "a"), (NotEqual, "b")]),
+        (Language::Cexl, r#"match(user, "a") || match(user, "*b")"#, vec![(Equal, "a"), (End, "b")]),
+        (Language::Cexl, r#"match(user, "a*") || user.startsWith("b")"#, vec![]),
+        (Language::Cexl, r#"user.endsWith("a") || headers["b"] == "c""#, vec![(End, "a"), (Equal, "c")]),
+        (Language::Cexl, r#""^/a$".matches(user)"#, vec![(End, "")]),
+        (Language::Cexl, r#""(^/a$|^/b$)".matches(user)"#, vec![(End, "")]),
+        (Language::Cexl, r#""^/a/.*$".matches(user) || "^/a".matches(user)"#, vec![]),
+        (Language::Cexl, r#""^/a(\\?.*)?$".matches(user) || "a\\$".matches(user)"#, vec![]),
+        (Language::Cexl, r#"(user == "a") == false"#, vec![]),
+        (Language::Cel, r#"user == "a" || "b" != user"#, vec![(Equal, "a"), (NotEqual, "b")]),
+        (Language::Cel, r#"!(user == "a") && user.endsWith("b")"#, vec![(End, "b")]),
+        (Language::Cel, r#"match(user, "*b") || user.matches("^/a$")"#, vec![(End, "b"), (End, "")]),
+        (Language::Cel, r#"match(user, "a*") || user.matches("^/a")"#, vec![]),
+    ] {
+        let program = program(language, text);
+        let mut found: Vec<_> = program
+            .text_tests()
+            .into_iter()
+            .map(|test| (test.kind, String::from_utf8_lossy(test.text).into_owned()))
+            .collect();
+        found.sort_by(|a, b| a.1.cmp(&b.1));
+        let mut expected: Vec<_> = expected.into_iter().map(|(kind, text)| (kind, text.to_owned())).collect();
+        expected.sort_by(|a, b| a.1.cmp(&b.1));
+        assert_eq!(found, expected, "{text}");
+    }
+}
+
+#[test]
 fn suspicious_calls_are_found() {
     let calls = |language, text: &str| {
         let calls = program(language, text).suspicious_calls().into_iter();
@@ -278,6 +310,8 @@ fn suspicious_calls_are_found() {
             .map(|(_, call)| match call {
                 SuspiciousCall::ReversedMatches { meant } => meant,
                 SuspiciousCall::LiteralStar { pattern, meant } => format!("{pattern} {meant}"),
+                SuspiciousCall::ReversedArguments { function, meant } => format!("{function}: {meant}"),
+                SuspiciousCall::UnusedDefault => "unused".to_owned(),
             })
             .collect::<Vec<_>>()
     };
@@ -293,6 +327,25 @@ fn suspicious_calls_are_found() {
         (Language::Cexl, r#"match(user, "a*") && match(name, "*b")"#, vec![]),
         (Language::Cexl, r#"match(user, "*") && match(name, "a")"#, vec![]),
         (Language::Cel, r#"match(user, "a*c")"#, vec![r#"a*c ATTRIBUTE.matches("^a.*c$")"#]),
+        (Language::Cexl, r#"match("/x*", user)"#, vec![r#"match: match(user, "/x*")"#]),
+        (Language::Cexl, r#""/x".startsWith(user)"#, vec![r#"startsWith: user.startsWith("/x")"#]),
+        (Language::Cexl, r#""/x".endsWith(user)"#, vec![r#"endsWith: user.endsWith("/x")"#]),
+        (Language::Cexl, r#"user.startsWith(name) && match(user, name)"#, vec![]),
+        (Language::Cel, r#"match("/x*", user)"#, vec![r#"match: match(ATTRIBUTE, "/x*")"#]),
+        (Language::Cel, r#""/x".startsWith(user)"#, vec![r#"startsWith: ATTRIBUTE.startsWith("/x")"#]),
+        (Language::Cel, r#"user.startsWith("/x") || user.endsWith(name)"#, vec![]),
+        (Language::Cexl, r#"(user | "") == "eve" | "mallory""#, vec!["unused"]),
+        (Language::Cexl, r#"user == ("eve" | "mallory")"#, vec!["unused"]),
+        (Language::Cexl, r#"(user == "x") | (user == "y")"#, vec!["unused"]),
+        (Language::Cexl, r#"(user | "x" | "y") == "x""#, vec!["unused"]),
+        (Language::Cexl, r#"((user | "x") | name) == "x""#, vec!["unused"]),
+        (Language::Cexl, r#"(user | name | "") == "x""#, vec![]),
+        (Language::Cexl, r#"(headers["a"] | headers["b"] | "") == "x""#, vec![]),
+        (Language::Cexl, r#"(headers[user] | "") == "x""#, vec![]),
+        (Language::Compat, r#"(user | "") == "eve" | "mallory""#, vec!["unused"]),
+        (Language::Compat, r#"(headers["a"] | "") == "eve" || user == "mallory""#, vec![]),
+        (Language::Cel, r#"pick(user, "") == pick("eve", "mallory")"#, vec!["unused"]),
+        (Language::Cel, r#"pick(headers["a"], headers["b"], "") == "eve""#, vec![]),
     ] {
         // The classic parser needs parentheses around an index before a method.
         let text = text.replace(r#"headers["pattern"].m"#, r#"(headers["pattern"]).m"#);

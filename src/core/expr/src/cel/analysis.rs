@@ -1,12 +1,13 @@
 //! The cases of a CEL expression. An absent attribute has the empty value of its type; a missing entry of a map fails.
 
 use bumpalo::Bump;
+use rustc_hash::FxHashSet;
 
 use super::plan::{Binary, Constant as PlanConstant, Op, OpId, Plan, Unary};
 use super::value::Val;
 use crate::analysis::{
     self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES, Order,
-    Read, State, SuspiciousCall, Truths,
+    Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
 };
 use mixer_attribute::{SlotId, ValueType};
 
@@ -118,10 +119,73 @@ pub(super) fn suspicious_calls(plan: &Plan) -> Vec<SuspiciousCall> {
                 .is_none()
                 .then(|| SuspiciousCall::ReversedMatches { meant: format!("{SUBJECT}.matches({subject:?})") })
         }
-        Op::Binary(Binary::Match, _, pattern) => analysis::literal_star(text(plan, *pattern)?, SUBJECT, true),
+        Op::Binary(Binary::Match, subject, pattern) => match text(plan, *pattern) {
+            Some(pattern) => analysis::literal_star(pattern, SUBJECT, true),
+            None => reversed(text(plan, *subject)?, "match"),
+        },
+        Op::Binary(function @ (Binary::StartsWith | Binary::EndsWith), subject, operand) => {
+            let function = if *function == Binary::StartsWith { "startsWith" } else { "endsWith" };
+            let subject = text(plan, *subject)?;
+            text(plan, *operand).is_none().then(|| reversed(subject, function)).flatten()
+        }
         _ => None,
     });
     calls.collect()
+}
+
+/// A test of a constant with a text from an attribute: its operands were probably exchanged.
+fn reversed(constant: &[u8], function: &'static str) -> Option<SuspiciousCall> {
+    let constant = String::from_utf8_lossy(constant);
+    let meant = match function {
+        "match" => format!("match({SUBJECT}, {constant:?})"),
+        _ => format!("{SUBJECT}.{function}({constant:?})"),
+    };
+    Some(SuspiciousCall::ReversedArguments { function, meant })
+}
+
+/// The tests of attributes and entries with constant texts, but those of which the opposite is asked.
+pub(super) fn text_tests(plan: &Plan) -> Vec<TextTest<'_>> {
+    let negated = plan.ops().filter_map(|op| match op {
+        Op::Unary(Unary::Negate, operand) => Some(operand.index()),
+        _ => None,
+    });
+    let negated: FxHashSet<usize> = negated.collect();
+    let tests = plan.ops().enumerate().filter(|(at, _)| !negated.contains(at));
+    let tests = tests.filter_map(|(_, op)| {
+        let (read, kind, text) = text_test(plan, op)?;
+        Some(TextTest { read, kind, text, offset: None })
+    });
+    tests.collect()
+}
+
+fn text_test<'p>(plan: &'p Plan, op: &'p Op) -> Option<(Read<'p>, TextTestKind, &'p [u8])> {
+    let read = |id: OpId| subject(plan, plan.op(id));
+    let compared = |left: OpId, right: OpId| match (read(left), text(plan, right)) {
+        (Some(read), Some(text)) => Some((read, text)),
+        _ => Some((read(right)?, text(plan, left)?)),
+    };
+    Some(match op {
+        Op::Equal(left, right) => {
+            let (read, text) = compared(*left, *right)?;
+            (read, TextTestKind::Equal, text)
+        }
+        Op::NotEqual(left, right) => {
+            let (read, text) = compared(*left, *right)?;
+            (read, TextTestKind::NotEqual, text)
+        }
+        Op::Binary(Binary::EndsWith, subject, affix) => {
+            (read(*subject)?, TextTestKind::End, text(plan, *affix)?)
+        }
+        Op::Binary(Binary::Match, subject, pattern) => match text(plan, *pattern)? {
+            [.., b'*'] => return None,
+            [b'*', suffix @ ..] => (read(*subject)?, TextTestKind::End, suffix),
+            exact => (read(*subject)?, TextTestKind::Equal, exact),
+        },
+        Op::MatchesConstant(subject, Ok(regex)) if regex.fixes_the_end() => {
+            (read(*subject)?, TextTestKind::End, b"")
+        }
+        _ => return None,
+    })
 }
 
 /// The attributes that an expression may read.

@@ -19,6 +19,8 @@ pub(super) struct NodeId(u32);
 pub(super) struct Ast {
     nodes: Vec<Node>,
     depths: Vec<Depth>,
+    /// Whether a `pick` has arguments behind one that is always present.
+    pub(super) has_unused_default: bool,
 }
 
 /// The nesting below a node. Chains of operators are as deep as their deepest operand, because they are evaluated in a loop;

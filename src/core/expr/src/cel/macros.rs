@@ -81,6 +81,7 @@ impl Parser<'_> {
                     self.operator(at, "@in", args)?
                 }
                 _ => {
+                    self.ast.has_unused_default = true;
                     result = *argument;
                     continue;
                 }

@@ -25,6 +25,8 @@ impl OpId {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     ops: Vec<Op>,
+    /// For each operation, its offset in the text, in characters.
+    at: Vec<u32>,
 }
 
 /// One operation.
@@ -156,9 +158,15 @@ impl Plan {
         self.ops.len()
     }
 
-    fn push(&mut self, op: Op) -> OpId {
+    /// All operations, each with its offset in the text, in characters.
+    pub(super) fn placed(&self) -> impl Iterator<Item = (&Op, u32)> {
+        self.ops.iter().zip(self.at.iter().copied())
+    }
+
+    fn push(&mut self, op: Op, at: u32) -> OpId {
         let id = OpId(u32::try_from(self.ops.len()).unwrap_or(u32::MAX));
         self.ops.push(op);
+        self.at.push(at);
         id
     }
 }
@@ -207,7 +215,7 @@ impl Planner<'_> {
             }
             if is_ready {
                 let op = self.operation(node);
-                let op = self.plan.push(op);
+                let op = self.plan.push(op, self.ast.at(node));
                 self.done.insert((node, self.block), op);
             } else {
                 pending.push((node, true));

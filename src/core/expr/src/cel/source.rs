@@ -54,7 +54,7 @@ impl<'t> Source<'t> {
     }
 
     /// Line and column of an offset, both from 1.
-    fn position(&self, at: u32) -> (u32, u32) {
+    pub(super) fn position(&self, at: u32) -> (u32, u32) {
         let line =
             self.line_ends.partition_point(|end| *end <= at).min(self.line_ends.len().saturating_sub(1));
         let start = line.checked_sub(1).and_then(|before| self.line_ends.get(before)).copied().unwrap_or(0);

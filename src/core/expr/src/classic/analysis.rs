@@ -5,7 +5,7 @@ use bumpalo::Bump;
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::analysis::{
     self, Assumption, Call, Case, Cases, Constant, Conversion, Decided, Fact, MAX_DEPTH, MAX_NODES, Order,
-    Read, State, SuspiciousCall, Truths,
+    Read, State, SuspiciousCall, TextTest, TextTestKind, Truths,
 };
 
 /// The first attribute without a default whose absence skips a condition that would otherwise be true.
@@ -133,12 +133,110 @@ pub(super) fn suspicious_calls(root: &Expr, text: &str) -> Vec<(usize, Suspiciou
                 };
                 analysis::literal_star(&pattern, subject.source(text), false)
             }
+            ExprKind::Match(pair) => reversed(pair, "match", text),
+            ExprKind::StartsWith(pair) => reversed(pair, "startsWith", text),
+            ExprKind::EndsWith(pair) => reversed(pair, "endsWith", text),
+            ExprKind::FirstOf(list) => {
+                let mut before = list.iter().rev().skip(1);
+                before.any(|option| !may_be_absent(option)).then_some(SuspiciousCall::UnusedDefault)
+            }
             _ => None,
         };
         found.extend(call.map(|call| (expr.start as usize, call)));
         pending.extend(expr.children());
     }
     found
+}
+
+/// Whether `|` may pass over an expression: other expressions than these fail without their attributes.
+fn may_be_absent(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::Attribute(_) | ExprKind::Entry(_) | ExprKind::Index(_))
+}
+
+/// A test of a constant with a text from an attribute: its operands were probably exchanged.
+fn reversed(pair: &[Expr; 2], function: &'static str, text: &str) -> Option<SuspiciousCall> {
+    let [subject, operand] = pair;
+    let is_constant = |expr: &Expr| matches!(expr.kind, ExprKind::Literal(_));
+    if !is_constant(subject) || is_constant(operand) {
+        return None;
+    }
+    let (subject, operand) = (subject.source(text), operand.source(text));
+    let meant = match function {
+        "match" => format!("match({operand}, {subject})"),
+        _ => format!("{operand}.{function}({subject})"),
+    };
+    Some(SuspiciousCall::ReversedArguments { function, meant })
+}
+
+/// The tests of attributes and entries with constant texts, but those of which the opposite is asked.
+pub(super) fn text_tests(root: &Expr) -> Vec<TextTest<'_>> {
+    let mut found = Vec::new();
+    let mut pending = vec![root];
+    while let Some(expr) = pending.pop() {
+        // `(a == "x") == false`
+        if matches!(expr.kind, ExprKind::Compare { operands: Operands::Bool, .. }) {
+            continue;
+        }
+        let offset = Some(expr.start as usize);
+        found.extend(text_test(expr).map(|(read, kind, text)| TextTest { read, kind, text, offset }));
+        pending.extend(expr.children().iter().rev());
+    }
+    found
+}
+
+fn text_test(expr: &Expr) -> Option<(Read<'_>, TextTestKind, &[u8])> {
+    let kind_of = |expected: &bool| if *expected { TextTestKind::Equal } else { TextTestKind::NotEqual };
+    Some(match &expr.kind {
+        ExprKind::AttributeIs { attribute, constant, expected } => {
+            (Read { slot: attribute.slot, key: None }, kind_of(expected), constant)
+        }
+        ExprKind::EntryIs { entry, constant, expected } => {
+            (Read { slot: entry.map.slot, key: Some(&entry.key) }, kind_of(expected), constant)
+        }
+        ExprKind::Compare { comparison, operands: Operands::Bytes, pair } => {
+            let kind = match comparison {
+                Comparison::Equal => TextTestKind::Equal,
+                Comparison::NotEqual => TextTestKind::NotEqual,
+                _ => return None,
+            };
+            match &**pair {
+                [read, Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }]
+                | [Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }, read] => {
+                    (subject(read)?, kind, text)
+                }
+                _ => return None,
+            }
+        }
+        ExprKind::MatchesGlob { subject: read, glob } => match glob {
+            Glob::Exact(text) => (subject(read)?, TextTestKind::Equal, text),
+            Glob::Suffix(text) => (subject(read)?, TextTestKind::End, text),
+            Glob::Prefix(_) => return None,
+        },
+        ExprKind::EndsWith(pair) => match &**pair {
+            [read, Expr { kind: ExprKind::Literal(Literal::Bytes(text)), .. }] => {
+                (subject(read)?, TextTestKind::End, text)
+            }
+            _ => return None,
+        },
+        ExprKind::MatchesRegex { regex, subject: read } => {
+            regex.as_ref().as_ref().ok().filter(|regex| regex.fixes_the_end())?;
+            (subject(read)?, TextTestKind::End, b"")
+        }
+        _ => return None,
+    })
+}
+
+/// The attribute or entry that an expression reads, also with a constant default.
+fn subject(expr: &Expr) -> Option<Read<'_>> {
+    match &expr.kind {
+        ExprKind::Attribute(attribute) | ExprKind::AttributeOr { attribute, .. } => {
+            Some(Read { slot: attribute.slot, key: None })
+        }
+        ExprKind::Entry(entry) | ExprKind::EntryOr { entry, .. } => {
+            Some(Read { slot: entry.map.slot, key: Some(&entry.key) })
+        }
+        _ => None,
+    }
 }
 
 /// The attributes and entries whose absence fails the evaluation, in evaluation order.
@@ -171,15 +269,6 @@ fn strict_reads(root: &Expr) -> Vec<Read<'_>> {
 
 /// The tests of a node, but not of those below it, that compare an attribute or entry with a constant.
 fn constants<'p>(expr: &'p Expr, out: &mut Vec<(Read<'p>, Constant<'p>)>) {
-    let subject = |expr: &'p Expr| match &expr.kind {
-        ExprKind::Attribute(attribute) | ExprKind::AttributeOr { attribute, .. } => {
-            Some(Read { slot: attribute.slot, key: None })
-        }
-        ExprKind::Entry(entry) | ExprKind::EntryOr { entry, .. } => {
-            Some(Read { slot: entry.map.slot, key: Some(&entry.key) })
-        }
-        _ => None,
-    };
     match &expr.kind {
         ExprKind::AttributeIs { attribute, constant, .. } => {
             out.push((Read { slot: attribute.slot, key: None }, Constant::Text(constant)));

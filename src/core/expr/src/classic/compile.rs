@@ -1,9 +1,12 @@
 //! Checked terms -> typed tree.
 
+use std::cell::RefCell;
+
 use bumpalo::Bump;
 
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::check::{Function, Meaning, Types};
+use crate::failure::{DNS_NAME_CURE, EMAIL_CURE, Failures, TIME_CURE, URI_CURE, address_cure, pattern_cure};
 use crate::functions::{self, PatternError, Regex};
 use crate::lexer::Span;
 use crate::literal::Constant;
@@ -15,14 +18,13 @@ use mixer_attribute::{Value, ValueType};
 /// Maximum nesting of nodes, where flat chains count once. It bounds the recursion of evaluation and explanation.
 const MAX_DEPTH: u32 = 700;
 
-/// Compiles checked terms.
+/// Compiles checked terms; also returns what fails for every request.
 ///
 /// Errors: phase compile, when an operator has no implementation for its type.
-pub(super) fn compile(terms: &Terms<'_>, types: &Types) -> Result<Expr, CompileError> {
-    Compiler { terms, types, arena: Bump::new() }
-        .term(terms.root())
-        .map(|built| built.expr)
-        .map_err(|error| *error)
+pub(super) fn compile(terms: &Terms<'_>, types: &Types) -> Result<(Expr, Failures), CompileError> {
+    let compiler = Compiler { terms, types, arena: Bump::new(), failures: RefCell::default() };
+    let root = compiler.term(terms.root()).map_err(|error| *error)?.expr;
+    Ok((root, compiler.failures.into_inner()))
 }
 
 struct Compiler<'c, 't> {
@@ -30,6 +32,8 @@ struct Compiler<'c, 't> {
     types: &'c Types,
     /// For calls on constants, which are evaluated at compile time.
     arena: Bump,
+    /// Constants that cannot be evaluated.
+    failures: RefCell<Failures>,
 }
 
 /// An expression and its nesting.
@@ -136,7 +140,10 @@ impl Compiler<'_, '_> {
         let regex = match Regex::configured(&text) {
             Ok(regex) => Ok(regex),
             // An invalid pattern fails the evaluation, as in Istio Mixer.
-            Err(PatternError::Invalid(text)) => Err(text),
+            Err(PatternError::Invalid(text)) => {
+                self.fails(pattern.start as usize, text.clone(), pattern_cure(&text));
+                Err(text)
+            }
             Err(PatternError::TooLarge(text)) => return Err(self.error(id, text)),
             Err(PatternError::OverBudget(text)) => {
                 return Err(Box::new(CompileError { over_budget: true, ..*self.error(id, text) }));
@@ -224,7 +231,22 @@ impl Compiler<'_, '_> {
             ValueType::DnsName | ValueType::EmailAddress | ValueType::Uri => Operands::Bytes,
             _ => return Err(self.not_implemented(id, comparison_name(comparison), value_type)),
         };
+        operands.iter().for_each(|operand| self.constant_operand(compared_as, operand));
         Ok(compare(comparison, compared_as, self.exactly(id, operands)?))
+    }
+
+    /// Records a constant name that converts, and is equal to none.
+    fn constant_operand(&self, compared_as: Operands, operand: &Expr) {
+        let ExprKind::Literal(Literal::Bytes(name)) = &operand.kind else { return };
+        let (compared, cure) = match compared_as {
+            Operands::DnsName => (functions::dns_name_equal(name, name, &self.arena), DNS_NAME_CURE),
+            Operands::EmailAddress => (functions::email_equal(name, name, &self.arena), EMAIL_CURE),
+            Operands::Uri => (functions::uri_equal(name, name, &self.arena), URI_CURE),
+            _ => return,
+        };
+        if let Err(error) = compared {
+            self.fails(operand.start as usize, error.to_string(), cure);
+        }
     }
 
     fn sum(
@@ -234,6 +256,11 @@ impl Compiler<'_, '_> {
         operands: Vec<Expr>,
     ) -> Result<ExprKind, Box<CompileError>> {
         Ok(match value_type {
+            ValueType::String | ValueType::DnsName | ValueType::EmailAddress | ValueType::Uri
+                if let Some(text) = constant_text(&operands) =>
+            {
+                ExprKind::Literal(Literal::Bytes(text))
+            }
             ValueType::String | ValueType::DnsName | ValueType::EmailAddress | ValueType::Uri => {
                 ExprKind::Concat(flatten(operands, |k| match k {
                     ExprKind::Concat(list) => Ok(list),
@@ -249,9 +276,19 @@ impl Compiler<'_, '_> {
     fn unary(&self, id: TermId, function: Unary, operands: Vec<Expr>) -> Result<ExprKind, Box<CompileError>> {
         let [argument] = *self.exactly::<1>(id, operands)?;
         if let ExprKind::Literal(Literal::Bytes(text)) = &argument.kind {
-            return Ok(ExprKind::Literal(self.evaluated(function, text)));
+            let literal = self.evaluated(function, text);
+            if let Literal::Failed(error) = &literal {
+                let start = self.terms.term(id).span.start;
+                self.fails(start, error.to_string(), conversion_cure(function, text));
+            }
+            return Ok(ExprKind::Literal(literal));
         }
         Ok(ExprKind::Apply { function, argument: Box::new(argument) })
+    }
+
+    /// Records what fails for every request, by its offset.
+    fn fails(&self, offset: usize, message: String, hint: &str) {
+        self.failures.borrow_mut().push(|| position(self.terms.text(), offset), message, hint);
     }
 
     /// The result of a call on a constant.
@@ -294,6 +331,29 @@ impl Compiler<'_, '_> {
             position: position(self.terms.text(), self.terms.term(id).span.start),
             ..CompileError::new(Phase::Compile, message)
         })
+    }
+}
+
+/// The concatenation of constant texts; `None` if any is not constant.
+fn constant_text(operands: &[Expr]) -> Option<Box<[u8]>> {
+    let mut text = Vec::new();
+    for operand in operands {
+        match &operand.kind {
+            ExprKind::Literal(Literal::Bytes(part)) => text.extend_from_slice(part),
+            _ => return None,
+        }
+    }
+    Some(text.into())
+}
+
+/// The cure of a conversion of a constant.
+fn conversion_cure(function: Unary, text: &[u8]) -> &'static str {
+    match function {
+        Unary::Ip => address_cure(text),
+        Unary::Timestamp => TIME_CURE,
+        Unary::DnsName => DNS_NAME_CURE,
+        Unary::Email => EMAIL_CURE,
+        Unary::Uri | Unary::Size | Unary::ToLower => URI_CURE,
     }
 }
 

@@ -81,6 +81,14 @@ impl Regex {
         Ok((Regex { inner, _shared: None }, bytes))
     }
 
+    /// Whether it matches up to the end of a text only, where it names neither any text nor a question mark.
+    pub(crate) fn fixes_the_end(&self) -> bool {
+        // Translated patterns have characters that stand for themselves as `\x{…}`.
+        let pattern = self.inner.as_str().trim_end_matches(')');
+        let before = pattern.strip_suffix('$').or_else(|| pattern.strip_suffix("\\z"));
+        before.is_some_and(|before| !before.ends_with(".*") && !before.contains("\\x{3f}"))
+    }
+
     /// Whether the pattern matches somewhere in `subject`. Allocates only for a subject that is not UTF-8.
     pub fn is_match(&self, subject: &[u8]) -> bool {
         match std::str::from_utf8(subject) {

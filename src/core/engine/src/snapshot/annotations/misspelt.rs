@@ -30,6 +30,24 @@ pub(super) fn meant(annotation: &str) -> Option<&'static str> {
     }
 }
 
+/// The prefix of the annotation for the language of expressions, in letters.
+const LANGUAGE_PREFIX: &str = "policyistioio";
+/// Its domain.
+const LANGUAGE_OWNER: &str = "istio.io";
+
+/// Whether an annotation was probably meant to select the language of expressions. `is_value`: its value is a language.
+pub(super) fn names_language(annotation: &str, is_value: bool) -> bool {
+    if annotation.len() > MAX_LENGTH {
+        return false;
+    }
+    let (prefix, name) = annotation.rsplit_once('/').unwrap_or(("", annotation));
+    let name = letters(name);
+    let is_like = name.contains("lang") || is_within(&name, "lang", 1) || is_near(&name, "language");
+    let is_istio = || owner(prefix) == LANGUAGE_OWNER || is_near(&letters(prefix), LANGUAGE_PREFIX);
+    // One with our prefix is reported anyway.
+    is_like && prefix != PREFIX && (is_value || is_istio())
+}
+
 /// The annotation of ours whose name is a part of this one: `default-deny`.
 fn ours_in(name: &str) -> Option<&'static str> {
     ALL.iter().copied().find(|ours| name.contains(&name_of(ours)))
@@ -134,6 +152,28 @@ mod tests {
             ("mixer/dryrun", DRY_RUN),
         ] {
             assert_eq!(meant(annotation), Some(ours), "{annotation}");
+        }
+    }
+
+    #[test]
+    fn what_resembles_the_annotation_for_the_language_is_known() {
+        for (annotation, is_value, expected) in [
+            ("policy.istio.io/language", false, true),
+            ("policy.istio.io/Lang", false, true),
+            ("policy.istio.io/lng", false, true),
+            ("policies.istio.io/lang", false, true),
+            ("istio.io/lang", false, true),
+            ("lang", true, true),
+            ("example.com/language", true, true),
+            ("lang", false, false),
+            ("example.com/language", false, false),
+            ("policy.istio.io/check", false, false),
+            ("policy.istio.io/checkRetries", false, false),
+            ("example.com/engine", true, false),
+            ("mixer.dev/lang", true, false),
+            ("", true, false),
+        ] {
+            assert_eq!(names_language(annotation, is_value), expected, "{annotation}");
         }
     }
 

@@ -1,0 +1,71 @@
+//! Parts of an expression that fail for every request, found when it is compiled.
+//!
+//! Istio Mixer accepts such an expression, and a condition with it never holds. It is therefore compiled, and whoever loads the
+//! configuration decides what the findings mean.
+
+/// Most findings of one expression.
+const MAX_FAILURES: usize = 8;
+
+/// A part of an expression that fails for every request, because of its constants or of what its operation supports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Line and column in the expression, both from 1, columns in characters.
+    pub position: Option<(u32, u32)>,
+    /// The error of its evaluation.
+    pub message: String,
+    /// How to fix it.
+    pub hint: String,
+}
+
+/// The findings of one expression; those beyond a bound are left out.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Vec<Failure>);
+
+impl Failures {
+    /// Adds a finding. Computing a position takes time linear in the text.
+    pub(crate) fn push(
+        &mut self,
+        position: impl FnOnce() -> Option<(u32, u32)>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        if self.0.len() < MAX_FAILURES {
+            self.0.push(Failure { position: position(), message: message.into(), hint: hint.into() });
+        }
+    }
+
+    pub(crate) fn into_list(self) -> Box<[Failure]> {
+        self.0.into()
+    }
+}
+
+/// The cure of a pattern, from the error of RE2.
+pub(crate) fn pattern_cure(error: &str) -> &'static str {
+    if ["`(?!", "`(?=", "`(?<"].iter().any(|group| error.contains(group)) {
+        "regular expressions of RE2 have no look-around: write two tests, and for the one that must not match `== false`"
+    } else if error.contains("repetition operator") {
+        "the pattern is a regular expression, in which `.*` is any text; for a `*` at the end or at the beginning use \
+         `match(TEXT, \"*.php\")`"
+    } else {
+        "the pattern is a regular expression: write `\\\\` before a special character that stands for itself, as in `\"\\\\(\"`"
+    }
+}
+
+/// The cure of a constant address.
+pub(crate) fn address_cure(text: &[u8]) -> &'static str {
+    if text.contains(&b'/') {
+        "`ip` takes one address; for a range use a `listchecker` with `entryType: IP_ADDRESSES`, whose entries may be ranges"
+    } else {
+        "write one address without port, brackets or zone: `ip(\"10.0.0.1\")`"
+    }
+}
+
+/// The cure of a constant time.
+pub(crate) const TIME_CURE: &str = "write date, time and zone: `timestamp(\"2026-01-02T03:04:05Z\")`";
+/// The cure of a constant e-mail address.
+pub(crate) const EMAIL_CURE: &str = "write one address: `email(\"ann@example.com\")`";
+/// The cure of a constant URI.
+pub(crate) const URI_CURE: &str = "write a valid URI: `uri(\"http://example.com/a\")`";
+/// The cure of a constant DNS name.
+pub(crate) const DNS_NAME_CURE: &str =
+    "write a valid name without port or path: `dnsName(\"a.example.com\")`";
